@@ -104,10 +104,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
     # Whatever it does to the time: space is measured and no matter of chance.
     if verdict in ("no help", "not decided") and tried is not None and (tried.bytes or 0) < 0:
         freed = f"it frees {size(-(tried.bytes or 0))} of the disk"
-    stopped = [each.name for each in statements if not each.ratio]
-    if stopped:
-        said = f"{', '.join(stopped)} took so long with it that it was stopped"
-        others = "; ".join(filter(None, (said, others)))
+    late = _stopped_with(statements, tried if effect is None else None)
     return Fix(
         rank=0,
         id=candidate.id,
@@ -134,8 +131,17 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         same_results=judged.checks.get(candidate.id, _not_checked(judged.baseline, candidate)),
         applied_by=_applied_by(candidate),
         rewritten={each.statement: each.sql for each in candidate.rewrites},
-        note="; ".join(part for part in (note, freed, others, side) if part),
+        note="; ".join(part for part in (note, freed, late, others, side) if part),
     )
+
+
+def _stopped_with(statements: Sequence[FixStatement], tried: Tried | None) -> str:
+    """Which statements were stopped with a fix. `tried`: where its gain is what the search measured."""
+    slower = [each.name for each in statements if not each.ratio]
+    parts = [f"{', '.join(slower)} took so long with it that it was stopped"] if slower else []
+    if tried is not None and tried.stopped:
+        parts.append(f"its gain is without {', '.join(tried.stopped)}, which another makes much faster")
+    return "; ".join(parts)
 
 
 def _tried_statements(baseline: Baseline, tried: Tried) -> Iterator[FixStatement]:

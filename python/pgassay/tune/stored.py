@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from pgassay.durable import replace_file
 from pgassay.errors import UsageError
@@ -36,7 +36,10 @@ class StoredSearch(Frozen):
     """The statements as they were, every candidate, what was tried, and what was taken. Seconds by name.
 
     `remaining`: of what was taken, the ids that a second stage of the proof confirms; () before it begins.
+    What was stopped took infinite seconds, which JSON has no number for: they are stored as a text.
     """
+
+    model_config = ConfigDict(ser_json_inf_nan="strings")
 
     statements: tuple[TunedStatement, ...]
     seconds: dict[str, float]

@@ -183,6 +183,11 @@ def test_the_page_draws_each_gain_with_its_prediction_and_each_statement_before_
     assert list(drawn) == ["1. index good", "2. index second", "4. index useless", "5. index harmful", _ALL]
     assert drawn["2. index second"]["ratio"] == pytest.approx(2.0)
     assert drawn["2. index second"]["predicted"] == 2.3
+    bound = answer.fixes[1].model_copy(update={"at_least": True})
+    (row, *_) = tune_charts.gains(answer.model_copy(update={"fixes": (bound,)}), width_px=WIDE_PX)[
+        "datasets"
+    ]["rows"]
+    assert row["ratio_text"].startswith("at least ")
     # What the search alone measured has a point and no interval.
     assert drawn["4. index useless"]["low"] == drawn["4. index useless"]["high"]
     assert answer.proof is not None
@@ -282,6 +287,8 @@ def test_an_endless_statement_survives_the_file(tmp_path: Path) -> None:
     write_result(tmp_path, samples.answer())
     again, _ = read_folder(tmp_path)
     assert again.tried["index:useless"].seconds == {"list": math.inf}
+    # Every reader of JSON reads it.
+    json.loads((tmp_path / "search.json").read_bytes(), parse_constant=pytest.fail)
     fix = compose(again, Told(tmp_path, samples.answer().symptom, samples.answer().cause, 1.0), None).fixes[0]
     assert (fix.verdict, fix.gain, fix.statements[0].ratio) == ("worse", 0.0, 0.0)
 

@@ -111,6 +111,12 @@ def test_a_write_that_was_stopped_with_a_fix_is_not_called_as_fast_as_before() -
     assert fix.note == "place took so long with it that it was stopped"
 
 
+def test_what_was_not_measured_of_a_gain_is_told() -> None:
+    tried = Tried("index:useless", {"list": 0.1}, 1.0, 8192, stopped=("report",))
+    fix = only(of_one(searched=Searched(tried={"index:useless": tried})))
+    assert "its gain is without report, which another makes much faster" in fix.note
+
+
 def test_a_time_of_nothing_makes_no_figure_that_json_does_not_have() -> None:
     tried = Tried("index:useless", {"list": 0.0, "report": 0.5}, 1.0, 8192)
     answer = samples.answer(of_one(searched=Searched(tried={"index:useless": tried})))

@@ -57,12 +57,15 @@ def gains(result: TuneResult, *, width_px: int) -> Specification:
 def _fix_row(number: int, fix: Fix) -> Row:
     name = f"{fix.rank}. {text.clean(fix.title)}"
     colour = _COLOURS.get(fix.verdict, palette.QUIET_INK)
-    return _row(number, name, (fix.gain, fix.interval, fix.predicted_gain), fix.verdict, colour)
+    figures = fix.gain, fix.interval, fix.predicted_gain
+    return _row(number, name, figures, fix.verdict, colour, at_least=fix.at_least)
 
 
 def _together(number: int, proof: TuneProof) -> Row:
     figures = proof.gain, proof.interval, proof.predicted_gain
-    return _row(number, _ALL, figures, proof.verdict, palette.ARMS[1], "diamond")
+    return _row(
+        number, _ALL, figures, proof.verdict, palette.ARMS[1], shape="diamond", at_least=proof.at_least
+    )
 
 
 def _row(
@@ -71,7 +74,9 @@ def _row(
     figures: tuple[float | None, Ends | None, float | None],
     word: str,
     colour: str,
+    *,
     shape: str = "circle",
+    at_least: bool = False,
 ) -> Row:
     """A row of (gain, interval, prediction); without an interval its point stands alone."""
     gain, interval, predicted = figures
@@ -87,7 +92,7 @@ def _row(
         "says": "not decided yet",
         "full": name,
         "word": word,
-        "ratio_text": ratio(gain),
+        "ratio_text": f"{'at least ' if at_least else ''}{ratio(gain)}",
         "interval_text": text.interval(interval),
         "predicted": predicted,
     }
