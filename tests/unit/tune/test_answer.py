@@ -206,6 +206,9 @@ def test_nothing_is_drawn_of_what_was_not_measured() -> None:
     bare = answer.model_copy(update={"proof": None, "fixes": (answer.fixes[2],)})
     assert list(tune_charts.drawings(bare)) == []
     assert "<figure" not in text.render_html(bare)
+    # A statement was stopped with it: no axis of ratios has a place for that.
+    stopped = answer.fixes[3].model_copy(update={"gain": 0.0})
+    assert list(tune_charts.drawings(bare.model_copy(update={"fixes": (stopped,)}))) == []
 
 
 def test_what_was_never_tried_has_no_write_ratio() -> None:

@@ -33,7 +33,7 @@ _BEFORE, _AFTER, _SLOWER = "as it was", "with all chosen fixes", "slower with th
 
 def drawings(result: TuneResult) -> Iterator[Drawing]:
     """What there is to draw, in the page's order: `gains`, `statements`."""
-    if any(fix.gain is not None for fix in result.fixes):
+    if any(fix.gain for fix in result.fixes):
         yield both_widths("gains", lambda width: gains(result, width_px=width))
     proof = result.confirmation or result.proof
     if proof is not None and proof.statements:
@@ -41,9 +41,12 @@ def drawings(result: TuneResult) -> Iterator[Drawing]:
 
 
 def gains(result: TuneResult, *, width_px: int) -> Specification:
-    """Each measured fix with its interval and its prediction; below a line all that were chosen."""
+    """Each measured fix with its interval and its prediction; below a line all that were chosen.
+
+    One that a statement was stopped with has no ratio that could be drawn, and a gain of 0.
+    """
     narrow = width_px <= NARROW_PX
-    known = [fix for fix in result.fixes if fix.gain is not None][:_FIXES_MAX]
+    known = [fix for fix in result.fixes if fix.gain][:_FIXES_MAX]
     rows = [_fix_row(number, fix) for number, fix in enumerate(known)]
     proof = result.confirmation or result.proof
     together = [] if proof is None else [_together(len(rows), proof)]
