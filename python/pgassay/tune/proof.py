@@ -45,14 +45,16 @@ def without(candidate: Candidate) -> str:
 def arm_of(base: ArmSpec, statements: Sequence[MeasuredStatement], fixes: Sequence[Candidate]) -> ArmSpec:
     """The arm with these fixes: its data prepared by their SQL, their settings, their texts, on their server.
 
-    The settings that are fixed stay so on another version, as far as it has them (`experiment/planning`).
+    The settings that are fixed stay so on another version, as far as it has them (`experiment/planning`). Of
+    two versions, or two volumes, the last one counts, as on the search's copy.
     """
+    last = fixes[::-1]
     rewritten = {rewrite.statement: rewrite.sql for each in fixes for rewrite in each.rewrites}
     settings = {name: value for each in fixes for name, value in each.settings.items()}
     return base.model_copy(
         update={
-            "build": next((each.build for each in fixes if each.build is not None), base.build),
-            "storage": next((each.storage for each in fixes if each.storage is not None), base.storage),
+            "build": next((each.build for each in last if each.build is not None), base.build),
+            "storage": next((each.storage for each in last if each.storage is not None), base.storage),
             "prepare": (*base.prepare, *(statement for each in fixes for statement in each.sql)),
             "settings": {**base.settings, **settings},
             "workload": workload_of(statements, base.workload, rewritten),
