@@ -35,6 +35,7 @@ from pgassay.tune.search.proof_time import (
     PREDICTION_SHARE,
     PROOF_SHARE,
     TrialTime,
+    lasting,
     provable,
     search_s,
     too_short,
@@ -279,7 +280,7 @@ def _settle(known: Known, copy: TrialCopy) -> None:
 
 def _prove(known: Known, progress: Progress) -> None:
     assert known.baseline is not None
-    search = search_of(known).model_copy(update={"warnings": tuple(known.warnings)})
+    search = search_of(known).model_copy(update={"warnings": lasting(known.warnings)})
     known.proving = Proving(known.folder, search, known.planned)
     write_search(known.folder, known.proving.search)
     write_result(known.folder, result_of(known, is_interrupted=True))

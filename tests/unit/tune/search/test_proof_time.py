@@ -13,6 +13,7 @@ from pgassay.tune.search.proof_time import (
     SEARCH_SHARE,
     SEARCH_SHARE_MIN,
     TrialTime,
+    lasting,
     more_s,
     provable,
     search_s,
@@ -118,6 +119,7 @@ def test_too_little_time_is_said_at_once_with_the_time_that_suffices() -> None:
     assert said.startswith(
         "nothing can be proven in the 20 s that are left: 4 blocks for one fix take 50s and more"
     )
+    assert lasting((said, "q did not end in 2 s")) == ("q did not end in 2 s",)
     enough_s = 60 * int(said.rpartition("--max-time ")[2].removesuffix("m"))
     assert too_short(5.0, enough_s - 5.0, baseline, trial) == ""
     # What it names suffices for a fix that gains nothing, after the search has had its whole share.
