@@ -230,6 +230,9 @@ def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | N
         return "worse", "proof", effect, ""
     if effect.word == "equivalent":
         return "no help", "proof", effect, ""
+    if effect.late:
+        late = f"{', '.join(effect.late)} was stopped in trials with all that was chosen"
+        return "not decided", "proof", effect, f"{late}: what that gains is not known"
     return "not decided", "proof", effect, "the proof came to no verdict in its time"
 
 

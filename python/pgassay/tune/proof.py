@@ -140,7 +140,7 @@ class Effect:
     `word`: 'slower' where the arm without is slower, so that the fix helps. `at_least`: without the fix a
     statement was stopped, so that the true gain is larger: the interval has no upper end then. `in_place_of`:
     the id of the other member of two that do the same, without which this one is compared with the workload
-    as it is.
+    as it is. `late`: the statements that were stopped with the chosen set.
     """
 
     gain: float | None
@@ -151,6 +151,7 @@ class Effect:
     trials: int = 0
     at_least: bool = False
     in_place_of: str = ""
+    late: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -323,6 +324,7 @@ def effect_of(
         tuple(slowed),
         arm.trials,
         bool(stopped) and not late,
+        late=tuple(late),
     )
 
 

@@ -132,6 +132,10 @@ def test_a_statement_that_was_stopped_with_the_chosen_set_too_proves_no_gain() -
     result = samples.proved("good").result
     effect = effect_of(result, AS_IT_IS, {"list": 5.0}, {"list": 5.0})
     assert (effect.word, effect.at_least, effect.interval) == ("inconclusive", False, (None, None))
+    known = samples.judged(members=("index:good",), proved=Proved(result, effect, {"index:good": effect}))
+    fix = next(each for each in ranked(known) if each.id == "index:good")
+    assert (fix.verdict, fix.at_least) == ("not decided", False)
+    assert fix.note.startswith("list was stopped in trials with all that was chosen")
     (stopped,) = [each for each in effect.statements if each.name == "list"]
     assert (stopped.at_least, stopped.interval) == (False, (None, None))
     # In the set alone: it gains that much at most.
