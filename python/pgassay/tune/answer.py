@@ -28,8 +28,7 @@ _ORDER: dict[FixVerdict, int] = {
 }
 UNLIKE = "it helps on the copy most what is not there as it is on the source: that proves nothing"
 NOT_CONFIRMED = (
-    "two or more of the chosen fixes do not help, and what is left of them was not measured together: go on "
-    "with pgassay tune FOLDER"
+    "two or more of the chosen fixes do not help, and no time was left to measure what is left of them"
 )
 BESIDE = "it helps alone, and nothing beside what was chosen"
 # Where what was chosen was not borne out, what it took the place of was not refuted by it.
