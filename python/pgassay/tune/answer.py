@@ -214,7 +214,10 @@ def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | N
     if name in judged.remaining and (effect is None or effect.gain is None):
         return "not decided", "search", None, NOT_CONFIRMED
     if effect is None or effect.gain is None:
-        return "not decided", "search", None, "it was chosen, and its proof was not run to a verdict"
+        has_failed = proved is not None and proved.result.stopped == "failed"
+        failed, open_ = "its trials failed: the warnings say why", "its proof was not run to a verdict"
+        said = failed if has_failed else open_
+        return "not decided", "search", None, f"it was chosen, and {said}"
     is_last = name in judged.remaining or not judged.remaining
     if proved is not None and is_last and effect.word != "faster" and hides_gains(proved, judged.margin):
         return "not decided", "proof", effect, HIDDEN

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -9,6 +10,7 @@ import tune_samples as samples
 from pgassay.model.tuning.answer import Fix
 from pgassay.report.tune import text
 from pgassay.tune.answer import APART, BESIDE, OF_THE_SEARCH, Judged, ranked
+from pgassay.tune.proof import Proved
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
 from pgassay.tune.summary.sentences import has_nothing_to_do, summary
@@ -109,6 +111,20 @@ def test_a_write_that_was_stopped_with_a_fix_is_not_called_as_fast_as_before() -
     fix = only(of_one(searched=Searched(tried={"index:useless": tried})))
     assert (fix.verdict, fix.cost.write_ratio) == ("worse", None)
     assert fix.note == "place took so long with it that it was stopped"
+
+
+def test_a_member_whose_trials_failed_says_where_the_reason_stands() -> None:
+    """As an insert of a row that an index has no place for: no block is whole, and more time is no remedy."""
+    first = samples.proved("good")
+    nothing = replace(first.members["index:good"], gain=None, interval=None, word="inconclusive")
+    result = first.result.model_copy(update={"stopped": "failed"})
+    failed = Proved(result, nothing, {"index:good": nothing})
+    known = of_one(candidates=(samples.candidate("good"),), members=("index:good",), proved=failed)
+    fix = only(known)
+    assert (fix.verdict, fix.note) == (
+        "not decided",
+        "it was chosen, and its trials failed: the warnings say why",
+    )
 
 
 def test_what_was_not_measured_of_a_gain_is_told() -> None:
