@@ -33,6 +33,7 @@ NOT_CONFIRMED = (
 BESIDE = "it helps alone, and nothing beside what was chosen"
 # Where what was chosen was not borne out, what it took the place of was not refuted by it.
 OF_THE_SEARCH = "it helps alone, and what was chosen in its place was not found to help"
+ALONE = "it helps alone, and nothing was chosen to be proved"
 APART = "it could not be combined with what was chosen"
 HIDDEN = (
     "the set gains, and is as fast without it alone: others of the set do the same, and which of them are "
@@ -188,6 +189,8 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
     if alone < 1 + judged.margin:
         return "no help", "search", None, ""
     standing = [_proven(judged, each)[0] in ("recommended", "not decided") for each in judged.members]
+    if beside is None and not standing:
+        return "not decided", "search", None, ALONE
     if beside is None:
         if all(standing):
             return "no help", "search", None, f"{APART}, which gains more"

@@ -9,7 +9,7 @@ import pytest
 import tune_samples as samples
 from pgassay.model.tuning.answer import Fix
 from pgassay.report.tune import text
-from pgassay.tune.answer import APART, BESIDE, OF_THE_SEARCH, Judged, ranked
+from pgassay.tune.answer import ALONE, APART, BESIDE, OF_THE_SEARCH, Judged, ranked
 from pgassay.tune.proof import Proved
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
@@ -50,6 +50,17 @@ def test_what_was_passed_over_is_refuted_only_by_what_stands_in_its_place(
     assert (fixes["second"].verdict, fixes["second"].note) == (verdict, note)
     said = summary(tuple(fixes.values()), None, 1.6, margin=0.03)
     assert "Nothing to do" not in said or verdict == "no help"
+
+
+def test_what_helped_alone_before_it_was_stopped_is_not_passed_over() -> None:
+    """Ctrl-C while candidates are tried: nothing is chosen yet."""
+    searched = Searched(tried={"index:useless": Tried("index:useless", {"list": 0.1})})
+    fix = only(of_one(searched=searched))
+    assert (fix.verdict, fix.note) == ("not decided", ALONE)
+    said = summary((fix,), None, 1.6, margin=0.03, is_interrupted=True)
+    assert said.startswith(
+        "Nothing is proven: 1 of 1 candidate is not decided, the most promising index useless."
+    )
 
 
 def only(known: Judged) -> Fix:
