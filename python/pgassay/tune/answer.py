@@ -101,9 +101,10 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
     # What is not worth applying has no costs worth reading.
     side = judged.side_costs.get(candidate.id, "") if verdict in ("recommended", "not decided") else ""
     freed = ""
+    took = (built.bytes if built and candidate.sql else None) or 0
     # Whatever it does to the time: space is measured and no matter of chance.
-    if verdict in ("no help", "not decided") and tried is not None and (tried.bytes or 0) < 0:
-        freed = f"it frees {size(-(tried.bytes or 0))} of the disk"
+    if verdict in ("no help", "not decided") and took < 0:
+        freed = f"it frees {size(-took)} of the disk"
     late = _stopped_with(statements, tried if effect is None else None)
     return Fix(
         rank=0,

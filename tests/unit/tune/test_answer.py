@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -9,6 +10,7 @@ import pytest
 
 import tune_samples as samples
 from pgassay.analysis.redaction.tuning import redacted
+from pgassay.model.storage import StorageSpec
 from pgassay.model.tuning.answer import VERDICTS, Fix, TuneCause
 from pgassay.report import schema
 from pgassay.report.charts import tune_charts
@@ -332,6 +334,10 @@ def test_an_index_that_nobody_needs_is_told_by_what_it_frees() -> None:
     )
     (fix,) = ranked(known)
     assert (fix.verdict, fix.note) == ("no help", "it frees 8.00 MB of the disk")
+    # A setting frees none, and data that another server has made anew are no gain of space.
+    for nothing in ({"sql": (), "settings": {"work_mem": "64MB"}}, {"storage": StorageSpec()}):
+        other = replace(known, candidates=(samples.candidate("useless", **nothing),))
+        assert ranked(other)[0].note == ""
 
 
 def test_what_it_frees_is_told_as_well_where_its_time_is_not_decided() -> None:
