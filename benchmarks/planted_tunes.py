@@ -126,7 +126,8 @@ def _whole(plant: Plant, seed: int, version: str, arguments: argparse.Namespace,
         word: str = whole.chosen(drawn) if not decoy else "proves" if whole.search else "nothing"
         said = ", ".join(f"{name} {gain:.2f}" for name, gain in whole.search.items())
     else:
-        word = ("nothing" if whole.result.nothing_to_do else "WRONG") if decoy else whole.found(drawn)
+        is_wrong = any(fix.verdict == "recommended" for fix in whole.result.fixes)
+        word = ("WRONG" if is_wrong else "nothing") if decoy else whole.found(drawn)
         said = whole.result.verdict
     proof = whole.result.proof
     ran = Ran(

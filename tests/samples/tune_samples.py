@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, TwinResult
 from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
 from pgassay.model.workload import Metric
-from pgassay.tune.answer import Judged, proof_of, ranked, summary
+from pgassay.tune.answer import Judged, proof_of, ranked
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.proof import AS_IT_IS, CHOSEN, FACTOR, Proved, effect_of, without
 from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Selection, Step, Tried
 from pgassay.tune.statements import measured
+from pgassay.tune.summary.sentences import has_nothing_to_do, summary
 
 SECRET = "Jane O''Neill"
 STATEMENTS = (
@@ -167,7 +168,7 @@ def answer(known: Judged | None = None) -> TuneResult:
         ),
         cause=TuneCause(layer="design", cause="rows-removed", sentence=f"customer = '{SECRET}'"),
         fixes=fixes,
-        nothing_to_do=not chosen,
+        nothing_to_do=has_nothing_to_do(fixes),
         verdict=summary(fixes, proof, 1.6, margin=0.03),
         proof=proof,
         apply_sql=apply_script(chosen, None),

@@ -13,11 +13,10 @@ from pgassay.model.tuning.answer import (
     TuneProof,
 )
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.proof import Effect, Proved, does_not_help
+from pgassay.tune.proof import Effect, Proved, does_not_help, hides_gains
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import WORSE_MAX, Baseline, Tried, is_slower
-from pgassay.words import percent, plural, size
-from pgassay.words import seconds as duration
+from pgassay.words import percent, size
 
 _ORDER: dict[FixVerdict, int] = {
     "recommended": 0,
@@ -29,14 +28,19 @@ _ORDER: dict[FixVerdict, int] = {
 }
 UNLIKE = "it helps on the copy most what is not there as it is on the source: that proves nothing"
 NOT_CONFIRMED = (
-    "two or more of the chosen fixes do not help, and what is left of them was not measured together: go on "
-    "with pgassay tune FOLDER"
+    "two or more of the chosen fixes do not help, and no time was left to measure what is left of them"
 )
 BESIDE = "it helps alone, and nothing beside what was chosen"
+# Where what was chosen was not borne out, what it took the place of was not refuted by it.
+OF_THE_SEARCH = "it helps alone, and what was chosen in its place was not found to help"
+ALONE = "it helps alone, and nothing was chosen to be proved"
+APART = "it could not be combined with what was chosen"
+HIDDEN = (
+    "the set gains, and is as fast without it alone: others of the set do the same, and which of them are "
+    "needed was not measured"
+)
 MORE = "more was promising than could be proved in the time"
 NO_TIME = "no time was left to try it: give more with --max-time"
-# How the warning begins that says why.
-PROOF_REFUSED = "the proof could not be run"
 NOT_TOLD = "it looked slower once; whether it is could not be told from the noise of the runs"
 
 
@@ -97,9 +101,11 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
     # What is not worth applying has no costs worth reading.
     side = judged.side_costs.get(candidate.id, "") if verdict in ("recommended", "not decided") else ""
     freed = ""
+    took = (built.bytes if built and candidate.sql else None) or 0
     # Whatever it does to the time: space is measured and no matter of chance.
-    if verdict in ("no help", "not decided") and tried is not None and (tried.bytes or 0) < 0:
-        freed = f"it frees {size(-(tried.bytes or 0))} of the disk"
+    if verdict in ("no help", "not decided") and took < 0:
+        freed = f"it frees {size(-took)} of the disk"
+    late = _stopped_with(statements, tried if effect is None else None)
     return Fix(
         rank=0,
         id=candidate.id,
@@ -126,8 +132,17 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         same_results=judged.checks.get(candidate.id, _not_checked(judged.baseline, candidate)),
         applied_by=_applied_by(candidate),
         rewritten={each.statement: each.sql for each in candidate.rewrites},
-        note="; ".join(part for part in (note, freed, others, side) if part),
+        note="; ".join(part for part in (note, freed, late, others, side) if part),
     )
+
+
+def _stopped_with(statements: Sequence[FixStatement], tried: Tried | None) -> str:
+    """Which statements were stopped with a fix. `tried`: where its gain is what the search measured."""
+    slower = [each.name for each in statements if not each.ratio]
+    parts = [f"{', '.join(slower)} took so long with it that it was stopped"] if slower else []
+    if tried is not None and tried.stopped:
+        parts.append(f"its gain is without {', '.join(tried.stopped)}, which another makes much faster")
+    return "; ".join(parts)
 
 
 def _tried_statements(baseline: Baseline, tried: Tried) -> Iterator[FixStatement]:
@@ -136,10 +151,10 @@ def _tried_statements(baseline: Baseline, tried: Tried) -> Iterator[FixStatement
         before, is_endless = baseline.seconds[name], name in baseline.endless
         # On top of others it ended without this one as well, and the ratio is what was measured.
         is_bound = is_endless and not tried.on_top
-        if not is_endless or seconds < before:
+        if seconds and (not is_endless or seconds < before):
             yield FixStatement(
                 name=name,
-                ratio=before / seconds if seconds else math.inf,
+                ratio=before / seconds,
                 at_least=is_bound,
                 waited_s=before if is_bound else None,
             )
@@ -175,13 +190,20 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
     beside, left_bytes = selection.beside.get(name), selection.over.get(name)
     if alone < 1 + judged.margin:
         return "no help", "search", None, ""
-    if beside is not None and beside < 1 + judged.margin:
-        return "no help", "search", None, _beside_what_was_chosen(judged, name)
     if left_bytes is not None:
         return "screened out", "search", None, _too_large(tried, left_bytes)
-    if beside is not None:
+    standing = [_proven(judged, each)[0] in ("recommended", "not decided") for each in judged.members]
+    if beside is None and not standing:
+        return "not decided", "search", None, ALONE
+    if beside is None:
+        if all(standing):
+            return "no help", "search", None, f"{APART}, which gains more"
+        return "not decided", "search", None, f"{APART}, of which a part does not help"
+    if beside >= 1 + judged.margin:
         return "not decided", "search", None, MORE
-    return "no help", "search", None, "it could not be combined with what was chosen, which gains more"
+    if not any(standing):
+        return "not decided", "search", None, OF_THE_SEARCH
+    return "no help", "search", None, _beside_what_was_chosen(judged, name)
 
 
 def _too_large(tried: Tried, left_bytes: float) -> str:
@@ -204,17 +226,27 @@ def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | N
     if name in judged.remaining and (effect is None or effect.gain is None):
         return "not decided", "search", None, NOT_CONFIRMED
     if effect is None or effect.gain is None:
-        return "not decided", "search", None, "it was chosen, and its proof was not run to a verdict"
+        has_failed = proved is not None and proved.result.stopped == "failed"
+        failed, open_ = "its trials failed: the warnings say why", "its proof was not run to a verdict"
+        said = failed if has_failed else open_
+        return "not decided", "search", None, f"it was chosen, and {said}"
+    is_last = name in judged.remaining or not judged.remaining
+    if proved is not None and is_last and effect.word != "faster" and hides_gains(proved, judged.margin):
+        return "not decided", "proof", effect, HIDDEN
     if effect.word == "slower":
         if does_not_help(effect, judged.margin):
             return "no help", "proof", effect, _less_than_matters(effect, judged.margin)
         if _helps_unlike_alone(judged, effect):
             return "not decided", "proof", effect, UNLIKE
-        return "recommended", "proof", effect, _slowed(effect)
+        parts = (_alone(judged, effect), _slowed(effect))
+        return "recommended", "proof", effect, "; ".join(filter(None, parts))
     if effect.word == "faster":
         return "worse", "proof", effect, ""
     if effect.word == "equivalent":
         return "no help", "proof", effect, ""
+    if effect.late:
+        late = f"{', '.join(effect.late)} was stopped in trials with all that was chosen"
+        return "not decided", "proof", effect, f"{late}: what that gains is not known"
     return "not decided", "proof", effect, "the proof came to no verdict in its time"
 
 
@@ -240,8 +272,32 @@ def _less_than_matters(effect: Effect, margin: float) -> str:
     return f"{less} by its estimate; its interval reaches further" if high and high >= 1 + margin else less
 
 
+def _alone(judged: Judged, effect: Effect) -> str:
+    """That a gain is not that of the set over the set without it, and why."""
+    titles = {each.id: each.title for each in judged.candidates}
+    other = titles.get(effect.in_place_of)
+    return f"alone it does what it does with '{other}': this is what it gains alone" if other else ""
+
+
 def _slowed(effect: Effect) -> str:
-    return f"it makes {', '.join(effect.slowed)} slower" if effect.slowed else ""
+    doubtful = looked_slower(effect.statements, effect.slowed)
+    parts = (
+        f"it makes {', '.join(effect.slowed)} slower" if effect.slowed else "",
+        f"with it {', '.join(doubtful)} looked slower, which is not proven" if doubtful else "",
+    )
+    return "; ".join(filter(None, parts))
+
+
+def looked_slower(statements: Sequence[FixStatement], slower: Collection[str]) -> list[str]:
+    """The statements that were slower by a tenth and more on average, and not found to be: with the figure.
+
+    A proof ends once the whole workload is decided, and one statement of many takes more blocks.
+    """
+    return [
+        f"{each.name} ({each.ratio:.2f} ×)"
+        for each in statements
+        if each.ratio < WORSE_MAX and not each.at_least and each.name not in slower
+    ]
 
 
 def _joined(statements: Sequence[str]) -> str:
@@ -263,15 +319,17 @@ def _write_ratio(
 ) -> float | None:
     """The time of the statements that write with the fix over without; None where none writes.
 
-    `elsewhere`: the names of those that write other tables than the fix is about, whose time is no matter of
-    it.
+    None as well where one was stopped with the fix, so that it is not known. `elsewhere`: the names of those
+    that write other tables than the fix is about, whose time is no matter of it.
     """
     writing = {each.name for each in baseline.statements if each.of.writes and each.of.name not in elsewhere}
     if not writing:
         return None
     ratios = {each.name: each.ratio for each in statements}
+    if not all(ratios.get(name, 1.0) for name in writing):
+        return None
     before = math.fsum(baseline.seconds[name] for name in writing)
-    after = math.fsum(baseline.seconds[name] / (ratios.get(name) or 1.0) for name in writing)
+    after = math.fsum(baseline.seconds[name] / ratios.get(name, 1.0) for name in writing)
     return after / before if before else None
 
 
@@ -294,107 +352,3 @@ def proof_of(
         at_least=effect.at_least,
         left_out=tuple(left_out),
     )
-
-
-def summary(
-    fixes: Sequence[Fix],
-    proof: TuneProof | None,
-    seconds: float,
-    *,
-    margin: float,
-    members: Collection[str] = (),
-    go_on: str = "",
-    endless: Mapping[str, float] | None = None,
-    ended_unproven: Sequence[str] = (),
-    is_refused: bool = False,
-    clients: int = 1,
-) -> str:
-    """The answer in a few sentences.
-
-    `members`: the ids of what was chosen to be proved, which alone more of its blocks can decide. `go_on`:
-    the command that goes on with its proof, '' for none. `endless`: the statements that did not end, as they
-    are or with what was chosen, and how long each was waited for; `ended_unproven`: those of them that ended
-    with something that was tried and not chosen. `is_refused`: the proof could not be run. `clients`: how
-    many executed the statements at once in it.
-    """
-    recommended = [fix for fix in fixes if fix.verdict == "recommended"]
-    unsolved = _unsolved(endless or {}, ended_unproven)
-    if not recommended:
-        nothing = _nothing(
-            fixes, seconds, margin, go_on=go_on, is_endless=bool(endless), is_refused=is_refused
-        )
-        return " ".join(filter(None, (unsolved, nothing, _too_large_ones(fixes))))
-    names = "; ".join(fix.title for fix in recommended)
-    lines = [f"Recommended: {names}."]
-    if proof is not None and proof.gain is not None:
-        low, high = proof.interval or (None, None)
-        ends = f" ({low:.2f} to {high:.2f})" if low is not None and high is not None else ""
-        gain = f"{proof.gain:.2f} × as fast{ends}"
-        if proof.at_least:
-            slow = [each.name for each in proof.statements if each.at_least]
-            gain = (
-                f"at least {low or proof.gain:.2f} × as fast, as {', '.join(slow)} never ended without them"
-            )
-        at_once = f", with {clients} clients at once" if clients > 1 else ""
-        lines.append(f"All chosen fixes together: {gain}{at_once}.")
-        if proof.slower:
-            lines.append(f"Slower with them: {', '.join(proof.slower)}.")
-    lines += filter(None, (_too_large_ones(fixes), unsolved))
-    unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
-    if unproven:
-        lines.append(f"Not proven in the time: {'; '.join(fix.title for fix in unproven)}.")
-        if go_on and any(fix.id in members for fix in unproven):
-            lines.append(f"Go on with {go_on}.")
-        elif any(fix.id not in members for fix in unproven):
-            lines.append("Start anew with more --max-time to have them proven too.")
-    return " ".join(lines)
-
-
-def _too_large_ones(fixes: Sequence[Fix]) -> str:
-    """What is said of fixes that would gain, and take more space than was allowed."""
-    names = [fix.title for fix in fixes if fix.verdict == "screened out" and fix.evidence == "search"]
-    return f"Left out, since --max-space has no room for it: {'; '.join(names)}." if names else ""
-
-
-def _unsolved(endless: Mapping[str, float], ended_unproven: Sequence[str]) -> str:
-    """What is said of statements that do not end with what was chosen."""
-    lines = []
-    waited = [f"{name} ({duration(s)})" for name, s in endless.items() if name not in ended_unproven]
-    if waited:
-        lines.append(
-            f"Did not end with anything that was tried: {', '.join(waited)}; more --max-time gives more."
-        )
-    if ended_unproven:
-        lines.append(f"Ended only with what is not proven: {', '.join(ended_unproven)}.")
-    return " ".join(lines)
-
-
-def _nothing(
-    fixes: Sequence[Fix],
-    seconds: float,
-    margin: float,
-    *,
-    go_on: str,
-    is_endless: bool = False,
-    is_refused: bool = False,
-) -> str:
-    undecided = [fix for fix in fixes if fix.verdict == "not decided"]
-    if undecided:
-        best = max(undecided, key=lambda fix: fix.gain or 0.0)
-        advice = "The proof could not be run: the warnings say why" if is_refused else "Give more --max-time"
-        # A second stage that could not be run leaves a first that can be gone on with.
-        advice = f"Go on with {go_on}" if go_on else advice
-        return (
-            f"Nothing is proven: {len(undecided)} of {plural(len(fixes), 'candidate')} "
-            f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "
-            f"{advice}."
-        )
-    gains = [fix.gain for fix in fixes if fix.gain is not None and fix.verdict in ("no help", "worse")]
-    gain = max([*gains, 1.0]) - 1
-    most = f"the next best thing gains {'less than ' if gain < margin else ''}{percent(max(gain, margin))}"
-    has_larger = bool(_too_large_ones(fixes))
-    none = "no candidate was found whose plan shows that it could gain"
-    ended = most if gains else "nothing that has room gains anything" if has_larger else none
-    if is_endless or has_larger:
-        return f"Nothing is recommended: {ended}."
-    return f"Nothing to do: {duration(seconds)} for the whole workload; {ended}."

@@ -272,6 +272,8 @@ class TrialCopy:
             if error.sqlstate == _QUERY_CANCELED:
                 return timeout_s if waiting is not None and timeout_s == waiting.limit_s else math.inf
             raise _failure(statement.name, first_line(error), error.sqlstate) from error
+        except psycopg.Error as error:  # between its runs, as a checkpoint that finds no room
+            raise UsageError(f"the copy's server failed at {statement.name}: {first_line(error)}") from error
         return min(found)
 
     def _run(self, statement: MeasuredStatement, sql: str, timeout_s: float) -> float:

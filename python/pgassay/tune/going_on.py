@@ -1,11 +1,12 @@
 """`pgassay tune FOLDER`: continues a proof that is stored, as far as the time reaches."""
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.enclosure import isolated
-from pgassay.errors import InterruptionError, UsageError
+from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
@@ -13,6 +14,7 @@ from pgassay.record.layout import PROOF_FOLDER
 from pgassay.terminal.progress import Progress
 from pgassay.tune.proving import Proving, deadline, remove_copies
 from pgassay.tune.stored import Told, compose, read_folder, write_result
+from pgassay.tune.summary.sentences import PROOF_REFUSED
 
 
 def go_on(
@@ -21,7 +23,8 @@ def go_on(
     """Continue the proof for so many seconds more, or until all of it is decided.
 
     What was chosen and predicted stays as it was: the family was fixed before the first trial. Raises
-    UsageError for a folder without a search or a proof, MeasurementError when a server fails.
+    UsageError for a folder without a search or a proof, MeasurementError when a server fails; what is known
+    by then is stored.
     """
     search, before = read_folder(folder)
     proof = folder / PROOF_FOLDER
@@ -36,6 +39,20 @@ def go_on(
     proving.read()
     if proving.first is not None:
         refuse_without_source(folder, before, proving.first)
+
+    def answer(warnings: Sequence[str]) -> TuneResult:
+        told = Told(
+            folder=folder.resolve(),
+            symptom=before.symptom,
+            plan_cause=before.cause,
+            seconds_used=before.seconds_used + time.monotonic() - began,
+            is_interrupted=is_interrupted,
+            warnings=warnings,
+        )
+        result = compose(proving.search, told, proving.first, proving.second)
+        write_result(folder, result)
+        return result
+
     with host_lock(progress, wait=wait), isolated(leaves_network=isolates) as missing:
         kept = {snapshot.key for snapshot in snapshots.list_snapshots()}
         try:
@@ -43,19 +60,15 @@ def go_on(
         except (KeyboardInterrupt, InterruptionError):
             is_interrupted = True
             proving.read()
+        except (UsageError, MeasurementError) as error:
+            # What its blocks say so far stands, also where the disk can't hold the second stage.
+            proving.read()
+            if proving.first is not None:
+                answer((*missing, f"{PROOF_REFUSED}: {error}"))
+            raise
         finally:
             remove_copies(proving.specs(), kept)
-    told = Told(
-        folder=folder.resolve(),
-        symptom=before.symptom,
-        plan_cause=before.cause,
-        seconds_used=before.seconds_used + time.monotonic() - began,
-        is_interrupted=is_interrupted,
-        warnings=missing,
-    )
-    result = compose(proving.search, told, proving.first, proving.second)
-    write_result(folder, result)
-    return result
+    return answer(missing)
 
 
 def refuse_without_source(folder: Path, before: TuneResult, stored: StoredExperiment) -> None:

@@ -5,7 +5,7 @@ fixed before its first trial: the chosen set is the control, and every other arm
 set's gain is that over the workload as it is, and a member's gain that of the set over the set without it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -45,14 +45,16 @@ def without(candidate: Candidate) -> str:
 def arm_of(base: ArmSpec, statements: Sequence[MeasuredStatement], fixes: Sequence[Candidate]) -> ArmSpec:
     """The arm with these fixes: its data prepared by their SQL, their settings, their texts, on their server.
 
-    The settings that are fixed stay so on another version, as far as it has them (`experiment/planning`).
+    The settings that are fixed stay so on another version, as far as it has them (`experiment/planning`). Of
+    two versions, or two volumes, the last one counts, as on the search's copy.
     """
+    last = fixes[::-1]
     rewritten = {rewrite.statement: rewrite.sql for each in fixes for rewrite in each.rewrites}
     settings = {name: value for each in fixes for name, value in each.settings.items()}
     return base.model_copy(
         update={
-            "build": next((each.build for each in fixes if each.build is not None), base.build),
-            "storage": next((each.storage for each in fixes if each.storage is not None), base.storage),
+            "build": next((each.build for each in last if each.build is not None), base.build),
+            "storage": next((each.storage for each in last if each.storage is not None), base.storage),
             "prepare": (*base.prepare, *(statement for each in fixes for statement in each.sql)),
             "settings": {**base.settings, **settings},
             "workload": workload_of(statements, base.workload, rewritten),
@@ -136,7 +138,9 @@ class Effect:
     """A gain (old time over new) with its interval, and the experiment's word for the arm without it.
 
     `word`: 'slower' where the arm without is slower, so that the fix helps. `at_least`: without the fix a
-    statement was stopped, so that the true gain is larger: the interval has no upper end then.
+    statement was stopped, so that the true gain is larger: the interval has no upper end then. `in_place_of`:
+    the id of the other member of two that do the same, without which this one is compared with the workload
+    as it is. `late`: the statements that were stopped with the chosen set.
     """
 
     gain: float | None
@@ -146,6 +150,8 @@ class Effect:
     slowed: tuple[str, ...] = ()
     trials: int = 0
     at_least: bool = False
+    in_place_of: str = ""
+    late: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -160,15 +166,71 @@ class Proved:
 def read_proof(stored: StoredExperiment, members: Sequence[Candidate]) -> Proved:
     """The verdicts of a proof, at any moment of it."""
     result, stopped = analyse(stored), _stopped(stored)
-    together = effect_of(result, AS_IT_IS, stopped.get(AS_IT_IS, {}))
+
+    def effect(name: str) -> Effect:
+        return effect_of(result, name, stopped.get(name), stopped.get(CHOSEN))
+
+    together = effect(AS_IT_IS)
     if len(members) == 1:
         return Proved(result, together, {members[0].id: together})
-    names = {each.id: without(each) for each in members}
-    return Proved(
-        result,
-        together,
-        {id_: effect_of(result, name, stopped.get(name, {})) for id_, name in names.items()},
+    effects = {each.id: effect(without(each)) for each in members}
+    return with_one_of_two(Proved(result, together, effects), result.margin)
+
+
+def with_one_of_two(proved: Proved, margin: float) -> Proved:
+    """Where a set of two gains and neither of them is missed, the one that does as much alone as both do.
+
+    The set without one of two is the other one alone, which therefore was an arm: what it gains over the
+    workload as it is follows from what both arms are beside the set. Both intervals hold at once, as those of
+    all arms of a proof do, and so does the one that follows from their ends.
+    """
+    if len(proved.members) != 2 or not hides_gains(proved, margin):
+        return proved
+    (one, missed), (other, others) = proved.members.items()
+    if (others.gain or 0.0) > (missed.gain or 0.0):
+        one, other, others = other, one, missed
+    alone = replace(_over(proved.together, others), in_place_of=other)
+    return replace(proved, members={**proved.members, one: alone})
+
+
+def hides_gains(proved: Proved, margin: float) -> bool:
+    """Whether the set gains though it is as fast without any of its members: some of them do the same."""
+    if len(proved.members) < 2 or any(not does_not_help(each, margin) for each in proved.members.values()):
+        return False
+    return proved.together.word == "slower" and not does_not_help(proved.together, margin)
+
+
+def _over(together: Effect, other: Effect) -> Effect:
+    """What an arm gains over the workload as it is; `together`, `other`: the set over that, and over it."""
+    interval = _quotient(together.interval, other.interval)
+    low = interval[0] if interval is not None else None
+    mine = {each.name: each for each in other.statements}
+    statements = tuple(
+        each.model_copy(
+            update={
+                "ratio": each.ratio / mine[each.name].ratio,
+                "interval": _quotient(each.interval, mine[each.name].interval),
+            }
+        )
+        for each in together.statements
+        if each.name in mine
     )
+    return replace(
+        together,
+        gain=together.gain / other.gain if together.gain and other.gain else None,
+        interval=interval,
+        word="slower" if low is not None and low > 1 else "inconclusive",
+        statements=statements,
+        slowed=tuple(each.name for each in statements if each.ratio < 1 and each.name in together.slowed),
+    )
+
+
+def _quotient(one: Ends | None, other: Ends | None) -> Ends | None:
+    """The interval of a ratio over another one; an end that either does not bound stays open."""
+    if one is None or other is None:
+        return None
+    (low, high), (least, most) = one, other
+    return (low / most if low and most else None, high / least if high and least else None)
 
 
 def _stopped(stored: StoredExperiment) -> dict[str, dict[str, float]]:
@@ -194,22 +256,43 @@ def does_not_help(effect: Effect, margin: float) -> bool:
     return effect.word in ("equivalent", "faster")
 
 
-def remaining_of(proved: Proved, margin: float) -> tuple[str, ...]:
+def remaining_of(
+    proved: Proved, margin: float, faster: Mapping[str, Collection[str]] | None = None
+) -> tuple[str, ...]:
     """The ids of the members that are left where two or more do not help; () where fewer don't, or all.
 
     The set without one of them was an arm of the proof; without two of them it was measured nowhere.
+    `faster`: by id the statements that each made faster in the search. Two that make the same faster hide
+    each other's gain, since the set is as fast without either: the first stays, for a second stage to judge.
     """
-    kept = tuple(name for name, effect in proved.members.items() if not does_not_help(effect, margin))
-    return kept if len(proved.members) - len(kept) >= FALLEN_MIN else ()
+    fallen = [name for name, effect in proved.members.items() if does_not_help(effect, margin)]
+    if len(fallen) < FALLEN_MIN or len(proved.members) == FALLEN_MIN:
+        return ()
+    reach = {
+        name: {*(faster or {}).get(name, ())} for name in fallen if proved.members[name].word != "faster"
+    }
+    hidden: set[str] = set()
+    for name, mine in reach.items():
+        does_as_another = any(mine & others for other, others in reach.items() if other != name)
+        if does_as_another and not any(mine & reach[other] for other in hidden):
+            hidden.add(name)
+    return tuple(name for name in proved.members if name not in fallen or name in hidden)
 
 
-def effect_of(result: CompareResult, arm_name: str, stopped: Mapping[str, float] | None = None) -> Effect:
+def effect_of(
+    result: CompareResult,
+    arm_name: str,
+    stopped: Mapping[str, float] | None = None,
+    stopped_in_set: Mapping[str, float] | None = None,
+) -> Effect:
     """What the control (the chosen set) gains over this arm, turned round from the arm's own verdict.
 
     `stopped`: the statements that did not end in this arm, and after how long they were stopped. They take
     longer there, so the set may be faster than this arm by more, and is neither equivalent to it nor slower.
+    `stopped_in_set`: those that did not end with the chosen set, which takes longer than was measured: it may
+    be faster by less, and nothing says that it is faster at all.
     """
-    stopped = stopped or {}
+    stopped, late = stopped or {}, stopped_in_set or {}
     arm = _arm(result.arms, arm_name)
     if arm is None:
         return Effect(None, None, "inconclusive")
@@ -218,34 +301,38 @@ def effect_of(result: CompareResult, arm_name: str, stopped: Mapping[str, float]
         mine = _arm(statement.arms, arm_name)
         if mine is None or not mine.ratio:
             continue
-        is_stopped = statement.name in stopped
-        interval = turned(mine.interval)
+        name = statement.name
+        is_bound = name in stopped and name not in late
         statements.append(
             FixStatement(
-                name=statement.name,
+                name=name,
                 ratio=1 / mine.ratio,
-                interval=_lower(interval) if is_stopped else interval,
-                at_least=is_stopped,
-                waited_s=stopped.get(statement.name),
+                interval=_bounded(turned(mine.interval), lower=name not in late, upper=name not in stopped),
+                at_least=is_bound,
+                waited_s=stopped.get(name),
             )
         )
-        if mine.verdict == "faster" and not mine.withheld:
-            slowed.append(statement.name)
-    interval = turned(arm.interval)
+        if mine.verdict == "faster" and not mine.withheld and name not in stopped:
+            slowed.append(name)
     is_open = arm.withheld or (bool(stopped) and arm.verdict != "slower")
+    is_open = is_open or (bool(late) and arm.verdict != "faster")
     return Effect(
         1 / arm.ratio if arm.ratio else None,
-        _lower(interval) if stopped else interval,
+        _bounded(turned(arm.interval), lower=not late, upper=not stopped),
         "inconclusive" if is_open else arm.verdict,
         tuple(statements),
         tuple(slowed),
         arm.trials,
-        bool(stopped),
+        bool(stopped) and not late,
+        late=tuple(late),
     )
 
 
-def _lower(interval: Ends | None) -> Ends | None:
-    return None if interval is None else (interval[0], None)
+def _bounded(interval: Ends | None, *, lower: bool, upper: bool) -> Ends | None:
+    """The interval with those of its ends that hold."""
+    if interval is None:
+        return None
+    return (interval[0] if lower else None, interval[1] if upper else None)
 
 
 def _arm(arms: Sequence[ArmResult], name: str) -> ArmResult | None:

@@ -122,7 +122,8 @@ class Proving:
     def _remaining(self) -> tuple[str, ...]:
         if self.first is None:
             return ()
-        return remaining_of(read_proof(self.first, self.search.members), self.search.margin)
+        proved = read_proof(self.first, self.search.members)
+        return remaining_of(proved, self.search.margin, self.search.made_faster)
 
     def _prove(
         self, members: Sequence[Candidate], name: str, seconds: float, progress: Progress

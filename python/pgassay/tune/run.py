@@ -16,7 +16,6 @@ from pgassay.experiment.running.run import host_lock
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.terminal.progress import Progress
-from pgassay.tune.answer import PROOF_REFUSED
 from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Symptom
@@ -36,6 +35,7 @@ from pgassay.tune.search.proof_time import (
     PREDICTION_SHARE,
     PROOF_SHARE,
     TrialTime,
+    lasting,
     provable,
     search_s,
     too_short,
@@ -55,6 +55,7 @@ from pgassay.tune.stored import (
     write_result,
     write_search,
 )
+from pgassay.tune.summary.sentences import PROOF_REFUSED
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
 
@@ -280,13 +281,15 @@ def _settle(known: Known, copy: TrialCopy) -> None:
 
 def _prove(known: Known, progress: Progress) -> None:
     assert known.baseline is not None
-    known.proving = Proving(known.folder, search_of(known), known.planned)
+    search = search_of(known).model_copy(update={"warnings": lasting(known.warnings)})
+    known.proving = Proving(known.folder, search, known.planned)
     write_search(known.folder, known.proving.search)
     write_result(known.folder, result_of(known, is_interrupted=True))
     try:
         known.proving.run(lambda: known.left_s, progress)
     except (UsageError, MeasurementError) as error:
-        # What was found stands, without its proof: a disk that can't hold all arms, most of all.
+        # What was found stands, with the blocks that there are: a disk that can't hold all arms, most of all.
+        known.proving.read()
         known.warnings.append(f"{PROOF_REFUSED}: {error}")
         progress.message(known.warnings[-1])
 

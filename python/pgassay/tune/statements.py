@@ -47,10 +47,18 @@ def statements_of(workload: WorkloadSpec) -> tuple[TunedStatement, ...]:
             f"tune measures a list of statements, and {workload.family} is none: write --workload sql:FILE"
         )
     headings = _headings(workload)
-    return tuple(
+    found = tuple(
         checked(statement, headings.get(statement.name, ""), workload.text)
         for statement in workload.statements
     )
+    names = [each.name for each in measured(found)]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(
+                f"{workload.text}: a statement is named '{name}', as one of the sets of another's values is: "
+                "give it another name"
+            )
+    return found
 
 
 def _headings(workload: WorkloadSpec) -> dict[str, str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from pgassay.durable import replace_file
 from pgassay.errors import UsageError
@@ -14,7 +14,7 @@ from pgassay.model.tuning.answer import Fix, TuneCause, TuneResult, TuneSymptom
 from pgassay.record.documents import read_result, to_json
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
-from pgassay.tune.answer import PROOF_REFUSED, Judged, proof_of, ranked, summary
+from pgassay.tune.answer import Judged, proof_of, ranked
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
@@ -23,10 +23,11 @@ from pgassay.tune.proof import Proved, read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, TrialTime, more_s, typed
 from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, total_s
+from pgassay.tune.search.selection import WORSE_MAX, Baseline, Seconds, Selection, Tried, total_s
 from pgassay.tune.search.turns import predicted_gains
 from pgassay.tune.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.statements import measured
+from pgassay.tune.summary.sentences import PROOF_REFUSED, has_nothing_to_do, summary
 from pgassay.tune.symptom import cause_of_trials, told_cause
 from pgassay.tune.tools import Gathered
 
@@ -35,7 +36,10 @@ class StoredSearch(Frozen):
     """The statements as they were, every candidate, what was tried, and what was taken. Seconds by name.
 
     `remaining`: of what was taken, the ids that a second stage of the proof confirms; () before it begins.
+    What was stopped took infinite seconds, which JSON has no number for: they are stored as a text.
     """
+
+    model_config = ConfigDict(ser_json_inf_nan="strings")
 
     statements: tuple[TunedStatement, ...]
     seconds: dict[str, float]
@@ -64,6 +68,8 @@ class StoredSearch(Frozen):
     data_s: float = 0.0
     # The measured statements that did not end as they are in the time that they were given, their `seconds`.
     endless: tuple[str, ...] = ()
+    # What was said until the proof began: what was left out, and what did not end.
+    warnings: tuple[str, ...] = ()
 
     @property
     def members(self) -> list[Candidate]:
@@ -80,6 +86,16 @@ class StoredSearch(Frozen):
         """The seconds of the statements with all that was chosen; as they were without."""
         steps = self.selection.steps
         return steps[-1].seconds if steps else self.seconds
+
+    @property
+    def made_faster(self) -> dict[str, frozenset[str]]:
+        """By the id of what was tried the statements that it made faster, by a tenth and more."""
+        return {
+            name: frozenset(
+                each for each, took in tried.seconds.items() if took < WORSE_MAX * self.seconds[each]
+            )
+            for name, tried in self.tried.items()
+        }
 
     @property
     def unsolved(self) -> tuple[str, ...]:
@@ -177,14 +193,16 @@ def compose(
     judged = _judged(search, stored, second)
     proved, confirmed = judged.proved, judged.confirmed
     fixes = ranked(judged)
-    by_id = {candidate.id: candidate for candidate in search.candidates}
-    chosen = [by_id[fix.id] for fix in fixes if fix.verdict == "recommended"]
+    recommended = {fix.id for fix in fixes if fix.verdict == "recommended"}
+    # As they were proven: one upon the other, in the order in which they were chosen.
+    chosen = [each for each in search.members if each.id in recommended]
     left_out = search.unsolved
     proof = proof_of(proved, search.selection.ids, search.predicted_together, left_out) if proved else None
     confirmation = proof_of(confirmed, search.remaining, None, left_out) if confirmed else None
     cause = cause_of_trials(proved.result) if proved else None
     # The dump of a server goes with its copy, and what is gone on with is a proof.
     can_go_on = told.symptom.source is None and stored is not None
+    can_go_on = can_go_on and _can_be_decided(judged, stored, second)
     go_on = _command(search, told.folder, fixes, stored, second) if can_go_on and stored else ""
     settings = {name: value for each in chosen for name, value in each.settings.items()}
     return TuneResult(
@@ -193,7 +211,7 @@ def compose(
         symptom=told.symptom,
         cause=told_cause(cause, told.plan_cause),
         fixes=fixes,
-        nothing_to_do=not chosen,
+        nothing_to_do=has_nothing_to_do(fixes, is_interrupted=told.is_interrupted) and not left_out,
         verdict=summary(
             fixes,
             confirmation or proof,
@@ -205,6 +223,7 @@ def compose(
             ended_unproven=[name for name in left_out if search.ended_with(name)],
             is_refused=any(each.startswith(PROOF_REFUSED) for each in told.warnings),
             clients=told.symptom.clients,
+            is_interrupted=told.is_interrupted,
         ),
         proof=proof,
         confirmation=confirmation,
@@ -215,14 +234,22 @@ def compose(
         seconds_used=round(told.seconds_used, 1),
         interrupted=told.is_interrupted,
         not_rewritten=search.refused,
-        warnings=_warnings(told, proved, confirmed),
+        warnings=_warnings(search, told, proved, confirmed),
     )
 
 
-def _warnings(told: Told, *stages: Proved | None) -> tuple[str, ...]:
-    """What the run warns of, and both stages of the proof; each sentence once."""
+def _warnings(search: StoredSearch, told: Told, *stages: Proved | None) -> tuple[str, ...]:
+    """What the search and the run warn of, and both stages of the proof; each sentence once."""
     of_stages = (words for each in stages if each for words in each.result.warning_sentences)
-    return tuple(dict.fromkeys([*told.warnings, *of_stages]))
+    return tuple(dict.fromkeys([*search.warnings, *told.warnings, *of_stages]))
+
+
+def _can_be_decided(judged: Judged, stored: StoredExperiment | None, second: StoredExperiment | None) -> bool:
+    """Whether more blocks may say more: a stage that is decided has none to come, but a second after it."""
+    if second is None and judged.remaining:
+        return True
+    last = second or stored
+    return last is not None and last.stopped != "decided"
 
 
 def _command(
@@ -250,7 +277,7 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
     members = search.members
     baseline = Baseline(measured(search.statements), search.seconds, {}, endless=search.endless)
     proved = read_proof(stored, members) if stored is not None and members else None
-    remaining = search.remaining or (remaining_of(proved, search.margin) if proved else ())
+    found = remaining_of(proved, search.margin, search.made_faster) if proved else ()
     confirmed = read_proof(second, search.remaining_members) if second is not None else None
     return Judged(
         candidates=search.candidates,
@@ -265,7 +292,7 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
         members=search.selection.ids,
         predicted=search.predicted,
         proved=proved,
-        remaining=remaining,
+        remaining=search.remaining or found,
         confirmed=confirmed,
         margin=search.margin,
         checks=search.checks,

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 def test_an_index_that_has_no_room_is_not_chosen(tmp_path: Path) -> None:
     asked = replace(request(tmp_path, SLOW, max_time_s=60), max_space_bytes=100 << 10)
     result = run_tune(asked, Tools(read_facts, find), NullProgress(), wait=True, isolates=False)
-    assert result.nothing_to_do and result.proof is None
+    assert not result.nothing_to_do and result.proof is None
     (index,) = (fix for fix in result.fixes if fix.kind == "btree" and "(customer)" in fix.sql)
     assert (index.verdict, index.evidence) == ("screened out", "search")
     assert index.gain is not None and index.gain > 2

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -9,16 +10,18 @@ import pytest
 
 import tune_samples as samples
 from pgassay.analysis.redaction.tuning import redacted
+from pgassay.model.storage import StorageSpec
 from pgassay.model.tuning.answer import VERDICTS, Fix, TuneCause
 from pgassay.report import schema
 from pgassay.report.charts import tune_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
 from pgassay.report.tune import text
-from pgassay.tune.answer import BESIDE, NOT_TOLD, ranked, summary
+from pgassay.tune.answer import BESIDE, NOT_TOLD, ranked
 from pgassay.tune.proof import turned
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
 from pgassay.tune.stored import Told, compose, read_folder, stored_search, write_result, write_search
+from pgassay.tune.summary.sentences import summary
 from pgassay.tune.symptom import told_cause
 from pgassay.tune.tools import Gathered
 
@@ -147,7 +150,8 @@ def test_what_has_no_room_is_named_with_its_size_and_is_no_reason_for_more_time(
     )
     assert (answer.fixes[0].verdict, answer.fixes[0].evidence) == ("screened out", "search")
     assert answer.fixes[0].note == "it takes 300 MB, and of --max-space there is 50.0 MB left"
-    assert answer.verdict.startswith("Nothing is recommended: nothing that has room gains anything.")
+    assert answer.verdict.startswith("Nothing is recommended: what would gain has no room.")
+    assert not answer.nothing_to_do
     assert answer.verdict.endswith("Left out, since --max-space has no room for it: index large.")
 
 
@@ -195,6 +199,11 @@ def test_the_page_draws_each_gain_with_its_prediction_and_each_statement_before_
     assert list(drawn) == ["1. index good", "2. index second", "4. index useless", "5. index harmful", _ALL]
     assert drawn["2. index second"]["ratio"] == pytest.approx(2.0)
     assert drawn["2. index second"]["predicted"] == 2.3
+    bound = answer.fixes[1].model_copy(update={"at_least": True})
+    (row, *_) = tune_charts.gains(answer.model_copy(update={"fixes": (bound,)}), width_px=WIDE_PX)[
+        "datasets"
+    ]["rows"]
+    assert row["ratio_text"].startswith("at least ")
     # What the search alone measured has a point and no interval.
     assert drawn["4. index useless"]["low"] == drawn["4. index useless"]["high"]
     assert answer.proof is not None
@@ -213,6 +222,9 @@ def test_nothing_is_drawn_of_what_was_not_measured() -> None:
     bare = answer.model_copy(update={"proof": None, "fixes": (answer.fixes[2],)})
     assert list(tune_charts.drawings(bare)) == []
     assert "<figure" not in text.render_html(bare)
+    # A statement was stopped with it: no axis of ratios has a place for that.
+    stopped = answer.fixes[3].model_copy(update={"gain": 0.0})
+    assert list(tune_charts.drawings(bare.model_copy(update={"fixes": (stopped,)}))) == []
 
 
 def test_what_was_never_tried_has_no_write_ratio() -> None:
@@ -281,7 +293,8 @@ def test_a_stored_search_gives_the_same_answer_again(tmp_path: Path) -> None:
     assert [(fix.id, fix.verdict) for fix in composed.fixes if fix.verdict == "worse"] == [
         ("index:harmful", "worse")
     ]
-    assert composed.nothing_to_do  # without its proof nothing is recommended
+    # Without its proof nothing is recommended, and that nothing is to be done was not shown.
+    assert not composed.nothing_to_do
 
 
 def test_an_endless_statement_survives_the_file(tmp_path: Path) -> None:
@@ -293,6 +306,8 @@ def test_an_endless_statement_survives_the_file(tmp_path: Path) -> None:
     write_result(tmp_path, samples.answer())
     again, _ = read_folder(tmp_path)
     assert again.tried["index:useless"].seconds == {"list": math.inf}
+    # Every reader of JSON reads it.
+    json.loads((tmp_path / "search.json").read_bytes(), parse_constant=pytest.fail)
     fix = compose(again, Told(tmp_path, samples.answer().symptom, samples.answer().cause, 1.0), None).fixes[0]
     assert (fix.verdict, fix.gain, fix.statements[0].ratio) == ("worse", 0.0, 0.0)
 
@@ -333,6 +348,10 @@ def test_an_index_that_nobody_needs_is_told_by_what_it_frees() -> None:
     )
     (fix,) = ranked(known)
     assert (fix.verdict, fix.note) == ("no help", "it frees 8.00 MB of the disk")
+    # A setting frees none, and data that another server has made anew are no gain of space.
+    for nothing in ({"sql": (), "settings": {"work_mem": "64MB"}}, {"storage": StorageSpec()}):
+        other = replace(known, candidates=(samples.candidate("useless", **nothing),))
+        assert ranked(other)[0].note == ""
 
 
 def test_what_it_frees_is_told_as_well_where_its_time_is_not_decided() -> None:

@@ -5,8 +5,17 @@ import pytest
 import tune_samples as samples
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.answer import Fix
-from pgassay.tune.answer import NOT_CONFIRMED, ranked
-from pgassay.tune.proof import Effect, Proved, does_not_help, remaining_of
+from pgassay.tune.answer import HIDDEN, NOT_CONFIRMED, ranked
+from pgassay.tune.proof import (
+    AS_IT_IS,
+    Effect,
+    Proved,
+    does_not_help,
+    effect_of,
+    remaining_of,
+    with_one_of_two,
+    without,
+)
 from pgassay.tune.proving import alpha_of
 
 NAMES = ("good", "second", "third")
@@ -81,3 +90,60 @@ def test_both_stages_together_have_the_error_rate_of_one() -> None:
     """Sets of two members and fewer never have a second stage."""
     assert [alpha_of(members) for members in (1, 2)] == [CompareRequest.alpha] * 2
     assert [2 * alpha_of(members) for members in (3, 5)] == [CompareRequest.alpha] * 2
+
+
+def test_of_two_that_hide_each_others_gain_one_stays_for_the_second_stage() -> None:
+    """The set is as fast without either, and without both nobody knows."""
+    first = samples.proved(*NAMES, words={"second": "equivalent", "third": "equivalent"})
+    alike = {"index:good": {"report"}, "index:second": {"list", "place"}, "index:third": {"list"}}
+    assert remaining_of(first, 0.03, alike) == ("index:good", "index:second")
+    apart = alike | {"index:third": {"place [2]"}}
+    assert remaining_of(first, 0.03, apart) == ("index:good",)
+    # What makes the set slower is missed by nobody.
+    slower = samples.proved(*NAMES, words={"second": "faster", "third": "equivalent"})
+    assert remaining_of(slower, 0.03, alike) == ("index:good",)
+    none = samples.proved(*NAMES, words=dict.fromkeys(NAMES, "equivalent"))
+    assert remaining_of(none, 0.03, {name: {"list"} for name in IDS}) == ("index:good",)
+
+
+def test_of_a_set_of_two_that_is_fast_with_either_one_is_recommended() -> None:
+    """The set without one of them is the other alone: what that gains follows from both arms."""
+    words = {"good": "equivalent", "second": "equivalent"}
+    both = with_one_of_two(samples.proved("good", "second", words=words), 0.03)
+    known = samples.judged(members=IDS[:2], proved=both)
+    fixes = {fix.id: fix for fix in ranked(known)}
+    good, second = fixes["index:good"], fixes["index:second"]
+    assert (good.verdict, second.verdict) == ("recommended", "no help")
+    assert good.gain == pytest.approx(4.0)
+    assert good.interval == (pytest.approx(1 / 0.3 * 0.99), pytest.approx(1 / 0.2 * 1.01))
+    assert "with 'index second'" in good.note
+    # A set that gains nothing has nothing to be told apart.
+    helps = samples.proved("good", "second", words={"second": "equivalent"})
+    assert with_one_of_two(helps, 0.03) is helps
+
+
+def test_a_set_that_gains_and_misses_none_of_its_members_is_not_called_no_help() -> None:
+    fixes = answered(samples.proved(*NAMES, words=dict.fromkeys(NAMES, "equivalent")))
+    assert {(fix.verdict, fix.note) for fix in fixes.values()} == {("not decided", HIDDEN)}
+
+
+def test_a_statement_that_was_stopped_with_the_chosen_set_too_proves_no_gain() -> None:
+    """What the set takes is longer than what was measured, so it gains less than that."""
+    result = samples.proved("good").result
+    effect = effect_of(result, AS_IT_IS, {"list": 5.0}, {"list": 5.0})
+    assert (effect.word, effect.at_least, effect.interval) == ("inconclusive", False, (None, None))
+    known = samples.judged(members=("index:good",), proved=Proved(result, effect, {"index:good": effect}))
+    fix = next(each for each in ranked(known) if each.id == "index:good")
+    assert (fix.verdict, fix.at_least) == ("not decided", False)
+    assert fix.note.startswith("list was stopped in trials with all that was chosen")
+    (stopped,) = [each for each in effect.statements if each.name == "list"]
+    assert (stopped.at_least, stopped.interval) == (False, (None, None))
+    # In the set alone: it gains that much at most.
+    effect = effect_of(result, without(samples.candidate("good")), None, {"list": 5.0})
+    assert effect.word == "inconclusive"
+    assert effect.interval == (None, pytest.approx(1 / 0.4))
+    slower = effect_of(
+        samples.proved("good", words={"good": "faster"}).result, without(samples.candidate("good")), None,
+        {"list": 5.0},
+    )  # fmt: skip
+    assert slower.word == "faster"

@@ -127,3 +127,12 @@ def test_values_hold_the_statement_s_constants_and_their_neighbours() -> None:
 
 def values(kind: str, said: tuple[str, ...]) -> tuple[str, ...]:
     return candidates(ColumnFacts(name="c", type=kind, not_null=False), said, ())
+
+
+@pytest.mark.parametrize("kind", ["date", "timestamp without time zone", "timestamp with time zone"])
+@pytest.mark.parametrize("said", ["9999-12-31", "9999-12-31 23:59:59", "0001-01-01", "9999-01-31"])
+def test_the_ends_of_all_dates_have_values_on_the_side_that_there_is(kind: str, said: str) -> None:
+    """A period without an end is often written so; there is no day after it."""
+    found = candidates(ColumnFacts(name="until", type=kind, not_null=False), (said, "Europe/Paris"), ())
+    assert any(each.startswith(said[:10]) for each in found)
+    assert len(found) > len(candidates(ColumnFacts(name="until", type=kind, not_null=False), (), ()))

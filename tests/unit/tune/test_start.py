@@ -216,6 +216,22 @@ def test_statements_that_were_only_sampled_count_alike(tmp_path: Path) -> None:
         request_from(document, REQUEST, {"dataset": "pgbench"}, None)
 
 
+def test_statements_of_a_file_without_names_take_no_place_of_those_that_need_no_values(
+    tmp_path: Path,
+) -> None:
+    """Both are numbered where they have no name."""
+    queries = called("SELECT count(*) FROM orders", 7), called("SELECT id FROM orders WHERE id = $1", 50)
+    document = diagnosis(tmp_path / "it.json", *queries)
+    (tmp_path / "values.sql").write_text("-- parameters: 42\nSELECT id FROM orders WHERE id = $1;\n")
+    given = {"dataset": "pgbench", "workload": f"sql:{tmp_path / 'values.sql'}"}
+    start = request_from(document, REQUEST, given, None).start
+    assert start is not None
+    assert {(each.name, each.sql, each.weight) for each in start.statements} == {
+        ("statement-1-diagnosed", "SELECT count(*) FROM orders", 7.0),
+        ("statement-1", "SELECT id FROM orders WHERE id = $1", 50.0),
+    }
+
+
 def test_a_diagnosis_needs_data_and_has_no_arms(tmp_path: Path) -> None:
     document = diagnosis(tmp_path / "it.json", called("SELECT 1"))
     with pytest.raises(UsageError, match=r"is a diagnosis, which holds no data: .*--dataset"):

@@ -40,6 +40,15 @@ def test_statements_have_their_values_and_weights(tmp_path: Path) -> None:
     assert run[1].sql == "SELECT * FROM orders WHERE customer = '-7' AND status = NULL"
 
 
+def test_a_statement_that_is_named_as_a_set_of_anothers_values_is_refused(tmp_path: Path) -> None:
+    """Times, verdicts and trials are told apart by these names."""
+    with pytest.raises(UsageError, match=r"named 'list \[2\]'.* give it another name"):
+        read(
+            tmp_path,
+            "-- name: list\n-- parameters: 1\n-- parameters: 2\nSELECT $1;\n-- name: list [2]\nSELECT 3;\n",
+        )
+
+
 def test_a_mark_of_the_byte_order_belongs_to_no_statement(tmp_path: Path) -> None:
     (found,) = read(tmp_path, "\ufeff-- name: list\n-- weight: 5\n-- parameters: 42\nSELECT $1;\n")
     assert (found.name, found.sql, found.parameters, found.weight) == ("list", "SELECT $1", (("42",),), 5.0)

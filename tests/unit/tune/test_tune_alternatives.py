@@ -175,7 +175,9 @@ def test_what_can_not_be_tried_is_told_with_its_reason_and_its_price() -> None:
 def test_an_upgrade_is_an_arm_with_the_same_settings_and_applied_by_hand() -> None:
     upgrade = samples.candidate("v", build=V18, sql=(), undo=(), undoable=False)
     base = arm_spec({"work_mem": "4MB"}).model_copy(update={"build": V16})
-    arm = arm_of(base, samples.BASELINE.statements, [upgrade])
+    # The search tried this one on top of the other, and so its copy had it.
+    older = upgrade.model_copy(update={"id": "version:17", "build": V16})
+    arm = arm_of(base, samples.BASELINE.statements, [older, upgrade])
     assert (arm.build, arm.settings) == (V18, {"work_mem": "4MB"})
     assert "pg_upgrade to PostgreSQL 18" in apply_script([upgrade], None)
     assert "can't be taken back" in undo_script([upgrade], None)

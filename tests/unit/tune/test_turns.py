@@ -267,9 +267,23 @@ def test_of_two_that_do_the_same_one_stays_in_the_set_that_is_proved() -> None:
 def test_what_was_chosen_by_luck_is_no_help_once_it_is_timed_anew() -> None:
     selection, tried = settled_with(taking(1.0, 1.0))
     assert selection.ids == ()
-    assert [each.gain_again for each in tried.values()].count(None) == 1
-    (again,) = (each for each in tried.values() if each.gain_again is not None)
-    assert again.gain(BASELINE.weights, BASELINE.seconds) == 1.0
+    # The whole set gained nothing: neither hid the other's gain.
+    assert [each.gain(BASELINE.weights, BASELINE.seconds) for each in tried.values()] == [1.0, 1.0]
+
+
+def test_what_was_stopped_with_a_member_alone_is_timed_with_the_set_that_is_proved() -> None:
+    """The proof measures it, so that what is predicted must not leave it out."""
+    copy, alone = Copy(taking(0.1, 0.1)), Tried(PLAIN.id, {"list": 0.5}, stopped=("report",))
+    settled(
+        copy,
+        BASELINE,
+        Selection((Step(PLAIN.id, 1.5, {}),)),
+        {PLAIN.id: PLAIN},
+        {PLAIN.id: alone},
+        time.monotonic() + 60,
+        1.03,  # type: ignore[arg-type]  # a stand-in
+    )
+    assert set(copy.asked) == {"list", "report"}
 
 
 def test_without_time_or_where_a_set_fails_nothing_is_predicted_by_rounds() -> None:

@@ -78,7 +78,7 @@ class FixStatement(Frozen):
     """What a fix does to one statement. `interval`: None for what the search alone measured.
 
     `at_least`: without the fix it did not end and was stopped after `waited_s`, so that the ratio is a lower
-    bound.
+    bound; not where it was stopped with the fix as well, which bounds nothing.
     """
 
     name: str
@@ -92,7 +92,8 @@ class FixCost(Frozen):
     """What a fix costs. None: not known.
 
     `build_s`: what applying it took on the copy; `bytes`: by how much the database grew; `write_ratio`: the
-    time of the statements that write with the fix over without, above 1 is slower; `per_month`: what another
+    time of the statements that write with the fix over without, above 1 is slower, None as well where one of
+    them was stopped with the fix; `per_month`: what another
     volume costs more, in the currency of its price list; `wal_bytes`: the WAL that applying it wrote, which
     standbys replay.
     """
@@ -165,10 +166,11 @@ class TuneResult(Frozen):
     `confirmation`: the second stage of the proof, of what its first left of the set, where two or more
     members did not help; its verdicts take the place of the first's.
 
-    `nothing_to_do`: nothing is recommended. `verdict`: the answer in a few sentences. `apply_sql` and
-    `undo_sql` hold what is recommended, '' when nothing is. `interrupted`: it was stopped before its end.
-    `go_on`: the command that goes on with a proof that came to no verdict, with the time that this should
-    take; '' where there is none to go on with.
+    `nothing_to_do`: it was shown that nothing is to be done; not so where anything is not decided, could not
+    be tried, or did not end, or it was stopped before its end. `verdict`: the answer in a few sentences.
+    `apply_sql` and `undo_sql` hold what is recommended, '' when nothing is. `interrupted`: it was stopped
+    before its end. `go_on`: the command that goes on with a proof that came to no verdict, with the time that
+    this should take; '' where there is none to go on with.
     """
 
     schema_: int = Field(default=TUNE_SCHEMA, alias="schema")

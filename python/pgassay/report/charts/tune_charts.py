@@ -33,7 +33,7 @@ _BEFORE, _AFTER, _SLOWER = "as it was", "with all chosen fixes", "slower with th
 
 def drawings(result: TuneResult) -> Iterator[Drawing]:
     """What there is to draw, in the page's order: `gains`, `statements`."""
-    if any(fix.gain is not None for fix in result.fixes):
+    if any(fix.gain for fix in result.fixes):
         yield both_widths("gains", lambda width: gains(result, width_px=width))
     proof = result.confirmation or result.proof
     if proof is not None and proof.statements:
@@ -41,9 +41,12 @@ def drawings(result: TuneResult) -> Iterator[Drawing]:
 
 
 def gains(result: TuneResult, *, width_px: int) -> Specification:
-    """Each measured fix with its interval and its prediction; below a line all that were chosen."""
+    """Each measured fix with its interval and its prediction; below a line all that were chosen.
+
+    One that a statement was stopped with has no ratio that could be drawn, and a gain of 0.
+    """
     narrow = width_px <= NARROW_PX
-    known = [fix for fix in result.fixes if fix.gain is not None][:_FIXES_MAX]
+    known = [fix for fix in result.fixes if fix.gain][:_FIXES_MAX]
     rows = [_fix_row(number, fix) for number, fix in enumerate(known)]
     proof = result.confirmation or result.proof
     together = [] if proof is None else [_together(len(rows), proof)]
@@ -57,12 +60,15 @@ def gains(result: TuneResult, *, width_px: int) -> Specification:
 def _fix_row(number: int, fix: Fix) -> Row:
     name = f"{fix.rank}. {text.clean(fix.title)}"
     colour = _COLOURS.get(fix.verdict, palette.QUIET_INK)
-    return _row(number, name, (fix.gain, fix.interval, fix.predicted_gain), fix.verdict, colour)
+    figures = fix.gain, fix.interval, fix.predicted_gain
+    return _row(number, name, figures, fix.verdict, colour, at_least=fix.at_least)
 
 
 def _together(number: int, proof: TuneProof) -> Row:
     figures = proof.gain, proof.interval, proof.predicted_gain
-    return _row(number, _ALL, figures, proof.verdict, palette.ARMS[1], "diamond")
+    return _row(
+        number, _ALL, figures, proof.verdict, palette.ARMS[1], shape="diamond", at_least=proof.at_least
+    )
 
 
 def _row(
@@ -71,7 +77,9 @@ def _row(
     figures: tuple[float | None, Ends | None, float | None],
     word: str,
     colour: str,
+    *,
     shape: str = "circle",
+    at_least: bool = False,
 ) -> Row:
     """A row of (gain, interval, prediction); without an interval its point stands alone."""
     gain, interval, predicted = figures
@@ -87,7 +95,7 @@ def _row(
         "says": "not decided yet",
         "full": name,
         "word": word,
-        "ratio_text": ratio(gain),
+        "ratio_text": f"{'at least ' if at_least else ''}{ratio(gain)}",
         "interval_text": text.interval(interval),
         "predicted": predicted,
     }

@@ -1,5 +1,6 @@
 """Values for small instances: those of the statement and beside them, and those that trip rewrites up."""
 
+import contextlib
 import datetime
 import re
 from collections.abc import Iterable, Iterator
@@ -112,12 +113,22 @@ def _texts(said: tuple[str, ...], column_type: str) -> Iterator[str]:
 def _moments(said: tuple[str, ...], near: tuple[datetime.timedelta, ...] = ()) -> Iterator[datetime.datetime]:
     for value in said:
         for moment in _moments_of(value):
-            yield from (moment + day + offset for offset in near for day in (0 * DAY, DAY))
-            yield from (moment, moment - MICROSECOND, moment + DAY, moment + DAY - MICROSECOND, moment - DAY)
-            yield moment + DAY / 2
-            month = (moment.replace(day=1) + 32 * DAY).replace(day=1)
-            yield from (month, month - MICROSECOND, moment.replace(year=moment.year + 1, day=1))
+            yield from _beside(moment, near)
     yield from (datetime.datetime.fromisoformat(moment) for moment in MOMENTS)
+
+
+def _beside(moment: datetime.datetime, near: tuple[datetime.timedelta, ...]) -> Iterator[datetime.datetime]:
+    """A moment and those beside it, as far as there are any: the last year's end stands for no end at all."""
+    shifts = [day + offset for offset in near for day in (0 * DAY, DAY)]
+    shifts += [0 * DAY, -MICROSECOND, DAY, DAY - MICROSECOND, -DAY, DAY / 2]
+    for shift in shifts:
+        with contextlib.suppress(OverflowError):
+            yield moment + shift
+    with contextlib.suppress(OverflowError):
+        month = (moment.replace(day=1) + 32 * DAY).replace(day=1)
+        yield from (month, month - MICROSECOND)
+    with contextlib.suppress(ValueError):
+        yield moment.replace(year=moment.year + 1, day=1)
 
 
 def _moments_of(value: str) -> Iterator[datetime.datetime]:

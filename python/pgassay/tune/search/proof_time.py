@@ -5,7 +5,7 @@ own copy is measured. The statements' seconds are the search's.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pgassay.model.workload import WorkloadSpec
@@ -37,6 +37,7 @@ PROOF_SHARE = 0.85
 STAGED_MEMBERS_MIN = 3
 # Of the time that is left, where a second stage may follow; what is over goes to whichever needs it.
 FIRST_STAGE_SHARE = 0.55
+_NOT_ENOUGH = "nothing can be proven in"
 
 
 @dataclass(frozen=True)
@@ -131,9 +132,14 @@ def too_short(used_s: float, left_s: float, baseline: Baseline, trial: TrialTime
     needed_s = trial.proof_of_one_s(baseline.seconds, 1.0)
     enough = typed(used_s + needed_s / (PROOF_SHARE * (1 - PREDICTION_SHARE) * (1 - SEARCH_SHARE)))
     return (
-        f"nothing can be proven in the {left_s:.0f} s that are left: {BLOCKS_MIN} blocks for one fix take "
+        f"{_NOT_ENOUGH} the {left_s:.0f} s that are left: {BLOCKS_MIN} blocks for one fix take "
         f"{typed(least_s)} and more here; give --max-time {enough}"
     )
+
+
+def lasting(warnings: Iterable[str]) -> tuple[str, ...]:
+    """Those that hold as well where the proof gets more time later."""
+    return tuple(each for each in warnings if not each.startswith(_NOT_ENOUGH))
 
 
 def more_s(block_s: float, data_s: float, blocks: int, share: float) -> float:

@@ -350,8 +350,8 @@ def _compare_rows(
     if unlike:
         found.checks[candidate.id] = "different"
         found.notes[candidate.id] = (
-            f"{', '.join(unlike)} returned other rows than before: it takes some of its rows without a total "
-            "order, or a sum of floats differs in its last digits"
+            f"{', '.join(unlike)} returned other rows than before: that is right only where it takes some of "
+            "its rows without a total order, or a sum of floats differs in its last digits"
         )
     elif compared:
         found.checks[candidate.id] = "equal on 1 instance"

@@ -66,7 +66,8 @@ class Tried:
     `build_s`, `bytes`, `wal_bytes`: what applying it took. `refused`: why it could not be tried, '' where it
     was. `took_s`: how long trying it took in all. `without_s`, `with_s`: the workload's seconds of the rounds
     in which one that looked slower was timed again, () where it was not. `gain_again`: what one that was
-    chosen gained when it was timed again in turn with the workload as it is, where that was too little.
+    chosen gained when it was timed again in turn with the workload as it is, alone or with others that were
+    chosen, where that was too little.
     `on_top`: it was measured on top of others, and its seconds are as if it gained as much alone.
     `stopped`: the statements that it touches, and that were stopped as much slower than with another fix.
     """

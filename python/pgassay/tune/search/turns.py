@@ -272,11 +272,12 @@ def settled(
     """What was chosen without what gains too little in it once it is timed anew, and the rounds of that set.
 
     One at a time: of two that do the same neither gains anything beside the other. Half of the time that is
-    left until `ends_at` is for each set. What is left out alone gets its new gain in `tried`.
+    left until `ends_at` is for each set. What is left out of a set that gains too little as a whole, and so
+    does not hide its gain, gets that gain in `tried`.
     """
     while selection.steps:
         members = [candidates[name] for name in selection.ids]
-        names = {statement for each in members for statement in tried[each.id].seconds}
+        names = {statement for each in members for statement in tried[each.id].touched}
         # And what one touches only on top of the others.
         last = selection.steps[-1].seconds
         names |= {each for each, before in baseline.seconds.items() if last.get(each, before) != before}
@@ -284,12 +285,12 @@ def settled(
         rounds = prediction_rounds(copy, baseline, members, names, now + (ends_at - now) / 2)
         if len(rounds.get(CHOSEN, ())) < LEAVING_ROUNDS_MIN:
             return selection, rounds
-        _, gains = _gains(rounds, members, statistics.median)
+        together, gains = _gains(rounds, members, statistics.median)
         weakest = min(gains, key=lambda name: gains[name])
         if gains[weakest] >= gain_min:
             return selection, rounds
-        if len(members) == 1:
-            tried[weakest] = replace(tried[weakest], gain_again=gains[weakest])
+        if together < gain_min:
+            tried[weakest] = replace(tried[weakest], gain_again=together)
         selection = selection.less(weakest, gains[weakest])
     return selection, {}
 

@@ -85,7 +85,7 @@ def _matched(
             weight = calls + (before.weight if before else 0.0)
             taken[found.name] = found.model_copy(update={"weight": weight})
             continue
-        name = f"statement-{number}"
+        name = _name(number, typed)
         reason = _why_not(query)
         if not reason:
             try:
@@ -101,6 +101,14 @@ def _matched(
     if idle:
         sentences.append(f"left out, since the diagnosis does not know them: {', '.join(idle)}")
     return tuple(taken.values()), sentences
+
+
+def _name(number: int, typed: Sequence[TunedStatement]) -> str:
+    """A name for a statement of the diagnosis that none of the file has, whose own are `statement-N` too."""
+    name = f"statement-{number}"
+    while any(each.name == name for each in typed):
+        name += "-diagnosed"
+    return name
 
 
 def _why_not(query: str) -> str:

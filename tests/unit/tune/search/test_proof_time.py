@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tune_samples as samples
-from pgassay.tune.answer import ranked, summary
+from pgassay.tune.answer import ranked
 from pgassay.tune.search.proof_time import (
     BLOCKS_MIN,
     PREDICTION_SHARE,
@@ -13,6 +13,7 @@ from pgassay.tune.search.proof_time import (
     SEARCH_SHARE,
     SEARCH_SHARE_MIN,
     TrialTime,
+    lasting,
     more_s,
     provable,
     search_s,
@@ -29,6 +30,7 @@ from pgassay.tune.search.selection import (
     Step,
     executions_at_once,
 )
+from pgassay.tune.summary.sentences import summary
 from pgassay.workloads.registry import parse_workload
 
 BASE = {"list": 2.0, "report": 1.0}
@@ -117,6 +119,7 @@ def test_too_little_time_is_said_at_once_with_the_time_that_suffices() -> None:
     assert said.startswith(
         "nothing can be proven in the 20 s that are left: 4 blocks for one fix take 50s and more"
     )
+    assert lasting((said, "q did not end in 2 s")) == ("q did not end in 2 s",)
     enough_s = 60 * int(said.rpartition("--max-time ")[2].removesuffix("m"))
     assert too_short(5.0, enough_s - 5.0, baseline, trial) == ""
     # What it names suffices for a fix that gains nothing, after the search has had its whole share.

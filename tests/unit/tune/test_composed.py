@@ -1,0 +1,105 @@
+"""The whole answer from what was stored: its scripts' order, its warnings, and how it is gone on with."""
+
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+import tune_samples as samples
+from pgassay.errors import UsageError
+from pgassay.model.tuning.answer import TuneResult
+from pgassay.record.experiment import StoredExperiment
+from pgassay.terminal.progress import NullProgress
+from pgassay.tune import going_on, stored
+from pgassay.tune.proof import Proved
+from pgassay.tune.proving import Proving
+from pgassay.tune.search.selection import Selection, Step
+from pgassay.tune.stored import (
+    StoredSearch,
+    Told,
+    compose,
+    read_folder,
+    stored_search,
+    write_result,
+    write_search,
+)
+from pgassay.tune.tools import Gathered
+
+
+def search_of(*chosen: str) -> StoredSearch:
+    """A search that chose these, in this order."""
+    known = samples.judged()
+    steps = tuple(Step(f"index:{name}", 1.0 / place, {}) for place, name in enumerate(chosen, start=1))
+    searched = replace(known.searched, selection=Selection(steps))
+    gathered = Gathered(tuple(known.candidates))
+    return stored_search(samples.STATEMENTS, known.baseline, gathered, searched, None, known.margin)
+
+
+def composed(
+    monkeypatch: pytest.MonkeyPatch, search: StoredSearch, proved: Proved, stopped: str, **told: object
+) -> TuneResult:
+    """The answer with what the proof says, which ended so."""
+    monkeypatch.setattr(stored, "read_proof", lambda *_: proved)
+    proof = cast("StoredExperiment", SimpleNamespace(stopped=stopped, trials=(), seconds_used=60.0))
+    answer = samples.answer()
+    symptom = answer.symptom
+    return compose(search, replace(Told(Path("found"), symptom, answer.cause, 1.0), **told), proof)
+
+
+def test_fixes_are_applied_in_the_order_in_which_they_were_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One may rest on another, as an index on the table that was written anew, whichever gains more."""
+    answer = composed(
+        monkeypatch, search_of("second", "good"), samples.proved("second", "good"), stopped="decided"
+    )
+    assert [fix.id for fix in answer.fixes[:2]] == ["index:good", "index:second"]
+    assert answer.apply_sql.index("INDEX CONCURRENTLY second") < answer.apply_sql.index(
+        "INDEX CONCURRENTLY good"
+    )
+    assert answer.undo_sql.index("good") < answer.undo_sql.index("second")
+
+
+@pytest.mark.parametrize(("stopped", "is_gone_on"), [("max-time", True), ("decided", False)])
+def test_a_proof_that_has_no_blocks_to_come_is_not_gone_on_with(
+    stopped: str, is_gone_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement that was stopped may leave a member undecided for good."""
+    proved = samples.proved("good", "second", words={"second": "inconclusive"})
+    answer = composed(monkeypatch, search_of("good", "second"), proved, stopped)
+    assert bool(answer.go_on) == is_gone_on
+    assert ("Go on with" in answer.verdict) == is_gone_on
+
+
+def test_what_was_said_before_the_proof_began_is_said_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "it was left out: statement broken fails"
+    search = search_of("good").model_copy(update={"warnings": (said,)})
+    answer = composed(monkeypatch, search, samples.proved("good"), "decided", warnings=("not enclosed", said))
+    assert answer.warnings == (said, "not enclosed")
+
+
+def test_what_a_first_stage_proved_is_kept_where_the_disk_can_not_hold_the_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_search(tmp_path, search_of("good", "second"))
+    write_result(tmp_path, samples.answer(samples.judged(proved=None)))
+    (tmp_path / "proof").mkdir()
+    assert read_folder(tmp_path)[1].apply_sql == ""
+
+    def full(proving: Proving, *_: object) -> None:
+        proving.first = SimpleNamespace(stopped="decided", trials=(), seconds_used=9.0)  # type: ignore[assignment]
+        raise UsageError("the disk has no room for it: free some space")
+
+    monkeypatch.setattr(going_on, "host_lock", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(going_on, "isolated", lambda **_: nullcontext(()))
+    monkeypatch.setattr(going_on, "remove_copies", lambda *_: None)
+    monkeypatch.setattr(Proving, "go_on", full)
+    monkeypatch.setattr(Proving, "read", lambda _: None)
+    monkeypatch.setattr(Proving, "specs", lambda _: [])
+    monkeypatch.setattr(stored, "read_proof", lambda *_: samples.proved("good", "second"))
+    with pytest.raises(UsageError, match="no room"):
+        going_on.go_on(tmp_path, 60, NullProgress(), wait=True)
+    result = read_folder(tmp_path)[1]
+    assert [fix.verdict for fix in result.fixes[:2]] == ["recommended"] * 2
+    assert result.warnings == ("the proof could not be run: the disk has no room for it: free some space",)

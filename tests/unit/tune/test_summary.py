@@ -1,0 +1,153 @@
+"""What the answer says in sentences: nothing to do where that was shown, what is slower, what is untried."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+import tune_samples as samples
+from pgassay.model.tuning.answer import Fix
+from pgassay.report.tune import text
+from pgassay.tune.answer import ALONE, APART, BESIDE, OF_THE_SEARCH, Judged, ranked
+from pgassay.tune.proof import Proved
+from pgassay.tune.search.search import Searched
+from pgassay.tune.search.selection import Selection, Step, Tried
+from pgassay.tune.summary.sentences import has_nothing_to_do, summary
+
+
+def of_two(beside: dict[str, float], word: str) -> dict[str, Fix]:
+    """Both helped alone and `good` was chosen, of which its proof says `word`."""
+    searched = Searched(
+        tried={f"index:{name}": Tried(f"index:{name}", {"list": 0.1}) for name in ("good", "second")},
+        selection=Selection((Step("index:good", 0.7, {"list": 0.1}),), beside),
+    )
+    known = samples.judged(
+        candidates=(samples.candidate("good"), samples.candidate("second")),
+        searched=searched,
+        members=("index:good",),
+        proved=samples.proved("good", words={"good": word}),
+    )
+    return {fix.id.removeprefix("index:"): fix for fix in ranked(known)}
+
+
+@pytest.mark.parametrize(
+    ("beside", "word", "verdict", "note"),
+    [
+        ({"index:second": 1.0}, "slower", "no help", BESIDE),
+        ({"index:second": 1.0}, "inconclusive", "no help", BESIDE),
+        # It takes the place of one that the proof refuted, and was never refuted itself.
+        ({"index:second": 1.0}, "equivalent", "not decided", OF_THE_SEARCH),
+        ({}, "slower", "no help", f"{APART}, which gains more"),
+        ({}, "equivalent", "not decided", f"{APART}, of which a part does not help"),
+        ({}, "faster", "not decided", f"{APART}, of which a part does not help"),
+    ],
+)
+def test_what_was_passed_over_is_refuted_only_by_what_stands_in_its_place(
+    beside: dict[str, float], word: str, verdict: str, note: str
+) -> None:
+    fixes = of_two(beside, word)
+    assert (fixes["second"].verdict, fixes["second"].note) == (verdict, note)
+    said = summary(tuple(fixes.values()), None, 1.6, margin=0.03)
+    assert "Nothing to do" not in said or verdict == "no help"
+
+
+def test_what_helped_alone_before_it_was_stopped_is_not_passed_over() -> None:
+    """Ctrl-C while candidates are tried: nothing is chosen yet."""
+    searched = Searched(tried={"index:useless": Tried("index:useless", {"list": 0.1})})
+    fix = only(of_one(searched=searched))
+    assert (fix.verdict, fix.note) == ("not decided", ALONE)
+    said = summary((fix,), None, 1.6, margin=0.03, is_interrupted=True)
+    assert said.startswith(
+        "Nothing is proven: 1 of 1 candidate is not decided, the most promising index useless."
+    )
+
+
+def only(known: Judged) -> Fix:
+    (fix,) = ranked(known)
+    return fix
+
+
+def of_one(**changes: object) -> Judged:
+    return samples.judged(
+        **{"candidates": (samples.candidate("useless"),), "members": (), "proved": None, **changes}
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"searched": Searched(tried={"index:useless": Tried("index:useless", refused="no space left")})},
+        {"left_out": {"index:useless": "a dump has lost what this mends"}, "searched": Searched()},
+        {"unsafe": {"index:useless": "not checked: it took longer than its time"}, "searched": Searched()},
+    ],
+)
+def test_what_could_not_be_tried_leaves_open_whether_there_is_something_to_do(
+    changes: dict[str, object],
+) -> None:
+    fixes = (only(of_one(**changes)),)
+    assert not has_nothing_to_do(fixes)
+    assert summary(fixes, None, 1.6, margin=0.03) == (
+        "Nothing is recommended: 1 of 1 candidate was not tried, for the reason in its note."
+    )
+
+
+def test_what_the_planner_passes_over_needs_nothing() -> None:
+    searched = Searched(screened={"index:useless": "the planner uses it in no statement, once it is there"})
+    fixes = (only(of_one(searched=searched)),)
+    assert has_nothing_to_do(fixes)
+    assert summary(fixes, None, 1.6, margin=0.03).startswith("Nothing to do: ")
+
+
+def test_what_was_stopped_before_it_looked_has_not_shown_that_nothing_is_to_be_done() -> None:
+    assert not has_nothing_to_do((), is_interrupted=True)
+    said = summary((), None, 1.6, margin=0.03, is_interrupted=True)
+    assert said == "Nothing is recommended: it was stopped before anything was tried."
+
+
+def test_a_statement_that_looks_slower_is_told_before_it_is_proven() -> None:
+    """A proof ends once the whole is decided: one of many statements takes more blocks than that."""
+    answer = samples.answer()
+    assert answer.proof is not None
+    proof = answer.proof.model_copy(update={"slower": ()})
+    said = summary(answer.fixes, proof, 1.6, margin=0.03)
+    assert "Looked slower with them, which is not proven: place (0.80 ×)." in said
+    assert "Looked slower" not in summary(answer.fixes, answer.proof, 1.6, margin=0.03)
+
+
+def test_a_write_that_was_stopped_with_a_fix_is_not_called_as_fast_as_before() -> None:
+    tried = Tried(
+        "index:useless", {"place": math.inf}, 1.0, 8192, with_s=(math.inf,) * 4, without_s=(1.0,) * 4
+    )
+    fix = only(of_one(searched=Searched(tried={"index:useless": tried})))
+    assert (fix.verdict, fix.cost.write_ratio) == ("worse", None)
+    assert fix.note == "place took so long with it that it was stopped"
+
+
+def test_a_member_whose_trials_failed_says_where_the_reason_stands() -> None:
+    """As an insert of a row that an index has no place for: no block is whole, and more time is no remedy."""
+    first = samples.proved("good")
+    nothing = replace(first.members["index:good"], gain=None, interval=None, word="inconclusive")
+    result = first.result.model_copy(update={"stopped": "failed"})
+    failed = Proved(result, nothing, {"index:good": nothing})
+    known = of_one(candidates=(samples.candidate("good"),), members=("index:good",), proved=failed)
+    fix = only(known)
+    assert (fix.verdict, fix.note) == (
+        "not decided",
+        "it was chosen, and its trials failed: the warnings say why",
+    )
+
+
+def test_what_was_not_measured_of_a_gain_is_told() -> None:
+    tried = Tried("index:useless", {"list": 0.1}, 1.0, 8192, stopped=("report",))
+    fix = only(of_one(searched=Searched(tried={"index:useless": tried})))
+    assert "its gain is without report, which another makes much faster" in fix.note
+
+
+def test_a_time_of_nothing_makes_no_figure_that_json_does_not_have() -> None:
+    tried = Tried("index:useless", {"list": 0.0, "report": 0.5}, 1.0, 8192)
+    answer = samples.answer(of_one(searched=Searched(tried={"index:useless": tried})))
+    assert [each.name for each in answer.fixes[0].statements] == ["report"]
+    assert "null" not in json.dumps(
+        json.loads(text.render_json(answer))["fixes"][0]["statements"][0]["ratio"]
+    )
