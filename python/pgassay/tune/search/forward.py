@@ -93,11 +93,9 @@ def select(
     """
     space = space or Space()
     if by_space is None:
-        by_space = math.isfinite(space.most) and _is_better_by_space(
-            weights, base, tried, gain_min=gain_min, members_max=members_max, anew=anew, space=space
-        )
+        by_space = _is_better_by_space(weights, base, tried, gain_min, members_max, anew, space)
     current = dict(base)
-    left = _left_of(tried, anew)
+    left = _left_of(tried, anew, space, by_space)
     steps: list[Step] = []
     beside: dict[str, float] = {}
     changed: set[str] = set()
@@ -107,9 +105,7 @@ def select(
         if not fitting:
             break
         gains = left.gains(weights, current)
-        best, alike = left.best(
-            fitting, gains, current, gain_min, _worth(gains, gain_min, space) if by_space else gains
-        )
+        best, alike = left.best(fitting, gains, current, gain_min)
         asked = left.to_ask(fitting, gains, best, alike, gain_min)
         if asked is not None:
             if has_time():
@@ -133,27 +129,14 @@ def select(
         left.expect(best, touched, current)
         current.update(touched)
         steps.append(Step(best, total_s(weights, current), dict(current)))
-    beside |= left.gains(weights, current)
-    taken = [step.id for step in steps]
-    over = left.known.keys() - space.fitting(left.known, taken)
-    return Selection(
-        tuple(steps), beside, {name: space.left(taken) for name in over if beside[name] >= gain_min}
-    )
-
-
-def _worth(gains: Mapping[str, float], gain_min: float, space: Space) -> dict[str, float]:
-    """What each gains for its space; what gains too little comes last."""
-    return {
-        name: space.for_its_space(name, gain) if gain >= gain_min else gain - gain_min
-        for name, gain in gains.items()
-    }
+    gains = left.gains(weights, current)
+    return Selection(tuple(steps), beside | gains, left.over(gains, [step.id for step in steps], gain_min))
 
 
 def _is_better_by_space(
     weights: Mapping[str, float],
     base: Seconds,
     tried: Sequence[Tried],
-    *,
     gain_min: float,
     members_max: int,
     anew: Collection[str],
@@ -164,6 +147,8 @@ def _is_better_by_space(
     By what each is expected to bring, nothing being measured: of the two greedy orders of a knapsack each may
     be far from the best where the other is not (Khuller, Moss, Naor, 1999).
     """
+    if math.isinf(space.most):
+        return False
     totals = []
     for by_space in (False, True):
         found = select(
@@ -179,11 +164,13 @@ class _Left:
     """What is not taken yet, and the seconds that each is known or expected to bring its statements to.
 
     `expected`: those whose seconds were measured before the last one was taken. `reach`: what each touched
-    once.
+    once. `by_space`: what gains most for its space is the best.
     """
 
     known: dict[str, Seconds]
     anew: Collection[str]
+    space: Space
+    by_space: bool
     expected: set[str] = field(default_factory=set)
     reach: dict[str, set[str]] = field(default_factory=dict)
 
@@ -197,15 +184,26 @@ class _Left:
         gains: Mapping[str, float],
         current: Seconds,
         gain_min: float,
-        worth: Mapping[str, float],
     ) -> tuple[str, tuple[str, ...]]:
         """Of those that fit the one that is worth most, the first of equals, and what gains about as much."""
-        best = max(fitting, key=lambda name: worth[name])
+
+        def worth(name: str) -> float:
+            if not self.by_space:
+                return gains[name]
+            enough = gains[name] >= gain_min  # what gains too little comes last
+            return self.space.for_its_space(name, gains[name]) if enough else gains[name] - gain_min
+
+        best = max(fitting, key=worth)
         return best, tuple(
             name
             for name in fitting
             if gains[name] >= gain_min and _is_alike(self.known, gains, current, name, best)
         )
+
+    def over(self, gains: Mapping[str, float], taken: Sequence[str], gain_min: float) -> dict[str, float]:
+        """What gains enough and has no room beside what was taken, with the bytes that are left."""
+        names = self.known.keys() - self.space.fitting(self.known, taken)
+        return {name: self.space.left(taken) for name in names if gains[name] >= gain_min}
 
     def to_ask(
         self,
@@ -249,10 +247,10 @@ class _Left:
                 self.expected.add(name)
 
 
-def _left_of(tried: Sequence[Tried], anew: Collection[str]) -> _Left:
+def _left_of(tried: Sequence[Tried], anew: Collection[str], space: Space, by_space: bool) -> _Left:
     known = [each for each in tried if not each.refused]
     reach = {each.id: {*each.touched} for each in known}
-    return _Left({each.id: each.seconds for each in known}, anew, reach=reach)
+    return _Left({each.id: each.seconds for each in known}, anew, space, by_space, reach=reach)
 
 
 def _faster(touched: Seconds, current: Seconds) -> set[str]:
