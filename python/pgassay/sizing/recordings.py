@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pgassay.environment.storage.options import format_bytes
 from pgassay.environment.storage.trace import TRACE_FILE, WAL_TRACE_FILE
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
@@ -120,13 +121,13 @@ def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ())
         raise UsageError(f"{stored.folder}: a size is for statements or a load, not for maintenance.")
     found: dict[_Key, list[Measured]] = {}
     names: dict[_Key, tuple[str, SizeUnit]] = {}
-    # Else two groups would have one name.
-    tells_wal = len({arm.spec.storage.wal is None for arm in stored.experiment.arms}) > 1
+    # Else two groups would have one name: memory differs without a factor where instances do.
+    tells_wal = len({arm.spec.storage.wal is None for arm in experiment.arms}) > 1
+    tells_memory = len({arm.spec.memory_bytes for arm in experiment.arms}) > 1
     for arm, made in _measured_arms(stored):
         key = _key(arm)
-        names.setdefault(
-            key, (_name(arm, tells_wal=tells_wal), "run" if arm.spec.workload.load is None else "transaction")
-        )
+        name = _name(arm, tells_wal=tells_wal, tells_memory=tells_memory)
+        names.setdefault(key, (name, "run" if arm.spec.workload.load is None else "transaction"))
         found.setdefault(key, []).append(made)
     for proof in proofs:
         measured = [(_key(arm), made) for arm, made in _measured_arms(proof) if _key(arm) in found]
@@ -174,8 +175,11 @@ def _key(arm: Arm) -> _Key:
     )
 
 
-def _name(arm: Arm, *, tells_wal: bool) -> str:
+def _name(arm: Arm, *, tells_wal: bool, tells_memory: bool) -> str:
     parts = [f"{name}={level}" for name, level in arm.levels.items() if name != "storage"]
+    if tells_memory and "memory" not in arm.levels:
+        cap = arm.spec.memory_bytes
+        parts.append(f"memory={'unlimited' if cap is None else format_bytes(cap)}")
     if tells_wal:
         parts.append("WAL with the data" if arm.spec.storage.wal is None else "WAL apart")
     return ", ".join(parts)

@@ -11,6 +11,7 @@ from pgassay.model.volumes.size import SizedGroup, SizedVolume, SizeResult, Stor
 from pgassay.record.experiment import StoredExperiment
 from pgassay.sizing.attached import Candidate
 from pgassay.sizing.candidates import candidate
+from pgassay.sizing.doubts import doubts_of
 from pgassay.sizing.knees import knees
 from pgassay.sizing.predict import Predicted, Predictor
 from pgassay.sizing.recordings import Group, groups_of
@@ -68,6 +69,11 @@ def size(
     groups = tuple(_sized(group, *each) for group, each in zip(found, beside, strict=True))
     recorded_apart = any(group.has_wal for group in found)
     has_wal_apart = any(arm.spec.storage.wal is not None for arm in stored.experiment.arms)
+    known = {
+        each.name: each
+        for some, asked in beside
+        for each in (*some, *([] if asked.against is None else [asked.against]))
+    }
     is_nobodys = any(
         each.wal is None and each.wal_model is not None for each, *_ in (some for some, _ in beside)
     )
@@ -77,10 +83,11 @@ def size(
         loaded,
         sentences=[
             *(line for group in groups for line in sentences_of(group, wanted.slow_down)),
-            *equivalents_of(groups),
+            *equivalents_of(groups, known),
         ],
         warnings=[
             *warnings_of(groups),
+            *doubts_of(stored.experiment, groups, known, wanted.slow_down, wanted.size_gib),
             *([WAL_APART] if has_wal_apart and not recorded_apart else []),
             *([WAL_OF_NOBODY] if is_nobodys else []),
         ],
@@ -148,7 +155,8 @@ def _sized(group: Group, offers: Sequence[Candidate], wanted: Wanted) -> SizedGr
     looked_at = [
         offer
         for offer in everything
-        if offer.name in {*front, against.name} or predicted[offer.name].seconds_per_unit <= allowed_s * 1.5
+        if offer.name in {*front, against.name}
+        or predicted[offer.name].seconds_per_unit <= allowed_s * offer.latency_span
     ]
     ends = _ends(predictor, looked_at, bursts)
     volumes = [
@@ -156,7 +164,15 @@ def _sized(group: Group, offers: Sequence[Candidate], wanted: Wanted) -> SizedGr
         for offer in everything
     ]
     volumes = [each.model_copy(update=_burst(each, bursts.get(each.volume))) for each in volumes]
-    volumes.sort(key=lambda each: (each.price_per_month is None, each.price_per_month or 0.0, each.volume))
+    # Of what costs the same the fastest is bought.
+    volumes.sort(
+        key=lambda each: (
+            each.price_per_month is None,
+            each.price_per_month or 0.0,
+            each.seconds_per_unit,
+            each.volume,
+        )
+    )
     within = [each for each in volumes if each.within == "yes" and each.price_per_month is not None]
     perhaps = [
         each

@@ -1,8 +1,10 @@
 """What was found, in sentences."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from pgassay.model.volumes.size import Dimension, Knee, SizedGroup, SizedVolume, StorageBound
+from pgassay.sizing.attached import Candidate
 from pgassay.words import duration, join, percent_rounded, plural, ratio, seconds
 
 # A prediction that is further off than this is a warning.
@@ -11,6 +13,7 @@ ERROR_MAX = 0.1
 EQUAL_MAX = 0.02
 # With fewer looks an interval is wide, and its formula rough.
 LOOKS_MIN = 100
+_MIB = 1024**2
 _AMOUNTS: dict[Dimension, str] = {
     "operations": "{:,.0f} IOPS",
     "throughput": "{:,.0f} MiB/s",
@@ -77,8 +80,11 @@ def _on_credits(group: SizedGroup, slow_down: float, chosen: SizedVolume | None)
         return
 
 
-def equivalents_of(groups: Sequence[SizedGroup]) -> Iterator[str]:
-    """What the levels of other factors are worth in operations a second, each beside the first group's."""
+def equivalents_of(groups: Sequence[SizedGroup], offers: Mapping[str, Candidate]) -> Iterator[str]:
+    """What the levels of other factors are worth in operations a second, each beside the first group's.
+
+    What a volume has already is worth nothing: one that its throughput limits gets no faster by operations.
+    """
     first = groups[0]
     volume = first.recommended[0] if first.recommended else first.against
     for other in groups[1:]:
@@ -90,11 +96,9 @@ def equivalents_of(groups: Sequence[SizedGroup]) -> Iterator[str]:
             continue
         slow, fast = (first, other) if of_first > of_other else (other, first)
         least_s, most_s = sorted((of_first, of_other))
-        needed = _operations_for(least_s, slow)
-        worth = "no IOPS make up for that" if needed is None else f"it would take {needed:,.0f} IOPS for that"
         yield (
             f"on {volume} {fast.name} takes {seconds(least_s)} a {fast.unit} and {slow.name} "
-            f"{seconds(most_s)}: {worth}."
+            f"{seconds(most_s)}: {_worth(least_s, slow, offers.get(volume))}."
         )
 
 
@@ -102,15 +106,38 @@ def _time_on(volume: str, group: SizedGroup) -> float | None:
     return next((each.seconds_per_unit for each in group.volumes if each.volume == volume), None)
 
 
-def _operations_for(wanted_s: float, group: SizedGroup) -> float | None:
-    """The fewest operations with which a unit takes no longer, of those on the curve."""
+def _worth(wanted_s: float, group: SizedGroup, offer: Candidate | None) -> str:
+    """What a volume would have to give beyond what it has, so that a unit takes no longer."""
+    operations, throughput = (_needed(wanted_s, group, each) for each in ("operations", "throughput"))
+    if operations is None or throughput is None:
+        return "no IOPS make up for that"
+    # A curve has no limit of the other dimension, and the volume has.
+    lacks_operations = operations > _given(offer, "operations")
+    lacks_throughput = throughput > _given(offer, "throughput")
+    iops, rate = _AMOUNTS["operations"].format(operations), _AMOUNTS["throughput"].format(throughput)
+    if lacks_operations:
+        return f"it would take {iops}{f' and {rate}' if lacks_throughput else ''} for that"
+    return f"no IOPS make up for that{f', but {rate} would' if lacks_throughput else ''}"
+
+
+def _needed(wanted_s: float, group: SizedGroup, dimension: Dimension) -> float | None:
+    """The least of a dimension with which a unit takes no longer, of what is on the curve."""
     for knee in group.knees:
-        if knee.dimension == "operations":
+        if knee.dimension == dimension:
             enough = [
                 point.value for point in knee.curve if point.seconds_per_unit <= wanted_s * (1 + EQUAL_MAX)
             ]
             return min(enough, default=None)
     return None
+
+
+def _given(offer: Candidate | None, dimension: Dimension) -> float:
+    """What a volume gives of a dimension for ever; 0 where nobody knows."""
+    if offer is None:
+        return 0.0
+    unit, scale = ("operations", 1) if dimension == "operations" else ("bytes", _MIB)
+    rates = [limit.rate_per_s / scale for limit in offer.data.limits if limit.unit == unit]
+    return min(rates, default=math.inf)
 
 
 def warnings_of(groups: Sequence[SizedGroup]) -> Iterator[str]:

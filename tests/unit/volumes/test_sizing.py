@@ -9,12 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import report_examples as examples
 from pgassay.errors import UsageError
-from pgassay.model.storage import StorageSpec
-from pgassay.model.trial import TrialFacts
 from pgassay.model.volumes.size import SizedGroup, SizeResult
-from pgassay.record.experiment import StoredExperiment
 from pgassay.report import schema
 from pgassay.report.size import text
 from pgassay.sizing.candidates import candidates
@@ -22,14 +18,10 @@ from pgassay.sizing.knees import TOLERANCE, knees
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import Group, Measured, groups_of
 from pgassay.sizing.size import Wanted, size
-from pgassay.sizing.words import equivalents_of
 from pgassay.volumes.catalogue import load_catalogue
-from pgassay.volumes.explain import explain
-from volume_traces import alone, constant, one_client, recorded_on, write_trace
+from volume_traces import COMPUTING_NS, COUNT, LATENCY_NS, alone, one_client, recorded_on, sized, stored
 
 LOADED = load_catalogue()
-COUNT = 2000
-LATENCY_NS, COMPUTING_NS = 1_000_000, 400_000
 MS = 1e-3
 
 
@@ -94,31 +86,6 @@ def test_a_knee_is_where_the_closed_form_has_it(tmp_path: Path) -> None:
     assert half.seconds_per_unit == pytest.approx(1 / half.value, rel=0.03)
 
 
-def test_a_setting_is_worth_operations(tmp_path: Path) -> None:
-    (base,) = sized(tmp_path, "gp3,size=100GiB", "io2,size=100GiB,iops=3000").groups
-    slow = base.model_copy(update={"name": "io_method=sync"})
-    by_half = [
-        each.model_copy(update={"seconds_per_unit": each.seconds_per_unit / 2}) for each in base.volumes
-    ]
-    fast = base.model_copy(update={"name": "io_method=worker", "volumes": tuple(by_half)})
-    (line,) = equivalents_of([slow, fast])
-    assert "io_method=worker takes" in line and "no IOPS make up for that" in line
-    # Half as fast on a volume that limits it to 250 a second, it needs 500.
-    (operations,) = (knee for knee in base.knees if knee.dimension == "operations")
-    at_250 = next(point for point in operations.curve if point.value >= 250)
-    limited = [each.model_copy(update={"seconds_per_unit": at_250.seconds_per_unit}) for each in base.volumes]
-    twice = [
-        each.model_copy(update={"seconds_per_unit": at_250.seconds_per_unit / 2}) for each in base.volumes
-    ]
-    slow = slow.model_copy(update={"volumes": tuple(limited)})
-    fast = fast.model_copy(update={"volumes": tuple(twice)})
-    (line,) = equivalents_of([fast, slow])
-    needed = float(line.partition("it would take ")[2].partition(" IOPS")[0].replace(",", ""))
-    assert 2 * at_250.value * 0.97 <= needed <= 2 * at_250.value * 1.7
-    (line,) = equivalents_of([slow, slow.model_copy(update={"name": "io_method=worker"})])
-    assert line.endswith("io_method=worker is as fast as io_method=sync.")
-
-
 def test_candidates_hold_what_is_needed_and_have_a_price() -> None:
     found = candidates(LOADED, 500)
     assert len(found) >= 60
@@ -160,50 +127,6 @@ def test_what_is_unknown_gets_a_sentence(changes: dict, words: str) -> None:
     given_size = changes.pop("size_gib", 100)
     with pytest.raises(UsageError, match=words):
         candidates(LOADED, given_size, **changes)
-
-
-def stored(folder: Path, *, has_trace: bool = True) -> StoredExperiment:
-    """Three statements of which each reads pages, on two volumes: an experiment as it lies on a disk."""
-    made = examples.stored(levels=["volume:unlimited", "volume:gp3,size=100GiB"], blocks=1)
-    elapsed_ns = COUNT * (LATENCY_NS + COMPUTING_NS)
-    trials = []
-    for trial in made.trials:
-        place = folder / f"{trial.record.number}"
-        (place / "observations").mkdir(parents=True)
-        is_recorded = trial.record.arm_id == made.experiment.arms[0].id
-        if has_trace and is_recorded:
-            write_trace(
-                place / "observations" / "volume.trace", one_client(3 * COUNT, LATENCY_NS, COMPUTING_NS)
-            )
-        model = constant(1.0) if is_recorded else explain(["gp3,size=100GiB"], LOADED).volumes[0].model
-        statements = tuple(
-            each.model_copy(
-                update={
-                    "clock_ns": (place_in * elapsed_ns, (place_in + 1) * elapsed_ns),
-                    "elapsed_s": elapsed_ns / 1e9,
-                }
-            )
-            for place_in, each in enumerate(trial.record.statements)
-        )
-        facts = TrialFacts.model_validate({"storage": {"volume": {"model": model.model_dump(mode="json")}}})
-        record = trial.record.model_copy(update={"facts": facts, "statements": statements})
-        trials.append(type(trial)(record, trial.plans, place))
-    arms = tuple(
-        arm.model_copy(
-            update={
-                "levels": {"storage": arm.levels["io_method"]},
-                "spec": arm.spec.model_copy(update={"storage": StorageSpec(kind="volume"), "settings": {}}),
-            }
-        )
-        for arm in made.experiment.arms
-    )
-    experiment = made.experiment.model_copy(update={"arms": arms})
-    return StoredExperiment(folder=folder, experiment=experiment, trials=tuple(trials))
-
-
-def sized(folder: Path, *volumes: str, slow_down: float = 0.1) -> SizeResult:
-    offers = candidates(LOADED, 100, volumes=volumes)
-    return size(stored(folder), offers, Wanted(slow_down=slow_down, size_gib=100), LOADED)
 
 
 def only(result: SizeResult) -> SizedGroup:

@@ -113,6 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.output import print_result, write_page
     from pgassay.record.experiment import load
     from pgassay.report.size import text
+    from pgassay.sizing.proof import to_prove
     from pgassay.sizing.size import size
 
     _check(arguments)
@@ -124,8 +125,13 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         result = size(stored, offers, wanted, loaded, proofs)
     if arguments.prove:
-        proofs.append(_proof(arguments, stored, result, offers))
-        result = size(stored, offers, wanted, loaded, proofs)
+        chosen = to_prove(stored, result.groups, loaded)
+        if chosen.volumes:
+            proofs.append(_proof(arguments, stored, chosen.volumes))
+            result = size(stored, offers, wanted, loaded, proofs)
+        result = result.model_copy(
+            update={"warnings": (*result.warnings, *(f"{each}." for each in chosen.left_out))}
+        )
     is_for_terminal = print_result(result, text, arguments)
     sys.stdout.flush()  # the result is said, whatever happens to the page
     target = arguments.html or stored.folder / PAGE_FILE
@@ -247,30 +253,25 @@ def _recorded(arguments: argparse.Namespace) -> "StoredExperiment":
 
 
 def _proof(
-    arguments: argparse.Namespace,
-    stored: "StoredExperiment",
-    result: "SizeResult",
-    offers: "Sequence[Candidate]",
+    arguments: argparse.Namespace, stored: "StoredExperiment", volumes: "Sequence[str]"
 ) -> "StoredExperiment":
     """The same workload on the recommended volumes and their neighbours, by what they give for ever."""
     from dataclasses import replace
 
-    from pgassay.errors import UsageError
+    from pgassay.sizing.proof import memory_of
 
-    sustained = {offer.name: offer.sustained_name for offer in offers}
-    neighbours = dict.fromkeys(name for group in result.groups for name in group.neighbours)
-    names = [sustained.get(name, name) for name in neighbours]
-    if not names:
-        raise UsageError("--prove: no volume is recommended: allow a larger --slow-down")
+    names = list(volumes)
     request, factors = _request_of_stored(stored)
     # A comparison has two levels at least: of one volume alone the other is that without limits.
     if len(names) == 1:
         names.append("unlimited,wal=volume:unlimited" if ",wal=" in names[0] else "unlimited")
     levels = ",".join(f"volume:{name}" for name in names)
+    varies_memory = any(each.partition("=")[0].strip() == "memory" for each in factors)
     request = replace(
         request,
         factors=(f"storage={levels}", *factors),
         storage="host",
+        memory=request.memory if varies_memory else memory_of(stored) or request.memory,
         control=None,
         blocks=PROOF_BLOCKS,
         plans="off",

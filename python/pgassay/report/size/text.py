@@ -31,8 +31,8 @@ from pgassay.words import duration, percent_fixed, ratio, seconds
 
 _AMOUNTS = {"operations": "IOPS", "throughput": "MiB/s", "latency": "ms"}
 _DIMENSIONS = {"operations": "operations", "throughput": "throughput", "latency": "latency, no more than"}
-# A terminal shows the volumes that somebody may buy; a page shows all.
-_OTHERS_MAX = 6
+# A terminal shows the volumes that somebody may buy or has, or few; a page shows all.
+_FEW = 6
 
 
 def render_json(result: SizeResult) -> str:
@@ -127,11 +127,18 @@ def _bounds(result: SizeResult) -> tuple[Block, ...]:
 
 
 def _volumes(group: SizedGroup, number: int) -> list[Block]:
-    worth = [each for each in group.volumes if each.is_recommended or each.is_on_front]
-    others = [each for each in group.volumes if each not in worth]
-    shown = worth or others[:_OTHERS_MAX]
+    # One without a price is there because it was named.
+    shown = [
+        each
+        for each in group.volumes
+        if each.is_recommended
+        or each.is_on_front
+        or each.volume == group.against
+        or each.price_per_month is None
+        or len(group.volumes) <= _FEW
+    ]
     blocks: list[Block] = [Figure(figure_name("pareto", number)), _volume_table(group, shown)]
-    if worth and others:
+    if len(shown) < len(group.volumes):
         blocks.append(
             Fold(f"All {len(group.volumes)} volumes", (_volume_table(group, group.volumes),), where=HTML)
         )

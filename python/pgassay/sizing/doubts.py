@@ -1,0 +1,104 @@
+"""What makes a recommendation doubtful beside the replay: figures assumed, prices, memory, a proof."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pgassay.environment.storage.options import format_bytes, readable_bytes
+from pgassay.model.experiment import Experiment
+from pgassay.model.volumes.size import SizedGroup
+from pgassay.sizing.attached import Candidate
+from pgassay.words import join, percent_rounded, seconds
+
+Offers = Mapping[str, Candidate]
+_GIB = 1024**3
+_LATENCY = "latency"
+_WAL = ",wal=volume:"
+_NAMED_MAX = 3
+
+
+def doubts_of(
+    experiment: Experiment, groups: Sequence[SizedGroup], offers: Offers, slow_down: float, size_gib: int
+) -> Iterator[str]:
+    """A sentence for each; `offers` has every volume of the groups by its name."""
+    yield from dict.fromkeys(line for group in groups for line in _of_recommended(group, offers, size_gib))
+    for group in groups:
+        yield from _refuted(group, offers, slow_down)
+    yield from _of_instances(offers)
+    yield from _of_memory(experiment, offers)
+
+
+def wal_of(group: SizedGroup) -> str:
+    """The volume of the WAL on which requests were recorded fastest; '' where it had none of its own."""
+    fastest = min(group.recordings, key=lambda each: each.seconds_per_unit)
+    _, apart, wal = fastest.storage.partition(_WAL)
+    return apart + wal
+
+
+def _of_recommended(group: SizedGroup, offers: Offers, size_gib: int) -> Iterator[str]:
+    """Of what is bought first, and of what might be where latency is low: its size, and what is assumed."""
+    within = {each.volume: each.within for each in group.volumes}
+    firsts = {within[name]: name for name in reversed(group.recommended)}
+    for name in reversed(firsts.values()):
+        offer = offers[name]
+        if offer.data.spec.size_gib < size_gib:
+            yield (
+                f"{name} holds less than the {size_gib:,} GiB that are to be stored: name a larger one, or "
+                "say with --size what there is."
+            )
+        known = [each for each in (offer.data, offer.wal) if each is not None]
+        assumed = dict.fromkeys(word for each in known for word in each.assumed if word != _LATENCY)
+        if assumed:
+            yield f"{name} rests on what no document of its provider says: {'; '.join(assumed)}."
+
+
+def _refuted(group: SizedGroup, offers: Offers, slow_down: float) -> Iterator[str]:
+    """That the volume to buy was measured and took longer than is allowed."""
+    first = next((each for each in group.volumes if each.volume in group.recommended[:1]), None)
+    if first is None or first.within != "yes":
+        return
+    measured = {check.storage: check.measured_s for check in group.checks}
+
+    def measured_s(name: str) -> float | None:
+        offer = offers[name]
+        return measured.get(offer.sustained_name + ("" if offer.wal is not None else wal_of(group)))
+
+    took_s, against_s = measured_s(first.volume), measured_s(group.against) or group.against_s
+    if took_s is not None and took_s > against_s * (1 + slow_down):
+        head = f"{group.name}: " if group.name else ""
+        yield (
+            f"{head}{first.volume} was measured: {seconds(took_s)} a {group.unit}, which is "
+            f"{percent_rounded(took_s / against_s - 1)} slower than {group.against} ({seconds(against_s)}), "
+            f"and {percent_rounded(slow_down)} are allowed: prove the next one (--volume …)."
+        )
+
+
+def _of_instances(offers: Offers) -> Iterator[str]:
+    """That some prices have an instance in them and others have none."""
+    priced = [each for each in offers.values() if each.price_per_month is not None]
+    rented = [each for each in priced if each.data.spec.instance is not None]
+    if rented and len(rented) < len(priced):
+        names = [each.name for each in rented[:_NAMED_MAX]]
+        more = [f"{len(rented) - _NAMED_MAX} more"] if len(rented) > _NAMED_MAX else []
+        instances = dict.fromkeys(f"--instance {each.data.spec.instance}" for each in rented)
+        yield (
+            f"the instance is in the price of {join([*names, *more])}, and not in the others': compare them "
+            f"on instances ({', '.join(instances)}, and the one that you have)."
+        )
+
+
+def _of_memory(experiment: Experiment, offers: Offers) -> Iterator[str]:
+    """That what was recorded was cached in another memory than that of the instance that is looked at."""
+    memory = {each.data.spec.instance: each.data.memory_gib for each in offers.values()}
+    caps = {arm.spec.memory_bytes for arm in experiment.arms}
+    if any("memory" in arm.levels for arm in experiment.arms):
+        return
+    machine_bytes = experiment.environment.machine.memory_bytes
+    for instance, memory_gib in memory.items():
+        if instance is None or memory_gib is None or caps == {round(memory_gib * _GIB)}:
+            continue
+        has = "" if caps != {None} or machine_bytes is None else f" ({readable_bytes(int(machine_bytes))})"
+        had = "the memory of this machine" if caps == {None} else "another memory"
+        size = format_bytes(round(memory_gib * _GIB))
+        yield (
+            f"{instance} has {size} of memory, and requests were recorded with {had}{has}: what is cached "
+            f"there was perhaps read here, or the reverse. Record with --memory {size}."
+        )
