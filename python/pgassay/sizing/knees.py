@@ -67,7 +67,7 @@ def _knee(
         found = _first_enough(values, times, enough, is_better_low=is_better_low)
     return Knee(
         dimension=dimension,
-        value=None if found is None else _rounded(values[found]),
+        value=None if found is None else _rounded(values[found], down=is_better_low),
         tolerance=TOLERANCE,
         curve=tuple(
             CurvePoint(value=value, seconds_per_unit=time) for value, time in zip(values, times, strict=True)
@@ -108,10 +108,12 @@ def _steps(least: float, most: float, count: int) -> list[float]:
     return [least * factor**step for step in range(count)]
 
 
-def _rounded(value: float) -> float:
-    """Two digits: the steps are no finer."""
-    digits = 1 - math.floor(math.log10(value))
-    return round(value, digits)
+def _rounded(value: float, *, down: bool) -> float:
+    """Three digits, to the side on which it is still enough: half a step on the other is not."""
+    scale = 10.0 ** (2 - math.floor(math.log10(value)))
+    steps = round(value * scale, 6)
+    # A number that is divided has no digits that it was not given, as one that is multiplied may.
+    return (math.floor(steps) if down else math.ceil(steps)) / scale
 
 
 def _limited(unit: Unit, rate: float, latency: Latency) -> VolumeModel:

@@ -26,6 +26,8 @@ from pgassay.sizing.progress import seconds_per_unit
 from pgassay.sizing.recordings import Group, Measured
 
 SEED = 1
+# What the native code says of a trace without requests.
+_NOTHING = "there are no requests"
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,11 @@ def _replayed(
             threads=os.cpu_count() or 1,
         )
     except StatementError as error:
+        if _NOTHING in str(error):
+            raise UsageError(
+                f"{error}: where all is in memory any volume is as fast. Record it with --cache cold, or "
+                "with data that are larger than memory"
+            ) from error
         raise UsageError(f"{error}: record it again") from error
     except MeasurementError as error:
         raise MeasurementError(f"The trace {trial.trace} could not be replayed ({error}).") from error

@@ -14,11 +14,7 @@ EQUAL_MAX = 0.02
 # With fewer looks an interval is wide, and its formula rough.
 LOOKS_MIN = 100
 _MIB = 1024**2
-_AMOUNTS: dict[Dimension, str] = {
-    "operations": "{:,.0f} IOPS",
-    "throughput": "{:,.0f} MiB/s",
-    "latency": "{:g} ms",
-}
+_UNITS: dict[Dimension, str] = {"operations": "IOPS", "throughput": "MiB/s", "latency": "ms"}
 
 
 def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
@@ -114,7 +110,7 @@ def _worth(wanted_s: float, group: SizedGroup, offer: Candidate | None) -> str:
     # A curve has no limit of the other dimension, and the volume has.
     lacks_operations = operations > _given(offer, "operations")
     lacks_throughput = throughput > _given(offer, "throughput")
-    iops, rate = _AMOUNTS["operations"].format(operations), _AMOUNTS["throughput"].format(throughput)
+    iops, rate = _amount(operations, "operations"), _amount(throughput, "throughput")
     if lacks_operations:
         return f"it would take {iops}{f' and {rate}' if lacks_throughput else ''} for that"
     return f"no IOPS make up for that{f', but {rate} would' if lacks_throughput else ''}"
@@ -225,7 +221,7 @@ def warnings_of_bound(bound: StorageBound) -> Iterator[str]:
             f"{head}{bound.server} does not time its input and output: with track_io_timing=on (and "
             "track_wal_io_timing) its own clock would stand beside the looks."
         )
-    elif bound.timed_share >= bound.share:
+    elif bound.timed_share >= bound.share > 0:
         yield (
             f"{head}the clock of {bound.server} counted more input and output than looks found: the bound is "
             "by that clock."
@@ -239,7 +235,13 @@ def warnings_of_bound(bound: StorageBound) -> Iterator[str]:
 
 def amount(knee: Knee) -> str:
     """The knee with its unit; raises nothing where there is none."""
-    return "" if knee.value is None else _AMOUNTS[knee.dimension].format(knee.value)
+    return "" if knee.value is None else _amount(knee.value, knee.dimension)
+
+
+def _amount(value: float, dimension: Dimension) -> str:
+    """Three digits, as the steps of a curve have no more."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:{',.0f' if rounded >= 100 else 'g'}} {_UNITS[dimension]}"
 
 
 def _offer(volume: SizedVolume, group: SizedGroup) -> str:

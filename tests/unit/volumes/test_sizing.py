@@ -14,10 +14,11 @@ from pgassay.model.volumes.size import SizedGroup, SizeResult
 from pgassay.report import schema
 from pgassay.report.size import text
 from pgassay.sizing.candidates import candidates
-from pgassay.sizing.knees import TOLERANCE, knees
+from pgassay.sizing.knees import TOLERANCE, _rounded, knees
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import Group, Measured, groups_of
 from pgassay.sizing.size import Wanted, size
+from pgassay.sizing.words import sentences_of
 from pgassay.volumes.catalogue import load_catalogue
 from volume_traces import COMPUTING_NS, COUNT, LATENCY_NS, alone, one_client, recorded_on, sized, stored
 
@@ -250,3 +251,43 @@ def test_a_trace_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:
     trial.trace.write_bytes(b"something else that is longer than a header")
     with pytest.raises(UsageError, match=r"no trace of a block device"):
         Predictor(group(trial)).predict([alone(1)])
+
+
+def test_a_workload_that_asks_for_nothing_is_told_what_that_means(tmp_path: Path) -> None:
+    trial = recorded_on(LATENCY_NS, [], tmp_path, elapsed_ns=10**9, units=1)
+    with pytest.raises(UsageError, match=r"in memory any volume is as fast. Record it with --cache cold"):
+        Predictor(group(trial))
+
+
+@pytest.mark.parametrize(
+    ("dimension", "value", "told"),
+    [
+        ("operations", 131_000.0, "131,000 IOPS"),
+        ("operations", 1050.0, "1,050 IOPS"),
+        ("throughput", 2.35, "2.35 MiB/s"),
+        ("throughput", 125.0, "125 MiB/s"),
+        ("latency", 0.0312, "0.0312 ms"),
+    ],
+)
+def test_what_is_enough_is_told_alike_in_sentences_and_tables(
+    tmp_path: Path, dimension: str, value: float, told: str
+) -> None:
+    result = sized(tmp_path, "gp3,size=100GiB")
+    knees = tuple(
+        each.model_copy(update={"value": value if each.dimension == dimension else None})
+        for each in only(result).knees
+    )
+    changed = only(result).model_copy(update={"knees": knees})
+    sentences = tuple(sentences_of(changed, 0.1))
+    assert any(told in each and each.startswith("beyond ") for each in sentences)
+    shown = text.render(result.model_copy(update={"groups": (changed,), "sentences": sentences}), width=120)
+    assert shown.count(told) == 2
+    # Every sentence that begins with no name begins with a capital.
+    lines = [each for each in shown.partition("Volumes")[0].splitlines() if each[:1].isalpha()]
+    assert lines and all(each[:1].isupper() for each in lines)
+
+
+def test_what_is_enough_is_not_rounded_to_what_is_not() -> None:
+    assert _rounded(1049.1, down=False) == 1050 and _rounded(0.31249, down=True) == 0.312
+    assert _rounded(131_072.5, down=False) == 132_000 and _rounded(20.0, down=True) == 20
+    assert _rounded(50.0, down=False) == 50 and _rounded(0.02, down=True) == 0.02

@@ -31,6 +31,11 @@ from pgassay.words import duration, percent_fixed, ratio, seconds
 
 _AMOUNTS = {"operations": "IOPS", "throughput": "MiB/s", "latency": "ms"}
 _DIMENSIONS = {"operations": "operations", "throughput": "throughput", "latency": "latency, no more than"}
+# With what else than a name a sentence begins.
+_BEGINNINGS = (
+    *("the ", "beyond ", "no ", "all ", "cheaper, ", "predictions ", "on "),
+    *("if ", "nothing ", "of "),
+)
 # A terminal shows the volumes that somebody may buy or has, or few; a page shows all.
 _FEW = 6
 
@@ -84,7 +89,7 @@ def sections(result: SizeResult) -> list[Section]:
 
 def _begun(line: str) -> str:
     """A sentence with a capital; one that begins with a setting's name stays as it is."""
-    return line[:1].upper() + line[1:] if line.startswith(("the ", "beyond ", "no ", "even ")) else line
+    return line[:1].upper() + line[1:] if line.startswith(_BEGINNINGS) else line
 
 
 def figure_name(kind: str, number: int) -> str:
@@ -199,7 +204,8 @@ def _knees(group: SizedGroup, number: int) -> list[Block]:
 def _value(knee: Knee) -> str:
     if knee.value is None:
         return "none is"
-    return f"{knee.value:,.5g} {_AMOUNTS[knee.dimension]}"
+    number = f"{knee.value:,.0f}" if knee.value >= 100 else f"{knee.value:g}"
+    return f"{number} {_AMOUNTS[knee.dimension]}"
 
 
 def _around(knee: Knee) -> tuple[str, str]:
