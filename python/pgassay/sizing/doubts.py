@@ -1,10 +1,13 @@
 """What makes a recommendation doubtful beside the replay: figures assumed, prices, memory, a proof."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from statistics import median
 
 from pgassay.environment.storage.options import format_bytes, readable_bytes
 from pgassay.model.experiment import Experiment
+from pgassay.model.storage import IMITATION_CPU_SHARE_MAX
 from pgassay.model.volumes.size import SizedGroup
+from pgassay.record.experiment import StoredExperiment
 from pgassay.sizing.attached import Candidate
 from pgassay.words import join, percent_rounded, seconds
 
@@ -24,6 +27,30 @@ def doubts_of(
         yield from _refuted(group, offers, slow_down)
     yield from _of_instances(offers)
     yield from _of_memory(experiment, offers)
+
+
+def imitation_doubts(experiments: Sequence[StoredExperiment]) -> Iterator[str]:
+    """That volumes were imitated at the server's cost, or not as fast as they are."""
+    shares: dict[str, list[float]] = {}
+    beyond: dict[str, None] = {}
+    for experiment in experiments:
+        for trial in experiment.trials:
+            facts = trial.record.facts
+            volumes = (facts.volume, facts.wal_volume)
+            known = [float(each.cpu_share) for each in volumes if each.cpu_share is not None]
+            if trial.record.status != "ok" or not known:
+                continue
+            shares.setdefault(facts.storage.volume.name or "a volume", []).append(sum(known))
+            if facts.storage.volume.beyond_ceiling:
+                beyond[facts.storage.volume.beyond_ceiling.partition(": ")[0]] = None
+    for name, found in shares.items():
+        if (share := median(found)) > IMITATION_CPU_SHARE_MAX:
+            yield (
+                f"imitating {name} took {percent_rounded(share)} of the processors, which the server lacked: "
+                "the workload may look slower there than it is, and fast volumes slower than they are. Use a "
+                "machine with more processors."
+            )
+    yield from (f"{each}: it was measured as fast as that goes." for each in beyond)
 
 
 def wal_of(group: SizedGroup) -> str:

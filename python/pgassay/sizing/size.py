@@ -11,7 +11,7 @@ from pgassay.model.volumes.size import SizedGroup, SizedVolume, SizeResult, Stor
 from pgassay.record.experiment import StoredExperiment
 from pgassay.sizing.attached import Candidate
 from pgassay.sizing.candidates import candidate
-from pgassay.sizing.doubts import doubts_of
+from pgassay.sizing.doubts import doubts_of, imitation_doubts
 from pgassay.sizing.knees import knees
 from pgassay.sizing.predict import Predicted, Predictor
 from pgassay.sizing.recordings import Group, groups_of
@@ -88,6 +88,7 @@ def size(
         warnings=[
             *warnings_of(groups),
             *doubts_of(stored.experiment, groups, known, wanted.slow_down, wanted.size_gib),
+            *imitation_doubts([stored, *proofs]),
             *([WAL_APART] if has_wal_apart and not recorded_apart else []),
             *([WAL_OF_NOBODY] if is_nobodys else []),
         ],
@@ -270,7 +271,10 @@ def _predicted(
 
 def _burst(volume: SizedVolume, burst: Predicted | None) -> dict[str, float | None]:
     """What is told of its credits, where they make a difference."""
-    if burst is None or volume.seconds_per_unit <= burst.seconds_per_unit * (1 + EQUAL_MAX):
+    # None that are there from the beginning make no difference either.
+    if burst is None or not burst.credits_last_s:
+        return {}
+    if volume.seconds_per_unit <= burst.seconds_per_unit * (1 + EQUAL_MAX):
         return {}
     return {
         "burst_seconds_per_unit": burst.seconds_per_unit,

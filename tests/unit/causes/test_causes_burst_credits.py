@@ -104,6 +104,8 @@ def test_the_cause_names_the_second_and_what_would_have_lasted(tmp_path: Path) -
     assert found.figures["credits_ended_at_s"] == 12.0
     assert found.figures["would_have_lasted"] == "gp3,size=40GiB (3.20 USD a month)"
     assert "ended at second 12 of the measured part" in found.remedy and "gp3,size=40GiB" in found.remedy
+    early = ENDED.find(evidence(**busy, burst_ends=ends(trial(tmp_path / "early", 2.0))))
+    assert isinstance(early, Found) and "had ended before the measured part: " in early.remedy
     # 18 of the 30 s would have been 0.9 s.
     assert found.gain == pytest.approx(30 / (30 - 17.1), rel=1e-6)
 

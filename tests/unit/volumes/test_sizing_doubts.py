@@ -10,7 +10,7 @@ from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.size import Check, SizedGroup, SizeResult
 from pgassay.report.size import text
 from pgassay.sizing.candidates import candidate, candidates
-from pgassay.sizing.doubts import doubts_of
+from pgassay.sizing.doubts import doubts_of, imitation_doubts
 from pgassay.sizing.proof import memory_of, to_prove
 from pgassay.sizing.recordings import groups_of
 from pgassay.sizing.size import Wanted, size
@@ -262,3 +262,32 @@ def test_the_volume_of_the_wal_that_was_recorded_is_proved_beside(
     )
     beside = found.model_copy(update={"recordings": recordings})
     assert to_prove(apart, [beside], LOADED).volumes == ("gp3,size=100GiB,wal=volume:unlimited",)
+
+
+def test_credits_that_are_empty_are_no_reason_to_buy(tmp_path: Path) -> None:
+    result = sized(tmp_path, "gp3,size=150GiB", "gp2,size=100GiB,credits=empty")
+    gp2 = next(each for each in only(result).volumes if each.volume.startswith("gp2"))
+    assert gp2.burst_seconds_per_unit is None and gp2.credits_last_s is None
+    assert not any("burst credits last" in each for each in result.sentences)
+
+
+def test_what_imitating_took_from_the_server_is_told(tmp_path: Path) -> None:
+    recorded = stored(tmp_path)
+
+    def told(share: float, beyond: str | None) -> list[str]:
+        trials = []
+        for trial in recorded.trials:
+            storage = trial.record.facts.storage
+            volume = storage.volume.updated(name="unlimited", beyond_ceiling=beyond)
+            facts = trial.record.facts.updated(
+                storage=storage.updated(volume=volume), volume={"cpu_share": share}
+            )
+            trials.append(replace(trial, record=trial.record.model_copy(update={"facts": facts})))
+        return list(imitation_doubts([replace(recorded, trials=tuple(trials))]))
+
+    assert told(0.05, None) == []
+    (line,) = told(0.24, None)
+    assert line.startswith("imitating unlimited took 24 % of the processors")
+    assert told(0.05, "it gives up to 9 and this machine 8: choose a smaller volume.") == [
+        "it gives up to 9 and this machine 8: it was measured as fast as that goes."
+    ]
