@@ -291,3 +291,10 @@ def test_what_is_enough_is_not_rounded_to_what_is_not() -> None:
     assert _rounded(1049.1, down=False) == 1050 and _rounded(0.31249, down=True) == 0.312
     assert _rounded(131_072.5, down=False) == 132_000 and _rounded(20.0, down=True) == 20
     assert _rounded(50.0, down=False) == 50 and _rounded(0.02, down=True) == 0.02
+
+
+def test_the_price_of_a_million_has_its_currency_and_no_exponent(tmp_path: Path) -> None:
+    result = sized(tmp_path, "gp3,size=100GiB")
+    dear = tuple(each.model_copy(update={"price_per_million": 62_917.4}) for each in only(result).volumes)
+    changed = only(result).model_copy(update={"volumes": dear})
+    assert "62,917 USD" in text.render_html(result.model_copy(update={"groups": (changed,)}))

@@ -27,7 +27,7 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.words import duration, percent_fixed, ratio, seconds
+from pgassay.words import duration, percent_fixed, quantity, ratio, seconds
 
 _AMOUNTS = {"operations": "IOPS", "throughput": "MiB/s", "latency": "ms"}
 _DIMENSIONS = {"operations": "operations", "throughput": "throughput", "latency": "latency, no more than"}
@@ -172,7 +172,7 @@ def _volume_row(volume: SizedVolume, *, has_bursts: bool) -> Row:
     price = (
         "no price" if volume.price_per_month is None else f"{volume.price_per_month:,.2f} {volume.currency}"
     )
-    million = "" if volume.price_per_million is None else f"{volume.price_per_million:,.4g}"
+    million = quantity(volume.price_per_million, volume.currency or "")
     burst_s, last_s = volume.burst_seconds_per_unit, volume.credits_last_s
     burst = "" if burst_s is None or last_s is None else f"{seconds(burst_s)} for {duration(last_s)}"
     cells = (
