@@ -13,7 +13,7 @@ from pgassay.errors import UsageError
 from pgassay.model.volumes.size import SizedGroup, SizeResult
 from pgassay.report import schema
 from pgassay.report.size import text
-from pgassay.sizing.candidates import candidates
+from pgassay.sizing.candidates import candidates, reference
 from pgassay.sizing.knees import TOLERANCE, _rounded, knees
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import Group, Measured, groups_of
@@ -298,3 +298,21 @@ def test_the_price_of_a_million_has_its_currency_and_no_exponent(tmp_path: Path)
     dear = tuple(each.model_copy(update={"price_per_million": 62_917.4}) for each in only(result).volumes)
     changed = only(result).model_copy(update={"volumes": dear})
     assert "62,917 USD" in text.render_html(result.model_copy(update={"groups": (changed,)}))
+
+
+def test_a_larger_size_is_offered_where_operations_are_sold_by_the_size() -> None:
+    """500 for each GiB: 12,000 take 24 GiB of gp3, far cheaper than as many of io2."""
+    found = {each.name: each.price_per_month for each in candidates(LOADED, 10)}
+    assert found["gp3,size=24GiB,iops=12000"] == pytest.approx(24 * 0.08 + 9000 * 0.005)
+    assert "gp3,size=10GiB,iops=4000" in found
+    assert found["io2,size=16GiB,iops=16000"] == pytest.approx(16 * 0.125 + 16_000 * 0.065)
+
+
+def test_what_all_are_compared_with_is_on_the_instance_too() -> None:
+    (on, apart) = (reference("gp3,size=100GiB", LOADED, each) for each in (["m6g.large"], []))
+    assert (on.data.spec.instance, apart.data.spec.instance) == ("m6g.large", None)
+    own = reference("gp3,size=100GiB,instance=r7i.2xlarge", LOADED, ["m6g.large"], ["gp3,size=20GiB"])
+    assert own.data.spec.instance == "r7i.2xlarge" and own.wal is not None
+    assert reference("P10", LOADED, ["m6g.large"]).data.spec.instance is None
+    with pytest.raises(UsageError, match=r"doesn't know the instance 'x9'"):
+        candidates(LOADED, 100, volumes=["gp3,size=100GiB,instance=m6g.large"], instances=["x9"])

@@ -266,3 +266,12 @@ def test_without_looks_there_is_no_bound(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match="without --observe off"):
         storage_bounds(nothing)
+
+
+def test_the_table_names_each_of_several_servers(tmp_path: Path) -> None:
+    experiment = stored(tmp_path, 3, reads=15)
+    (bound,) = storage_bounds(experiment)
+    both = [bound, bound.model_copy(update={"server": "standby"})]
+    result = bounded(experiment, both, Wanted(slow_down=0.1, size_gib=100), load_catalogue())
+    table = text.render_markdown(result).partition("At most")[2]
+    assert "standby" in table and bound.server in table and "the workload |" not in table

@@ -215,7 +215,7 @@ def _measured(arguments: argparse.Namespace) -> "StoredExperiment":
 def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[Candidate], Wanted]":
     from pgassay.environment.home import home_path
     from pgassay.environment.storage.options import parse_bytes
-    from pgassay.sizing.candidates import candidate, candidates
+    from pgassay.sizing.candidates import candidates, reference
     from pgassay.sizing.size import Wanted
     from pgassay.volumes.catalogue import OWN_FILE, load_catalogue
 
@@ -232,7 +232,7 @@ def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[C
     )
     against = None
     if arguments.against is not None:
-        against = candidate(arguments.against, loaded, arguments.wal[0] if arguments.wal else None)
+        against = reference(arguments.against, loaded, arguments.instance, arguments.wal)
     return loaded, offers, Wanted(slow_down=arguments.slow_down, size_gib=size_gib, against=against)
 
 

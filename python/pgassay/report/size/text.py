@@ -112,12 +112,13 @@ def _bounds(result: SizeResult) -> tuple[Block, ...]:
     if not result.bounds:
         return ()
     rows = []
+    has_servers = len({each.server for each in result.bounds}) > 1
     for each in result.bounds:
         low, high = each.gain_interval
         ends = f"{low:.3g} – {'∞' if high is None else f'{high:.3g}'}"
         rows.append(
             (
-                each.name or "the workload",
+                " ".join(filter(None, (each.server if has_servers else "", each.name))) or "the workload",
                 percent_fixed(each.reads_share, 1),
                 percent_fixed(each.wal_share, 1),
                 percent_fixed(each.other_files_share, 1),
