@@ -9,6 +9,7 @@ from pgassay.model.storage import IMITATION_CPU_SHARE_MAX
 from pgassay.model.volumes.size import SizedGroup
 from pgassay.record.experiment import StoredExperiment
 from pgassay.sizing.attached import Candidate
+from pgassay.sizing.knees import UNSERVED_MAX
 from pgassay.words import join, percent_rounded, seconds
 
 Offers = Mapping[str, Candidate]
@@ -62,10 +63,17 @@ def wal_of(group: SizedGroup) -> str:
 
 def _of_recommended(group: SizedGroup, offers: Offers, size_gib: int) -> Iterator[str]:
     """Of what is bought first, and of what might be where latency is low: its size, and what is assumed."""
-    within = {each.volume: each.within for each in group.volumes}
-    firsts = {within[name]: name for name in reversed(group.recommended)}
+    volumes = {each.volume: each for each in group.volumes}
+    firsts = {volumes[name].within: name for name in reversed(group.recommended)}
     for name in reversed(firsts.values()):
-        offer = offers[name]
+        offer, unserved = offers[name], volumes[name].unserved_share
+        if unserved > UNSERVED_MAX:
+            more = percent_rounded(unserved / (1 - unserved))
+            yield (
+                f"writes that nobody waits for ask {name} for {more} more than it gives for ever: they pile up "
+                "until the kernel makes writers wait, which is not "
+                "predicted. Prove it with a load that lasts for minutes, or choose a faster one."
+            )
         if offer.data.spec.size_gib < size_gib:
             yield (
                 f"{name} holds less than the {size_gib:,} GiB that are to be stored: name a larger one, or "

@@ -259,7 +259,11 @@ def _predicted(
     found = predictor.predict(models)
     sustained, bursting = found[: len(falling)], found[len(falling) :]
     lasting = {
-        offer.name: replace(asked[offer.name], seconds_per_unit=each.seconds_per_unit)
+        offer.name: replace(
+            asked[offer.name],
+            seconds_per_unit=each.seconds_per_unit,
+            unserved_share=each.unserved_share,
+        )
         for offer, each in zip(falling, sustained, strict=True)
     }
     bursts = {
@@ -342,6 +346,7 @@ def _volume(
         is_on_front=name in front,
         is_recommended=False,
         latency_assumed=offer.latency_assumed,
+        unserved_share=found.unserved_share,
     )
 
 

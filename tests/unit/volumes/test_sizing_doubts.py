@@ -291,3 +291,14 @@ def test_what_imitating_took_from_the_server_is_told(tmp_path: Path) -> None:
     assert told(0.05, "it gives up to 9 and this machine 8: choose a smaller volume.") == [
         "it gives up to 9 and this machine 8: it was measured as fast as that goes."
     ]
+
+
+def test_a_recommended_volume_on_which_writes_pile_up_is_told(tmp_path: Path) -> None:
+    found = only(sized(tmp_path, "gp3,size=100GiB"))
+    offers = {each.volume: candidate(each.volume, LOADED) for each in found.volumes}
+    for share, count in ((0.04, 0), (0.4, 1)):
+        volumes = tuple(each.model_copy(update={"unserved_share": share}) for each in found.volumes)
+        changed = found.model_copy(update={"volumes": volumes})
+        lines = doubts_of(stored(tmp_path / str(count)).experiment, [changed], offers, 0.1, 100)
+        told = [each for each in lines if "pile up" in each]
+        assert len(told) == count and all("gp3,size=100GiB for 67 % more than" in each for each in told)
