@@ -34,6 +34,7 @@ SLIPS = {
     "a size": (["FOLDER", "--size", "large"], ["--size large", "100GiB"]),
     "a provider": (["FOLDER", "--provider", "acme"], ["no provider 'acme'"]),
     "a slow-down": (["FOLDER", "--slow-down", "much"], ["much", "3%"]),
+    "a gain": (["FOLDER", "--slow-down=-5%"], ["--slow-down is as much slower", "type a share from 0 on"]),
     "no experiment": (["FOLDER"], ["holds no experiment", "experiment.json"]),
 }
 

@@ -71,8 +71,8 @@ def _of_recommended(group: SizedGroup, offers: Offers, size_gib: int) -> Iterato
             more = percent_rounded(unserved / (1 - unserved))
             yield (
                 f"writes that nobody waits for ask {name} for {more} more than it gives for ever: they "
-                "pile up until the kernel makes writers wait, which is not predicted. Prove it with a load that "
-                "lasts for minutes, or choose a faster one."
+                "pile up until the kernel makes writers wait, which is not predicted. Prove it with a load "
+                "that lasts for minutes, or choose a faster one."
             )
         if offer.data.spec.size_gib < size_gib:
             yield (

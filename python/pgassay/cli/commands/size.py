@@ -145,6 +145,8 @@ def _check(arguments: argparse.Namespace) -> None:
     """What makes no sense together is said before anything is measured."""
     from pgassay.errors import UsageError
 
+    if arguments.slow_down < 0:
+        raise UsageError("--slow-down is as much slower as a volume may be: type a share from 0 on, as 10%")
     if arguments.server is None:
         for name in _ELSEWHERE:
             if getattr(arguments, name) is not None:
