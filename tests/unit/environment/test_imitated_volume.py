@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import analysis_samples as samples
 from pgassay.cli.main import main
 from pgassay.environment.storage import image, served
 from pgassay.environment.storage.offered import given_until, would_last
@@ -23,7 +24,9 @@ from pgassay.environment.storage.volume import (
     way_delay_us,
 )
 from pgassay.errors import UsageError
+from pgassay.experiment.planning.provisioned import within_reach
 from pgassay.factors.storage import split
+from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.volume import CreditLevel, Overhead, Second
 from pgassay.volumes.parse import parse_volume
@@ -289,3 +292,23 @@ def test_the_ceiling_is_measured_anew_for_another_binary(
     assert image.ceiling() == first
     monkeypatch.setattr(served, "build_id", lambda: "another")
     assert image.ceiling().random_reads_per_s == served.CEILING_SHARE * 20_006
+
+
+def test_a_volume_of_the_wal_above_the_ceiling_is_skipped_as_one_of_the_data_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unreachable(spec: StorageSpec, _clients: object) -> str | None:
+        return "it is too fast." if dict(spec.own)["volume"] == "io2" else None
+
+    monkeypatch.setattr(KINDS["volume"], "unreachable", unreachable)
+    monkeypatch.setattr(KINDS["volume"], "capability", lambda: None)
+    spec = samples.experiment().arms[0].spec
+    texts = (
+        "volume:gp3,size=10GiB",
+        "volume:io2,size=10GiB,iops=3000",
+        "volume:gp3,size=10GiB,wal=volume:io2,size=10GiB,iops=3000",
+    )
+    arms = [({"storage": text}, spec.model_copy(update={"storage": parse_storage(text)})) for text in texts]
+    kept, sentences = within_reach(arms)
+    assert kept == arms[:1] and len(sentences) == 2
+    assert all(sentence.endswith("was skipped: it is too fast.") for sentence in sentences)
