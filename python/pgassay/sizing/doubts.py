@@ -25,6 +25,7 @@ def doubts_of(
     """A sentence for each; `offers` has every volume of the groups by its name."""
     yield from dict.fromkeys(line for group in groups for line in _of_recommended(group, offers, size_gib))
     for group in groups:
+        yield from _of_reference(group, offers, slow_down)
         yield from _refuted(group, offers, slow_down)
     yield from _of_instances(offers)
     yield from _of_memory(experiment, offers)
@@ -83,6 +84,25 @@ def _of_recommended(group: SizedGroup, offers: Offers, size_gib: int) -> Iterato
         assumed = dict.fromkeys(word for each in known for word in each.assumed if word != _LATENCY)
         if assumed:
             yield f"{name} rests on what no document of its provider says: {'; '.join(assumed)}."
+
+
+def _of_reference(group: SizedGroup, offers: Offers, slow_down: float) -> Iterator[str]:
+    """That the volume which all are compared with may answer sooner than was assumed, and then it matters."""
+    volumes = {each.volume: each for each in group.volumes}
+    first, against = volumes.get(next(iter(group.recommended), "")), volumes[group.against]
+    if first is None or first.within != "yes" or first.high_s is None or against.low_s is None:
+        return
+    # Of equal latencies equal ends were compared.
+    if offers[first.volume].latencies == offers[group.against].latencies:
+        return
+    most = first.high_s / against.low_s - 1
+    if most > slow_down:
+        head = f"{group.name}: " if group.name else ""
+        yield (
+            f"{head}{first.volume} is compared with {group.against} at the middle of its latency: where that "
+            f"one answers as soon as it may, and this one as late, it is {percent_rounded(most)} slower. "
+            "Measure both (pgassay volumes fit)."
+        )
 
 
 def _refuted(group: SizedGroup, offers: Offers, slow_down: float) -> Iterator[str]:

@@ -302,3 +302,15 @@ def test_a_recommended_volume_on_which_writes_pile_up_is_told(tmp_path: Path) ->
         lines = doubts_of(stored(tmp_path / str(count)).experiment, [changed], offers, 0.1, 100)
         told = [each for each in lines if "pile up" in each]
         assert len(told) == count and all("gp3,size=100GiB for 67 % more than" in each for each in told)
+
+
+def test_the_range_of_what_all_are_compared_with_is_told_where_it_decides(tmp_path: Path) -> None:
+    """gp3 at its slowest is within 140 % of io2 at its middle of 0.35 ms, and not of io2 at 0.25 ms."""
+    offers = candidates(LOADED, 100, volumes=["gp3,size=100GiB", "io2,size=100GiB,iops=3000"])
+    for slow_down, count in ((1.4, 1), (1.8, 0)):
+        wanted = Wanted(slow_down, 100, against=offers[1])
+        result = size(stored(tmp_path / str(slow_down)), offers, wanted, LOADED)
+        gp3 = next(each for each in only(result).volumes if each.volume.startswith("gp3"))
+        assert gp3.within == "yes"
+        told = [each for each in result.warnings if "at the middle of its latency" in each]
+        assert len(told) == count and all(each.startswith("gp3,size=100GiB is") for each in told)

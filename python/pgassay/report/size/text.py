@@ -60,10 +60,11 @@ def render_html(result: SizeResult, *, chart_library: str = "") -> str:
     # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
     from pgassay.report.charts import size_charts
 
+    subject, done = ("What storage may gain", "Measured") if result.bounds else ("Volumes", "Predicted")
     return page.render(
-        f"Volumes for {result.workload}",
+        f"{subject} for {result.workload}",
         sections(result),
-        footer=f"Predicted by pgassay {result.pgassay_version}.",
+        footer=f"{done} by pgassay {result.pgassay_version}.",
         drawings=list(size_charts.drawings(result)),
         chart_library=chart_library,
     )
