@@ -33,8 +33,11 @@ def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
     if unsure:
         first = unsure[0]
         least, most = first.slow_down_low or 0.0, first.slow_down_high or 0.0
+        # Where both have the same latency, a limit matters less the longer that is.
+        end = "low" if least <= most else "high"
+        what = "cheaper" if sure else "the cheapest that may be"
         yield (
-            f"{head}cheaper, if its latency is as low as it may be: {_offer(first, group)}; it would be "
+            f"{head}{what}, if its latency is as {end} as it may be: {_offer(first, group)}; it would be "
             f"{_slower(least)} to {_slower(most)} at the ends of the range that is assumed."
         )
     yield from (f"{head}{line}" for line in _on_credits(group, slow_down, sure[0] if sure else None))
@@ -68,8 +71,9 @@ def _on_credits(group: SizedGroup, slow_down: float, chosen: SizedVolume | None)
         if burst_s is None or lasting_s is None or each.price_per_month is None or burst_s > most:
             continue
         price = f"{each.price_per_month:,.2f} {each.currency} a month"
+        what = "enough" if chosen is None else "cheaper, and enough"
         yield (
-            f"cheaper, and enough while its burst credits last: {each.volume}, {price}, {seconds(burst_s)} a "
+            f"{what} while its burst credits last: {each.volume}, {price}, {seconds(burst_s)} a "
             f"{group.unit} for {duration(lasting_s)} of this workload without a pause, and then "
             f"{seconds(each.seconds_per_unit)}."
         )

@@ -316,3 +316,18 @@ def test_what_all_are_compared_with_is_on_the_instance_too() -> None:
     assert reference("P10", LOADED, ["m6g.large"]).data.spec.instance is None
     with pytest.raises(UsageError, match=r"doesn't know the instance 'x9'"):
         candidates(LOADED, 100, volumes=["gp3,size=100GiB,instance=m6g.large"], instances=["x9"])
+
+
+def test_it_is_told_at_which_end_of_its_latency_a_volume_may_do(tmp_path: Path) -> None:
+    result = sized(tmp_path, "gp3,size=100GiB", "gp3,size=200GiB")
+    found = only(result)
+    first = next(each for each in found.volumes if each.volume == "gp3,size=100GiB")
+    for low, high, told in ((-0.1, 0.5, "as low as it may be"), (0.5, 0.05, "as high as it may be")):
+        ends = {"within": "depends on latency", "slow_down_low": low, "slow_down_high": high}
+        volumes = (first.model_copy(update=ends), found.volumes[1])
+        alone = found.model_copy(update={"volumes": volumes, "recommended": (first.volume,)})
+        lines = list(sentences_of(alone, 0.1))
+        assert lines[0].startswith("no volume with a price is") and told in lines[1]
+        assert lines[1].startswith("the cheapest that may be, if")
+        both = alone.model_copy(update={"recommended": (found.volumes[1].volume, first.volume)})
+        assert list(sentences_of(both, 0.1))[1].startswith("cheaper, if its latency is")

@@ -34,7 +34,7 @@ _DIMENSIONS = {"operations": "operations", "throughput": "throughput", "latency"
 # With what else than a name a sentence begins.
 _BEGINNINGS = (
     *("the ", "beyond ", "no ", "all ", "cheaper, ", "predictions ", "on "),
-    *("if ", "nothing ", "of "),
+    *("enough ", "if ", "nothing ", "of "),
 )
 # A terminal shows the volumes that somebody may buy or has, or few; a page shows all.
 _FEW = 6
