@@ -12,6 +12,7 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.model.volumes.size import SizeUnit
+from pgassay.model.workload import WorkloadSpec
 from pgassay.native.simulate import BesideSpec, RecordedSpec
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, StoredTrial
@@ -117,8 +118,7 @@ def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ())
     Raises UsageError where there is none, which says what to do, and for a proof of something else.
     """
     experiment = stored.experiment
-    if all(arm.spec.workload.is_maintenance for arm in experiment.arms):
-        raise UsageError(f"{stored.folder}: a size is for statements or a load, not for maintenance.")
+    refuse_workloads([arm.spec.workload for arm in experiment.arms], str(stored.folder))
     found: dict[_Key, list[Measured]] = {}
     names: dict[_Key, tuple[str, SizeUnit]] = {}
     # Else two groups would have one name: memory differs without a factor where instances do.
@@ -146,6 +146,17 @@ def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ())
     if not groups:
         raise UsageError(f"{stored.folder} has no trial whose requests were recorded: {_HOW_TO_RECORD}.")
     return groups
+
+
+def refuse_workloads(workloads: Sequence[WorkloadSpec], what: str) -> None:
+    """Raise UsageError for those of which no recording tells what waited for what."""
+    if all(each.is_maintenance for each in workloads):
+        raise UsageError(f"{what}: a size is for statements or a load, not for maintenance.")
+    if all(each.is_mix for each in workloads):
+        raise UsageError(
+            f"{what}: a size is for statements that one session executes, or for a load, not for statements "
+            "at once: leave clients out, or use a load such as select-only:clients=8"
+        )
 
 
 def _measured_arms(stored: StoredExperiment) -> Iterator[tuple[Arm, Measured]]:

@@ -242,6 +242,13 @@ def _recorded(arguments: argparse.Namespace) -> "StoredExperiment":
     """Run the workload on the volumes on which requests are recorded, once unless more is asked for."""
     from dataclasses import replace
 
+    from pgassay.sizing.recordings import refuse_workloads
+    from pgassay.workloads.registry import parse_workload
+
+    workload = parse_workload(arguments.workload)
+    if workload.load is None and any(each.partition("=")[0].strip() == "clients" for each in arguments.vary):
+        workload = workload.model_copy(update={"clients": 1})
+    refuse_workloads([workload], f"--workload {arguments.workload}")
     is_apart = bool(arguments.wal) or any(",wal=" in each for each in arguments.volume)
     volumes = RECORDED_APART if is_apart else RECORDED_ON
     request = request_of(arguments)
