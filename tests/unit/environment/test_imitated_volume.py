@@ -172,6 +172,8 @@ def test_what_a_volume_gave_tells_what_would_have_lasted() -> None:
     of_instance = figures | {"credits_ended_of": "instance operations"}
     text = "gp3,size=400GiB,iops=16000,instance=m6g.large"
     assert would_last(parse_volume(text, loaded.catalogue), loaded, model(text), busy, of_instance) == []
+    # The volume of the WAL shares that limit, which is not in its own model.
+    assert would_last(gp2, loaded, model("gp2,size=40GiB"), busy, of_instance) == []
 
 
 @pytest.mark.parametrize(
