@@ -134,7 +134,7 @@ def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ())
         if not measured:
             raise UsageError(
                 f"{proof.folder} has no trial of what {stored.folder} recorded on an imitated volume: "
-                "name an experiment with the same data, settings and workload"
+                "name an experiment with the same build, data, settings, memory and workload"
             )
         for key, made in measured:
             found[key].append(replace(made, trace=None, wal_trace=None))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pgassay.model.volumes.size import Dimension, Knee, SizedGroup, SizedVolume, StorageBound
 from pgassay.sizing.attached import Candidate
-from pgassay.words import duration, join, percent_rounded, plural, ratio, seconds
+from pgassay.words import duration, join, percent_rounded, plural, quantity, ratio, seconds
 
 # A prediction that is further off than this is a warning.
 ERROR_MAX = 0.1
@@ -250,7 +250,10 @@ def _amount(value: float, dimension: Dimension) -> str:
 
 def _offer(volume: SizedVolume, group: SizedGroup) -> str:
     price = f"{volume.price_per_month:,.2f} {volume.currency} a month"
-    return f"{volume.volume}, {price}, {seconds(volume.seconds_per_unit)} a {group.unit}"
+    million = quantity(volume.price_per_million, volume.currency or "")
+    # Of statements a million runs are no matter of anybody's.
+    each = f", {million} for a million without a pause" if million and group.unit == "transaction" else ""
+    return f"{volume.volume}, {price}, {seconds(volume.seconds_per_unit)} a {group.unit}{each}"
 
 
 def _slower(share: float) -> str:

@@ -293,6 +293,15 @@ def test_what_is_enough_is_not_rounded_to_what_is_not() -> None:
     assert _rounded(50.0, down=False) == 50 and _rounded(0.02, down=True) == 0.02
 
 
+def test_the_price_of_a_million_transactions_is_told_in_every_output(tmp_path: Path) -> None:
+    result = sized(tmp_path, "gp3,size=100GiB")
+    assert not any("a million" in each for each in result.sentences)
+    load = only(result).model_copy(update={"unit": "transaction"})
+    (line,) = (each for each in sentences_of(load, 0.1) if "a million" in each)
+    (volume,) = load.volumes
+    assert f"{volume.price_per_million:.2f} USD for a million without a pause" in line
+
+
 def test_the_price_of_a_million_has_its_currency_and_no_exponent(tmp_path: Path) -> None:
     result = sized(tmp_path, "gp3,size=100GiB")
     dear = tuple(each.model_copy(update={"price_per_million": 62_917.4}) for each in only(result).volumes)

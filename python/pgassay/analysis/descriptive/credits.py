@@ -19,7 +19,11 @@ _LASTS_MAX_S = 730 * 3600.0
 
 def credit_sentences(stored: StoredExperiment) -> tuple[str, ...]:
     """One for each volume whose credits fell in an arm's trials and did not end in them."""
-    names = {arm.id: arm.name for arm in stored.experiment.arms if arm.role != "twin"}
+    names = {
+        arm.id: f"{arm.name} at {arm.stratum}" if arm.stratum else arm.name
+        for arm in stored.experiment.arms
+        if arm.role != "twin"
+    }
     found: dict[tuple[str, str], dict[str, list[float]]] = {}
     for trial in stored.trials:
         if trial.record.status == "ok" and trial.record.arm_id in names:
