@@ -32,6 +32,10 @@ _AT_ONCE_S = 0.01
 _NOTHING = "there are no requests"
 
 
+class NothingAskedError(UsageError):
+    """A recording holds no request, so that no volume is any faster than another."""
+
+
 @dataclass(frozen=True)
 class Predicted:
     """What a unit would take on a volume, and when burst credits ended on it (None where they lasted).
@@ -207,7 +211,7 @@ def _replayed(
         )
     except StatementError as error:
         if _NOTHING in str(error):
-            raise UsageError(
+            raise NothingAskedError(
                 f"{error}: where all is in memory any volume is as fast. Record it with --cache cold, or "
                 "with data that are larger than memory"
             ) from error

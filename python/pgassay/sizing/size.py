@@ -13,7 +13,7 @@ from pgassay.sizing.attached import Candidate
 from pgassay.sizing.candidates import candidate
 from pgassay.sizing.doubts import doubts_of, imitation_doubts
 from pgassay.sizing.knees import knees
-from pgassay.sizing.predict import Predicted, Predictor
+from pgassay.sizing.predict import NothingAskedError, Predicted, Predictor
 from pgassay.sizing.recordings import Group, groups_of
 from pgassay.sizing.words import (
     EQUAL_MAX,
@@ -66,7 +66,7 @@ def size(
     """
     found = groups_of(stored, proofs)
     beside = [_beside(group, offers, wanted, loaded) for group in found]
-    groups = tuple(_sized(group, *each) for group, each in zip(found, beside, strict=True))
+    groups, idle = _all_sized(found, beside)
     recorded_apart = any(group.has_wal for group in found)
     has_wal_apart = any(arm.spec.storage.wal is not None for arm in stored.experiment.arms)
     known = {
@@ -83,6 +83,7 @@ def size(
         loaded,
         sentences=[
             *(line for group in groups for line in sentences_of(group, wanted.slow_down)),
+            *(f"{name}: nothing was asked of its volume, so that any is as fast." for name in idle),
             *equivalents_of(groups, known),
         ],
         warnings=[
@@ -94,6 +95,22 @@ def size(
         ],
         groups=groups,
     )
+
+
+def _all_sized(
+    found: Sequence[Group], beside: Sequence[tuple[list[Candidate], Wanted]]
+) -> tuple[tuple[SizedGroup, ...], tuple[str, ...]]:
+    """The groups, and the names of those that asked for nothing; raises UsageError where none did."""
+    groups: list[SizedGroup] = []
+    idle: list[str] = []
+    for group, each in zip(found, beside, strict=True):
+        try:
+            groups.append(_sized(group, *each))
+        except NothingAskedError:
+            if len(found) == 1 or (not groups and len(idle) == len(found) - 1):
+                raise
+            idle.append(group.name)
+    return tuple(groups), tuple(idle)
 
 
 def bounded(

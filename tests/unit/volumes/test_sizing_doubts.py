@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.storage.registry import KINDS
+from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.size import Check, SizedGroup, SizeResult
 from pgassay.report.size import text
@@ -314,3 +315,23 @@ def test_the_range_of_what_all_are_compared_with_is_told_where_it_decides(tmp_pa
         assert gp3.within == "yes"
         told = [each for each in result.warnings if "at the middle of its latency" in each]
         assert len(told) == count and all(each.startswith("gp3,size=100GiB is") for each in told)
+
+
+def test_a_group_that_asks_for_nothing_does_not_hide_the_others(tmp_path: Path) -> None:
+    """As with shared_buffers that hold all."""
+    recorded = stored(tmp_path)
+    first, *others = recorded.experiment.arms
+    spec = first.spec.model_copy(update={"settings": {"shared_buffers": "128MB"}})
+    small = first.model_copy(update={"spec": spec, "levels": {**first.levels, "shared_buffers": "128MB"}})
+    large = [each.model_copy(update={"levels": {**each.levels, "shared_buffers": "4GB"}}) for each in others]
+    for trial in recorded.trials:
+        if trial.record.arm_id != first.id:
+            write_trace(trial.folder / "observations" / "volume.trace", [])
+    experiment = recorded.experiment.model_copy(update={"arms": (small, *large)})
+    offers = candidates(LOADED, 100, volumes=["gp3,size=100GiB"])
+    result = size(replace(recorded, experiment=experiment), offers, Wanted(0.1, 100), LOADED)
+    assert [each.name for each in result.groups] == ["shared_buffers=128MB"]
+    assert "shared_buffers=4GB: nothing was asked of its volume, so that any is as fast." in result.sentences
+    only_idle = recorded.experiment.model_copy(update={"arms": tuple(large)})
+    with pytest.raises(UsageError, match="any volume is as fast"):
+        size(replace(recorded, experiment=only_idle), offers, Wanted(0.1, 100), LOADED)
