@@ -7,6 +7,8 @@ import pytest
 
 import analysis_samples as samples
 from pgassay.cli.main import main
+from pgassay.environment.cgroup import caps
+from pgassay.environment.linux import machine
 from pgassay.environment.storage import image, served
 from pgassay.environment.storage.offered import given_until, would_last
 from pgassay.environment.storage.parse import parse_storage
@@ -314,3 +316,15 @@ def test_a_volume_of_the_wal_above_the_ceiling_is_skipped_as_one_of_the_data_is(
     kept, sentences = within_reach(arms)
     assert kept == arms[:1] and len(sentences) == 2
     assert all(sentence.endswith("was skipped: it is too fast.") for sentence in sentences)
+
+
+def test_what_imitating_took_is_a_share_of_the_processors_that_may_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A container of half a processor on a large machine: its server lacks as much."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(machine, "cores_usable", lambda: 4)
+    for quota, processors in ((None, 4.0), (0.5, 0.5), (16.0, 4.0)):
+        monkeypatch.setattr(caps, "caps_of", lambda _pid, quota=quota: caps.Caps(cpus=quota))
+        cpu_s = second(1)["cpu_s"]
+        assert summary([second(1)])["cpu_share"] == pytest.approx(cpu_s / processors)
