@@ -222,6 +222,7 @@ def test_the_report_says_the_same_everywhere(tmp_path: Path) -> None:
     assert schema.SIZE.file.read_text(encoding="utf-8") == schema.SIZE.text()
     for shown in (text.render(result, width=100), text.render_markdown(result), text.render_html(result)):
         assert "gp3,size=100GiB" in shown and "8.00" in shown and "IOPS" in shown
+    assert "predicted for 1 processor as fast as those of the recording" in text.render_markdown(result)
     page = text.render_html(result)
     assert page.count("<svg") >= 4 and "Price and time of the volumes" in page
     assert text.render(result, width=80, unicode=False).isascii()

@@ -279,5 +279,14 @@ def _facts(result: SizeResult) -> str:
         )
     return (
         f"{result.workload}, recorded in {result.folder}; {result.size_gib:,} GiB to be stored. Catalogue of "
-        f"{result.catalogue.date}{files}. Times are predicted, unless they are said to be measured."
+        f"{result.catalogue.date}{files}. Times are predicted for {_processors(result)} as fast as those of "
+        "the recording, unless they are said to be measured."
     )
+
+
+def _processors(result: SizeResult) -> str:
+    """On how many the workload computed: with more of them, or faster ones, more of a volume may be used."""
+    used = [each.processors for group in result.groups for each in group.recordings if each.is_used]
+    least, most = min(used), max(used)
+    count = f"{most:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
+    return f"{count} {'processor' if most == 1 else 'processors'}"
