@@ -37,7 +37,8 @@ def candidates(
         volumes: texts as `pgassay volumes` takes them; these alone, with a price or without. One with `wal=`
             brings the volume of the WAL with it.
         providers: those of these alone; all of them where it is empty.
-        instances: the limits of each of these are added to the volumes of its provider; others are left out.
+        instances: the limits of each of these are added to the volumes of its provider; others are left out,
+            as local disks are of instances that are not among them.
         wals: the volumes on which the WAL lies, each beside every volume of its provider.
 
     Raises:
@@ -70,7 +71,8 @@ def candidates(
         for each in _of_type(name, entry, size_gib, loaded, instances, beside)
     ]
     if not found:
-        words = f" beside {' or '.join(wals)}" if wals else ""
+        words = f" on {' or '.join(instances)}" if instances else ""
+        words += f" beside {' or '.join(wals)}" if wals else ""
         raise UsageError(
             f"No volume of the catalogue with a price holds {size_gib} GiB here{words}: "
             "name some with --volume, or add prices (--catalogue FILE)."
@@ -98,6 +100,8 @@ def _of_type(
     wals: Sequence[str | None],
 ) -> Iterator[Candidate]:
     """What of a type has a price, on each of the instances that it fits, beside each volume of the WAL."""
+    if entry.instance is not None and entry.instance not in instances:
+        return  # its price would be the only one that has an instance in it
     on: Sequence[str | None] = [each for each in instances if _fits(entry, each, loaded.catalogue)]
     for text in _texts(name, entry, size_gib):
         for instance in on if instances else (None,):

@@ -1,6 +1,6 @@
 """What makes a recommendation doubtful beside the replay: figures assumed, prices, memory, a proof."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
 
 from pgassay.environment.storage.options import format_bytes, readable_bytes
@@ -20,14 +20,25 @@ _NAMED_MAX = 3
 
 
 def doubts_of(
-    experiment: Experiment, groups: Sequence[SizedGroup], offers: Offers, slow_down: float, size_gib: int
+    experiment: Experiment,
+    groups: Sequence[SizedGroup],
+    offers: Offers,
+    slow_down: float,
+    size_gib: int,
+    local: Collection[str] = (),
 ) -> Iterator[str]:
-    """A sentence for each; `offers` has every volume of the groups by its name."""
-    yield from dict.fromkeys(line for group in groups for line in _of_recommended(group, offers, size_gib))
+    """A sentence for each.
+
+    offers: every volume of the groups by its name. local: the types that are disks of an instance.
+    """
+    yield from dict.fromkeys(
+        line for group in groups for line in _of_recommended(group, offers, size_gib, local)
+    )
     for group in groups:
         yield from _of_reference(group, offers, slow_down)
         yield from _refuted(group, offers, slow_down)
     yield from _of_instances(offers)
+    yield from _of_prices(offers)
     yield from _of_memory(experiment, offers)
 
 
@@ -62,7 +73,9 @@ def wal_of(group: SizedGroup) -> str:
     return apart + wal
 
 
-def _of_recommended(group: SizedGroup, offers: Offers, size_gib: int) -> Iterator[str]:
+def _of_recommended(
+    group: SizedGroup, offers: Offers, size_gib: int, local: Collection[str]
+) -> Iterator[str]:
     """Of what is bought first, and of what might be where latency is low: its size, and what is assumed."""
     volumes = {each.volume: each for each in group.volumes}
     firsts = {volumes[name].within: name for name in reversed(group.recommended)}
@@ -79,6 +92,11 @@ def _of_recommended(group: SizedGroup, offers: Offers, size_gib: int) -> Iterato
             yield (
                 f"{name} holds less than the {size_gib:,} GiB that are to be stored: name a larger one, or "
                 "say with --size what there is."
+            )
+        if offer.data.spec.name in local:
+            yield (
+                f"{name} is a local disk of {offer.data.spec.instance}: as a rule what is on it is gone when "
+                "that stops."
             )
         known = [each for each in (offer.data, offer.wal) if each is not None]
         assumed = dict.fromkeys(word for each in known for word in each.assumed if word != _LATENCY)
@@ -137,6 +155,17 @@ def _of_instances(offers: Offers) -> Iterator[str]:
         yield (
             f"the instance is in the price of {join([*names, *more])}, and not in the others': compare them "
             f"on instances ({', '.join(instances)}, and the one that you have)."
+        )
+
+
+def _of_prices(offers: Offers) -> Iterator[str]:
+    """Which prices the catalogue lacks, without which a volume is never recommended."""
+    known = [each for offer in offers.values() for each in (offer.data, offer.wal) if each is not None]
+    missing = dict.fromkeys(name for each in known for name in each.price.missing)
+    if missing:
+        yield (
+            f"the catalogue has no price of {join(list(missing))}, so that what has to do with it is not "
+            "recommended: add it (--catalogue FILE)."
         )
 
 

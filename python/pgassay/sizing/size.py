@@ -74,6 +74,7 @@ def size(
         for some, asked in beside
         for each in (*some, *([] if asked.against is None else [asked.against]))
     }
+    local = {name for name, entry in loaded.catalogue.volumes.items() if entry.instance is not None}
     is_nobodys = any(
         each.wal is None and each.wal_model is not None for each, *_ in (some for some, _ in beside)
     )
@@ -88,7 +89,7 @@ def size(
         ],
         warnings=[
             *warnings_of(groups),
-            *doubts_of(stored.experiment, groups, known, wanted.slow_down, wanted.size_gib),
+            *doubts_of(stored.experiment, groups, known, wanted.slow_down, wanted.size_gib, local),
             *imitation_doubts([stored, *proofs]),
             *([WAL_APART] if has_wal_apart and not recorded_apart else []),
             *([WAL_OF_NOBODY] if is_nobodys else []),

@@ -335,3 +335,21 @@ def test_a_group_that_asks_for_nothing_does_not_hide_the_others(tmp_path: Path) 
     only_idle = recorded.experiment.model_copy(update={"arms": tuple(large)})
     with pytest.raises(UsageError, match="any volume is as fast"):
         size(replace(recorded, experiment=only_idle), offers, Wanted(0.1, 100), LOADED)
+
+
+def test_a_local_disk_is_offered_with_its_instance_alone(tmp_path: Path) -> None:
+    """Its price has the instance in it, and what lies on it is gone with that."""
+    assert not any(each.data.spec.name.startswith("local") for each in candidates(LOADED, 100))
+    on = candidates(LOADED, 100, instances=["i7i.2xlarge"])
+    assert "local-i7i.2xlarge" in {each.data.spec.name for each in on}
+    assert all(each.data.spec.instance == "i7i.2xlarge" for each in on)
+    result = sized(tmp_path, "local-i7i.2xlarge", "gp3,size=100GiB,instance=i7i.2xlarge")
+    assert any("is a local disk of i7i.2xlarge: as a rule" in each for each in result.warnings)
+
+
+def test_a_price_that_the_catalogue_lacks_is_told(tmp_path: Path) -> None:
+    result = sized(tmp_path, "gp3,size=100GiB,instance=m6g.large", "st1,size=500GiB")
+    (line,) = (each for each in result.warnings if "has no price of" in each)
+    assert "st1" in line and "m6g.large" in line and "--catalogue" in line
+    with pytest.raises(UsageError, match=r"with a price holds 100 GiB here on m6g\.large"):
+        candidates(LOADED, 100, instances=["m6g.large"])
