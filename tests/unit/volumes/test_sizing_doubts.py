@@ -153,7 +153,8 @@ def test_an_instance_with_another_memory_than_was_recorded_with_is_told(tmp_path
 def test_a_proof_that_was_slower_than_is_allowed_is_told(tmp_path: Path) -> None:
     recorded = stored(tmp_path)
     found = only(sized(tmp_path / "sized", "gp2,size=500GiB", "gp3,size=600GiB"))
-    name, other = found.recommended
+    name, other = (each.volume for each in found.volumes)
+    assert found.recommended == (name,)
     found = found.model_copy(update={"against": other})
     offers = {each.volume: candidate(each.volume, LOADED) for each in found.volumes}
 
@@ -353,3 +354,14 @@ def test_a_price_that_the_catalogue_lacks_is_told(tmp_path: Path) -> None:
     assert "st1" in line and "m6g.large" in line and "--catalogue" in line
     with pytest.raises(UsageError, match=r"with a price holds 100 GiB here on m6g\.large"):
         candidates(LOADED, 100, instances=["m6g.large"])
+
+
+def test_what_costs_more_and_gives_no_more_is_not_recommended(tmp_path: Path) -> None:
+    same, other = "gp3,size=100GiB,throughput=200", "pd-ssd,size=100GiB"
+    found = only(sized(tmp_path, "gp3,size=100GiB", same, other, slow_down=1.0))
+    by_name = {each.volume: each for each in found.volumes}
+    assert by_name[same].within == "yes" and by_name[same].seconds_per_unit == pytest.approx(
+        by_name["gp3,size=100GiB"].seconds_per_unit
+    )
+    # Of another provider it is what somebody buys who is there.
+    assert found.recommended == ("gp3,size=100GiB", other)
