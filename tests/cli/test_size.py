@@ -31,9 +31,19 @@ SLIPS = {
     "a control": (["--workload", "tpcb", "--control", "work_mem=1MB"], ["--control has no meaning"]),
     "a volume": (["FOLDER", "--volume", "gp9,size=1GiB"], ["no volume 'gp9'"]),
     "against": (["FOLDER", "--against", "gp3"], ["has no size", "size=100GiB"]),
+    "statements at once": (
+        ["--workload", "sql:SQL,clients=8"],
+        ["not for statements at once", "leave clients out"],
+    ),
+    "clients of statements": (
+        ["--workload", "sql:SQL", "--vary", "clients=1,8"],
+        ["not for statements at once", "leave clients out"],
+    ),
+    "maintenance": (["--workload", "maintenance:SQL"], ["not for maintenance"]),
     "a size": (["FOLDER", "--size", "large"], ["--size large", "100GiB"]),
     "a provider": (["FOLDER", "--provider", "acme"], ["no provider 'acme'"]),
     "a slow-down": (["FOLDER", "--slow-down", "much"], ["much", "3%"]),
+    "a gain": (["FOLDER", "--slow-down=-5%"], ["--slow-down is as much slower", "type a share from 0 on"]),
     "no experiment": (["FOLDER"], ["holds no experiment", "experiment.json"]),
 }
 
@@ -41,7 +51,9 @@ SLIPS = {
 @pytest.mark.parametrize("slip", SLIPS)
 def test_a_slip_of_the_fingers(slip: str, tmp_path: Path, capsys: Capture) -> None:
     words, told = SLIPS[slip]
-    typed = [str(tmp_path) if word == "FOLDER" else word for word in words]
+    sql = tmp_path / "one.sql"
+    sql.write_text("VACUUM;\n" if slip == "maintenance" else "SELECT 1;\n")
+    typed = [str(tmp_path) if word == "FOLDER" else word.replace("SQL", str(sql)) for word in words]
     complaint = whole_tool.assert_one_sentence(whole_tool.run_here(capsys, "size", *typed), 2)
     for word in told:
         assert word in complaint

@@ -1,4 +1,7 @@
-"""Files of traces, made by hand, and volumes: a second writer of the format of crates/native/README.md."""
+"""Files of traces, made by hand, and volumes: a second writer of the format of crates/native/README.md.
+
+Also an experiment as it lies on a disk that has such a trace, and what a size says of it.
+"""
 
 import struct
 import zlib
@@ -6,10 +9,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import report_examples as examples
+from pgassay.model.storage import StorageSpec
+from pgassay.model.trial import TrialFacts
 from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
+from pgassay.model.volumes.size import SizeResult
+from pgassay.record.experiment import StoredExperiment
 from pgassay.sizing.attached import Attached
+from pgassay.sizing.candidates import candidates
 from pgassay.sizing.recordings import Measured
+from pgassay.sizing.size import Wanted, size
+from pgassay.volumes.catalogue import load_catalogue
+from pgassay.volumes.explain import explain
 
+LOADED = load_catalogue()
+# What each statement of the experiment reads, how long each page takes, and what is computed after it.
+COUNT = 2000
+LATENCY_NS, COMPUTING_NS = 1_000_000, 400_000
 # issue and completion in ns from time 0, kind (r, w or f), first byte, bytes
 Request = tuple[int, int, str, int, int]
 
@@ -103,3 +119,48 @@ def _number(value: int) -> bytes:
         made.append(value % 128 + 128)
         value //= 128
     return bytes([*made, value])
+
+
+def stored(folder: Path, *, has_trace: bool = True) -> StoredExperiment:
+    """Three statements of which each reads pages, on two volumes: an experiment as it lies on a disk."""
+    made = examples.stored(levels=["volume:unlimited", "volume:gp3,size=100GiB"], blocks=1)
+    elapsed_ns = COUNT * (LATENCY_NS + COMPUTING_NS)
+    trials = []
+    for trial in made.trials:
+        place = folder / f"{trial.record.number}"
+        (place / "observations").mkdir(parents=True)
+        is_recorded = trial.record.arm_id == made.experiment.arms[0].id
+        if has_trace and is_recorded:
+            write_trace(
+                place / "observations" / "volume.trace", one_client(3 * COUNT, LATENCY_NS, COMPUTING_NS)
+            )
+        model = constant(1.0) if is_recorded else explain(["gp3,size=100GiB"], LOADED).volumes[0].model
+        statements = tuple(
+            each.model_copy(
+                update={
+                    "clock_ns": (place_in * elapsed_ns, (place_in + 1) * elapsed_ns),
+                    "elapsed_s": elapsed_ns / 1e9,
+                }
+            )
+            for place_in, each in enumerate(trial.record.statements)
+        )
+        facts = TrialFacts.model_validate({"storage": {"volume": {"model": model.model_dump(mode="json")}}})
+        record = trial.record.model_copy(update={"facts": facts, "statements": statements})
+        trials.append(type(trial)(record, trial.plans, place))
+    arms = tuple(
+        arm.model_copy(
+            update={
+                "levels": {"storage": arm.levels["io_method"]},
+                "spec": arm.spec.model_copy(update={"storage": StorageSpec(kind="volume"), "settings": {}}),
+            }
+        )
+        for arm in made.experiment.arms
+    )
+    experiment = made.experiment.model_copy(update={"arms": arms})
+    return StoredExperiment(folder=folder, experiment=experiment, trials=tuple(trials))
+
+
+def sized(folder: Path, *volumes: str, slow_down: float = 0.1) -> SizeResult:
+    """What is said of these volumes for 100 GiB."""
+    offers = candidates(LOADED, 100, volumes=volumes)
+    return size(stored(folder), offers, Wanted(slow_down=slow_down, size_gib=100), LOADED)

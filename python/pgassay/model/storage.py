@@ -147,8 +147,8 @@ class VolumeFacts(Recorded):
     them. `latency_ms`: the mean time of an answer as the model says, limits included; `own_delay_us`: by how
     much the mean answer was later than that. `late_share`: of the answers, those later by more than a
     twentieth of their own latency. `way_delay_us`: by how much a request of the block device took longer than
-    the model says, with its way through the kernel; None where that is not known. `cpu_share`: of all
-    processors, what imitating took. `credits_ended_s`: when the first credits were gone, from when the volume
+    the model says, with its way through the kernel; None where that is not known. `cpu_share`: of the
+    processors that may be used, what imitating took. `credits_ended_s`: when the first credits were gone, from when the volume
     was imposed, None where they lasted; `credits_ended_of`: whose. `would_last`: volumes that give for ever
     what this one gave until then.
     """

@@ -21,8 +21,8 @@ def section(material: Material) -> Section:
         [
             _arm(each),
             _volumes(each),
-            _amount(each.per_month, each, ",.2f"),
-            *([_amount(each.per_million_transactions, each, ",.3g")] if is_load else []),
+            "not known" if each.per_month is None else f"{each.per_month:,.2f} {_currency(each)}",
+            *([_of_million(each)] if is_load else []),
         ]
         for each in found
     ]
@@ -45,10 +45,12 @@ def _volumes(each: ArmVolumes) -> str:
     return text.clean("; ".join(words))
 
 
-def _amount(value: float | None, each: ArmVolumes, form: str) -> str:
-    if value is None:
-        return "not known"
-    return f"{value:{form}} {text.clean(each.currency or '')}"
+def _of_million(each: ArmVolumes) -> str:
+    return text.quantity(each.per_million_transactions, _currency(each)) or "not known"
+
+
+def _currency(each: ArmVolumes) -> str:
+    return text.clean(each.currency or "")
 
 
 def _catalogue(found: Sequence[ArmVolumes]) -> str:

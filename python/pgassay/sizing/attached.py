@@ -112,14 +112,16 @@ class Candidate:
 
     @property
     def sustained_name(self) -> str:
-        """The same with no credits left, where a volume or its instance has any."""
-        texts = [
-            text_of(each.spec.model_copy(update={"credits": "empty"}))
-            if any(limit.credits for limit in each.limits)
-            else each.model.name
-            for each in (self.data, self.wal)
-            if each is not None
-        ]
+        """The same as it is imitated: with no credits left, where a volume or its instance has any.
+
+        Whose prices count is nothing that can be imitated.
+        """
+        texts = []
+        for each in (self.data, self.wal):
+            if each is not None:
+                has_credits = any(limit.credits for limit in each.limits)
+                credits = "empty" if has_credits else each.spec.credits
+                texts.append(text_of(each.spec.model_copy(update={"credits": credits, "region": None})))
         return ",wal=volume:".join(texts)
 
     @property
@@ -146,6 +148,15 @@ class Candidate:
     def latencies(self) -> tuple[LatencyOffer | None, ...]:
         """Those of the data's and of the WAL's volume."""
         return self.data.latency, None if self.wal is None else self.wal.latency
+
+    @property
+    def latency_span(self) -> float:
+        """By how many times a time may be longer or shorter where latency is at its ends; 1.5 at least."""
+        offers = [each for each in self.latencies if each is not None]
+        return max(
+            1.5,
+            *(max(each.median_ms / each.low_ms, each.high_ms / each.median_ms) for each in offers),
+        )
 
     @property
     def latency_assumed(self) -> bool:

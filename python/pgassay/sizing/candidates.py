@@ -1,5 +1,6 @@
 """The volumes that may be bought: each type in steps of what can be ordered of it."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from pgassay.environment.storage.options import split_wal
@@ -36,7 +37,8 @@ def candidates(
         volumes: texts as `pgassay volumes` takes them; these alone, with a price or without. One with `wal=`
             brings the volume of the WAL with it.
         providers: those of these alone; all of them where it is empty.
-        instances: the limits of each of these are added to the volumes of its provider; others are left out.
+        instances: the limits of each of these are added to the volumes of its provider; others are left out,
+            as local disks are of instances that are not among them.
         wals: the volumes on which the WAL lies, each beside every volume of its provider.
 
     Raises:
@@ -47,6 +49,11 @@ def candidates(
     for provider in providers:
         if provider not in known:
             raise UsageError(f"The catalogue has no provider '{provider}': it has {', '.join(known)}.")
+    for each in instances:
+        if each not in catalogue.instances:
+            raise UsageError(
+                f"The catalogue doesn't know the instance '{each}': it has {', '.join(catalogue.instances)}."
+            )
     beside: Sequence[str | None] = wals or [None]
     if volumes:
         named = [
@@ -56,11 +63,6 @@ def candidates(
             for wal in beside
         ]
         return _distinct(named)
-    for each in instances:
-        if each not in catalogue.instances:
-            raise UsageError(
-                f"The catalogue doesn't know the instance '{each}': it has {', '.join(catalogue.instances)}."
-            )
     _explained_wals(wals, loaded)
     found = [
         each
@@ -69,7 +71,8 @@ def candidates(
         for each in _of_type(name, entry, size_gib, loaded, instances, beside)
     ]
     if not found:
-        words = f" beside {' or '.join(wals)}" if wals else ""
+        words = f" on {' or '.join(instances)}" if instances else ""
+        words += f" beside {' or '.join(wals)}" if wals else ""
         raise UsageError(
             f"No volume of the catalogue with a price holds {size_gib} GiB here{words}: "
             "name some with --volume, or add prices (--catalogue FILE)."
@@ -97,6 +100,8 @@ def _of_type(
     wals: Sequence[str | None],
 ) -> Iterator[Candidate]:
     """What of a type has a price, on each of the instances that it fits, beside each volume of the WAL."""
+    if entry.instance is not None and entry.instance not in instances:
+        return  # its price would be the only one that has an instance in it
     on: Sequence[str | None] = [each for each in instances if _fits(entry, each, loaded.catalogue)]
     for text in _texts(name, entry, size_gib):
         for instance in on if instances else (None,):
@@ -134,6 +139,23 @@ def candidate(text: str, loaded: LoadedCatalogue, wal: str | None = None) -> Can
     return Candidate(data, offer, on_instance)
 
 
+def reference(
+    text: str, loaded: LoadedCatalogue, instances: Sequence[str] = (), wals: Sequence[str] = ()
+) -> Candidate:
+    """The volume that all are compared with: on the first of the instances and beside the first of the WAL's.
+
+    Where it names one itself, or is of another provider than the instances, it stays as it is.
+    """
+    wal = wals[0] if wals else None
+    found = candidate(text, loaded, wal)
+    of_provider = [
+        each for each in instances if loaded.catalogue.instances[each].provider == found.data.provider
+    ]
+    if found.data.spec.instance is not None or not of_provider:
+        return found
+    return candidate(_with_instance(text, of_provider[0]), loaded, wal)
+
+
 def _explained_wals(wals: Sequence[str], loaded: LoadedCatalogue) -> tuple[VolumeOffer, ...]:
     for wal in wals:
         if any(part.strip().startswith("instance=") for part in wal.split(",")):
@@ -165,10 +187,19 @@ def _texts(name: str, entry: VolumeEntry, needed_gib: int) -> Iterator[str]:
         return
     for size_gib in _sizes(entry, max(least, needed_gib), most):
         here = range_of(entry, size_gib)
-        size = "" if is_fixed(entry) else f",size={size_gib}GiB"
         for iops in _amounts(here.operations, size_gib, _OPERATIONS_STEPS):
+            # Of a type that sells so many operations for each GiB, more of them take a larger size.
+            bought_gib = max(size_gib, _size_for(here.operations, iops))
+            size = "" if is_fixed(entry) else f",size={bought_gib}GiB"
             for throughput in _amounts(here.throughput, size_gib, _THROUGHPUT_STEPS):
                 yield name + size + _option("iops", iops) + _option("throughput", throughput)
+
+
+def _size_for(rate: Rate | None, ordered: float | None) -> int:
+    """The least GiB with which so much can be ordered; 0 where the size doesn't matter."""
+    if ordered is None or rate is None or rate.settable is None or rate.settable.per_gib is None:
+        return 0
+    return math.ceil(ordered / rate.settable.per_gib)
 
 
 def _sizes(entry: VolumeEntry, needed_gib: int, most: int) -> list[int]:

@@ -99,5 +99,7 @@ def lock_waits(trial: StoredTrial, parts: Parts) -> float:
 
 
 def _usable(experiment: Experiment) -> float:
-    machine = experiment.environment.machine
-    return float(machine.cores_usable or machine.cores_online or 1)
+    machine, capped = experiment.environment.machine, experiment.environment.limits.cpus
+    there = float(machine.cores_usable or machine.cores_online or 1)
+    # In a container the machine's processors say nothing.
+    return there if capped is None else min(there, float(capped))

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from pgassay.model.volumes.offer import Distribution, Latency, Limiter, Stripes, Unit, VolumeModel
 from pgassay.model.volumes.size import CurvePoint, Dimension, Knee
 from pgassay.sizing.attached import Attached
-from pgassay.sizing.predict import Predictor
+from pgassay.sizing.predict import Predicted, Predictor
 
 # What a time may be above that without the limit, and count as the same.
 TOLERANCE = 0.02
+# What may be left to write, of all that was asked for.
+UNSERVED_MAX = 0.05
 MIB = 1024**2
 _QUANTUM_BYTES = 256 * 1024
 # From what no volume is below to what none is above; steps between them, and within the one that decides.
@@ -46,37 +48,43 @@ def _knee(
     With more operations or throughput, and with less latency, a time never gets longer but for luck.
     """
 
-    def predicted_s(models: Sequence[VolumeModel]) -> list[float]:
-        volumes = [chosen.with_data(each) for each in models]
-        return [each.seconds_per_unit for each in predictor.predict(volumes)]
+    def predicted(models: Sequence[VolumeModel]) -> list[Predicted]:
+        return predictor.predict([chosen.with_data(each) for each in models])
 
     least, most = _RANGES[dimension]
     values = _steps(least, most, _COARSE)
     ideal = _model(0.0, (), _of(0.0)) if dimension == "latency" else _model(0.0, (), model(most).latency)
-    best, *times = predicted_s([ideal, *map(model, values)])
+    best, *times = predicted([ideal, *map(model, values)])
     is_better_low = dimension == "latency"
 
-    def enough(seconds: float) -> bool:
-        return seconds <= best * (1 + TOLERANCE)
+    def enough(found: Predicted) -> bool:
+        # Writes that pile up are waited for in the end.
+        is_as_fast = found.seconds_per_unit <= best.seconds_per_unit * (1 + TOLERANCE)
+        return is_as_fast and found.unserved_share <= UNSERVED_MAX
 
     found = _first_enough(values, times, enough, is_better_low=is_better_low)
     if found is not None and (between := _between(values, found, is_better_low=is_better_low)) is not None:
         finer = _steps(*between, _FINE)[1:-1]
-        finer_times = predicted_s([model(value) for value in finer])
+        finer_times = predicted([model(value) for value in finer])
         values, times = _merged(values, times, finer, finer_times)
         found = _first_enough(values, times, enough, is_better_low=is_better_low)
     return Knee(
         dimension=dimension,
-        value=None if found is None else _rounded(values[found]),
+        value=None if found is None else _rounded(values[found], down=is_better_low),
         tolerance=TOLERANCE,
         curve=tuple(
-            CurvePoint(value=value, seconds_per_unit=time) for value, time in zip(values, times, strict=True)
+            CurvePoint(value=value, seconds_per_unit=time.seconds_per_unit)
+            for value, time in zip(values, times, strict=True)
         ),
     )
 
 
 def _first_enough(
-    values: Sequence[float], times: Sequence[float], enough: Callable[[float], bool], *, is_better_low: bool
+    values: Sequence[float],
+    times: Sequence[Predicted],
+    enough: Callable[[Predicted], bool],
+    *,
+    is_better_low: bool,
 ) -> int | None:
     """The least that is enough, from which on all is; of latency the most."""
     order = range(len(values)) if is_better_low else range(len(values) - 1, -1, -1)
@@ -97,9 +105,13 @@ def _between(values: Sequence[float], found: int, *, is_better_low: bool) -> tup
 
 
 def _merged(
-    values: Sequence[float], times: Sequence[float], more: Sequence[float], more_times: Sequence[float]
-) -> tuple[list[float], list[float]]:
-    pairs = sorted([*zip(values, times, strict=True), *zip(more, more_times, strict=True)])
+    values: Sequence[float],
+    times: Sequence[Predicted],
+    more: Sequence[float],
+    more_times: Sequence[Predicted],
+) -> tuple[list[float], list[Predicted]]:
+    both = [*zip(values, times, strict=True), *zip(more, more_times, strict=True)]
+    pairs = sorted(both, key=lambda pair: pair[0])
     return [value for value, _ in pairs], [time for _, time in pairs]
 
 
@@ -108,10 +120,12 @@ def _steps(least: float, most: float, count: int) -> list[float]:
     return [least * factor**step for step in range(count)]
 
 
-def _rounded(value: float) -> float:
-    """Two digits: the steps are no finer."""
-    digits = 1 - math.floor(math.log10(value))
-    return round(value, digits)
+def _rounded(value: float, *, down: bool) -> float:
+    """Three digits, to the side on which it is still enough: half a step on the other is not."""
+    scale = 10.0 ** (2 - math.floor(math.log10(value)))
+    steps = round(value * scale, 6)
+    # A number that is divided has no digits that it was not given, as one that is multiplied may.
+    return (math.floor(steps) if down else math.ceil(steps)) / scale
 
 
 def _limited(unit: Unit, rate: float, latency: Latency) -> VolumeModel:

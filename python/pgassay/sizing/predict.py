@@ -26,6 +26,14 @@ from pgassay.sizing.progress import seconds_per_unit
 from pgassay.sizing.recordings import Group, Measured
 
 SEED = 1
+# A limit lets through at once what flows in within this time, as the model has it.
+_AT_ONCE_S = 0.01
+# What the native code says of a trace without requests.
+_NOTHING = "there are no requests"
+
+
+class NothingAskedError(UsageError):
+    """A recording holds no request, so that no volume is any faster than another."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +41,14 @@ class Predicted:
     """What a unit would take on a volume, and when burst credits ended on it (None where they lasted).
 
     `credits_last_s`: how long the first of them last if the workload goes on as it was recorded; None where
-    none are used up.
+    none are used up. `unserved_share`: of what was asked for, what the volume did not get done in that time:
+    writes that nobody waits for pile up on it. 0 where the WAL has a volume of its own.
     """
 
     seconds_per_unit: float
     credits_ended_s: float | None
     credits_last_s: float | None = None
+    unserved_share: float = 0.0
 
 
 class Predictor:
@@ -72,6 +82,7 @@ class Predictor:
                 self._seconds_per_unit(self._base, answer, has_floor=has_floor),
                 _ended_s(answer),
                 _last_s(attached, answer),
+                _unserved_share(attached, answer),
             )
             for attached, answer in zip(volumes, answers, strict=True)
         ]
@@ -199,6 +210,11 @@ def _replayed(
             threads=os.cpu_count() or 1,
         )
     except StatementError as error:
+        if _NOTHING in str(error):
+            raise NothingAskedError(
+                f"{error}: where all is in memory any volume is as fast. Record it with --cache cold, or "
+                "with data that are larger than memory"
+            ) from error
         raise UsageError(f"{error}: record it again") from error
     except MeasurementError as error:
         raise MeasurementError(f"The trace {trial.trace} could not be replayed ({error}).") from error
@@ -218,6 +234,20 @@ def _last_s(volumes: Attached, answer: Simulated) -> float | None:
         for fill, credits in zip(volumes.credits, answer["credits"], strict=True)
     ]
     return min((answer["elapsed_s"] * fill / gone for fill, gone in used if gone > 0), default=None)
+
+
+def _unserved_share(volumes: Attached, answer: Simulated) -> float:
+    """By how much more was asked of a limit than it lets through in the time that the replay took."""
+    model = volumes.data
+    if volumes.wal is not None:
+        return 0.0
+    found = 0.0
+    for limiter in model.limiters:
+        asked = answer["operations"] if limiter.unit == "operations" else answer["bytes"]
+        count = model.stripes.count if limiter.scope == "volume" else 1
+        given = count * (limiter.rate * (answer["elapsed_s"] + _AT_ONCE_S) + limiter.fill)
+        found = max(found, 1 - given / asked if asked > given else 0.0)
+    return found
 
 
 def _told(trial: Measured, facts: RecordedFacts, *, is_used: bool) -> Recording:

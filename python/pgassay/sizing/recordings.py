@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pgassay.environment.storage.options import format_bytes
 from pgassay.environment.storage.trace import TRACE_FILE, WAL_TRACE_FILE
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
@@ -11,6 +12,7 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.model.volumes.size import SizeUnit
+from pgassay.model.workload import WorkloadSpec
 from pgassay.native.simulate import BesideSpec, RecordedSpec
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, StoredTrial
@@ -116,24 +118,23 @@ def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ())
     Raises UsageError where there is none, which says what to do, and for a proof of something else.
     """
     experiment = stored.experiment
-    if all(arm.spec.workload.is_maintenance for arm in experiment.arms):
-        raise UsageError(f"{stored.folder}: a size is for statements or a load, not for maintenance.")
+    refuse_workloads([arm.spec.workload for arm in experiment.arms], str(stored.folder))
     found: dict[_Key, list[Measured]] = {}
     names: dict[_Key, tuple[str, SizeUnit]] = {}
-    # Else two groups would have one name.
-    tells_wal = len({arm.spec.storage.wal is None for arm in stored.experiment.arms}) > 1
+    # Else two groups would have one name: memory differs without a factor where instances do.
+    tells_wal = len({arm.spec.storage.wal is None for arm in experiment.arms}) > 1
+    tells_memory = len({arm.spec.memory_bytes for arm in experiment.arms}) > 1
     for arm, made in _measured_arms(stored):
         key = _key(arm)
-        names.setdefault(
-            key, (_name(arm, tells_wal=tells_wal), "run" if arm.spec.workload.load is None else "transaction")
-        )
+        name = _name(arm, tells_wal=tells_wal, tells_memory=tells_memory)
+        names.setdefault(key, (name, "run" if arm.spec.workload.load is None else "transaction"))
         found.setdefault(key, []).append(made)
     for proof in proofs:
         measured = [(_key(arm), made) for arm, made in _measured_arms(proof) if _key(arm) in found]
         if not measured:
             raise UsageError(
                 f"{proof.folder} has no trial of what {stored.folder} recorded on an imitated volume: "
-                "name an experiment with the same data, settings and workload"
+                "name an experiment with the same build, data, settings, memory and workload"
             )
         for key, made in measured:
             found[key].append(replace(made, trace=None, wal_trace=None))
@@ -145,6 +146,17 @@ def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ())
     if not groups:
         raise UsageError(f"{stored.folder} has no trial whose requests were recorded: {_HOW_TO_RECORD}.")
     return groups
+
+
+def refuse_workloads(workloads: Sequence[WorkloadSpec], what: str) -> None:
+    """Raise UsageError for those of which no recording tells what waited for what."""
+    if all(each.is_maintenance for each in workloads):
+        raise UsageError(f"{what}: a size is for statements or a load, not for maintenance.")
+    if all(each.is_mix for each in workloads):
+        raise UsageError(
+            f"{what}: a size is for statements that one session executes, or for a load, not for statements "
+            "at once: leave clients out, or use a load such as select-only:clients=8"
+        )
 
 
 def _measured_arms(stored: StoredExperiment) -> Iterator[tuple[Arm, Measured]]:
@@ -174,8 +186,11 @@ def _key(arm: Arm) -> _Key:
     )
 
 
-def _name(arm: Arm, *, tells_wal: bool) -> str:
+def _name(arm: Arm, *, tells_wal: bool, tells_memory: bool) -> str:
     parts = [f"{name}={level}" for name, level in arm.levels.items() if name != "storage"]
+    if tells_memory and "memory" not in arm.levels:
+        cap = arm.spec.memory_bytes
+        parts.append(f"memory={'unlimited' if cap is None else format_bytes(cap)}")
     if tells_wal:
         parts.append("WAL with the data" if arm.spec.storage.wal is None else "WAL apart")
     return ", ".join(parts)

@@ -7,15 +7,16 @@ from pathlib import Path
 from pgassay import __version__
 from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import CatalogueFacts, VolumeModel
-from pgassay.model.volumes.size import SizedGroup, SizedVolume, SizeResult, StorageBound, Within
+from pgassay.model.volumes.size import SizedGroup, SizeResult, StorageBound
 from pgassay.record.experiment import StoredExperiment
 from pgassay.sizing.attached import Candidate
 from pgassay.sizing.candidates import candidate
+from pgassay.sizing.choice import burst_of, judged, neighbours_of, recommended_of, reference_of
+from pgassay.sizing.doubts import doubts_of, imitation_doubts
 from pgassay.sizing.knees import knees
-from pgassay.sizing.predict import Predicted, Predictor
+from pgassay.sizing.predict import NothingAskedError, Predicted, Predictor
 from pgassay.sizing.recordings import Group, groups_of
 from pgassay.sizing.words import (
-    EQUAL_MAX,
     equivalents_of,
     sentences_of,
     sentences_of_bound,
@@ -23,10 +24,7 @@ from pgassay.sizing.words import (
     warnings_of_bound,
 )
 from pgassay.volumes.catalogue import LoadedCatalogue
-from pgassay.volumes.price import HOURS
 
-RECOMMENDED_MAX = 5
-_MILLION = 1e6
 WAL_APART = (
     "the WAL lay on a storage of its own: what is replayed is the data's volume alone, and what commits "
     "waited for the other is taken as it was. Record both (trace=yes of both)."
@@ -65,9 +63,15 @@ def size(
     """
     found = groups_of(stored, proofs)
     beside = [_beside(group, offers, wanted, loaded) for group in found]
-    groups = tuple(_sized(group, *each) for group, each in zip(found, beside, strict=True))
+    groups, idle = _all_sized(found, beside)
     recorded_apart = any(group.has_wal for group in found)
     has_wal_apart = any(arm.spec.storage.wal is not None for arm in stored.experiment.arms)
+    known = {
+        each.name: each
+        for some, asked in beside
+        for each in (*some, *([] if asked.against is None else [asked.against]))
+    }
+    local = {name for name, entry in loaded.catalogue.volumes.items() if entry.instance is not None}
     is_nobodys = any(
         each.wal is None and each.wal_model is not None for each, *_ in (some for some, _ in beside)
     )
@@ -77,15 +81,34 @@ def size(
         loaded,
         sentences=[
             *(line for group in groups for line in sentences_of(group, wanted.slow_down)),
-            *equivalents_of(groups),
+            *(f"{name}: nothing was asked of its volume, so that any is as fast." for name in idle),
+            *equivalents_of(groups, known),
         ],
         warnings=[
             *warnings_of(groups),
+            *doubts_of(stored.experiment, groups, known, wanted.slow_down, wanted.size_gib, local),
+            *imitation_doubts([stored, *proofs]),
             *([WAL_APART] if has_wal_apart and not recorded_apart else []),
             *([WAL_OF_NOBODY] if is_nobodys else []),
         ],
         groups=groups,
     )
+
+
+def _all_sized(
+    found: Sequence[Group], beside: Sequence[tuple[list[Candidate], Wanted]]
+) -> tuple[tuple[SizedGroup, ...], tuple[str, ...]]:
+    """The groups, and the names of those that asked for nothing; raises UsageError where none did."""
+    groups: list[SizedGroup] = []
+    idle: list[str] = []
+    for group, each in zip(found, beside, strict=True):
+        try:
+            groups.append(_sized(group, *each))
+        except NothingAskedError:
+            if len(found) == 1 or (not groups and len(idle) == len(found) - 1):
+                raise
+            idle.append(group.name)
+    return tuple(groups), tuple(idle)
 
 
 def bounded(
@@ -148,24 +171,25 @@ def _sized(group: Group, offers: Sequence[Candidate], wanted: Wanted) -> SizedGr
     looked_at = [
         offer
         for offer in everything
-        if offer.name in {*front, against.name} or predicted[offer.name].seconds_per_unit <= allowed_s * 1.5
+        if offer.name in {*front, against.name}
+        or predicted[offer.name].seconds_per_unit <= allowed_s * offer.latency_span
     ]
     ends = _ends(predictor, looked_at, bursts)
     volumes = [
-        _volume(offer, predicted, ends, _reference(offer, against, against_s, ends), wanted.slow_down, front)
+        judged(offer, predicted, ends, reference_of(offer, against, against_s, ends), wanted.slow_down, front)
         for offer in everything
     ]
-    volumes = [each.model_copy(update=_burst(each, bursts.get(each.volume))) for each in volumes]
-    volumes.sort(key=lambda each: (each.price_per_month is None, each.price_per_month or 0.0, each.volume))
-    within = [each for each in volumes if each.within == "yes" and each.price_per_month is not None]
-    perhaps = [
-        each
-        for each in volumes
-        if each.within == "depends on latency"
-        and each.price_per_month is not None
-        and (not within or each.price_per_month < (within[0].price_per_month or 0.0))
-    ]
-    recommended = tuple(each.volume for each in (*within[:RECOMMENDED_MAX], *perhaps[:RECOMMENDED_MAX]))
+    volumes = [each.model_copy(update=burst_of(each, bursts.get(each.volume))) for each in volumes]
+    # Of what costs the same the fastest is bought.
+    volumes.sort(
+        key=lambda each: (
+            each.price_per_month is None,
+            each.price_per_month or 0.0,
+            each.seconds_per_unit,
+            each.volume,
+        )
+    )
+    recommended = recommended_of(volumes)
     volumes = [each.model_copy(update={"is_recommended": each.volume in recommended}) for each in volumes]
     chosen = next((offer for offer in everything if recommended and offer.name == recommended[0]), against)
     return SizedGroup(
@@ -177,7 +201,7 @@ def _sized(group: Group, offers: Sequence[Candidate], wanted: Wanted) -> SizedGr
         against_s=against_s,
         volumes=tuple(volumes),
         recommended=recommended,
-        neighbours=_neighbours(volumes, recommended),
+        neighbours=neighbours_of(volumes, recommended),
         knees=knees(predictor, chosen.attached),
         checks=predictor.checks(),
     )
@@ -242,7 +266,11 @@ def _predicted(
     found = predictor.predict(models)
     sustained, bursting = found[: len(falling)], found[len(falling) :]
     lasting = {
-        offer.name: replace(asked[offer.name], seconds_per_unit=each.seconds_per_unit)
+        offer.name: replace(
+            asked[offer.name],
+            seconds_per_unit=each.seconds_per_unit,
+            unserved_share=each.unserved_share,
+        )
         for offer, each in zip(falling, sustained, strict=True)
     }
     bursts = {
@@ -250,16 +278,6 @@ def _predicted(
         for offer, each in zip(falling, bursting, strict=True)
     }
     return asked | lasting, bursts
-
-
-def _burst(volume: SizedVolume, burst: Predicted | None) -> dict[str, float | None]:
-    """What is told of its credits, where they make a difference."""
-    if burst is None or volume.seconds_per_unit <= burst.seconds_per_unit * (1 + EQUAL_MAX):
-        return {}
-    return {
-        "burst_seconds_per_unit": burst.seconds_per_unit,
-        "credits_last_s": burst.credits_last_s,
-    }
 
 
 def _ends(
@@ -272,81 +290,3 @@ def _ends(
         offer.name: (min(pair), max(pair))
         for offer, pair in zip(offers, zip(seconds[::2], seconds[1::2], strict=True), strict=True)
     }
-
-
-def _reference(
-    offer: Candidate, against: Candidate, against_s: float, ends: dict[str, tuple[float, float]]
-) -> tuple[float, float, float]:
-    """What an offer is compared with: the other's time, and that at both ends of the range of latency.
-
-    Of a type with the same latency the ends are compared with each other: whatever it is, both have it.
-    """
-    if offer.latencies != against.latencies:
-        return against_s, against_s, against_s
-    return against_s, *ends[against.name]
-
-
-def _volume(
-    offer: Candidate,
-    predicted: dict[str, Predicted],
-    ends: dict[str, tuple[float, float]],
-    reference: tuple[float, float, float],
-    allowed: float,
-    front: frozenset[str],
-) -> SizedVolume:
-    name = offer.name
-    found = predicted[name]
-    low_s, high_s = ends.get(name, (None, None))
-    against_s, against_low_s, against_high_s = reference
-    slow_low = None if low_s is None else low_s / against_low_s - 1
-    slow_high = None if high_s is None else high_s / against_high_s - 1
-    slow_down = found.seconds_per_unit / against_s - 1
-    price = offer.price_per_month
-    per_month = HOURS * 3600 / found.seconds_per_unit
-    return SizedVolume(
-        volume=name,
-        title=offer.title,
-        provider=offer.data.provider,
-        price_per_month=price,
-        wal_per_month=offer.wal_per_month,
-        currency=offer.data.price.currency,
-        seconds_per_unit=found.seconds_per_unit,
-        low_s=low_s,
-        high_s=high_s,
-        slow_down=slow_down,
-        slow_down_low=slow_low,
-        slow_down_high=slow_high,
-        within=_within(slow_down, slow_low, slow_high, allowed),
-        price_per_million=None if price is None else price / per_month * _MILLION,
-        credits_ended_s=found.credits_ended_s,
-        is_on_front=name in front,
-        is_recommended=False,
-        latency_assumed=offer.latency_assumed,
-    )
-
-
-def _within(slow_down: float, low: float | None, high: float | None, allowed: float) -> Within:
-    """Whether it holds wherever in its range the latency lies."""
-    ends = [end for end in (low, slow_down, high) if end is not None]
-    if max(ends) <= allowed:
-        return "yes"
-    return "no" if min(ends) > allowed else "depends on latency"
-
-
-def _neighbours(volumes: Sequence[SizedVolume], recommended: Sequence[str]) -> tuple[str, ...]:
-    """What proves a recommendation: it, the next cheaper one that is too slow, and the next faster one."""
-    if not recommended:
-        return ()
-    index = next(place for place, each in enumerate(volumes) if each.volume == recommended[0])
-    chosen = volumes[index]
-    slower = [
-        each
-        for each in volumes[:index]
-        if each.is_on_front and each.seconds_per_unit > chosen.seconds_per_unit
-    ]
-    faster = [
-        each
-        for each in volumes[index + 1 :]
-        if each.is_on_front and each.seconds_per_unit < chosen.seconds_per_unit
-    ]
-    return tuple(each.volume for each in (*slower[-1:], chosen, *faster[:1]))

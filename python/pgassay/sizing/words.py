@@ -1,9 +1,11 @@
 """What was found, in sentences."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 
 from pgassay.model.volumes.size import Dimension, Knee, SizedGroup, SizedVolume, StorageBound
-from pgassay.words import duration, join, percent_rounded, plural, ratio, seconds
+from pgassay.sizing.attached import Candidate
+from pgassay.words import duration, join, percent_rounded, plural, quantity, ratio, seconds
 
 # A prediction that is further off than this is a warning.
 ERROR_MAX = 0.1
@@ -11,11 +13,8 @@ ERROR_MAX = 0.1
 EQUAL_MAX = 0.02
 # With fewer looks an interval is wide, and its formula rough.
 LOOKS_MIN = 100
-_AMOUNTS: dict[Dimension, str] = {
-    "operations": "{:,.0f} IOPS",
-    "throughput": "{:,.0f} MiB/s",
-    "latency": "{:g} ms",
-}
+_MIB = 1024**2
+_UNITS: dict[Dimension, str] = {"operations": "IOPS", "throughput": "MiB/s", "latency": "ms"}
 
 
 def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
@@ -34,8 +33,11 @@ def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
     if unsure:
         first = unsure[0]
         least, most = first.slow_down_low or 0.0, first.slow_down_high or 0.0
+        # Where both have the same latency, a limit matters less the longer that is.
+        end = "low" if least <= most else "high"
+        what = "cheaper" if sure else "the cheapest that may be"
         yield (
-            f"{head}cheaper, if its latency is as low as it may be: {_offer(first, group)}; it would be "
+            f"{head}{what}, if its latency is as {end} as it may be: {_offer(first, group)}; it would be "
             f"{_slower(least)} to {_slower(most)} at the ends of the range that is assumed."
         )
     yield from (f"{head}{line}" for line in _on_credits(group, slow_down, sure[0] if sure else None))
@@ -69,16 +71,20 @@ def _on_credits(group: SizedGroup, slow_down: float, chosen: SizedVolume | None)
         if burst_s is None or lasting_s is None or each.price_per_month is None or burst_s > most:
             continue
         price = f"{each.price_per_month:,.2f} {each.currency} a month"
+        what = "enough" if chosen is None else "cheaper, and enough"
         yield (
-            f"cheaper, and enough while its burst credits last: {each.volume}, {price}, {seconds(burst_s)} a "
+            f"{what} while its burst credits last: {each.volume}, {price}, {seconds(burst_s)} a "
             f"{group.unit} for {duration(lasting_s)} of this workload without a pause, and then "
             f"{seconds(each.seconds_per_unit)}."
         )
         return
 
 
-def equivalents_of(groups: Sequence[SizedGroup]) -> Iterator[str]:
-    """What the levels of other factors are worth in operations a second, each beside the first group's."""
+def equivalents_of(groups: Sequence[SizedGroup], offers: Mapping[str, Candidate]) -> Iterator[str]:
+    """What the levels of other factors are worth in operations a second, each beside the first group's.
+
+    What a volume has already is worth nothing: one that its throughput limits gets no faster by operations.
+    """
     first = groups[0]
     volume = first.recommended[0] if first.recommended else first.against
     for other in groups[1:]:
@@ -90,11 +96,9 @@ def equivalents_of(groups: Sequence[SizedGroup]) -> Iterator[str]:
             continue
         slow, fast = (first, other) if of_first > of_other else (other, first)
         least_s, most_s = sorted((of_first, of_other))
-        needed = _operations_for(least_s, slow)
-        worth = "no IOPS make up for that" if needed is None else f"it would take {needed:,.0f} IOPS for that"
         yield (
             f"on {volume} {fast.name} takes {seconds(least_s)} a {fast.unit} and {slow.name} "
-            f"{seconds(most_s)}: {worth}."
+            f"{seconds(most_s)}: {_worth(least_s, slow, offers.get(volume))}."
         )
 
 
@@ -102,15 +106,38 @@ def _time_on(volume: str, group: SizedGroup) -> float | None:
     return next((each.seconds_per_unit for each in group.volumes if each.volume == volume), None)
 
 
-def _operations_for(wanted_s: float, group: SizedGroup) -> float | None:
-    """The fewest operations with which a unit takes no longer, of those on the curve."""
+def _worth(wanted_s: float, group: SizedGroup, offer: Candidate | None) -> str:
+    """What a volume would have to give beyond what it has, so that a unit takes no longer."""
+    operations, throughput = (_needed(wanted_s, group, each) for each in ("operations", "throughput"))
+    if operations is None or throughput is None:
+        return "no IOPS make up for that"
+    # A curve has no limit of the other dimension, and the volume has.
+    lacks_operations = operations > _given(offer, "operations")
+    lacks_throughput = throughput > _given(offer, "throughput")
+    iops, rate = _amount(operations, "operations"), _amount(throughput, "throughput")
+    if lacks_operations:
+        return f"it would take {iops}{f' and {rate}' if lacks_throughput else ''} for that"
+    return f"no IOPS make up for that{f', but {rate} would' if lacks_throughput else ''}"
+
+
+def _needed(wanted_s: float, group: SizedGroup, dimension: Dimension) -> float | None:
+    """The least of a dimension with which a unit takes no longer, of what is on the curve."""
     for knee in group.knees:
-        if knee.dimension == "operations":
+        if knee.dimension == dimension:
             enough = [
                 point.value for point in knee.curve if point.seconds_per_unit <= wanted_s * (1 + EQUAL_MAX)
             ]
             return min(enough, default=None)
     return None
+
+
+def _given(offer: Candidate | None, dimension: Dimension) -> float:
+    """What a volume gives of a dimension for ever; 0 where nobody knows."""
+    if offer is None:
+        return 0.0
+    unit, scale = ("operations", 1) if dimension == "operations" else ("bytes", _MIB)
+    rates = [limit.rate_per_s / scale for limit in offer.data.limits if limit.unit == unit]
+    return min(rates, default=math.inf)
 
 
 def warnings_of(groups: Sequence[SizedGroup]) -> Iterator[str]:
@@ -198,7 +225,7 @@ def warnings_of_bound(bound: StorageBound) -> Iterator[str]:
             f"{head}{bound.server} does not time its input and output: with track_io_timing=on (and "
             "track_wal_io_timing) its own clock would stand beside the looks."
         )
-    elif bound.timed_share >= bound.share:
+    elif bound.timed_share >= bound.share > 0:
         yield (
             f"{head}the clock of {bound.server} counted more input and output than looks found: the bound is "
             "by that clock."
@@ -212,12 +239,21 @@ def warnings_of_bound(bound: StorageBound) -> Iterator[str]:
 
 def amount(knee: Knee) -> str:
     """The knee with its unit; raises nothing where there is none."""
-    return "" if knee.value is None else _AMOUNTS[knee.dimension].format(knee.value)
+    return "" if knee.value is None else _amount(knee.value, knee.dimension)
+
+
+def _amount(value: float, dimension: Dimension) -> str:
+    """Three digits, as the steps of a curve have no more."""
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:{',.0f' if rounded >= 100 else 'g'}} {_UNITS[dimension]}"
 
 
 def _offer(volume: SizedVolume, group: SizedGroup) -> str:
     price = f"{volume.price_per_month:,.2f} {volume.currency} a month"
-    return f"{volume.volume}, {price}, {seconds(volume.seconds_per_unit)} a {group.unit}"
+    million = quantity(volume.price_per_million, volume.currency or "")
+    # Of statements a million runs are no matter of anybody's.
+    each = f", {million} for a million without a pause" if million and group.unit == "transaction" else ""
+    return f"{volume.volume}, {price}, {seconds(volume.seconds_per_unit)} a {group.unit}{each}"
 
 
 def _slower(share: float) -> str:

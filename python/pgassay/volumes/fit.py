@@ -71,7 +71,14 @@ def fit(runs: Sequence[FioRun], name: str, size_gib: int | None) -> FittedVolume
 
 def _entry(runs: Sequence[FioRun], name: str, size_gib: int | None, notes: list[str]) -> VolumeEntry:
     latency = _latency(runs, notes)
-    operations = _rate([run for run in runs if run.request_bytes <= SMALL_BYTES], "operations", notes)
+    small = [run for run in runs if run.request_bytes <= SMALL_BYTES]
+    random = [run for run in small if run.is_random]
+    if small and not random:
+        notes.append(
+            "No run of small requests was random: a volume may count adjacent ones as one operation, so that "
+            "it may give fewer. Run --rw=randread --bs=8k."
+        )
+    operations = _rate(random or small, "operations", notes)
     throughput = _rate([run for run in runs if run.request_bytes >= LARGE_BYTES], "throughput", notes)
     if operations is None and throughput is None:
         raise UsageError(
@@ -161,7 +168,6 @@ def _latency(runs: Sequence[FioRun], notes: list[str]) -> LatencyEntry:
     small = [run for run in told if run.request_bytes == least]
     medians = sorted(run.latency_ns[50.0] for run in small)
     stream = _stream(told)
-    transfer_ns = 0.0 if stream is None else least / stream * 1e9
     sigmas = [_sigma(run) for run in small]
     sigma = sum(each for each, _ in sigmas) / len(sigmas)
     apart = max(error for _, error in sigmas)
@@ -180,7 +186,8 @@ def _latency(runs: Sequence[FioRun], notes: list[str]) -> LatencyEntry:
     if not flushes:
         notes.append("No run made a flush, so it costs nothing: run --rw=write --fdatasync=1 for its time.")
 
-    def without_transfer(ns: float) -> float:
+    def without_transfer(ns: float, request_bytes: int = least) -> float:
+        transfer_ns = 0.0 if stream is None else request_bytes / stream * 1e9
         return max(ns - transfer_ns, 1000.0) / 1e6
 
     return LatencyEntry(
@@ -189,7 +196,9 @@ def _latency(runs: Sequence[FioRun], notes: list[str]) -> LatencyEntry:
         high_ms=without_transfer(medians[-1]),
         sigma=min(sigma, 3.0),
         stream_mb_s=None if stream is None else stream / 1e6,
-        write_median_ms=min((run.latency_ns[50.0] for run in writes), default=0.0) / 1e6 or None,
+        write_median_ms=min(
+            (without_transfer(run.latency_ns[50.0], run.request_bytes) for run in writes), default=None
+        ),
         flush_ms=min(flushes, default=0.0) / 1e6,
     )
 

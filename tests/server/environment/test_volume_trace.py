@@ -129,4 +129,40 @@ def test_a_size_of_volumes_for_data_and_wal_from_the_workload_to_the_proof(
             )
         assert not any("data's volume alone" in warning for warning in document["warnings"])
         proved = {check["storage"] for check in group["checks"] if check["is_fair"]}
-        assert group["recommended"] and group["recommended"][0] in proved
+        # As they are imitated: with no credits left, also not those of the instance.
+        emptied = [name.replace("100GiB,", "100GiB,credits=empty,") for name in group["recommended"][:1]]
+        assert {each.partition(",wal=")[0] for each in emptied} <= {
+            each.partition(",wal=")[0] for each in proved
+        }
+
+
+@pytest.mark.slow
+def test_a_proof_on_an_instance_has_the_memory_of_the_recording(require: Callable[..., None]) -> None:
+    """An instance of so little memory would cap the servers of the proof, and what they read would differ."""
+    require("loop")
+    require("fuse")
+    require("build")
+    with whole_tool.prepared_home() as home:
+        (home / "volumes.toml").write_text(
+            '[instances.small]\nprovider = "aws"\nmemory_gib = 1\n'
+            "operations = { base = 2000, quantum_kib = 256 }\n"
+            "[prices.aws-us-east-1.instances_per_hour]\nsmall = 0.1\n"
+        )
+        words = ["size", "--workload", "select-only:clients=2,duration=3s,warmup=1s", "--scale", "1"]
+        words += [*whole_tool.build(), "--cache", "cold", "--plans", "off", "--json", "--quiet"]
+        words += [
+            "--set",
+            "shared_buffers=1MB",
+            "--volume",
+            "gp3,size=100GiB",
+            "--instance",
+            "small",
+            "--prove",
+        ]
+        finished = whole_tool.run(*words, "--slow-down", "1000%", "--out", str(home / "sized"), home=home)
+        assert finished.returncode == 0, finished.stderr
+        document = json.loads(finished.stdout)
+        (group,) = document["groups"]
+        proved = {check["storage"] for check in group["checks"] if check["is_fair"]}
+        assert proved >= {"gp3,size=100GiB,instance=small"}
+        assert any("small has 1GB of memory" in each for each in document["warnings"])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+import analysis_samples as samples
 from cause_samples import S, evidence, load_record
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.base import Found
@@ -12,8 +13,9 @@ from pgassay.analysis.causes.rules.burst_credits import ENDED
 from pgassay.analysis.causes.volume_evidence import BurstEnd, burst_ends
 from pgassay.analysis.changes.events import trial_events
 from pgassay.analysis.changes.timeline import timeline
+from pgassay.analysis.descriptive.credits import credit_sentences
 from pgassay.record.columns import to_parquet
-from pgassay.record.experiment import StoredTrial
+from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.charts.timeline_chart import peaks, specification
 
 WARMUP_S = 5
@@ -104,6 +106,8 @@ def test_the_cause_names_the_second_and_what_would_have_lasted(tmp_path: Path) -
     assert found.figures["credits_ended_at_s"] == 12.0
     assert found.figures["would_have_lasted"] == "gp3,size=40GiB (3.20 USD a month)"
     assert "ended at second 12 of the measured part" in found.remedy and "gp3,size=40GiB" in found.remedy
+    early = ENDED.find(evidence(**busy, burst_ends=ends(trial(tmp_path / "early", 2.0))))
+    assert isinstance(early, Found) and "had ended before the measured part: " in early.remedy
     # 18 of the 30 s would have been 0.9 s.
     assert found.gain == pytest.approx(30 / (30 - 17.1), rel=1e-6)
 
@@ -155,3 +159,38 @@ def test_the_end_is_an_event_of_the_trial(tmp_path: Path) -> None:
     assert any(row["lane"] == "credits ended" for row in drawn["datasets"]["lanes"])
     lasted = trial_events(trial(tmp_path / "lasted", None))
     assert not [each for each in lasted if each.kind == "burst credits"]
+
+
+def experiment_of(*trials: StoredTrial) -> StoredExperiment:
+    plan = samples.experiment()
+    arm = next(each.id for each in plan.arms if each.role == "control")
+    changes = {"arm_id": arm, "status": "ok"}
+    of_arm = (replace(each, record=each.record.model_copy(update=changes)) for each in trials)
+    return StoredExperiment(trials[0].folder, plan, tuple(of_arm))
+
+
+def test_credits_that_outlast_a_trial_are_told_with_the_time_that_they_last(tmp_path: Path) -> None:
+    full = MODEL["limiters"][0] | {"capacity": 5_400_000, "fill": 5_400_000}
+
+    def sentences(name: str, ended_s: float | None, **limiter: object) -> tuple[str, ...]:
+        model = MODEL | {"limiters": [full | limiter]}
+        storage = {"kind": "volume", "volume": {"name": "gp2,size=40GiB", "model": model}}
+        found = trial(tmp_path / name, ended_s, storage=storage)
+        columns = series(WARMUP_S + SECONDS + 1)
+        # Of 2,400 a second, 120 come back.
+        left = [float(str(limiter.get("fill", 5_400_000))) - 2280 * (row + 1) for row in range(35)]
+        columns |= {"credits_operations": left}
+        file = found.folder / "observations" / "volume.parquet"
+        file.write_bytes(to_parquet(columns, sampler="volume", version=1))
+        return credit_sentences(experiment_of(found))
+
+    (line,) = sentences("full", None)
+    # 5,400,000 / 2,280 are 2,368 s.
+    assert line.startswith("the burst credits of gp2,size=40GiB (operations) fell while ")
+    assert "full ones last 39 min 28 s of that" in line
+    # Half of them at the beginning: full ones last as long.
+    assert "39 min 28 s" in sentences("half", None, fill=2_700_000)[0]
+    # What ended is a cause; an allowance that is whole again before it ends never does.
+    assert sentences("ended", 17.0) == ()
+    assert sentences("allowance", None, reset_period_s=2000) == ()
+    assert sentences("none", None, capacity=0) == ()

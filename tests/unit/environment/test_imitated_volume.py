@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+import analysis_samples as samples
 from pgassay.cli.main import main
+from pgassay.environment.cgroup import caps
+from pgassay.environment.linux import machine
 from pgassay.environment.storage import image, served
 from pgassay.environment.storage.offered import given_until, would_last
 from pgassay.environment.storage.parse import parse_storage
@@ -23,7 +26,9 @@ from pgassay.environment.storage.volume import (
     way_delay_us,
 )
 from pgassay.errors import UsageError
+from pgassay.experiment.planning.provisioned import within_reach
 from pgassay.factors.storage import split
+from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.volume import CreditLevel, Overhead, Second
 from pgassay.volumes.parse import parse_volume
@@ -169,6 +174,8 @@ def test_what_a_volume_gave_tells_what_would_have_lasted() -> None:
     of_instance = figures | {"credits_ended_of": "instance operations"}
     text = "gp3,size=400GiB,iops=16000,instance=m6g.large"
     assert would_last(parse_volume(text, loaded.catalogue), loaded, model(text), busy, of_instance) == []
+    # The volume of the WAL shares that limit, which is not in its own model.
+    assert would_last(gp2, loaded, model("gp2,size=40GiB"), busy, of_instance) == []
 
 
 @pytest.mark.parametrize(
@@ -289,3 +296,35 @@ def test_the_ceiling_is_measured_anew_for_another_binary(
     assert image.ceiling() == first
     monkeypatch.setattr(served, "build_id", lambda: "another")
     assert image.ceiling().random_reads_per_s == served.CEILING_SHARE * 20_006
+
+
+def test_a_volume_of_the_wal_above_the_ceiling_is_skipped_as_one_of_the_data_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unreachable(spec: StorageSpec, _clients: object) -> str | None:
+        return "it is too fast." if dict(spec.own)["volume"] == "io2" else None
+
+    monkeypatch.setattr(KINDS["volume"], "unreachable", unreachable)
+    monkeypatch.setattr(KINDS["volume"], "capability", lambda: None)
+    spec = samples.experiment().arms[0].spec
+    texts = (
+        "volume:gp3,size=10GiB",
+        "volume:io2,size=10GiB,iops=3000",
+        "volume:gp3,size=10GiB,wal=volume:io2,size=10GiB,iops=3000",
+    )
+    arms = [({"storage": text}, spec.model_copy(update={"storage": parse_storage(text)})) for text in texts]
+    kept, sentences = within_reach(arms)
+    assert kept == arms[:1] and len(sentences) == 2
+    assert all(sentence.endswith("was skipped: it is too fast.") for sentence in sentences)
+
+
+def test_what_imitating_took_is_a_share_of_the_processors_that_may_be_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A container of half a processor on a large machine: its server lacks as much."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(machine, "cores_usable", lambda: 4)
+    for quota, processors in ((None, 4.0), (0.5, 0.5), (16.0, 4.0)):
+        monkeypatch.setattr(caps, "caps_of", lambda _pid, quota=quota: caps.Caps(cpus=quota))
+        cpu_s = second(1)["cpu_s"]
+        assert summary([second(1)])["cpu_share"] == pytest.approx(cpu_s / processors)

@@ -113,6 +113,17 @@ def test_a_million_transactions_cost_what_a_month_of_them_does() -> None:
     assert [each.per_million_transactions for each in statements] == [None, None]
 
 
+def test_the_price_of_a_million_has_no_exponent() -> None:
+    experiment = stored([GP2, GP2])
+    result = analyse(experiment)
+    for amount, shown in ((1234.5, "1,234 USD"), (0.01523, "0.01523 USD")):
+        priced = tuple(
+            each.model_copy(update={"per_million_transactions": amount}) for each in result.volumes
+        )
+        changed = result.model_copy(update={"volumes": priced})
+        assert shown in render_markdown(changed, experiment)
+
+
 def test_latencies_are_doubtful_only_where_they_may_lie_either_way() -> None:
     def sentences(first: dict[str, Any], second: dict[str, Any]) -> tuple[str, ...]:
         storages = [{"kind": "volume", "volume": each} for each in (first, second)]

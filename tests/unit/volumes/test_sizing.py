@@ -9,27 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import report_examples as examples
 from pgassay.errors import UsageError
-from pgassay.model.storage import StorageSpec
-from pgassay.model.trial import TrialFacts
 from pgassay.model.volumes.size import SizedGroup, SizeResult
-from pgassay.record.experiment import StoredExperiment
 from pgassay.report import schema
 from pgassay.report.size import text
-from pgassay.sizing.candidates import candidates
-from pgassay.sizing.knees import TOLERANCE, knees
+from pgassay.sizing.candidates import candidates, reference
+from pgassay.sizing.knees import TOLERANCE, _rounded, knees
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import Group, Measured, groups_of
 from pgassay.sizing.size import Wanted, size
-from pgassay.sizing.words import equivalents_of
+from pgassay.sizing.words import sentences_of
 from pgassay.volumes.catalogue import load_catalogue
-from pgassay.volumes.explain import explain
-from volume_traces import alone, constant, one_client, recorded_on, write_trace
+from volume_traces import COMPUTING_NS, COUNT, LATENCY_NS, alone, one_client, recorded_on, sized, stored
 
 LOADED = load_catalogue()
-COUNT = 2000
-LATENCY_NS, COMPUTING_NS = 1_000_000, 400_000
 MS = 1e-3
 
 
@@ -94,31 +87,6 @@ def test_a_knee_is_where_the_closed_form_has_it(tmp_path: Path) -> None:
     assert half.seconds_per_unit == pytest.approx(1 / half.value, rel=0.03)
 
 
-def test_a_setting_is_worth_operations(tmp_path: Path) -> None:
-    (base,) = sized(tmp_path, "gp3,size=100GiB", "io2,size=100GiB,iops=3000").groups
-    slow = base.model_copy(update={"name": "io_method=sync"})
-    by_half = [
-        each.model_copy(update={"seconds_per_unit": each.seconds_per_unit / 2}) for each in base.volumes
-    ]
-    fast = base.model_copy(update={"name": "io_method=worker", "volumes": tuple(by_half)})
-    (line,) = equivalents_of([slow, fast])
-    assert "io_method=worker takes" in line and "no IOPS make up for that" in line
-    # Half as fast on a volume that limits it to 250 a second, it needs 500.
-    (operations,) = (knee for knee in base.knees if knee.dimension == "operations")
-    at_250 = next(point for point in operations.curve if point.value >= 250)
-    limited = [each.model_copy(update={"seconds_per_unit": at_250.seconds_per_unit}) for each in base.volumes]
-    twice = [
-        each.model_copy(update={"seconds_per_unit": at_250.seconds_per_unit / 2}) for each in base.volumes
-    ]
-    slow = slow.model_copy(update={"volumes": tuple(limited)})
-    fast = fast.model_copy(update={"volumes": tuple(twice)})
-    (line,) = equivalents_of([fast, slow])
-    needed = float(line.partition("it would take ")[2].partition(" IOPS")[0].replace(",", ""))
-    assert 2 * at_250.value * 0.97 <= needed <= 2 * at_250.value * 1.7
-    (line,) = equivalents_of([slow, slow.model_copy(update={"name": "io_method=worker"})])
-    assert line.endswith("io_method=worker is as fast as io_method=sync.")
-
-
 def test_candidates_hold_what_is_needed_and_have_a_price() -> None:
     found = candidates(LOADED, 500)
     assert len(found) >= 60
@@ -160,50 +128,6 @@ def test_what_is_unknown_gets_a_sentence(changes: dict, words: str) -> None:
     given_size = changes.pop("size_gib", 100)
     with pytest.raises(UsageError, match=words):
         candidates(LOADED, given_size, **changes)
-
-
-def stored(folder: Path, *, has_trace: bool = True) -> StoredExperiment:
-    """Three statements of which each reads pages, on two volumes: an experiment as it lies on a disk."""
-    made = examples.stored(levels=["volume:unlimited", "volume:gp3,size=100GiB"], blocks=1)
-    elapsed_ns = COUNT * (LATENCY_NS + COMPUTING_NS)
-    trials = []
-    for trial in made.trials:
-        place = folder / f"{trial.record.number}"
-        (place / "observations").mkdir(parents=True)
-        is_recorded = trial.record.arm_id == made.experiment.arms[0].id
-        if has_trace and is_recorded:
-            write_trace(
-                place / "observations" / "volume.trace", one_client(3 * COUNT, LATENCY_NS, COMPUTING_NS)
-            )
-        model = constant(1.0) if is_recorded else explain(["gp3,size=100GiB"], LOADED).volumes[0].model
-        statements = tuple(
-            each.model_copy(
-                update={
-                    "clock_ns": (place_in * elapsed_ns, (place_in + 1) * elapsed_ns),
-                    "elapsed_s": elapsed_ns / 1e9,
-                }
-            )
-            for place_in, each in enumerate(trial.record.statements)
-        )
-        facts = TrialFacts.model_validate({"storage": {"volume": {"model": model.model_dump(mode="json")}}})
-        record = trial.record.model_copy(update={"facts": facts, "statements": statements})
-        trials.append(type(trial)(record, trial.plans, place))
-    arms = tuple(
-        arm.model_copy(
-            update={
-                "levels": {"storage": arm.levels["io_method"]},
-                "spec": arm.spec.model_copy(update={"storage": StorageSpec(kind="volume"), "settings": {}}),
-            }
-        )
-        for arm in made.experiment.arms
-    )
-    experiment = made.experiment.model_copy(update={"arms": arms})
-    return StoredExperiment(folder=folder, experiment=experiment, trials=tuple(trials))
-
-
-def sized(folder: Path, *volumes: str, slow_down: float = 0.1) -> SizeResult:
-    offers = candidates(LOADED, 100, volumes=volumes)
-    return size(stored(folder), offers, Wanted(slow_down=slow_down, size_gib=100), LOADED)
 
 
 def only(result: SizeResult) -> SizedGroup:
@@ -298,6 +222,7 @@ def test_the_report_says_the_same_everywhere(tmp_path: Path) -> None:
     assert schema.SIZE.file.read_text(encoding="utf-8") == schema.SIZE.text()
     for shown in (text.render(result, width=100), text.render_markdown(result), text.render_html(result)):
         assert "gp3,size=100GiB" in shown and "8.00" in shown and "IOPS" in shown
+    assert "predicted for 1 processor as fast as those of the recording" in text.render_markdown(result)
     page = text.render_html(result)
     assert page.count("<svg") >= 4 and "Price and time of the volumes" in page
     assert text.render(result, width=80, unicode=False).isascii()
@@ -327,3 +252,92 @@ def test_a_trace_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:
     trial.trace.write_bytes(b"something else that is longer than a header")
     with pytest.raises(UsageError, match=r"no trace of a block device"):
         Predictor(group(trial)).predict([alone(1)])
+
+
+def test_a_workload_that_asks_for_nothing_is_told_what_that_means(tmp_path: Path) -> None:
+    trial = recorded_on(LATENCY_NS, [], tmp_path, elapsed_ns=10**9, units=1)
+    with pytest.raises(UsageError, match=r"in memory any volume is as fast. Record it with --cache cold"):
+        Predictor(group(trial))
+
+
+@pytest.mark.parametrize(
+    ("dimension", "value", "told"),
+    [
+        ("operations", 131_000.0, "131,000 IOPS"),
+        ("operations", 1050.0, "1,050 IOPS"),
+        ("throughput", 2.35, "2.35 MiB/s"),
+        ("throughput", 125.0, "125 MiB/s"),
+        ("latency", 0.0312, "0.0312 ms"),
+    ],
+)
+def test_what_is_enough_is_told_alike_in_sentences_and_tables(
+    tmp_path: Path, dimension: str, value: float, told: str
+) -> None:
+    result = sized(tmp_path, "gp3,size=100GiB")
+    knees = tuple(
+        each.model_copy(update={"value": value if each.dimension == dimension else None})
+        for each in only(result).knees
+    )
+    changed = only(result).model_copy(update={"knees": knees})
+    sentences = tuple(sentences_of(changed, 0.1))
+    assert any(told in each and each.startswith("beyond ") for each in sentences)
+    shown = text.render(result.model_copy(update={"groups": (changed,), "sentences": sentences}), width=120)
+    assert shown.count(told) == 2
+    # Every sentence that begins with no name begins with a capital.
+    lines = [each for each in shown.partition("Volumes")[0].splitlines() if each[:1].isalpha()]
+    assert lines and all(each[:1].isupper() for each in lines)
+
+
+def test_what_is_enough_is_not_rounded_to_what_is_not() -> None:
+    assert _rounded(1049.1, down=False) == 1050 and _rounded(0.31249, down=True) == 0.312
+    assert _rounded(131_072.5, down=False) == 132_000 and _rounded(20.0, down=True) == 20
+    assert _rounded(50.0, down=False) == 50 and _rounded(0.02, down=True) == 0.02
+
+
+def test_the_price_of_a_million_transactions_is_told_in_every_output(tmp_path: Path) -> None:
+    result = sized(tmp_path, "gp3,size=100GiB")
+    assert not any("a million" in each for each in result.sentences)
+    load = only(result).model_copy(update={"unit": "transaction"})
+    (line,) = (each for each in sentences_of(load, 0.1) if "a million" in each)
+    (volume,) = load.volumes
+    assert f"{volume.price_per_million:.2f} USD for a million without a pause" in line
+
+
+def test_the_price_of_a_million_has_its_currency_and_no_exponent(tmp_path: Path) -> None:
+    result = sized(tmp_path, "gp3,size=100GiB")
+    dear = tuple(each.model_copy(update={"price_per_million": 62_917.4}) for each in only(result).volumes)
+    changed = only(result).model_copy(update={"volumes": dear})
+    assert "62,917 USD" in text.render_html(result.model_copy(update={"groups": (changed,)}))
+
+
+def test_a_larger_size_is_offered_where_operations_are_sold_by_the_size() -> None:
+    """500 for each GiB: 12,000 take 24 GiB of gp3, far cheaper than as many of io2."""
+    found = {each.name: each.price_per_month for each in candidates(LOADED, 10)}
+    assert found["gp3,size=24GiB,iops=12000"] == pytest.approx(24 * 0.08 + 9000 * 0.005)
+    assert "gp3,size=10GiB,iops=4000" in found
+    assert found["io2,size=16GiB,iops=16000"] == pytest.approx(16 * 0.125 + 16_000 * 0.065)
+
+
+def test_what_all_are_compared_with_is_on_the_instance_too() -> None:
+    (on, apart) = (reference("gp3,size=100GiB", LOADED, each) for each in (["m6g.large"], []))
+    assert (on.data.spec.instance, apart.data.spec.instance) == ("m6g.large", None)
+    own = reference("gp3,size=100GiB,instance=r7i.2xlarge", LOADED, ["m6g.large"], ["gp3,size=20GiB"])
+    assert own.data.spec.instance == "r7i.2xlarge" and own.wal is not None
+    assert reference("P10", LOADED, ["m6g.large"]).data.spec.instance is None
+    with pytest.raises(UsageError, match=r"doesn't know the instance 'x9'"):
+        candidates(LOADED, 100, volumes=["gp3,size=100GiB,instance=m6g.large"], instances=["x9"])
+
+
+def test_it_is_told_at_which_end_of_its_latency_a_volume_may_do(tmp_path: Path) -> None:
+    result = sized(tmp_path, "gp3,size=100GiB", "gp3,size=200GiB")
+    found = only(result)
+    first = next(each for each in found.volumes if each.volume == "gp3,size=100GiB")
+    for low, high, told in ((-0.1, 0.5, "as low as it may be"), (0.5, 0.05, "as high as it may be")):
+        ends = {"within": "depends on latency", "slow_down_low": low, "slow_down_high": high}
+        volumes = (first.model_copy(update=ends), found.volumes[1])
+        alone = found.model_copy(update={"volumes": volumes, "recommended": (first.volume,)})
+        lines = list(sentences_of(alone, 0.1))
+        assert lines[0].startswith("no volume with a price is") and told in lines[1]
+        assert lines[1].startswith("the cheapest that may be, if")
+        both = alone.model_copy(update={"recommended": (found.volumes[1].volume, first.volume)})
+        assert list(sentences_of(both, 0.1))[1].startswith("cheaper, if its latency is")

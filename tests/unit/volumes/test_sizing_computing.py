@@ -92,3 +92,12 @@ def test_those_who_wait_for_a_lock_are_counted_by_looks(tmp_path: Path) -> None:
     assert lock_waits(trial, PARTS) == pytest.approx(4 / 20)
     statements = StoredTrial(trial.record.model_copy(update={"load": None}), {}, tmp_path)
     assert lock_waits(statements, PARTS) == 0.0
+
+
+def test_a_container_has_no_more_processors_than_its_cap(tmp_path: Path) -> None:
+    trial, arm, experiment = of_a_load(tmp_path)
+    assert processors(trial.record, arm, experiment, 8.0) == 2
+    limits = experiment.environment.limits.updated(cpus=1.5)
+    environment = experiment.environment.model_copy(update={"limits": limits})
+    capped = experiment.model_copy(update={"environment": environment})
+    assert processors(trial.record, arm, capped, 8.0) == 1.5

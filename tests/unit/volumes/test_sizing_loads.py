@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pgassay.sizing.candidates import candidates
+from pgassay.sizing.knees import knees
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import Group, Measured
-from volume_traces import alone, constant, recorded_on, write_trace
+from volume_traces import LOADED, alone, constant, recorded_on, write_trace
 
 LATENCY_NS, COMPUTING_NS = 1_000_000, 400_000
 MS = 1e-3
@@ -171,3 +173,24 @@ def test_a_load_that_reads_nothing_is_as_fast_on_every_volume(tmp_path: Path) ->
     progress = tuple((float(second), 1000.0 * second) for second in range(31))
     found = Predictor(group(replace(without_reads, progress=progress))).predict([alone(0.1), alone(9)])
     assert [each.seconds_per_unit for each in found] == pytest.approx([1 * MS] * 2, rel=1e-2)
+
+
+def test_writes_that_nobody_waits_for_still_have_to_be_written(tmp_path: Path) -> None:
+    """500 a second on a volume of 300: no time of the recording says so."""
+    every_ns = 2_000_000
+    requests = [
+        (number * every_ns, number * every_ns + LATENCY_NS, "w", number * 7919 % 2500 * 81920, 8192)
+        for number in range(2500)
+    ]
+    progress = ((0.0, 0.0), (2.5, 1250.0), (5.0, 2500.0))
+    trial = recorded_on(
+        LATENCY_NS, requests, tmp_path, elapsed_ns=5 * 10**9, units=2500, progress=progress, clients=1
+    )
+    predictor = Predictor(group(trial))
+    (gp2,) = candidates(LOADED, 100, volumes=["gp2,size=100GiB"])
+    full, empty = predictor.predict([gp2.attached, gp2.attached.sustained()])
+    assert full.unserved_share == 0 and empty.unserved_share == pytest.approx(0.4, abs=0.01)
+    assert empty.seconds_per_unit == pytest.approx(full.seconds_per_unit)
+    operations, throughput, _ = knees(predictor, gp2.attached)
+    assert operations.value is not None and 470 <= operations.value <= 550
+    assert throughput.value is not None and 3.6 <= throughput.value <= 4.3

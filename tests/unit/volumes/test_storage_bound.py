@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -31,6 +32,7 @@ from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report import schema
 from pgassay.report.size import text
 from pgassay.sizing.size import Wanted, bounded
+from pgassay.sizing.words import warnings_of_bound
 from pgassay.volumes.catalogue import load_catalogue
 
 SECOND = 10**9
@@ -223,6 +225,24 @@ def test_the_servers_own_clock_is_not_below_the_looks(tmp_path: Path) -> None:
     assert timed_share(arm, experiment.trials[0].record) == pytest.approx(0.2)
 
 
+def test_a_server_that_times_and_had_nothing_to_time_is_not_told_to_time(tmp_path: Path) -> None:
+    for setting, share in (("on", 0.0), ("off", None)):
+        experiment = stored(tmp_path / setting, 3, reads=0)
+        trials = tuple(
+            replace(
+                each,
+                record=each.record.model_copy(
+                    update={"facts": each.record.facts.updated(settings={"track_io_timing": setting})}
+                ),
+            )
+            for each in experiment.trials
+        )
+        (bound,) = storage_bounds(replace(experiment, trials=trials))
+        assert bound.timed_share == share
+        told = " ".join(warnings_of_bound(bound))
+        assert ("track_io_timing=on" in told) == (share is None) and "by that clock" not in told
+
+
 def test_what_is_said_of_a_bound(tmp_path: Path) -> None:
     experiment = stored(tmp_path, 3, reads=15, others=2)
     wanted = Wanted(slow_down=0.1, size_gib=100)
@@ -246,3 +266,12 @@ def test_without_looks_there_is_no_bound(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match="without --observe off"):
         storage_bounds(nothing)
+
+
+def test_the_table_names_each_of_several_servers(tmp_path: Path) -> None:
+    experiment = stored(tmp_path, 3, reads=15)
+    (bound,) = storage_bounds(experiment)
+    both = [bound, bound.model_copy(update={"server": "standby"})]
+    result = bounded(experiment, both, Wanted(slow_down=0.1, size_gib=100), load_catalogue())
+    table = text.render_markdown(result).partition("At most")[2]
+    assert "standby" in table and bound.server in table and "the workload |" not in table

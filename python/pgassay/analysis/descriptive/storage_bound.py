@@ -271,4 +271,5 @@ def timed_share(arm: Arm, record: TrialRecord) -> float | None:
         total_s = load.clients * (record.load.elapsed_s + load.warmup_s)
     else:
         total_s = record.sessions_s
-    return spent_ms / 1e3 / total_s if spent_ms > 0 and total_s > 0 else None
+    is_timed = spent_ms > 0 or record.facts.settings.get("track_io_timing") == "on"
+    return spent_ms / 1e3 / total_s if is_timed and total_s > 0 else None

@@ -10,6 +10,7 @@ from pgassay.analysis.causes.rank import arm_causes
 from pgassay.analysis.causes.remedies import judged
 from pgassay.analysis.changes.arms import arm_changes
 from pgassay.analysis.descriptive.confounds import compared_defaults, compared_settings, find_confounds
+from pgassay.analysis.descriptive.credits import credit_sentences
 from pgassay.analysis.descriptive.device_use import device_use
 from pgassay.analysis.descriptive.latencies import arm_latencies
 from pgassay.analysis.descriptive.maintenance import work_results
@@ -181,6 +182,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
             *_warnings_of_trials(study, primary),
             *network_warnings,
             *assumption_sentences(volumes),
+            *credit_sentences(stored),
             *collect_warnings(stored, study, primary.twins, plan_sentences),
             *copy_warnings(study),
         ),

@@ -113,6 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.output import print_result, write_page
     from pgassay.record.experiment import load
     from pgassay.report.size import text
+    from pgassay.sizing.proof import to_prove
     from pgassay.sizing.size import size
 
     _check(arguments)
@@ -124,8 +125,13 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         result = size(stored, offers, wanted, loaded, proofs)
     if arguments.prove:
-        proofs.append(_proof(arguments, stored, result, offers))
-        result = size(stored, offers, wanted, loaded, proofs)
+        chosen = to_prove(stored, result.groups, loaded)
+        if chosen.volumes:
+            proofs.append(_proof(arguments, stored, chosen.volumes))
+            result = size(stored, offers, wanted, loaded, proofs)
+        result = result.model_copy(
+            update={"warnings": (*result.warnings, *(f"{each}." for each in chosen.left_out))}
+        )
     is_for_terminal = print_result(result, text, arguments)
     sys.stdout.flush()  # the result is said, whatever happens to the page
     target = arguments.html or stored.folder / PAGE_FILE
@@ -139,6 +145,8 @@ def _check(arguments: argparse.Namespace) -> None:
     """What makes no sense together is said before anything is measured."""
     from pgassay.errors import UsageError
 
+    if arguments.slow_down < 0:
+        raise UsageError("--slow-down is as much slower as a volume may be: type a share from 0 on, as 10%")
     if arguments.server is None:
         for name in _ELSEWHERE:
             if getattr(arguments, name) is not None:
@@ -209,7 +217,7 @@ def _measured(arguments: argparse.Namespace) -> "StoredExperiment":
 def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[Candidate], Wanted]":
     from pgassay.environment.home import home_path
     from pgassay.environment.storage.options import parse_bytes
-    from pgassay.sizing.candidates import candidate, candidates
+    from pgassay.sizing.candidates import candidates, reference
     from pgassay.sizing.size import Wanted
     from pgassay.volumes.catalogue import OWN_FILE, load_catalogue
 
@@ -226,7 +234,7 @@ def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[C
     )
     against = None
     if arguments.against is not None:
-        against = candidate(arguments.against, loaded, arguments.wal[0] if arguments.wal else None)
+        against = reference(arguments.against, loaded, arguments.instance, arguments.wal)
     return loaded, offers, Wanted(slow_down=arguments.slow_down, size_gib=size_gib, against=against)
 
 
@@ -234,6 +242,13 @@ def _recorded(arguments: argparse.Namespace) -> "StoredExperiment":
     """Run the workload on the volumes on which requests are recorded, once unless more is asked for."""
     from dataclasses import replace
 
+    from pgassay.sizing.recordings import refuse_workloads
+    from pgassay.workloads.registry import parse_workload
+
+    workload = parse_workload(arguments.workload)
+    if workload.load is None and any(each.partition("=")[0].strip() == "clients" for each in arguments.vary):
+        workload = workload.model_copy(update={"clients": 1})
+    refuse_workloads([workload], f"--workload {arguments.workload}")
     is_apart = bool(arguments.wal) or any(",wal=" in each for each in arguments.volume)
     volumes = RECORDED_APART if is_apart else RECORDED_ON
     request = request_of(arguments)
@@ -247,30 +262,25 @@ def _recorded(arguments: argparse.Namespace) -> "StoredExperiment":
 
 
 def _proof(
-    arguments: argparse.Namespace,
-    stored: "StoredExperiment",
-    result: "SizeResult",
-    offers: "Sequence[Candidate]",
+    arguments: argparse.Namespace, stored: "StoredExperiment", volumes: "Sequence[str]"
 ) -> "StoredExperiment":
     """The same workload on the recommended volumes and their neighbours, by what they give for ever."""
     from dataclasses import replace
 
-    from pgassay.errors import UsageError
+    from pgassay.sizing.proof import memory_of
 
-    sustained = {offer.name: offer.sustained_name for offer in offers}
-    neighbours = dict.fromkeys(name for group in result.groups for name in group.neighbours)
-    names = [sustained.get(name, name) for name in neighbours]
-    if not names:
-        raise UsageError("--prove: no volume is recommended: allow a larger --slow-down")
+    names = list(volumes)
     request, factors = _request_of_stored(stored)
     # A comparison has two levels at least: of one volume alone the other is that without limits.
     if len(names) == 1:
         names.append("unlimited,wal=volume:unlimited" if ",wal=" in names[0] else "unlimited")
     levels = ",".join(f"volume:{name}" for name in names)
+    varies_memory = any(each.partition("=")[0].strip() == "memory" for each in factors)
     request = replace(
         request,
         factors=(f"storage={levels}", *factors),
         storage="host",
+        memory=request.memory if varies_memory else memory_of(stored) or request.memory,
         control=None,
         blocks=PROOF_BLOCKS,
         plans="off",

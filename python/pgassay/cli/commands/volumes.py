@@ -59,7 +59,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List, explain, simulate or fit."""
+    """List, explain, simulate, fit or mount."""
+    _check(arguments)
     if arguments.volumes[:1] == [FIT]:
         return _fit(arguments)
     if arguments.volumes[:1] == [volumes_mount.MOUNT]:
@@ -69,19 +70,6 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.volumes.explain import explain, list_types
     from pgassay.volumes.pattern import parse_pattern, simulate_load
 
-    for option, value in (
-        ("--name", arguments.name),
-        ("--size", arguments.size),
-        ("--output", arguments.output),
-    ):
-        if value is not None:
-            raise UsageError(
-                f"{option} is of 'pgassay volumes fit': leave it out, or type fit and fio's files"
-            )
-    if arguments.used is not None or arguments.closest:
-        raise UsageError(
-            "--used and --closest are of 'pgassay volumes mount': leave them out, or type mount VOLUME FOLDER"
-        )
     loaded = _loaded(arguments)
     if not arguments.volumes:
         if arguments.simulate is not None:
@@ -94,6 +82,31 @@ def run(arguments: argparse.Namespace) -> int:
             result = result.model_copy(update={"simulated": simulate_load(result.volumes, pattern)})
     sys.stdout.write(render_json(result) if arguments.json else render(result, unicode=is_unicode()))
     return 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for an option that means nothing for what is done."""
+    from pgassay.errors import UsageError
+
+    word = next(iter(arguments.volumes), "")
+    if word != FIT:
+        for option, value in (
+            ("--name", arguments.name),
+            ("--size", arguments.size),
+            ("--output", arguments.output),
+        ):
+            if value is not None:
+                raise UsageError(
+                    f"{option} is of 'pgassay volumes fit': leave it out, or type fit and fio's files"
+                )
+    if word != volumes_mount.MOUNT and (arguments.used is not None or arguments.closest):
+        raise UsageError(
+            "--used and --closest are of 'pgassay volumes mount': leave them out, or type mount VOLUME FOLDER"
+        )
+    if word == volumes_mount.MOUNT and arguments.simulate is not None:
+        raise UsageError(
+            "--simulate is of volumes that are named: leave it out, or type the volume without mount"
+        )
 
 
 def _loaded(arguments: argparse.Namespace) -> "LoadedCatalogue":

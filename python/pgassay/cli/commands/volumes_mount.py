@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgassay.environment.storage.served import ServedImage
-    from pgassay.native.volume import Second
+    from pgassay.native.volume import Overhead, Second
     from pgassay.volumes.catalogue import LoadedCatalogue
 
 MOUNT = "mount"
@@ -61,12 +61,7 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
         mounted = {
             "volume": model.name,
             "catalogue_date": str(loaded.catalogue.date),
-            "folder": str(folder),
-            "device": str(served.node),
-            "size_bytes": served.size_bytes,
-            "in_memory": served.is_in_memory,
-            "overhead_us": overhead["p50_ns"] / 1e3,
-            "overhead_range_us": [overhead["low_ns"] / 1e3, overhead["high_ns"] / 1e3],
+            **_facts(served, folder, overhead),
             "unsteady_way": unsteady_way(overhead, model),
             "unlocked": served.unlocked,
             "waits_for_writes": served.waits_for_writes,
@@ -79,6 +74,18 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
     finally:
         served.remove()
     return 0
+
+
+def _facts(served: "ServedImage", folder: "Path", overhead: "Overhead") -> dict[str, object]:
+    """Where it is, and what the way through the kernel takes."""
+    return {
+        "folder": str(folder),
+        "device": str(served.node),
+        "size_bytes": served.size_bytes,
+        "in_memory": served.is_in_memory,
+        "overhead_us": overhead["p50_ns"] / 1e3,
+        "overhead_range_us": [overhead["low_ns"] / 1e3, overhead["high_ns"] / 1e3],
+    }
 
 
 def _empty_folder(folder: "Path") -> "Path":

@@ -64,6 +64,13 @@ def usable_memory_bytes() -> int:
     return machine.memory_bytes() if capped is None else min(machine.memory_bytes(), capped)
 
 
+def usable_processors() -> float:
+    """How many processors this process and those it starts may use at once, as `usable_memory_bytes`."""
+    capped = caps_of(os.getpid()).cpus
+    there = float(machine.cores_usable())
+    return there if capped is None else min(there, capped)
+
+
 def counters(caps: Caps) -> dict[str, float]:
     """Cumulative counters of what the caps did, by the names that a trial's record has; take differences."""
     found: dict[str, float] = {}

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import get_args
 
+from pgassay.environment.cgroup.caps import usable_processors
 from pgassay.environment.storage.served import Taken
 from pgassay.model.storage import IMITATION_CPU_SHARE_MAX, IMITATION_DELAY_SHARE_MAX
 from pgassay.model.volumes.offer import VolumeModel
@@ -57,7 +58,8 @@ def summary(seconds: list[Second]) -> dict[str, object]:
         "own_delay_us": delay_us / max(requests, 1),
         "late_share": sum(second["late"] for second in seconds) / max(requests, 1),
         "cpu_s": cpu_s,
-        "cpu_share": cpu_s / max(elapsed_s, 1e-9) / (os.cpu_count() or 1),
+        # In a container the machine's processors say nothing.
+        "cpu_share": cpu_s / max(elapsed_s, 1e-9) / usable_processors(),
         "credits_ended_s": min(emptied)[0] if emptied else None,
         "credits_ended_of": min(emptied)[1] if emptied else None,
     }

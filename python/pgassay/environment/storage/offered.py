@@ -53,7 +53,9 @@ def would_last(
     instance ended no volume helps.
     """
     ended_s, limiter = figures["credits_ended_s"], str(figures["credits_ended_of"])
-    if ended_s is None or any(each.scope == "instance" for each in model.limiters if each.name == limiter):
+    # That which the WAL's volume shares is not in its own model.
+    is_own = any(each.scope != "instance" for each in model.limiters if each.name == limiter)
+    if ended_s is None or not is_own:
         return []
     demand = given_until(seconds, float(str(ended_s))) or in_a_burst(seconds, model)
     return [asdict(each) for each in sustained_volumes(spec, loaded.catalogue, *demand)]

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pgassay.durable import replace_file
+from pgassay.environment.cgroup.caps import usable_processors
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.served import end_volume, stop_serving
 from pgassay.environment.debian import tool
@@ -177,7 +178,7 @@ class ServedImage:
         machine = {
             "format": _CEILING_FORMAT,
             "kernel": os.uname().release,
-            "cpus": os.cpu_count(),
+            "cpus": usable_processors(),
             "binary": build_id(),
         }
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError):

@@ -205,15 +205,21 @@ def within_reach(candidates: list[Candidate]) -> tuple[list[Candidate], list[str
     for _, spec in candidates:
         load = spec.workload.load
         clients.setdefault(spec.storage, {}).update({load.clients: None} if load else {})
-    reasons = {
-        storage: STORAGE_KINDS[storage.kind].unreachable(storage, list(counts))
-        for storage, counts in clients.items()
-        if STORAGE_KINDS[storage.kind].capability() is None
-    }
+    reasons = {storage: _beyond_reach(storage, list(counts)) for storage, counts in clients.items()}
     kept = [each for each in candidates if not reasons.get(each[1].storage)]
     return kept, [
         f"{describe(storage)} was skipped: {reason}" for storage, reason in reasons.items() if reason
     ]
+
+
+def _beyond_reach(storage: StorageSpec, clients: Sequence[int]) -> str | None:
+    """Why this machine is too slow for the storage of the data, or that of the WAL; None where it is not."""
+    for each in (storage, storage.wal):
+        if each is not None and (kind := STORAGE_KINDS[each.kind]).capability() is None:
+            reason = kind.unreachable(each, clients)
+            if reason is not None:
+                return reason
+    return None
 
 
 def judge(candidates: list[Candidate], *, skip_unavailable: bool, on_stage: OnStage) -> Judged:

@@ -58,6 +58,9 @@ class SizedVolume(Frozen):
     All times are those without burst credits, where the workload uses more of them than come back: then
     `burst_seconds_per_unit` is its time while they last, for `credits_last_s` if it goes on as it was
     recorded. Both are None where credits make no difference.
+
+    `unserved_share`: of all that was asked of it, what it had not done by then: writes that nobody waited for
+    and that pile up on it.
     """
 
     volume: str
@@ -80,6 +83,7 @@ class SizedVolume(Frozen):
     wal_per_month: float | None = None
     burst_seconds_per_unit: float | None = None
     credits_last_s: float | None = None
+    unserved_share: float = 0.0
 
 
 class CurvePoint(Frozen):

@@ -27,12 +27,17 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.words import duration, percent_fixed, ratio, seconds
+from pgassay.words import duration, percent_fixed, quantity, ratio, seconds
 
 _AMOUNTS = {"operations": "IOPS", "throughput": "MiB/s", "latency": "ms"}
 _DIMENSIONS = {"operations": "operations", "throughput": "throughput", "latency": "latency, no more than"}
-# A terminal shows the volumes that somebody may buy; a page shows all.
-_OTHERS_MAX = 6
+# With what else than a name a sentence begins.
+_BEGINNINGS = (
+    *("the ", "beyond ", "no ", "all ", "cheaper, ", "predictions ", "on "),
+    *("enough ", "if ", "nothing ", "of "),
+)
+# A terminal shows the volumes that somebody may buy or has, or few; a page shows all.
+_FEW = 6
 
 
 def render_json(result: SizeResult) -> str:
@@ -55,10 +60,11 @@ def render_html(result: SizeResult, *, chart_library: str = "") -> str:
     # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
     from pgassay.report.charts import size_charts
 
+    subject, done = ("What storage may gain", "Measured") if result.bounds else ("Volumes", "Predicted")
     return page.render(
-        f"Volumes for {result.workload}",
+        f"{subject} for {result.workload}",
         sections(result),
-        footer=f"Predicted by pgassay {result.pgassay_version}.",
+        footer=f"{done} by pgassay {result.pgassay_version}.",
         drawings=list(size_charts.drawings(result)),
         chart_library=chart_library,
     )
@@ -84,7 +90,7 @@ def sections(result: SizeResult) -> list[Section]:
 
 def _begun(line: str) -> str:
     """A sentence with a capital; one that begins with a setting's name stays as it is."""
-    return line[:1].upper() + line[1:] if line.startswith(("the ", "beyond ", "no ", "even ")) else line
+    return line[:1].upper() + line[1:] if line.startswith(_BEGINNINGS) else line
 
 
 def figure_name(kind: str, number: int) -> str:
@@ -107,12 +113,13 @@ def _bounds(result: SizeResult) -> tuple[Block, ...]:
     if not result.bounds:
         return ()
     rows = []
+    has_servers = len({each.server for each in result.bounds}) > 1
     for each in result.bounds:
         low, high = each.gain_interval
         ends = f"{low:.3g} – {'∞' if high is None else f'{high:.3g}'}"
         rows.append(
             (
-                each.name or "the workload",
+                " ".join(filter(None, (each.server if has_servers else "", each.name))) or "the workload",
                 percent_fixed(each.reads_share, 1),
                 percent_fixed(each.wal_share, 1),
                 percent_fixed(each.other_files_share, 1),
@@ -127,11 +134,18 @@ def _bounds(result: SizeResult) -> tuple[Block, ...]:
 
 
 def _volumes(group: SizedGroup, number: int) -> list[Block]:
-    worth = [each for each in group.volumes if each.is_recommended or each.is_on_front]
-    others = [each for each in group.volumes if each not in worth]
-    shown = worth or others[:_OTHERS_MAX]
+    # One without a price is there because it was named.
+    shown = [
+        each
+        for each in group.volumes
+        if each.is_recommended
+        or each.is_on_front
+        or each.volume == group.against
+        or each.price_per_month is None
+        or len(group.volumes) <= _FEW
+    ]
     blocks: list[Block] = [Figure(figure_name("pareto", number)), _volume_table(group, shown)]
-    if worth and others:
+    if len(shown) < len(group.volumes):
         blocks.append(
             Fold(f"All {len(group.volumes)} volumes", (_volume_table(group, group.volumes),), where=HTML)
         )
@@ -160,7 +174,7 @@ def _volume_row(volume: SizedVolume, *, has_bursts: bool) -> Row:
     price = (
         "no price" if volume.price_per_month is None else f"{volume.price_per_month:,.2f} {volume.currency}"
     )
-    million = "" if volume.price_per_million is None else f"{volume.price_per_million:,.4g}"
+    million = quantity(volume.price_per_million, volume.currency or "")
     burst_s, last_s = volume.burst_seconds_per_unit, volume.credits_last_s
     burst = "" if burst_s is None or last_s is None else f"{seconds(burst_s)} for {duration(last_s)}"
     cells = (
@@ -192,7 +206,8 @@ def _knees(group: SizedGroup, number: int) -> list[Block]:
 def _value(knee: Knee) -> str:
     if knee.value is None:
         return "none is"
-    return f"{knee.value:,.5g} {_AMOUNTS[knee.dimension]}"
+    number = f"{knee.value:,.0f}" if knee.value >= 100 else f"{knee.value:g}"
+    return f"{number} {_AMOUNTS[knee.dimension]}"
 
 
 def _around(knee: Knee) -> tuple[str, str]:
@@ -264,5 +279,14 @@ def _facts(result: SizeResult) -> str:
         )
     return (
         f"{result.workload}, recorded in {result.folder}; {result.size_gib:,} GiB to be stored. Catalogue of "
-        f"{result.catalogue.date}{files}. Times are predicted, unless they are said to be measured."
+        f"{result.catalogue.date}{files}. Times are predicted for {_processors(result)} as fast as those of "
+        "the recording, unless they are said to be measured."
     )
+
+
+def _processors(result: SizeResult) -> str:
+    """On how many the workload computed: with more of them, or faster ones, more of a volume may be used."""
+    used = [each.processors for group in result.groups for each in group.recordings if each.is_used]
+    least, most = min(used), max(used)
+    count = f"{most:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
+    return f"{count} {'processor' if most == 1 else 'processors'}"

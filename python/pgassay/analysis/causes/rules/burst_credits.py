@@ -62,7 +62,8 @@ def _lasting(end: BurstEnd) -> list[str]:
 
 
 def _remedy(end: BurstEnd) -> str:
-    words = f"The credits of {end.volume} ended at second {end.at_s:.0f} of the measured part"
+    when = f"ended at second {end.at_s:.0f} of" if end.at_s > 0 else "had ended before"
+    words = f"The credits of {end.volume} {when} the measured part"
     lasting = _lasting(end)
     if not lasting:
         return f"{words}: use a volume, or an instance, that gives as much without credits."
