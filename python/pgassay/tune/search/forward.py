@@ -4,6 +4,12 @@ Forward selection over all layers. A fix is measured only on the statements that
 where one that was taken before touches them too, or may have changed what it touches. Where the set may take
 only so much space on disk, what fits is taken by what it gains, or by what it gains for its space: by
 whichever comes to the faster workload on paper.
+
+A fix that touches statements of one that was taken is expected to gain as many times as before, and measured
+on top once that is the most, as accelerated greedy algorithms do (Minoux, 1978). Their bound holds where
+gains only shrink. Here they may grow: when nothing is expected to gain any more, all that were not measured
+on top of the last one taken are. What is expected and not measured counts but for statements that what was
+taken has made faster: two that do the same would seem to multiply.
 """
 
 import math
@@ -60,6 +66,9 @@ class Space:
         return math.log(max(gain, 1.0)) / max(self.bytes.get(name, 0), SPACE_BYTES_MIN)
 
 
+NO_LIMIT = Space()
+
+
 def select(
     weights: Mapping[str, float],
     base: Seconds,
@@ -72,7 +81,7 @@ def select(
     holds: Holds = lambda _taken, _name, _current: True,
     anew: Collection[str] = (),
     has_time: Callable[[], bool] = lambda: True,
-    space: Space | None = None,
+    space: Space = NO_LIMIT,
     by_space: bool | None = None,
 ) -> Selection:
     """Take fixes one after the other, the one that gains most first, until none gains `gain_min`.
@@ -80,30 +89,18 @@ def select(
     `weights`: how often each statement runs. `pick` decides between those that gain about as much by the same
     statements, `holds` whether a gain on top of fixes that made the same statements faster is one, where the
     others alone do not gain enough.
-
-    A fix that touches statements of one that was taken is expected to gain as many times as before, and
-    measured on top once that is the most, as accelerated greedy algorithms do (Minoux, 1978). Their bound
-    holds where gains only shrink. Here they may grow: when nothing is expected to gain any more, all that
-    were not measured on top of the last one taken are, and `anew`, by id, though they touch nothing of it.
-    Once `has_time` says that there is none left, what is expected counts without a measurement, but for
-    statements that what was taken has made faster: two that do the same would seem to multiply.
-
+    `anew`: the ids of those that are measured on top of each that is taken, though they touch nothing of it.
+    Once `has_time` says that there is none left, what is expected counts without a measurement.
     `space`: what the set may take. `by_space`: take what gains most for its space first; None: whichever
     order is better on paper. What gains enough and does not fit is in the selection's `over`.
     """
-    space = space or Space()
     if by_space is None:
         by_space = _is_better_by_space(weights, base, tried, gain_min, members_max, anew, space)
     current = dict(base)
     left = _left_of(tried, anew, space, by_space)
-    steps: list[Step] = []
-    beside: dict[str, float] = {}
-    changed: set[str] = set()
-    while len(steps) < members_max:
-        taken = [step.id for step in steps]
-        fitting = space.fitting(left.known, taken)
-        if not fitting:
-            break
+    steps, taken = list[Step](), list[str]()
+    beside, changed = dict[str, float](), set[str]()
+    while len(steps) < members_max and (fitting := space.fitting(left.known, taken)):
         gains = left.gains(weights, current)
         best, alike = left.best(fitting, gains, current, gain_min)
         asked = left.to_ask(fitting, gains, best, alike, gain_min)
@@ -115,22 +112,21 @@ def select(
             continue
         if gains[best] < gain_min:
             break
-        if alike:
-            best = pick(taken, (best, *alike), current)
+        best = pick(taken, (best, *alike), current) if alike else best
         touched = left.known.pop(best)
         faster = _faster(touched, current)
         others = {name: each for name, each in touched.items() if name not in changed & faster}
-        if gains[best] < SURE_GAIN and gain_of(weights, current, others) < gain_min:
-            is_gain = holds(taken, best, current)
-            if not is_gain:
-                beside[best] = 1.0 if is_gain is False else gains[best]
-                continue
+        is_sure = gains[best] >= SURE_GAIN or gain_of(weights, current, others) >= gain_min
+        if not is_sure and not (is_gain := holds(taken, best, current)):
+            beside[best] = 1.0 if is_gain is False else gains[best]
+            continue
         changed |= faster
         left.expect(best, touched, current)
         current.update(touched)
+        taken.append(best)
         steps.append(Step(best, total_s(weights, current), dict(current)))
     gains = left.gains(weights, current)
-    return Selection(tuple(steps), beside | gains, left.over(gains, [step.id for step in steps], gain_min))
+    return Selection(tuple(steps), beside | gains, left.over(gains, taken, gain_min))
 
 
 def _is_better_by_space(
