@@ -149,8 +149,8 @@ class VolumeFacts(Recorded):
     twentieth of their own latency. `way_delay_us`: by how much a request of the block device took longer than
     the model says, with its way through the kernel; None where that is not known. `cpu_share`: of the
     processors that may be used, what imitating took. `credits_ended_s`: when the first credits were gone,
-    from when the volume was imposed, None where they lasted; `credits_ended_of`: whose. `would_last`: volumes that
-    give for ever what this one gave until then.
+    from when the volume was imposed, None where they lasted; `credits_ended_of`: whose. `would_last`:
+    volumes that give for ever what this one gave until then.
     """
 
     requests: int | None = None
