@@ -6,11 +6,13 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import replay
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.experiment.running import loop
 from pgassay.experiment.running.loop import RunLimits, run_experiment
 from pgassay.record.experiment import load
 from pgassay.report.compare import json as json_report
@@ -174,3 +176,20 @@ def test_a_decided_experiment_stops_and_more_blocks_may_be_added(tmp_path: Path)
     more = RunLimits(result.blocks + 3, 600.0, until_decided=False)
     assert run_to_the_end(folder, runner, more) == "blocks"
     assert analyse(load(folder)).blocks == result.blocks + 3
+
+
+def test_what_comes_before_the_trials_of_a_block_counts_in_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Data of 12 arms that are copied anew take longer than the trials on them."""
+    folder = replay.new_experiment(tmp_path / "copied", seed=5)
+    passed_s = 0.0
+
+    def copy(_step: object) -> None:
+        nonlocal passed_s
+        passed_s += 60.0
+
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: passed_s))
+    limits = RunLimits(blocks_max=10, time_max_s=200.0, until_decided=False)
+    ended = run_experiment(load(folder), replay.Replay(seed=3), limits, NullProgress(), copy)
+    assert ended.stopped == "max-time" and ended.seconds_used == 180.0

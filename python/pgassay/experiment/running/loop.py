@@ -4,7 +4,7 @@ Which plans a trial is to execute, and how long that may take, follows from the 
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -96,18 +96,23 @@ def run_experiment(
             return _end(stored, "decided", used_s())
         resting = decided_arms(stored, result)
     prepared: int | None = None
+    # What came before the first trial of each block of this run: copies of the data that are made anew.
+    preparing_s: list[float] = []
     forgiven: int | None = None if stored.stopped == "failed" else 0
     try:
         while True:
             step = _next(stored, resting)
             # Who resumes a failed experiment has mended something: its voided blocks are forgiven.
             forgiven = step.voided_in_a_row if forgiven is None else min(forgiven, step.voided_in_a_row)
-            stopped = _reason_to_stop(stored, step, limits, used_s(), forgiven)
+            block_s = expected_block_s(stored, step, preparing_s)
+            stopped = _reason_to_stop(step, limits, used_s(), block_s, forgiven)
             if stopped:
                 return _end(stored, stopped, used_s())
             stored = _with_plan(stored, step)
             if prepared != step.plan.block:
+                began_s = used_s()
                 prepare_block(step)
+                preparing_s.append(used_s() - began_s)
                 prepared = step.plan.block
             stored = _run_one(stored, step, run, progress)
             write_state(stored.folder, stopped="running", seconds_used=used_s())
@@ -159,7 +164,7 @@ def _run_one(stored: StoredExperiment, step: Step, run: TrialRunner, progress: P
 
 
 def _reason_to_stop(
-    stored: StoredExperiment, step: Step, limits: RunLimits, used_s: float, forgiven: int
+    step: Step, limits: RunLimits, used_s: float, block_s: float, forgiven: int
 ) -> str | None:
     if step.voided_in_a_row - forgiven >= VOIDED_BLOCKS_MAX:
         return "failed"
@@ -168,10 +173,15 @@ def _reason_to_stop(
     # The next block is of the stratum that was visited least, among those that don't rest.
     if step.visit >= limits.blocks_max:
         return "blocks"
-    expected_s = (expected_trial_s(stored) or 0.0) * len(step.arms)
-    if step.spec.block > 0 and used_s + expected_s > limits.time_max_s:
+    if step.spec.block > 0 and used_s + block_s > limits.time_max_s:
         return "max-time"
     return None
+
+
+def expected_block_s(stored: StoredExperiment, step: Step, preparing_s: Sequence[float]) -> float:
+    """How long the step's block takes, by the trials so far and by what came before earlier blocks."""
+    mean_s = sum(preparing_s) / len(preparing_s) if preparing_s else 0.0
+    return (expected_trial_s(stored) or 0.0) * len(step.arms) + mean_s
 
 
 def expected_trial_s(stored: StoredExperiment) -> float | None:
