@@ -8,13 +8,13 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
-from pgassay.durable import sync
+from pgassay.durable import replace_file, sync
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.experiment import BLOCK_FORMAT, EXPERIMENT_FORMAT, BlockPlan, Experiment
+from pgassay.model.experiment import BLOCK_FORMAT, EXPERIMENT_FORMAT, BlockDesign, BlockPlan, Experiment
 from pgassay.model.plans.work import WORK_PLANS_FORMAT, WorkPlan, WorkPlans
 from pgassay.model.result import Stopped
 from pgassay.model.trial import TRIAL_FORMAT, TrialRecord
@@ -79,6 +79,18 @@ def write_experiment(folder: Path, experiment: Experiment) -> None:
         raise MeasurementError(f"{folder} already holds an experiment: choose another folder with --out")
     folder.mkdir(parents=True, exist_ok=True)
     write_file(path, to_json(experiment))
+
+
+def write_design(stored: StoredExperiment, design: BlockDesign) -> StoredExperiment:
+    """Write experiment.json anew with another design of its blocks, before its first trial.
+
+    Raises MeasurementError once there is one.
+    """
+    if layout.attempt_folders(stored.folder) or stored.block_plans:
+        raise MeasurementError(f"{stored.folder} has trials already, whose design stays as it is")
+    experiment = stored.experiment.model_copy(update={"design": design})
+    replace_file(stored.folder / layout.EXPERIMENT_FILE, to_json(experiment))
+    return replace(stored, experiment=experiment)
 
 
 def _what_instead(folder: Path) -> str:

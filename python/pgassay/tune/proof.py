@@ -116,11 +116,13 @@ def prove(
     seconds: float,
     folder: Path,
     progress: Progress,
+    trial_s: float = 0.0,
 ) -> StoredExperiment:
     """Run the experiment in `folder` for at most so many seconds, or until all of it is decided.
 
     `times`: the seconds of the statements as they are and with the chosen set, by the search. `limits`: after
-    how many seconds those are stopped that do not end as they are.
+    how many seconds those are stopped that do not end as they are. `trial_s`: what a trial takes on average,
+    by the search as well: a rehearsal shows the chosen set alone, which is the fastest.
 
     The caller holds the host's lock. Raises UsageError where the disk can't hold the arms' data.
     """
@@ -130,7 +132,8 @@ def prove(
     protocol = protocol.model_copy(update={"statement_limits": dict(limits)})
     base = replace(planned.base, protocol=protocol)
     given = GivenArms(FACTOR, CHOSEN, arms)
-    return run_parsed(parse_arms(request, planned.servers, base, planned.given, given), progress)
+    parsed = parse_arms(request, planned.servers, base, planned.given, given)
+    return run_parsed(parsed, progress, trial_s=trial_s)
 
 
 @dataclass(frozen=True)

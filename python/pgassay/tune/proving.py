@@ -27,7 +27,12 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune, request_from
 from pgassay.tune.proof import AS_IT_IS, FACTOR, arms_of, prove, read_proof, remaining_of
-from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, PROOF_SHARE, STAGED_MEMBERS_MIN
+from pgassay.tune.search.proof_time import (
+    FIRST_STAGE_SHARE,
+    PROOF_SHARE,
+    STAGED_MEMBERS_MIN,
+    trials_in_block,
+)
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import StoredSearch, write_search
 
@@ -140,6 +145,7 @@ class Proving:
             seconds=max(PROOF_S_MIN, seconds),
             folder=self.folder / name,
             progress=progress,
+            trial_s=self.search.block_s / trials_in_block(len(self.search.members)),
         )
 
 

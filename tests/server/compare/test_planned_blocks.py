@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 import whole_tool
+from pgassay.environment.history import likely_trial_s
+from pgassay.errors import InterruptionError
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running import run
 from pgassay.record.experiment import StoredExperiment, load
+from pgassay.terminal.progress import NullProgress
+from server_helpers import best_build
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
@@ -133,6 +139,33 @@ def test_strata_in_which_only_some_arms_need_data_of_their_own(
         assert on_loop.isdisjoint(on_host)
     replicates = {arm["name"].split()[0]: arm["replicates"] for arm in result["arms"]}
     assert replicates == {control: None, "storage=loop:read_ahead=256": None, "storage=host": 2}
+
+
+class UntilTheFirstTrial(NullProgress):
+    def trial_ended(self, *_: object) -> None:
+        raise KeyboardInterrupt
+
+
+def test_how_many_blocks_run_on_a_set_of_copies_follows_from_what_a_trial_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than the time has room for, and no set would ever be finished: no verdict at all."""
+    monkeypatch.setattr(run, "COPYING_BYTES_PER_S", 1e6)  # a disk that takes long to copy anything
+    statement, index = tmp_path / "slow.sql", tmp_path / "index.sql"
+    statement.write_text("-- name: slow\nSELECT pg_sleep(3);\n")
+    index.write_text("CREATE INDEX made ON pgbench_accounts (abalance);")
+    request = CompareRequest(
+        factors=(f"prepare=none,{index}",), workload=f"sql:{statement}", scale=1, cache="as-is",
+        build=best_build().bin_directory, max_time_s=400, seed=3, out=tmp_path / "out",
+    )  # fmt: skip
+    with pytest.raises(InterruptionError):
+        run.run_new(request, UntilTheFirstTrial(), wait=True)
+    experiment = load(tmp_path / "out").experiment
+    guessed, fast, slow = (
+        run.blocks_per_copy(experiment, 1 << 40, trial_s)
+        for trial_s in (likely_trial_s(experiment, None), 3.0, 9.0)
+    )
+    assert slow <= experiment.design.blocks_per_copy <= fast < guessed
 
 
 @pytest.mark.slow

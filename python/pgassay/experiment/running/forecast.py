@@ -49,10 +49,11 @@ def announce(
     limits: RunLimits,
     progress: Progress,
     said_by: Resolution = resolution,
-) -> None:
+) -> Known:
     """Show the plan of this run, and what its limits can resolve; `earlier`: what this machine remembers.
 
-    said_by: makes that sentence. Raises MeasurementError when the rehearsal does not succeed.
+    said_by: makes that sentence. Returns what is known of its trials, by a rehearsal where nothing was.
+    Raises MeasurementError when that does not succeed.
     """
     experiment = stored.experiment
     known = _expected(stored, earlier, run, progress)
@@ -64,6 +65,7 @@ def announce(
         # The sentence speaks of a block of each stratum, which takes what one of all arms would.
         blocks_max *= len({arm.stratum for arm in arms})
     progress.plan(names, blocks_max, limits.blocks_max * len(arms), sentence)
+    return known
 
 
 def _expected(stored: StoredExperiment, earlier: Known | None, run: TrialRunner, progress: Progress) -> Known:

@@ -39,11 +39,12 @@ from pgassay.experiment.running.loop import (
 )
 from pgassay.experiment.running.remote_swap import run_halves
 from pgassay.experiment.running.same_results import check_same_results
-from pgassay.model.experiment import Experiment
+from pgassay.model.experiment import BlockDesign, Experiment
 from pgassay.record.documents import recording_error
 from pgassay.record.experiment import (
     StoredExperiment,
     load,
+    write_design,
     write_experiment,
     write_servers,
     write_state,
@@ -89,8 +90,13 @@ def run_parsed(
     *,
     until_decided: bool = True,
     said_by: Resolution = resolution,
+    trial_s: float = 0.0,
 ) -> StoredExperiment:
-    """Plan and run what was parsed; the caller holds the host's lock. Raises as `run_new`."""
+    """Plan and run what was parsed; the caller holds the host's lock. Raises as `run_new`.
+
+    `trial_s`: the mean time of a trial in a block, where the caller knows more of it than a trial of the
+    control can tell.
+    """
     planned = plan(parsed, progress.stage)
     contract = planned.contract
     limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
@@ -98,7 +104,7 @@ def run_parsed(
     try:
         earlier = history.recall(planned)
         experiment = history.with_known_scale(planned, earlier)
-        run = _Run(earlier, parsed.servers.connections, limits, progress, said_by)
+        run = _Run(earlier, parsed.servers.connections, limits, progress, said_by, trial_s)
         return _run_planned(experiment, folder, run)
     except BaseException:
         # Nothing is kept of what ended before its first trial was recorded.
@@ -116,6 +122,7 @@ class _Run:
     limits: RunLimits
     progress: Progress
     said_by: Resolution = resolution
+    trial_s: float = 0.0
 
 
 def _run_planned(experiment: Experiment, folder: Path, run: _Run) -> StoredExperiment:
@@ -127,7 +134,7 @@ def _run_planned(experiment: Experiment, folder: Path, run: _Run) -> StoredExper
             write_servers(folder, connections.documents)
         stored = load(folder)
         with held(folder), opened.target:
-            ended = _run_trials(stored, opened.target, run)
+            ended = _run_trials(stored, opened.target, run, opened.in_time)
         return _remembered(ended)
 
 
@@ -163,13 +170,24 @@ def resume_held(
         return _remembered(ended)
 
 
-def _run_trials(stored: StoredExperiment, target: Target, run: _Run) -> StoredExperiment:
+def _run_trials(
+    stored: StoredExperiment,
+    target: Target,
+    run: _Run,
+    in_time: Callable[[Experiment, float], BlockDesign] | None = None,
+) -> StoredExperiment:
+    """`in_time`: the design of a new experiment's blocks by what its trials take."""
     limits, progress = run.limits, run.progress
     trials = ExperimentTrials(stored, target, progress)
     try:
         if not stored.trials:
             check_same_results(stored.experiment, target, progress.stage)
-        announce(stored, run.earlier, trials, limits, progress, run.said_by)
+        known = announce(stored, run.earlier, trials, limits, progress, run.said_by)
+        if in_time is not None:
+            design = in_time(stored.experiment, max(known.trial_s, run.trial_s))
+            if design != stored.experiment.design:
+                stored = write_design(stored, design)
+                trials = ExperimentTrials(stored, target, progress)
         if not stored.experiment.swap:
             return run_experiment(stored, trials, limits, progress, trials.prepare_block)
         return run_halves(stored, trials, limits, progress, target, run.connections)
@@ -226,6 +244,7 @@ class OpenTarget:
 
     target: Target
     complete: Callable[[Experiment, float], Experiment]
+    in_time: Callable[[Experiment, float], BlockDesign]
 
 
 @contextmanager
@@ -243,9 +262,14 @@ def open_target(
         with MachineProvider(arms, on_stage, has_replicates=has_replicates) as provider:
             provider.prepare()
             target = ProvisionedTarget(provider, experiment.arms)
-            yield OpenTarget(target, lambda planned, trial_s: _with_machine(planned, provider, trial_s))
+            yield OpenTarget(
+                target,
+                lambda planned, trial_s: _with_machine(planned, provider, trial_s),
+                lambda planned, trial_s: _design_in_time(planned, provider, trial_s),
+            )
     else:
-        yield OpenTarget(RemoteTarget(servers), lambda planned, _trial_s: planned)
+        running = RemoteTarget(servers)
+        yield OpenTarget(running, lambda planned, _: planned, lambda planned, _: planned.design)
 
 
 def _with_machine(experiment: Experiment, provider: MachineProvider, trial_s: float) -> Experiment:
@@ -261,12 +285,17 @@ def _with_machine(experiment: Experiment, provider: MachineProvider, trial_s: fl
         datasets[snapshot.key] = dict(snapshot.facts)
     environment = experiment.environment.updated(storage=storages, datasets=datasets)
     ceilings = ceilings_of(experiment.arms, provider)
-    design = experiment.design
-    if experiment.design.blocks_per_copy:
-        blocks = blocks_per_copy(experiment, _replicate_bytes(experiment, provider), trial_s)
-        design = design.model_copy(update={"blocks_per_copy": blocks})
+    design = _design_in_time(experiment, provider, trial_s)
     changes = {"environment": environment, "ceilings": ceilings, "design": design}
     return experiment.model_copy(update=changes)
+
+
+def _design_in_time(experiment: Experiment, provider: MachineProvider, trial_s: float) -> BlockDesign:
+    """The design with as many blocks on a set of fresh copies as trials of so many seconds have room for."""
+    if not experiment.design.blocks_per_copy:
+        return experiment.design
+    blocks = blocks_per_copy(experiment, _replicate_bytes(experiment, provider), trial_s)
+    return experiment.design.model_copy(update={"blocks_per_copy": blocks})
 
 
 def _replicate_bytes(experiment: Experiment, provider: MachineProvider) -> int:

@@ -40,6 +40,11 @@ FIRST_STAGE_SHARE = 0.55
 _NOT_ENOUGH = "nothing can be proven in"
 
 
+def trials_in_block(members: int) -> int:
+    """Of the proof of so many fixes: its twin, and with several the set without each, are trials as well."""
+    return ARMS_OF_ONE + (members if members > 1 else 0)
+
+
 @dataclass(frozen=True)
 class TrialTime:
     """What a trial takes beside its statements, in seconds, and how it executes these.
