@@ -46,8 +46,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "is gained, and what it costs. --prove runs the workload on the volumes beside the recommended one. "
         "Recording and --prove need root and FUSE. Of a server elsewhere (--server, or an experiment on one) "
         "it says what faster storage could gain at most.",
-        epilog="Without a FOLDER --workload is required. Other defaults than those of compare: --blocks is 1\n"
-        "(3 with --server), --plans is off. --storage, --control and --swap are refused.\n\n"
+        epilog="Without a FOLDER --workload is required. Other defaults than those of compare: --blocks 1\n"
+        "(3 with --server), --plans off. --storage, --control and --swap are refused.\n\n"
         "examples:\n"
         "  pgassay size --workload select-only:clients=20,duration=30s --scale 100 --slow-down 10%\n"
         "  pgassay size FOLDER --provider aws --size 500GiB --prove\n"

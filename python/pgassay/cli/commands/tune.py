@@ -92,8 +92,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add(
         "--dataset",
         metavar="KIND[:SOURCE]",
-        help="dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default; with a DSN a dump "
-        "of its database)",
+        help="dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default; with a DSN a "
+        "dump of its database)",
     )
     add(
         "--scale",
