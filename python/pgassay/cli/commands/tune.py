@@ -36,7 +36,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "tune",
         help="find what makes statements faster, prove it on a copy, and say what did not help",
         description="Measures the statements of a file, or those that took most of a server's time, on a "
-        "copy of the data, looks for indexes, other texts of them, maintenance and settings, tries each "
+        "copy of the data, looks for indexes, rewrites of them, maintenance and settings, tries each "
         "on the copy, and proves what is worth it in fresh blocks of trials: the "
         "whole chosen set, and the set without each of its members.",
         epilog=EPILOG,
