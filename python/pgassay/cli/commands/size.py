@@ -44,9 +44,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "whose requests were recorded (--storage volume:…,trace=yes), and replays them on the volumes of the "
         "catalogue: the cheapest ones within a slow-down, beyond which IOPS, throughput and latency nothing "
         "is gained, and what it costs. --prove runs the workload on the volumes beside the recommended one. "
-        "Of a server elsewhere (--server, or an experiment on one) it says what faster storage could gain at "
-        "most.",
-        epilog="examples:\n"
+        "Recording and --prove need root and FUSE. Of a server elsewhere (--server, or an experiment on one) "
+        "it says what faster storage could gain at most.",
+        epilog="Without a FOLDER --workload is required. Other defaults than those of compare: --blocks 1\n"
+        "(3 with --server), --plans off. --storage, --control and --swap are refused.\n\n"
+        "examples:\n"
         "  pgassay size --workload select-only:clients=20,duration=30s --scale 100 --slow-down 10%\n"
         "  pgassay size FOLDER --provider aws --size 500GiB --prove\n"
         "  pgassay size --server 'host=db dbname=app' --workload sql:statements.sql",
@@ -62,10 +64,15 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=options.fraction,
         default=0.1,
         metavar="FRACTION",
-        help="as much slower a volume may be (default 10%%)",
+        help="how much slower the workload may be on a volume (default 10%%)",
     )
-    add("--against", metavar="VOLUME", help="than this volume (default: the fastest of all)")
-    add("--size", default=SIZE_DEFAULT, metavar="SIZE", help=f"what it must hold (default {SIZE_DEFAULT})")
+    add("--against", metavar="VOLUME", help="slower than on this volume (default: the fastest of all)")
+    add(
+        "--size",
+        default=SIZE_DEFAULT,
+        metavar="SIZE",
+        help=f"what a volume must hold (default {SIZE_DEFAULT})",
+    )
     add("--provider", action="append", default=[], metavar="NAME", help="volumes of this provider alone")
     add(
         "--instance",
@@ -83,7 +90,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="the WAL has a volume of its own: this one, and others named so, beside each of the data's",
     )
     options.add_catalogue(wanted)
-    add("--prove", action="store_true", help="run the neighbours of the recommended volume, imitated")
+    add(
+        "--prove",
+        action="store_true",
+        help="run the workload on the recommended volume and its neighbours, imitated",
+    )
     add(
         "--proof",
         type=options.folder,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pgassay.tune.source.run import ServerRequest
 
 EPILOG = """\
-example:
+examples:
   pgassay tune --dataset dump:shop.dump --workload sql:slow.sql --max-time 30m
   pgassay tune service=shop --statements 20
 
@@ -36,7 +36,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "tune",
         help="find what makes statements faster, prove it on a copy, and say what did not help",
         description="Measures the statements of a file, or those that took most of a server's time, on a "
-        "copy of the data, looks for indexes, other texts of them, maintenance and settings, tries each "
+        "copy of the data, looks for indexes, rewrites of them, maintenance and settings, tries each "
         "on the copy, and proves what is worth it in fresh blocks of trials: the "
         "whole chosen set, and the set without each of its members.",
         epilog=EPILOG,
@@ -71,7 +71,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FILE",
         help="with a DSN: the server's log, which tells values of parameters",
     )
-    add("--arm", metavar="NAME", help="of an experiment with several controls: which arm is to be tuned")
+    add(
+        "--arm",
+        metavar="NAME",
+        help="with the folder of a compare: which arm is tuned (default: the control)",
+    )
     add("--workload", metavar="sql:FILE", help="the statements that are too slow")
     add(
         "--clients",
@@ -88,7 +92,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add(
         "--dataset",
         metavar="KIND[:SOURCE]",
-        help="dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default)",
+        help="dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default; with a DSN a "
+        "dump of its database)",
     )
     add(
         "--scale",
@@ -102,12 +107,12 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=options.duration,
         default=1800.0,
         metavar="TIME",
-        help="at most so long, as 10m, 1h (default 30m)",
+        help="at most so long for all of it, loading the data included, as 10m, 1h (default 30m)",
     )
     add(
         "--cache",
         metavar="STATE",
-        help="warm-buffers (default where the data fit), warm-pages, cold, cold-each, as-is",
+        help="warm-buffers (default where the data fit), warm-pages (default else), cold, cold-each, as-is",
     )
     add(
         "--set",
@@ -117,7 +122,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="NAME=VALUE",
         help="a setting of the server as it is",
     )
-    add("--locale", metavar="NAME", help="the collation of the source's database, as en_US.utf8 (default C)")
+    add(
+        "--locale",
+        metavar="NAME",
+        help="the collation of the source's database, as en_US.utf8 (default C; with a DSN the database's)",
+    )
     add("--storage", default="host", metavar="KIND[:OPTIONS]", help="where the copies lie, as for compare")
     add("--memory", metavar="SIZE", help="cap on the server's memory, page cache included, as 2GB")
     add("--cpus", metavar="NUMBER", help="cap on the server's processors, as 1 or 0.5")

@@ -43,8 +43,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     fit = parser.add_argument_group("of 'fit'")
-    fit.add_argument("--name", help="what the volume is called")
-    fit.add_argument("--size", help="its size, such as 100GiB")
+    fit.add_argument("--name", help="what the volume is called (default own)")
+    fit.add_argument("--size", help="its size, such as 100GiB (default: that of fio's file)")
     fit.add_argument(
         "--output", type=options.folder, metavar="FILE", help="write the entry here, not on standard output"
     )
