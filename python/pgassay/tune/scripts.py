@@ -63,8 +63,11 @@ def undo_script(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> str:
 
 
 def _in_order(fixes: Sequence[Candidate]) -> list[Candidate]:
-    """What puts another table in a table's place comes first: an index made before would be the old one's."""
-    return sorted(fixes, key=lambda fix: not fix.at_once)
+    """What puts another table in a table's place comes first: an index made before would be the old one's.
+
+    Settings come last: where a provider refuses ALTER SYSTEM, the script ends there.
+    """
+    return sorted(fixes, key=lambda fix: (not fix.at_once, bool(fix.settings)))
 
 
 def _with_partitions(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> SchemaFacts | None:
@@ -124,6 +127,7 @@ def _settings_applied(settings: dict[str, str]) -> list[str]:
     """ALTER SYSTEM, and before it what puts back a value that ALTER SYSTEM has set already, printed."""
     names = ", ".join(map(_quoted, settings))
     return [
+        "-- Where a provider refuses ALTER SYSTEM: set these in its parameter group instead.",
         "-- Keep what this prints: it puts back what ALTER SYSTEM had set before, which undo.sql can't know.",
         "SELECT pg_catalog.format('ALTER SYSTEM SET %s = %L;', name, setting) AS before "
         f"FROM pg_catalog.pg_settings WHERE name IN ({names}) AND sourcefile LIKE '%postgresql.auto.conf';",

@@ -62,6 +62,14 @@ def test_what_was_applied_last_is_undone_first() -> None:
     assert applied.count("SELECT pg_reload_conf();") == 1
 
 
+def test_settings_come_last_since_a_provider_may_refuse_them() -> None:
+    applied, undone = apply_script([SETTING, INDEX], None), undo_script([SETTING, INDEX], None)
+    assert (
+        applied.index("CREATE INDEX") < applied.index("parameter group") < applied.index("ALTER SYSTEM SET")
+    )
+    assert undone.index("ALTER SYSTEM RESET") < undone.index("DROP INDEX")
+
+
 def test_a_setting_that_needs_a_restart_says_so() -> None:
     buffers = candidate(settings={"shared_buffers": "1GB"}, restart=True)
     assert "next restart" in apply_script([buffers], None)

@@ -277,7 +277,7 @@ def _require_parser() -> None:
 
     if find_spec(PARSER_LIBRARY) is None:
         raise UsageError(
-            f"tune reads SQL with {PARSER_LIBRARY}, which is not installed: type pip install 'pgassay[tune]'"
+            f"tune reads SQL with {PARSER_LIBRARY}, which is not installed: type pip install {PARSER_LIBRARY}"
         )
 
 

@@ -5,7 +5,7 @@ Which plans a trial is to execute, and how long that may take, follows from the 
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -95,25 +95,19 @@ def run_experiment(
         if decided(result):
             return _end(stored, "decided", used_s())
         resting = decided_arms(stored, result)
-    prepared: int | None = None
-    # What came before the first trial of each block of this run: copies of the data that are made anew.
-    preparing_s: list[float] = []
+    prepared = _Prepared(prepare_block)
     forgiven: int | None = None if stored.stopped == "failed" else 0
     try:
         while True:
             step = _next(stored, resting)
             # Who resumes a failed experiment has mended something: its voided blocks are forgiven.
             forgiven = step.voided_in_a_row if forgiven is None else min(forgiven, step.voided_in_a_row)
-            block_s = expected_block_s(stored, step, preparing_s)
+            block_s = expected_block_s(stored, step, prepared.took_s)
             stopped = _reason_to_stop(step, limits, used_s(), block_s, forgiven)
             if stopped:
                 return _end(stored, stopped, used_s())
             stored = _with_plan(stored, step)
-            if prepared != step.plan.block:
-                began_s = used_s()
-                prepare_block(step)
-                preparing_s.append(used_s() - began_s)
-                prepared = step.plan.block
+            prepared.make_ready(step)
             stored = _run_one(stored, step, run, progress)
             write_state(stored.folder, stopped="running", seconds_used=used_s())
             following = _next(stored, resting)
@@ -176,6 +170,23 @@ def _reason_to_stop(
     if step.spec.block > 0 and used_s + block_s > limits.time_max_s:
         return "max-time"
     return None
+
+
+@dataclass
+class _Prepared:
+    """What came before the first trial of each block of this run: copies of the data that are made anew."""
+
+    prepare: BlockPreparer
+    block: int | None = None
+    took_s: list[float] = field(default_factory=list)
+
+    def make_ready(self, step: Step) -> None:
+        """Make ready what the step's block needs, once."""
+        if self.block != step.plan.block:
+            began_s = time.monotonic()
+            self.prepare(step)
+            self.took_s.append(time.monotonic() - began_s)
+            self.block = step.plan.block
 
 
 def expected_block_s(stored: StoredExperiment, step: Step, preparing_s: Sequence[float]) -> float:
