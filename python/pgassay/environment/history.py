@@ -17,9 +17,6 @@ from pgassay.model.experiment import Experiment
 
 _FORMAT = 1
 _ENTRIES_MAX = 500
-# Of a trial of which nothing is known yet: settling and starting, and its statements.
-_BETWEEN_TRIALS_S = 1.0
-_STATEMENTS_S = 1.0
 # A first scale outside of these would make the first blocks worthless, whatever the history says.
 _FIRST_SCALE_MIN, _FIRST_SCALE_MAX = 0.002, 0.5
 
@@ -82,15 +79,6 @@ def with_known_scale(experiment: Experiment, known: Known | None) -> Experiment:
     return experiment.model_copy(
         update={"contract": experiment.contract.model_copy(update={"first_scale": first})}
     )
-
-
-def likely_trial_s(experiment: Experiment, known: Known | None) -> float:
-    """What a trial took in an earlier experiment of the same kind; else the least that it will."""
-    if known is not None:
-        return known.trial_s
-    load = experiment.arms[0].spec.workload.load
-    measured_s = _STATEMENTS_S if load is None else load.duration_s + load.warmup_s
-    return _BETWEEN_TRIALS_S + measured_s
 
 
 def _key(experiment: Experiment) -> str:

@@ -82,10 +82,12 @@ def write_experiment(folder: Path, experiment: Experiment) -> None:
 
 
 def write_design(stored: StoredExperiment, design: BlockDesign) -> StoredExperiment:
-    """Write experiment.json anew with another design of its blocks, before its first trial.
+    """Write experiment.json anew with this design of its blocks, where it is another, before its first trial.
 
     Raises MeasurementError once there is one.
     """
+    if design == stored.experiment.design:
+        return stored
     if layout.attempt_folders(stored.folder) or stored.block_plans:
         raise MeasurementError(f"{stored.folder} has trials already, whose design stays as it is")
     experiment = stored.experiment.model_copy(update={"design": design})

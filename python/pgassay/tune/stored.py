@@ -23,7 +23,7 @@ from pgassay.tune.proof import Proved, read_proof, remaining_of
 from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, TrialTime, more_s, typed
 from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import WORSE_MAX, Baseline, Seconds, Selection, Tried, total_s
+from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, faster_of, total_s
 from pgassay.tune.search.turns import predicted_gains
 from pgassay.tune.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.statements import measured
@@ -90,12 +90,7 @@ class StoredSearch(Frozen):
     @property
     def made_faster(self) -> dict[str, frozenset[str]]:
         """By the id of what was tried the statements that it made faster, by a tenth and more."""
-        return {
-            name: frozenset(
-                each for each, took in tried.seconds.items() if took < WORSE_MAX * self.seconds[each]
-            )
-            for name, tried in self.tried.items()
-        }
+        return {name: faster_of(tried.seconds, self.seconds) for name, tried in self.tried.items()}
 
     @property
     def unsolved(self) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import whole_tool
-from pgassay.environment.history import likely_trial_s
 from pgassay.errors import InterruptionError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running import run
@@ -161,11 +160,8 @@ def test_how_many_blocks_run_on_a_set_of_copies_follows_from_what_a_trial_takes(
     with pytest.raises(InterruptionError):
         run.run_new(request, UntilTheFirstTrial(), wait=True)
     experiment = load(tmp_path / "out").experiment
-    guessed, fast, slow = (
-        run.blocks_per_copy(experiment, 1 << 40, trial_s)
-        for trial_s in (likely_trial_s(experiment, None), 3.0, 9.0)
-    )
-    assert slow <= experiment.design.blocks_per_copy <= fast < guessed
+    quick, fast, slow = (run.blocks_per_copy(experiment, 1 << 40, trial_s) for trial_s in (2.0, 3.0, 9.0))
+    assert slow <= experiment.design.blocks_per_copy <= fast < quick
 
 
 @pytest.mark.slow

@@ -70,9 +70,6 @@ def test_what_was_remembered_last_is_recalled(tmp_path, experiment):
         history.remember(experiment, history.Known(trial_s, 0.04, 0.02))
     assert history.recall(experiment) == history.Known(9.0, 0.04, 0.02)
     assert len(json.loads((tmp_path / "history.json").read_bytes())["entries"]) == 1
-    assert history.likely_trial_s(experiment, history.recall(experiment)) == 9.0
-    # Nothing is known: a statement's least, and what lies between trials.
-    assert history.likely_trial_s(experiment, None) == 2.0
 
 
 def test_a_history_that_cannot_be_written_is_said(tmp_path, experiment):

@@ -104,7 +104,7 @@ def run_gate(
     try:
         prepared = prepare_gate(options, folder)
     except BaseException:
-        _remove_empty(folder)
+        _remove_unmeasured(folder)
         raise
     for sentence in sentences_before(prepared):
         progress.message(sentence)
@@ -117,7 +117,7 @@ def run_gate(
     except (KeyboardInterrupt, InterruptionError) as interruption:
         gated = _measured_until(prepared, gated)
         if not gated:
-            _remove_empty(folder)
+            _remove_unmeasured(folder)
             raise InterruptionError(
                 "interrupted before the first trial; nothing is left running and nothing was recorded"
             ) from interruption
@@ -218,7 +218,7 @@ def _folder_for(options: GateOptions, created_at: datetime) -> Path:
     return folder.resolve()
 
 
-def _remove_empty(folder: Path) -> None:
+def _remove_unmeasured(folder: Path) -> None:
     """Keep nothing of what ended before its first trial, nor the default parent that was made for it."""
     shutil.rmtree(folder, ignore_errors=True)
     if folder.parent == PARENT.resolve():

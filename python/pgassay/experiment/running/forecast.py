@@ -43,20 +43,13 @@ def resolution(experiment: Experiment, known: Known, limits: RunLimits) -> str:
 
 
 def announce(
-    stored: StoredExperiment,
-    earlier: Known | None,
-    run: TrialRunner,
+    experiment: Experiment,
+    known: Known,
     limits: RunLimits,
     progress: Progress,
     said_by: Resolution = resolution,
-) -> Known:
-    """Show the plan of this run, and what its limits can resolve; `earlier`: what this machine remembers.
-
-    said_by: makes that sentence. Returns what is known of its trials, by a rehearsal where nothing was.
-    Raises MeasurementError when that does not succeed.
-    """
-    experiment = stored.experiment
-    known = _expected(stored, earlier, run, progress)
+) -> None:
+    """Show the plan of this run, and what its limits can resolve. said_by: makes that sentence."""
     arms = experiment.arms
     sentence = said_by(experiment, known, limits)
     names = [arm.name for arm in arms if arm.role != "twin"]
@@ -65,10 +58,13 @@ def announce(
         # The sentence speaks of a block of each stratum, which takes what one of all arms would.
         blocks_max *= len({arm.stratum for arm in arms})
     progress.plan(names, blocks_max, limits.blocks_max * len(arms), sentence)
-    return known
 
 
-def _expected(stored: StoredExperiment, earlier: Known | None, run: TrialRunner, progress: Progress) -> Known:
+def known_of(stored: StoredExperiment, earlier: Known | None, run: TrialRunner, progress: Progress) -> Known:
+    """What is known of the experiment's trials, by a rehearsal where nothing is.
+
+    `earlier`: what this machine remembers. Raises MeasurementError when the rehearsal does not succeed.
+    """
     trial_s = expected_trial_s(stored)
     if trial_s is None:
         return earlier or rehearse(stored.experiment, run, progress)

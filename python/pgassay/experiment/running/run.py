@@ -1,6 +1,7 @@
 """One run of an experiment, new or resumed: from the plan to the last trial that this run adds.
 
-plan → open the target → write the plan → say what can be resolved → trials until decided → remember
+plan → open the target → write the plan → rehearse, and design the blocks by that → say what can be resolved
+→ trials until decided → remember
 """
 
 import math
@@ -29,7 +30,7 @@ from pgassay.experiment.planning.servers import Connections, OnStage, ParsedRequ
 from pgassay.experiment.running import ledger
 from pgassay.experiment.running.ceilings import ceilings_of
 from pgassay.experiment.running.folder import check_folder, new_folder
-from pgassay.experiment.running.forecast import Resolution, announce, resolution
+from pgassay.experiment.running.forecast import Resolution, announce, known_of, resolution
 from pgassay.experiment.running.loop import (
     ExperimentTrials,
     RunLimits,
@@ -125,16 +126,28 @@ class _Run:
     trial_s: float = 0.0
 
 
+@dataclass(frozen=True)
+class OpenTarget:
+    """A target ready for its trials, which enter it.
+
+    `complete`: the plan with the facts that are known once storages and datasets are made. `in_time`: the
+    design of its blocks where trials take so many seconds.
+    """
+
+    target: Target
+    complete: Callable[[Experiment], Experiment]
+    in_time: Callable[[Experiment, float], BlockDesign]
+
+
 def _run_planned(experiment: Experiment, folder: Path, run: _Run) -> StoredExperiment:
     connections = run.connections
-    trial_s = history.likely_trial_s(experiment, run.earlier)
     with open_target(experiment, connections.parameters, run.progress.stage) as opened:
-        write_experiment(folder, opened.complete(experiment, trial_s))
+        write_experiment(folder, opened.complete(experiment))
         if connections.documents:
             write_servers(folder, connections.documents)
         stored = load(folder)
         with held(folder), opened.target:
-            ended = _run_trials(stored, opened.target, run, opened.in_time)
+            ended = _run_trials(stored, opened, run)
         return _remembered(ended)
 
 
@@ -166,28 +179,23 @@ def resume_held(
     with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
         earlier = history.recall(stored.experiment)
         with held(folder), opened.target:
-            ended = _run_trials(stored, opened.target, _Run(earlier, connections, chosen, progress))
+            ended = _run_trials(stored, opened, _Run(earlier, connections, chosen, progress))
         return _remembered(ended)
 
 
-def _run_trials(
-    stored: StoredExperiment,
-    target: Target,
-    run: _Run,
-    in_time: Callable[[Experiment, float], BlockDesign] | None = None,
-) -> StoredExperiment:
-    """`in_time`: the design of a new experiment's blocks by what its trials take."""
-    limits, progress = run.limits, run.progress
+def _run_trials(stored: StoredExperiment, opened: OpenTarget, run: _Run) -> StoredExperiment:
+    target, limits, progress = opened.target, run.limits, run.progress
     trials = ExperimentTrials(stored, target, progress)
     try:
         if not stored.trials:
             check_same_results(stored.experiment, target, progress.stage)
-        known = announce(stored, run.earlier, trials, limits, progress, run.said_by)
-        if in_time is not None:
-            design = in_time(stored.experiment, max(known.trial_s, run.trial_s))
-            if design != stored.experiment.design:
-                stored = write_design(stored, design)
-                trials = ExperimentTrials(stored, target, progress)
+        known = known_of(stored, run.earlier, trials, progress)
+        if not stored.trials and not stored.block_plans:
+            # The blocks are planned by what a trial takes, and what is said of them follows from their plan.
+            design = opened.in_time(stored.experiment, max(known.trial_s, run.trial_s))
+            stored = write_design(stored, design)
+            trials = ExperimentTrials(stored, target, progress)
+        announce(stored.experiment, known, limits, progress, run.said_by)
         if not stored.experiment.swap:
             return run_experiment(stored, trials, limits, progress, trials.prepare_block)
         return run_halves(stored, trials, limits, progress, target, run.connections)
@@ -234,19 +242,6 @@ def host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
         yield
 
 
-@dataclass(frozen=True)
-class OpenTarget:
-    """A target ready for its trials, which enter it.
-
-    `complete`: the plan with the facts that are known once storages and datasets are made; it is given the
-    seconds that a trial is expected to take.
-    """
-
-    target: Target
-    complete: Callable[[Experiment, float], Experiment]
-    in_time: Callable[[Experiment, float], BlockDesign]
-
-
 @contextmanager
 def open_target(
     experiment: Experiment, servers: Mapping[str, Resolved], on_stage: OnStage
@@ -264,15 +259,15 @@ def open_target(
             target = ProvisionedTarget(provider, experiment.arms)
             yield OpenTarget(
                 target,
-                lambda planned, trial_s: _with_machine(planned, provider, trial_s),
+                lambda planned: _with_machine(planned, provider),
                 lambda planned, trial_s: _design_in_time(planned, provider, trial_s),
             )
     else:
         running = RemoteTarget(servers)
-        yield OpenTarget(running, lambda planned, _: planned, lambda planned, _: planned.design)
+        yield OpenTarget(running, lambda planned: planned, lambda planned, _: planned.design)
 
 
-def _with_machine(experiment: Experiment, provider: MachineProvider, trial_s: float) -> Experiment:
+def _with_machine(experiment: Experiment, provider: MachineProvider) -> Experiment:
     """The plan with the facts of its storages and datasets, known once they are made."""
     storages = {}
     for arm in experiment.arms:
@@ -285,9 +280,7 @@ def _with_machine(experiment: Experiment, provider: MachineProvider, trial_s: fl
         datasets[snapshot.key] = dict(snapshot.facts)
     environment = experiment.environment.updated(storage=storages, datasets=datasets)
     ceilings = ceilings_of(experiment.arms, provider)
-    design = _design_in_time(experiment, provider, trial_s)
-    changes = {"environment": environment, "ceilings": ceilings, "design": design}
-    return experiment.model_copy(update=changes)
+    return experiment.model_copy(update={"environment": environment, "ceilings": ceilings})
 
 
 def _design_in_time(experiment: Experiment, provider: MachineProvider, trial_s: float) -> BlockDesign:

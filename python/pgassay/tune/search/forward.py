@@ -17,11 +17,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.tune.search.selection import (
-    WORSE_MAX,
     Seconds,
     Selection,
     Step,
     Tried,
+    faster_of,
     gain_of,
     total_s,
 )
@@ -114,7 +114,7 @@ def select(
             break
         best = pick(taken, (best, *alike), current) if alike else best
         touched = left.known.pop(best)
-        faster = _faster(touched, current)
+        faster = faster_of(touched, current)
         others = {name: each for name, each in touched.items() if name not in changed & faster}
         is_sure = gains[best] >= SURE_GAIN or gain_of(weights, current, others) >= gain_min
         if not is_sure and not (is_gain := holds(taken, best, current)):
@@ -249,16 +249,11 @@ def _left_of(tried: Sequence[Tried], anew: Collection[str], space: Space, by_spa
     return _Left({each.id: each.seconds for each in known}, anew, space, by_space, reach=reach)
 
 
-def _faster(touched: Seconds, current: Seconds) -> set[str]:
-    """The statements that a fix makes faster by 10 % and more: those that it gains by."""
-    return {name for name, seconds in touched.items() if seconds < WORSE_MAX * current[name]}
-
-
 def _is_alike(
     known: Mapping[str, Seconds], gains: Mapping[str, float], current: Seconds, name: str, best: str
 ) -> bool:
     """Whether one gains about as much as the best, by the same statements."""
-    if name == best or not _faster(known[name], current) & _faster(known[best], current):
+    if name == best or not faster_of(known[name], current) & faster_of(known[best], current):
         return False
     saved, most = 1 - 1 / gains[name], 1 - 1 / gains[best]
     return saved >= ALIKE_SAVED_MIN * most
