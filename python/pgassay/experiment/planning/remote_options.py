@@ -57,11 +57,6 @@ def refuse_what_needs_provisioning(request: CompareRequest) -> None:
                 f"{option} is for servers that pgassay starts itself, and {NAME} names one that runs "
                 f"already: leave {option} out"
             )
-    if request.plans == "work":
-        raise UsageError(
-            "--plans work executes statements once more, which pgassay does on servers that it starts itself "
-            "alone: leave it out, or write --plans estimate"
-        )
     for text in request.factors:
         name = text.partition("=")[0].strip().lower()
         if name in _FACTORS_FOR_PROVISIONED:
