@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 LEVELS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 COPIES_MIN, COPIES_MAX = 3, len(LEVELS) + 1
 EXIT_FAILED = 1
+# Refused, since all arms are equal, and all blocks are used.
+_TEXTS = dict.fromkeys(("--control", "--all-blocks"), argparse.SUPPRESS)
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -29,7 +31,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    add_plan_options(parser)
+    add_plan_options(parser, _TEXTS)
     parser.add_argument(
         "--from",
         type=options.folder,
@@ -58,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.control is not None:
         raise UsageError("--control has no meaning for equal arms: leave it out")
+    if arguments.all_blocks:
+        raise UsageError("--all-blocks has no meaning for equal arms, which use all blocks: leave it out")
     if not COPIES_MIN <= arguments.copies <= COPIES_MAX:
         raise UsageError(f"--copies {arguments.copies} is out of range: use {COPIES_MIN} to {COPIES_MAX}")
     if arguments.server is not None and arguments.copies != COPIES_MIN:

@@ -8,6 +8,9 @@ from pgassay.cli.output import is_unicode
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from pgassay.experiment.planning.request import CompareRequest
 
 EPILOG = """examples:
@@ -17,6 +20,7 @@ EPILOG = """examples:
   pgassay compare version=17,18 --workload oltp_read_only:tables=4,table_size=100000
   pgassay compare prepare=none,index.sql --dataset dump:shop.dump --workload sql:slow.sql
 """
+_AS_COMPARE_SAYS: "Mapping[str, str]" = {}
 ALPHA_HELP = "the chance of an error over all comparisons together (default 0.05)"
 # Every key of every kind; a test holds it against the kinds' own tables.
 STORAGE_HELP = (
@@ -77,9 +81,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(run=run)
 
 
-def add_plan_options(parser: argparse.ArgumentParser) -> None:
-    """The options that shape the experiment."""
-    add = parser.add_argument
+def add_plan_options(
+    parser: argparse._ActionsContainer, texts: "Mapping[str, str]" = _AS_COMPARE_SAYS
+) -> None:
+    """The options that shape the experiment; `texts` says of some what another command makes of them."""
+
+    def add(option: str, *, help: str, **rest: "Any") -> None:
+        parser.add_argument(option, help=texts.get(option, help), **rest)
+
     add(
         "--workload",
         default="full-scan",

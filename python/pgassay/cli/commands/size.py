@@ -26,10 +26,21 @@ RECORDED_ON = ("volume:unlimited,trace=yes", "volume:unlimited,latency=1ms,trace
 RECORDED_APART = tuple(f"{each},wal={each}" for each in RECORDED_ON)
 # Trials of each neighbour.
 PROOF_BLOCKS = 2
-_MEANINGLESS = ("control", "swap")
+_MEANINGLESS = ("control", "swap", "all_blocks")
 # Of servers that run already; and of volumes that are looked at, which are none for those.
 _ELSEWHERE = ("before_trial", "vcpus", "allow_writes")
 _OF_VOLUMES = ("against", "provider", "instance", "volume", "wal", "prove", "proof")
+# What a size makes of an experiment's options; those that it refuses are in no help.
+_TEXTS = {
+    "--workload": "what is run and recorded, required without a FOLDER: full-scan, sql:FILE, or a load "
+    "(select-only, tpcb, simple-update, oltp_read_only), which takes clients=, threads=, duration=, warmup=, "
+    "protocol=prepared|simple, as tpcb:clients=8,duration=60s",
+    "--blocks": "so many blocks (default 1, which records everything once; with --server 3)",
+    "--max-time": "at most so long, as 90s, 12m, 1h; --prove as long once more (default 15m)",
+    "--plans": "work: execute each statement's plan once with EXPLAIN ANALYZE, outside of all timing; "
+    "estimate: EXPLAIN alone (default off)",
+    **dict.fromkeys(("--storage", "--control", "--swap", "--all-blocks"), argparse.SUPPRESS),
+}
 # Equal arms, where nothing is varied on a server elsewhere; so many blocks of them.
 EQUAL_ARMS = "copy=first,second"
 ELSEWHERE_BLOCKS = 3
@@ -46,9 +57,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "is gained, and what it costs. --prove runs the workload on the volumes beside the recommended one. "
         "Recording and --prove need root and FUSE. Of a server elsewhere (--server, or an experiment on one) "
         "it says what faster storage could gain at most.",
-        epilog="Without a FOLDER --workload is required. Other defaults than those of compare: --blocks 1\n"
-        "(3 with --server), --plans off. --storage, --control and --swap are refused.\n\n"
-        "examples:\n"
+        epilog="examples:\n"
         "  pgassay size --workload select-only:clients=20,duration=30s --scale 100 --slow-down 10%\n"
         "  pgassay size FOLDER --provider aws --size 500GiB --prove\n"
         "  pgassay size --server 'host=db dbname=app' --workload sql:statements.sql",
@@ -110,11 +119,12 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="NAME=LEVEL,LEVEL",
         help="a factor whose levels are sized each: any setting, or clients, memory, cpus",
     )
+    recorded = parser.add_argument_group("what is recorded, where no FOLDER is given")
+    add_plan_options(recorded, _TEXTS)
     output = parser.add_argument_group("output")
     options.add_formats(output, markdown="for an issue or a wiki")
     output.add_argument("--html", type=options.folder, metavar="FILE", help="write the page here instead")
     options.add_quiet_and_no_wait(output)
-    add_plan_options(parser)
     parser.set_defaults(run=run, factors=[], workload=None)
 
 
@@ -168,7 +178,7 @@ def _check(arguments: argparse.Namespace) -> None:
     else:
         _refuse_volumes(arguments, "--server")
     for name in _MEANINGLESS:
-        if getattr(arguments, name) is not None:
+        if getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} has no meaning for a size: leave it out")
     if arguments.storage != "host":
         raise UsageError("--storage: requests are recorded on volumes without limits: leave it out")
