@@ -29,6 +29,7 @@ SLIPS = {
     "a storage": (["--workload", "tpcb", "--storage", "loop"], ["--storage", "leave it out"]),
     "a factor of storages": (["--workload", "tpcb", "--vary", "storage=host,loop"], ["--volume"]),
     "a control": (["--workload", "tpcb", "--control", "work_mem=1MB"], ["--control has no meaning"]),
+    "all blocks": (["--workload", "tpcb", "--all-blocks"], ["--all-blocks has no meaning for a size"]),
     "a volume": (["FOLDER", "--volume", "gp9,size=1GiB"], ["no volume 'gp9'"]),
     "against": (["FOLDER", "--against", "gp3"], ["has no size", "size=100GiB"]),
     "statements at once": (

@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import ConfigDict, Field
 
 from pgassay.durable import replace_file
+from pgassay.environment.cleanup.source_copies import is_dump_of_a_run
 from pgassay.errors import UsageError
 from pgassay.model.base import Frozen
 from pgassay.model.tuning.answer import Fix, TuneCause, TuneResult, TuneSymptom
@@ -195,9 +196,7 @@ def compose(
     proof = proof_of(proved, search.selection.ids, search.predicted_together, left_out) if proved else None
     confirmation = proof_of(confirmed, search.remaining, None, left_out) if confirmed else None
     cause = cause_of_trials(proved.result) if proved else None
-    # The dump of a server goes with its copy, and what is gone on with is a proof.
-    can_go_on = told.symptom.source is None and stored is not None
-    can_go_on = can_go_on and _can_be_decided(judged, stored, second)
+    can_go_on = stored is not None and _has_its_data(stored) and _can_be_decided(judged, stored, second)
     go_on = _command(search, told.folder, fixes, stored, second) if can_go_on and stored else ""
     settings = {name: value for each in chosen for name, value in each.settings.items()}
     return TuneResult(
@@ -237,6 +236,11 @@ def _warnings(search: StoredSearch, told: Told, *stages: Proved | None) -> tuple
     """What the search and the run warn of, and both stages of the proof; each sentence once."""
     of_stages = (words for each in stages if each for words in each.result.warning_sentences)
     return tuple(dict.fromkeys([*search.warnings, *told.warnings, *of_stages]))
+
+
+def _has_its_data(stored: StoredExperiment) -> bool:
+    """Whether its copies can be made again: a dump that was made of a server goes with the run."""
+    return not any(is_dump_of_a_run(arm.spec.dataset.source) for arm in stored.experiment.arms)
 
 
 def _can_be_decided(judged: Judged, stored: StoredExperiment | None, second: StoredExperiment | None) -> bool:

@@ -9,6 +9,8 @@ from typing import cast
 import pytest
 
 import tune_samples as samples
+from pgassay.environment.cleanup.source_copies import DUMPS_FOLDER
+from pgassay.environment.home import home
 from pgassay.errors import UsageError
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
@@ -38,12 +40,27 @@ def search_of(*chosen: str) -> StoredSearch:
     return stored_search(samples.STATEMENTS, known.baseline, gathered, searched, None, known.margin)
 
 
+def stopped_proof(stopped: str, seconds_used: float, source: str) -> StoredExperiment:
+    """A proof on this file's data that ended so, of which nothing else is asked."""
+    arm = SimpleNamespace(spec=SimpleNamespace(dataset=SimpleNamespace(source=source)))
+    experiment = SimpleNamespace(arms=(arm,))
+    return cast(
+        "StoredExperiment",
+        SimpleNamespace(stopped=stopped, trials=(), seconds_used=seconds_used, experiment=experiment),
+    )
+
+
 def composed(
-    monkeypatch: pytest.MonkeyPatch, search: StoredSearch, proved: Proved, stopped: str, **told: object
+    monkeypatch: pytest.MonkeyPatch,
+    search: StoredSearch,
+    proved: Proved,
+    stopped: str,
+    source: str = "/data/shop.dump",
+    **told: object,
 ) -> TuneResult:
-    """The answer with what the proof says, which ended so."""
+    """The answer with what the proof on this file's data says, which ended so."""
     monkeypatch.setattr(stored, "read_proof", lambda *_: proved)
-    proof = cast("StoredExperiment", SimpleNamespace(stopped=stopped, trials=(), seconds_used=60.0))
+    proof = stopped_proof(stopped, 60.0, source)
     answer = samples.answer()
     symptom = answer.symptom
     return compose(search, replace(Told(Path("found"), symptom, answer.cause, 1.0), **told), proof)
@@ -72,6 +89,17 @@ def test_a_proof_that_has_no_blocks_to_come_is_not_gone_on_with(
     assert ("Go on with" in answer.verdict) == is_gone_on
 
 
+@pytest.mark.parametrize(("source", "is_gone_on"), [("/data/shop.dump", True), ("DUMPS/source.dump", False)])
+def test_a_proof_on_data_that_go_with_the_run_is_not_gone_on_with(
+    source: str, is_gone_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of the user's own stays, of a server's statements too; the dump that tune made does not."""
+    source = source.replace("DUMPS", str(home() / DUMPS_FOLDER / "0f"))
+    proved = samples.proved("good", "second", words={"second": "inconclusive"})
+    answer = composed(monkeypatch, search_of("good", "second"), proved, "max-time", source)
+    assert bool(answer.go_on) == is_gone_on
+
+
 def test_what_was_said_before_the_proof_began_is_said_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "it was left out: statement broken fails"
     search = search_of("good").model_copy(update={"warnings": (said,)})
@@ -88,7 +116,7 @@ def test_what_a_first_stage_proved_is_kept_where_the_disk_can_not_hold_the_secon
     assert read_folder(tmp_path)[1].apply_sql == ""
 
     def full(proving: Proving, *_: object) -> None:
-        proving.first = SimpleNamespace(stopped="decided", trials=(), seconds_used=9.0)  # type: ignore[assignment]
+        proving.first = stopped_proof("decided", 9.0, "/data/shop.dump")
         raise UsageError("the disk has no room for it: free some space")
 
     monkeypatch.setattr(going_on, "host_lock", lambda *_, **__: nullcontext())

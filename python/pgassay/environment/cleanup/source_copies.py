@@ -14,6 +14,11 @@ from pgassay.model.storage import StorageSpec
 DUMPS_FOLDER = "dumps"
 
 
+def is_dump_of_a_run(source: str) -> bool:
+    """Whether this source of a dataset is a dump that `tune DSN` made, and removes at its end."""
+    return Path(source).is_relative_to(home() / DUMPS_FOLDER)
+
+
 def remove_source_copies() -> list[str]:
     """Remove them, and return one sentence for each; the caller holds the host's lock.
 
@@ -22,8 +27,8 @@ def remove_source_copies() -> list[str]:
     """
     sentences = []
     for snapshot in snapshots.list_snapshots():
-        source = Path(str(snapshot.facts["dataset"].get("source", "")))
-        if not source.is_relative_to(home() / DUMPS_FOLDER) or source.exists():
+        source = str(snapshot.facts["dataset"].get("source", ""))
+        if not is_dump_of_a_run(source) or Path(source).exists():
             continue
         volume = provide(StorageSpec(), 0)
         try:
