@@ -140,8 +140,8 @@ def test(*, slow: bool = False) -> None:
 
 
 def run_pytest(*options: str) -> None:
-    """Run tests of Python, whose progress is shown."""
-    run_openly([PYTHON, "-m", "pytest", *options], compiling())
+    """Run tests of Python, whose progress is shown, and which of them took longest."""
+    run_openly([PYTHON, "-m", "pytest", "--durations=40", "--durations-min=4", *options], compiling())
 
 
 def test_all() -> None:

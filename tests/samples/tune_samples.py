@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, TwinResult
 from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
 from pgassay.model.workload import Metric
-from pgassay.tune.answer import Judged, proof_of, ranked
+from pgassay.tune.answer.scripts import apply_script, undo_script
+from pgassay.tune.answer.sentences import has_nothing_to_do, summary
+from pgassay.tune.answer.verdicts import Judged, proof_of, ranked
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.proof import AS_IT_IS, CHOSEN, FACTOR, Proved, effect_of, without
-from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Selection, Step, Tried
 from pgassay.tune.statements import measured
-from pgassay.tune.summary.sentences import has_nothing_to_do, summary
 
 SECRET = "Jane O''Neill"
 STATEMENTS = (

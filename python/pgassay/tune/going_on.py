@@ -12,9 +12,9 @@ from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import PROOF_FOLDER
 from pgassay.terminal.progress import Progress
+from pgassay.tune.answer.sentences import PROOF_REFUSED
 from pgassay.tune.proving import Proving, deadline, remove_copies
 from pgassay.tune.stored import Told, compose, read_folder, write_result
-from pgassay.tune.summary.sentences import PROOF_REFUSED
 
 
 def go_on(

@@ -16,6 +16,7 @@ from pgassay.experiment.running.run import host_lock
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.terminal.progress import Progress
+from pgassay.tune.answer.sentences import PROOF_REFUSED
 from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Symptom
@@ -55,7 +56,6 @@ from pgassay.tune.stored import (
     write_result,
     write_search,
 )
-from pgassay.tune.summary.sentences import PROOF_REFUSED
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
 

@@ -15,20 +15,20 @@ from pgassay.model.tuning.answer import Fix, TuneCause, TuneResult, TuneSymptom
 from pgassay.record.documents import read_result, to_json
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
-from pgassay.tune.answer import Judged, proof_of, ranked
+from pgassay.tune.answer.parameter_group import parameter_group
+from pgassay.tune.answer.scripts import apply_script, undo_script
+from pgassay.tune.answer.sentences import PROOF_REFUSED, has_nothing_to_do, summary
+from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
+from pgassay.tune.answer.verdicts import Judged, proof_of, ranked
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.parameter_group import parameter_group
 from pgassay.tune.proof import Proved, read_proof, remaining_of
-from pgassay.tune.scripts import apply_script, undo_script
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, TrialTime, more_s, typed
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, faster_of, total_s
 from pgassay.tune.search.turns import predicted_gains
-from pgassay.tune.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.statements import measured
-from pgassay.tune.summary.sentences import PROOF_REFUSED, has_nothing_to_do, summary
 from pgassay.tune.symptom import cause_of_trials, told_cause
 from pgassay.tune.tools import Gathered
 

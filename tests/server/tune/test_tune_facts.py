@@ -9,10 +9,10 @@ from pgassay.environment.builds.registry import resolve
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.sql_text import split_statements, strip_comments
+from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.scripts import apply_script, undo_script
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -1,5 +1,6 @@
 """`pgassay tune DSN --dataset …`: the statements of a server, on a copy that was made otherwise."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,12 @@ def test_a_base_backup_and_a_dump_take_the_place_of_the_dump_of_the_server(tmp_p
             assert found and found[0]["verdict"] in ("recommended", "not decided"), answer["stderr"]
             assert answer["symptom"]["source"]["statements"] > 4
             assert not [each for each in answer["symptom"]["statements"] if each["unlike_source"]]
+        # The dump is still there, so its proof goes on without the server, in the folder of the answer.
+        again = whole_tool.run("tune", str(tmp_path / "dump"), "--max-time", "30s", "--json")
+        assert again.returncode == 0, again.stderr
+        further = json.loads(again.stdout)
+        assert further["proof"]["members"] == answer["proof"]["members"]
+        assert further["proof"]["blocks"] >= answer["proof"]["blocks"]
 
 
 def test_data_that_do_not_fit_the_server_are_refused_in_a_sentence() -> None:

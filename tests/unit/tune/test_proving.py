@@ -5,7 +5,7 @@ import pytest
 import tune_samples as samples
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.answer import Fix
-from pgassay.tune.answer import HIDDEN, NOT_CONFIRMED, ranked
+from pgassay.tune.answer.verdicts import HIDDEN, NOT_CONFIRMED, ranked
 from pgassay.tune.proof import (
     AS_IT_IS,
     Effect,

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tune_samples as samples
-from pgassay.tune.answer import verdict_of
+from pgassay.tune.answer.verdicts import verdict_of
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.copy import RUNS_MAX, RUNS_MIN, RUNS_S
 from pgassay.tune.search.search import Searched, look_again, look_beside

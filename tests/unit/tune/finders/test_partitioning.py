@@ -7,11 +7,11 @@ import pytest
 
 import tune_samples as samples
 from finder_samples import COLUMNS, ROWS, facts, index, plan, symptom
-from pgassay.tune.answer import ranked
+from pgassay.tune.answer.scripts import apply_script, undo_script
+from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts
 from pgassay.tune.finders.registry import find
-from pgassay.tune.scripts import apply_script, undo_script
 
 SEEN = plan("((b >= 100) AND (b < 300))", rows=ROWS // 10)
 KEY = ConstraintFacts(name="t_pkey", kind="primary", columns=("id", "b"), definition="PRIMARY KEY (id, b)")

@@ -11,7 +11,8 @@ from pgassay.analysis.plans.read import read_plans
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.report.tune.text import render_markdown
-from pgassay.tune.answer import ranked
+from pgassay.tune.answer.sentences import summary
+from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
 from pgassay.tune.endless.estimated_plan import as_if_executed
 from pgassay.tune.endless.limits import (
@@ -39,7 +40,6 @@ from pgassay.tune.search.selection import (
     total_s,
 )
 from pgassay.tune.source.origin import time_difference
-from pgassay.tune.summary.sentences import summary
 from pgassay.tune.tools import Tools, gather
 
 ROWS = {"parts": 20_000.0, "items": 60_000.0}

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tune_samples as samples
-from pgassay.tune.answer import ranked
+from pgassay.tune.answer.sentences import summary
+from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.search.proof_time import (
     BLOCKS_MIN,
     PREDICTION_SHARE,
@@ -30,7 +31,6 @@ from pgassay.tune.search.selection import (
     Step,
     executions_at_once,
 )
-from pgassay.tune.summary.sentences import summary
 from pgassay.workloads.registry import parse_workload
 
 BASE = {"list": 2.0, "report": 1.0}

@@ -6,10 +6,10 @@ import pytest
 
 import tune_samples as samples
 from finder_samples import COLUMNS, facts, index
-from pgassay.tune.answer import ranked
+from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
+from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.side_costs import side_costs, writing_elsewhere
 
 SETS_A = TunedStatement(name="set a", sql="UPDATE t SET a = 1 WHERE id = 2", writes=True)
 SETS_B = TunedStatement(name="set b", sql="UPDATE t SET b = 1 WHERE id = 2", writes=True)

@@ -16,12 +16,12 @@ from pgassay.report import schema
 from pgassay.report.charts import tune_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
 from pgassay.report.tune import text
-from pgassay.tune.answer import BESIDE, NOT_TOLD, ranked
+from pgassay.tune.answer.sentences import summary
+from pgassay.tune.answer.verdicts import BESIDE, NOT_TOLD, ranked
 from pgassay.tune.proof import turned
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
 from pgassay.tune.stored import Told, compose, read_folder, stored_search, write_result, write_search
-from pgassay.tune.summary.sentences import summary
 from pgassay.tune.symptom import told_cause
 from pgassay.tune.tools import Gathered
 

@@ -3,9 +3,9 @@
 import pytest
 from pglast import parse_sql
 
+from pgassay.tune.answer.scripts import apply_script, online, undo_script
 from pgassay.tune.candidate import Candidate, StatementRewrite
 from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts
-from pgassay.tune.scripts import apply_script, online, undo_script
 
 
 def candidate(**changes: object) -> Candidate:

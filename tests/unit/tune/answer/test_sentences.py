@@ -9,11 +9,11 @@ import pytest
 import tune_samples as samples
 from pgassay.model.tuning.answer import Fix
 from pgassay.report.tune import text
-from pgassay.tune.answer import ALONE, APART, BESIDE, OF_THE_SEARCH, Judged, ranked
+from pgassay.tune.answer.sentences import has_nothing_to_do, summary
+from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, OF_THE_SEARCH, Judged, ranked
 from pgassay.tune.proof import Proved
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
-from pgassay.tune.summary.sentences import has_nothing_to_do, summary
 
 
 def of_two(beside: dict[str, float], word: str) -> dict[str, Fix]:

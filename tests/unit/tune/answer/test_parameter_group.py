@@ -1,6 +1,6 @@
 """A provider's parameter group takes plain numbers, in the unit that pg_settings has."""
 
-from pgassay.tune.parameter_group import parameter_group
+from pgassay.tune.answer.parameter_group import parameter_group
 
 
 def test_memory_is_in_the_settings_own_unit() -> None:
