@@ -118,8 +118,10 @@ class Trials:
             self._target = target
             yield self
 
-    def next(self, work: PlanWork | None = ALL_DUE) -> StoredTrial:
-        spec = self._step.spec.model_copy(update={"number": len(self.records)})
+    def next(self, work: PlanWork | None = ALL_DUE, **limits_s: float) -> StoredTrial:
+        """The next one; a statement that is named does not run longer than its limit."""
+        protocol = self._step.spec.protocol.model_copy(update={"statement_limits": limits_s})
+        spec = self._step.spec.model_copy(update={"number": len(self.records), "protocol": protocol})
         path, record = run_trial(spec, self._target, self._folder, work=work)
         assert record.status == "ok", record.reason
         self.records.append(record)
@@ -235,6 +237,26 @@ def test_restoring_that_takes_too_long_is_put_off_and_what_reads_is_not(
     assert {"added", "removed", "locked"} <= set(late)
     assert all(work.deferred for work in late.values())
     assert "restoring the data and executing all statements would take about" in late["added"].reason
+
+
+@pytest.mark.shares_machine
+@pytest.mark.parametrize("writing", ["", "-- name: locked\nSELECT 1 FROM pgbench_branches FOR UPDATE;\n"])
+def test_what_a_trial_stopped_has_no_plan_since_nobody_knows_how_long_it_takes(
+    writing: str, tmp_path: Path, require: Callable[..., None]
+) -> None:
+    require("server")
+    sql = f"-- name: slept\nSELECT pg_sleep(60);\n-- name: read\nSELECT 1;\n{writing}"
+    made = Trials(tmp_path, request(tmp_path, sql, cache="as-is"))
+    with made.running() as trials:
+        first = trials.next(slept=0.3)
+    slept, read = first.work_plans["slept"], first.work_plans["read"]
+    assert not slept.executed and slept.reason == "it did not end in the 0.3 s that the trial gave it"
+    assert not slept.deferred, "no later trial tries it again"
+    assert read.executed and not read.reason
+    if writing:
+        locked = first.work_plans["locked"]
+        assert not locked.executed and locked.reason.startswith("not without slept, of which it did not end")
+    assert first.record.plans_s is not None and first.record.plans_s < 30
 
 
 @pytest.mark.slow

@@ -54,8 +54,8 @@ class PlanWork:
 class _Session:
     """Where plans are executed, and what the trial was like.
 
-    `mode`: what a transaction may do; `elapsed_s`: the seconds of each statement in the trial. `is_own`:
-    whether the data can be restored.
+    `mode`: what a transaction may do; `elapsed_s`: the seconds of each statement in the trial; `stopped`: the
+    names of those that did not end in them. `is_own`: whether the data can be restored.
     """
 
     control: "ControlSession"
@@ -63,6 +63,7 @@ class _Session:
     major: int
     elapsed_s: Mapping[str, float]
     mode: str
+    stopped: frozenset[str] = frozenset()
     cache: str = AS_LEFT
     is_own: bool = True
 
@@ -71,9 +72,13 @@ class _Session:
         times = _RESTARTED_TIMES if self.cache == RESTARTED else 1.0
         return _ANALYZE_TIMES * times * self.elapsed_s.get(name, 0.0) + _ANALYZE_S
 
-    def timeout_s(self, name: str) -> float:
-        """When it is stopped."""
-        return max(_TIMEOUT_MIN_S, _TIMEOUT_TIMES * self.expected_s(name))
+    def timeout_s(self, name: str, left_s: float) -> float:
+        """When it is stopped, where plans have so many seconds left."""
+        return max(_TIMEOUT_MIN_S, min(_TIMEOUT_TIMES * self.expected_s(name), left_s))
+
+    def endless(self, name: str) -> str:
+        """Why one that the trial stopped has no plan: nobody knows how long it takes."""
+        return f"it did not end in the {self.elapsed_s[name]:.2g} s that the trial gave it"
 
 
 def execute_plans(
@@ -103,8 +108,8 @@ def execute_plans(
         trial.arm.build.major,
         _elapsed_s(trial),
         "READ WRITE" if machine and workload.writes else "READ ONLY",
-        AS_LEFT,
-        bool(machine),
+        frozenset(each.name for each in trial.observation.statements if each.stopped),
+        is_own=bool(machine),
     )
     if machine is None or workload.kind == "load" or not trial.arm.leaves_data_changed:
         # What a load changed is restored before the next trial in any case, and as it left them the data are
@@ -161,7 +166,7 @@ def _each(session: _Session, due: Mapping[str, Plan], left_s: float) -> dict[str
         if expected_s > left_s:
             made[name] = _deferred("it", expected_s, left_s)
             continue
-        made[name] = _execute(session, statements[name])
+        made[name] = _execute(session, statements[name], left_s)
         left_s -= made[name].seconds
     return made
 
@@ -172,6 +177,8 @@ def _refusal(session: _Session, statement: Statement, plan: Plan) -> str:
 
     if statement.name not in session.elapsed_s:
         return "the trial did not time it"
+    if statement.name in session.stopped:
+        return session.endless(statement.name)
     if session.is_own:
         # A transaction that can't write, or data that are restored: the server itself is the judge.
         return ""
@@ -189,9 +196,9 @@ def _deferred(what: str, expected_s: float, left_s: float) -> WorkPlan:
     return WorkPlan(executed=False, reason=reason, deferred=True)
 
 
-def _execute(session: _Session, statement: Statement) -> WorkPlan:
+def _execute(session: _Session, statement: Statement, left_s: float) -> WorkPlan:
     begun = time.monotonic()
-    attempt = _Attempt(session, session.timeout_s(statement.name))
+    attempt = _Attempt(session, session.timeout_s(statement.name, left_s))
     with attempt, rolled_back(session.control, session.mode):
         attempt.explain(statement)
     return attempt.made(time.monotonic() - begun)
@@ -275,17 +282,21 @@ def _of_changed_data(
 ) -> dict[str, WorkPlan]:
     """Restore the data and execute all statements; where that takes too long, those alone that only read.
 
-    Not even those where the trial was the first reader of its data: they would meet what it left.
+    So where the trial stopped one of them: what follows it would find data that it left half done. Not even
+    those that read where the trial was the first reader of its data: they would meet what it left.
     """
     restored = replace(session, cache=RESTARTED)
     statements = {statement.name: statement for statement in session.workload.statements}
     expected_s = sum(trial.took_s(name) for name in _RESTORING) + sum(map(restored.expected_s, statements))
-    if expected_s > left_s:
+    if expected_s > left_s or session.stopped:
         meets_the_same = session.workload.writes
         reading = {
             name: plan for name, plan in due.items() if meets_the_same and is_reading(statements[name])
         }
         late = _deferred("restoring the data and executing all statements", expected_s, left_s)
+        if session.stopped:
+            name = min(session.stopped)
+            late = WorkPlan(executed=False, reason=f"not without {name}, of which {session.endless(name)}")
         made = _each(replace(session, mode="READ ONLY"), reading, left_s)
         return {name: made.get(name, late) for name in due if name in made or name not in reading}
     import psycopg
@@ -295,7 +306,7 @@ def _of_changed_data(
         server = machine.start_server(trial.spec.arm, fresh=True).running
         # Not even what is rolled back leaves the data as they were.
         machine.taint()
-        return _in_order(replace(restored, control=server.control), explained, due)
+        return _in_order(replace(restored, control=server.control), explained, due, left_s)
     except (MeasurementError, OSError, psycopg.Error) as error:
         trial.target.abandon()
         reason = f"the data could not be restored for it: {first_line(error)}"
@@ -303,7 +314,7 @@ def _of_changed_data(
 
 
 def _in_order(
-    session: _Session, explained: Mapping[str, Plan], due: Mapping[str, Plan]
+    session: _Session, explained: Mapping[str, Plan], due: Mapping[str, Plan], left_s: float
 ) -> dict[str, WorkPlan]:
     """All statements one after the other in one transaction, so that each finds what those before it did."""
     import psycopg
@@ -318,10 +329,11 @@ def _in_order(
                     reason = f"it follows {failed}, which did not run to its end"
                     made[statement.name] = WorkPlan(executed=False, reason=reason, cache=RESTARTED)
                     continue
-                with _Attempt(session, session.timeout_s(statement.name)) as attempt:
+                with _Attempt(session, session.timeout_s(statement.name, left_s)) as attempt:
                     (attempt.explain if statement.name in explained else attempt.run)(statement)
                 failed = statement.name if attempt.reason else ""
                 made[statement.name] = attempt.made(time.monotonic() - begun)
+                left_s -= made[statement.name].seconds
     except psycopg.Error as error:
         reason = f"the server refused it: {first_line(error)}"
         made |= {name: WorkPlan(executed=False, reason=reason) for name in due if name not in made}

@@ -1,1 +1,1 @@
-"""What a user reads of a tune: verdicts and their ranks, sentences, scripts, settings, what a fix costs later."""
+"""What a user reads of a tune: verdicts and ranks, sentences, scripts, settings, what a fix costs later."""
