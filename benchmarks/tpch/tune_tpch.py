@@ -17,8 +17,8 @@ unless the intervals against both peers together lie below 1.
 A statement that an arm does not end within --limit is stopped, and counts with that time, a lower bound: the
 experiment's warnings name it. The experiment lies in FOLDER/experiment for `pgassay report`. Results of tune
 that lie in FOLDER/tune are taken as they are. --unproven takes what the search chose in at most --max-time,
-without tune's own proof: the experiment then is its proof. --max-space holds tune, and so its peers, to so
-much of the disk.
+without tune's own proof: the experiment then is its proof. With --max-space everybody may have so much of
+the disk, the peers also where tune takes less.
 """
 
 import argparse
@@ -206,11 +206,11 @@ def _advice(
 ) -> GivenArms:
     """Everybody's advice as arms; says what it is."""
     results = folder / "tune"
+    most = arguments.max_space
+    most_bytes = None if most is None else parse_bytes("--max-space", most, most, example="100MB")
     if (results / TUNE_FILE).exists():
         result = TuneResult.model_validate_json((results / TUNE_FILE).read_bytes())
     else:
-        most = arguments.max_space
-        most_bytes = None if most is None else parse_bytes("--max-space", most, most, example="100MB")
         asked = TuneRequest(request, out=results, max_space_bytes=most_bytes)
         if arguments.unproven:
             with host_lock(progress, wait=True):
@@ -222,7 +222,7 @@ def _advice(
     cores = machine.facts().get("cores_usable")
     settings = formula(memory_bytes, int(cores) if isinstance(cores, int | float) else 1)
     with host_lock(progress, wait=True):
-        space = _space(planned, peers, result, chosen, progress)
+        space = _space(planned, peers, result, chosen, most_bytes, progress)
     print(f"tune recommends {len(chosen)} fixes ({_megabytes(space.tune)} of indexes):")
     for each in chosen:
         print(f"  {each.title}  {'; '.join(each.sql)} {each.settings or ''}")
@@ -283,9 +283,17 @@ def _peer(name: str, sql: tuple[str, ...], settings: dict[str, str]) -> Candidat
 
 
 def _space(
-    planned: PlannedTune, peers: Peers, result: TuneResult, chosen: Sequence[Candidate], progress: Progress
+    planned: PlannedTune,
+    peers: Peers,
+    result: TuneResult,
+    chosen: Sequence[Candidate],
+    most_bytes: int | None,
+    progress: Progress,
 ) -> Space:
-    """Ask postgres-mcp, build everything once on a copy, and cut both lists to the other's space."""
+    """Ask postgres-mcp, build everything once on a copy, and cut the lists.
+
+    The peer's to the space that everybody may have, or else to that of tune's; tune's to that of the peer's.
+    """
     spec = planned.spec
     with_hypopg = spec.model_copy(update={"settings": {**spec.settings, **peers.settings(spec.build.major)}})
     workload = [
@@ -304,7 +312,7 @@ def _space(
         copy.align(())
         progress.stage("asking postgres-mcp")
         # In whole megabytes, as it is asked: what is over is the peer's.
-        allowed_bytes = -(-tune_bytes // MEGABYTE) * MEGABYTE
+        allowed_bytes = most_bytes or -(-tune_bytes // MEGABYTE) * MEGABYTE
         advised = advised_indexes(peers, copy, workload, max(allowed_bytes, 1), ADVISOR_S)
         built, kept, taken = [], [], 0
         for each_advised in advised:
@@ -341,7 +349,7 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("--pg", default="apt:18", help="the build")
     add("--memory", help="cap on the servers' memory, for which pgtune's formula is asked as well")
     add("--set", action="append", default=[], dest="settings", help="a setting of the data as they are")
-    add("--max-space", help="tune's fixes, and so the peers', may take so much of the disk, as 100MB")
+    add("--max-space", help="everybody may take so much of the disk, as 100MB (default: as much as tune)")
     add("--cache", default=CACHE_DEFAULT, help="the state of every arm's caches, as for tune")
     add("--leave-out", default="", help="arms that are not measured, with commas between")
     add("--out", type=Path, help="keep data and results here")
