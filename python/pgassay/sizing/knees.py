@@ -26,16 +26,19 @@ _COARSE, _FINE = 18, 8
 def knees(predictor: Predictor, chosen: Attached) -> tuple[Knee, ...]:
     """The knee of each dimension, at the latency of what was chosen where another one is varied.
 
-    They are of the data's volume; that of the WAL stays as it is.
+    They are of the data's volume; that of the WAL stays as it is. Operations are counted as the chosen volume
+    counts them: in units of so many bytes, adjacent ones merged or not.
     """
     latency = chosen.data.latency
+    counts = (each for each in chosen.data.limiters if each.unit == "operations" and each.scope == "volume")
+    counted = next(counts, _limiter("operations", 1))
 
     def knee(dimension: Dimension, model: Callable[[float], VolumeModel]) -> Knee:
         return _knee(predictor, dimension, model, chosen)
 
     return (
-        knee("operations", lambda value: _limited("operations", value, latency)),
-        knee("throughput", lambda value: _limited("bytes", value * MIB, latency)),
+        knee("operations", lambda value: _limited(counted, value, latency)),
+        knee("throughput", lambda value: _limited(_limiter("bytes", 1), value * MIB, latency)),
         knee("latency", lambda value: _model(value, (), _of(value))),
     )
 
@@ -128,20 +131,26 @@ def _rounded(value: float, *, down: bool) -> float:
     return (math.floor(steps) if down else math.ceil(steps)) / scale
 
 
-def _limited(unit: Unit, rate: float, latency: Latency) -> VolumeModel:
-    limiter = Limiter(
+def _limited(counted: Limiter, rate: float, latency: Latency) -> VolumeModel:
+    """A volume with this one limit, without bursts."""
+    limit = {"rate": max(1, round(rate)), "peak": max(1, round(rate)), "capacity": 0, "fill": 0}
+    return _model(rate, (counted.model_copy(update={**limit, "reset_period_s": None}),), latency)
+
+
+def _limiter(unit: Unit, rate: int) -> Limiter:
+    """One that counts as most do."""
+    return Limiter(
         name=unit,
         scope="volume",
         unit=unit,
-        rate=max(1, round(rate)),
-        peak=max(1, round(rate)),
+        rate=rate,
+        peak=rate,
         capacity=0,
         fill=0,
         quantum_bytes=_QUANTUM_BYTES if unit == "operations" else 1,
         merging=unit == "operations",
         reset_period_s=None,
     )
-    return _model(rate, (limiter,), latency)
 
 
 def _model(value: float, limiters: tuple[Limiter, ...], latency: Latency) -> VolumeModel:

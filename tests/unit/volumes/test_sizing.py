@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
+from pgassay.model.volumes.offer import Limiter
 from pgassay.model.volumes.size import SizedGroup, SizeResult
 from pgassay.report import schema
 from pgassay.report.size import text
@@ -85,6 +86,19 @@ def test_a_knee_is_where_the_closed_form_has_it(tmp_path: Path) -> None:
         assert all(later <= earlier * 1.001 for earlier, later in pairwise(times))
     half = min(operations.curve, key=lambda point: abs(point.value - 250))
     assert half.seconds_per_unit == pytest.approx(1 / half.value, rel=0.03)
+
+
+def test_operations_are_counted_as_the_chosen_volume_counts_them(tmp_path: Path) -> None:
+    """One that counts in units of 4 KiB needs two of them for each page."""
+    predictor, chosen = Predictor(group(measured(tmp_path, LATENCY_NS))), alone(0.6)
+    limit = Limiter(
+        name="operations", scope="volume", unit="operations", rate=9_000, peak=9_000, capacity=0, fill=0,
+        quantum_bytes=4096, merging=False, reset_period_s=None,
+    )  # fmt: skip
+    counting = chosen.with_data(chosen.data.model_copy(update={"limiters": (limit,)}))
+    usual, finer = knees(predictor, chosen)[0].value, knees(predictor, counting)[0].value
+    assert usual is not None and finer is not None
+    assert finer == pytest.approx(2 * usual, rel=0.09)
 
 
 def test_candidates_hold_what_is_needed_and_have_a_price() -> None:
