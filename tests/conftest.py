@@ -73,6 +73,7 @@ MEASURING = (
     "tests/server/tune/test_tune.py",
     "tests/server/tune/test_tune_endless.py",
     "tests/server/tune/test_tune_going_on.py",
+    "tests/server/tune/test_tune_space.py",
 )
 
 

@@ -33,6 +33,7 @@ INSERT INTO orders SELECT 200001, 17, 'placed';
 """
 
 
+@pytest.mark.slow
 def test_the_proof_executes_the_statements_by_clients_at_once(tmp_path: Path) -> None:
     asked = replace(request(tmp_path, SLOW + WRITES, max_time_s=120), clients=3)
     result = run_tune(asked, Tools(read_facts, find), NullProgress(), wait=True, isolates=False)
