@@ -135,7 +135,7 @@ class _Page:
                 self.table(block)
             case Code():
                 # Not wrapped, so that it can be copied.
-                label = f"{block.label}:".ljust(_LABEL_WIDTH) if block.label else ""
+                label = f"{block.label}: ".ljust(_LABEL_WIDTH) if block.label else ""
                 content = text.clean_lines(text.excerpt(block.text, block.characters_max))
                 for copied in content.splitlines():
                     self.console.print(self.text(f"{label or '  '}{copied}"), soft_wrap=True)

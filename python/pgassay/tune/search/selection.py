@@ -20,6 +20,9 @@ Seconds = Mapping[str, float]
 # its executions are disturbed by nothing. The slower of the two may take so long by that, and no statement is
 # executed more often.
 EXECUTIONS_S, SLOWER_EXECUTIONS_S, EXECUTIONS_MAX = 0.05, 0.15, 500
+# Longer ones so often, as far as all of a trial's statements take no longer than its server takes to start,
+# to be warmed and to stop: of several executions one is disturbed little, and no trial is cheaper.
+LONGER_EXECUTIONS, TRIAL_S = 4, 2.0
 # Where shared buffers are emptied before each execution, which takes longer than a short statement.
 EMPTIED_EXECUTIONS_MAX = 20
 # Where clients execute the statements at once: each so often at least, since what runs beside it is chance,
@@ -202,15 +205,20 @@ def executions_of(
 
     `base`, `chosen`: the seconds of one execution, as the workload is and with all that was chosen.
     """
-    found = {}
+    counts, slower = {}, {}
     for name in names:
         fast, slow = sorted((base[name], chosen.get(name, base[name])))
-        if not 0 < fast <= slow < math.inf:
-            continue
-        count = min(math.ceil(EXECUTIONS_S / fast), math.ceil(SLOWER_EXECUTIONS_S / slow), executions_max)
-        if count > 1:
-            found[name] = count
-    return found
+        if 0 < fast <= slow < math.inf:
+            count = min(math.ceil(EXECUTIONS_S / fast), math.ceil(SLOWER_EXECUTIONS_S / slow), executions_max)
+            counts[name], slower[name] = count, slow
+    once_s = math.fsum(base[name] for name in base.keys() - counts.keys())
+
+    def takes_s(least: int) -> float:
+        return once_s + math.fsum(max(count, least) * slower[name] for name, count in counts.items())
+
+    wanted = range(1, min(LONGER_EXECUTIONS, executions_max) + 1)
+    least = max((each for each in wanted if takes_s(each) <= TRIAL_S), default=1)
+    return {name: max(count, least) for name, count in counts.items() if max(count, least) > 1}
 
 
 def executions_at_once(
