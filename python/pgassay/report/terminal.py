@@ -52,6 +52,8 @@ _ASCII_BOX = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
 _FIGURES_WIDTH = 62
 _NAME_WIDTH_MAX = 40
 _NAME_WIDTH_MIN, _WORD_WIDTH_MIN = 14, 12
+# Words up to the length of "infrastructure" are not broken.
+_WHOLE_WORD_MAX = 14
 _BAR_WIDTH_MIN, _BAR_WIDTH_MAX = 21, 31
 # Bars below a narrow table: the room for an arm's name, "speed, log scale" at least.
 _BAR_BELOW_WIDTH_MAX, _LABEL_WIDTH_MIN = 51, 22
@@ -269,7 +271,7 @@ class _Page:
             return max(map(len, (*heading.split(), *cells)), default=1)
         words = [len(word) for each in (heading, *cells) for word in each.split()]
         if place:
-            return min(_WORD_WIDTH_MIN, max(words, default=1))
+            return min(_WHOLE_WORD_MAX, max(words, default=1))
         longest = max(map(len, (heading, *cells)))
         kept = [size for size in words if size <= self.console.width * 2 // 5]
         return min(longest, max(_NAME_WIDTH_MIN, *kept, 0))
