@@ -22,7 +22,7 @@ from pgassay.model.workload import Statement
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
-from pgassay.tune.search.selection import executions_of
+from pgassay.tune.search.executions import executions_of
 from pgassay.tune.statements import measured
 
 DATA = """

@@ -134,6 +134,11 @@ def judged(**changes: object) -> Judged:
     return Judged(**(known | changes))  # type: ignore[arg-type]  # the fields by name
 
 
+def of_one(**changes: object) -> Judged:
+    """What is known of a single candidate that was not chosen, `useless`."""
+    return judged(**{"candidates": (candidate("useless"),), "members": (), "proved": None, **changes})
+
+
 def answer(known: Judged | None = None) -> TuneResult:
     """The whole answer."""
     known = known or judged()

@@ -7,6 +7,7 @@ import sys
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)?")
@@ -145,3 +146,12 @@ def add_catalogue(parser: "argparse._ActionsContainer") -> None:
         default=[],
         help="a TOML file of your own that adds volumes, instances and prices or corrects them",
     )
+
+
+def refuse_meaningless(arguments: argparse.Namespace, names: "Iterable[str]", what: str) -> None:
+    """Raise UsageError where one of these options was given, which a command shares and has no use for."""
+    from pgassay.errors import UsageError
+
+    for name in names:
+        if getattr(arguments, name.removeprefix("--").replace("-", "_")):
+            raise UsageError(f"{name} has no meaning for {what}: leave it out")

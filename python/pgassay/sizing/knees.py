@@ -31,14 +31,14 @@ def knees(predictor: Predictor, chosen: Attached) -> tuple[Knee, ...]:
     """
     latency = chosen.data.latency
     counts = (each for each in chosen.data.limiters if each.unit == "operations" and each.scope == "volume")
-    counted = next(counts, _limiter("operations", 1))
+    counted = next(counts, _usual("operations"))
 
     def knee(dimension: Dimension, model: Callable[[float], VolumeModel]) -> Knee:
         return _knee(predictor, dimension, model, chosen)
 
     return (
         knee("operations", lambda value: _limited(counted, value, latency)),
-        knee("throughput", lambda value: _limited(_limiter("bytes", 1), value * MIB, latency)),
+        knee("throughput", lambda value: _limited(_usual("bytes"), value * MIB, latency)),
         knee("latency", lambda value: _model(value, (), _of(value))),
     )
 
@@ -132,19 +132,20 @@ def _rounded(value: float, *, down: bool) -> float:
 
 
 def _limited(counted: Limiter, rate: float, latency: Latency) -> VolumeModel:
-    """A volume with this one limit, without bursts."""
-    limit = {"rate": max(1, round(rate)), "peak": max(1, round(rate)), "capacity": 0, "fill": 0}
-    return _model(rate, (counted.model_copy(update={**limit, "reset_period_s": None}),), latency)
+    """A volume with this one limit, which counts as that limiter does, without bursts."""
+    rates = dict.fromkeys(("rate", "peak"), max(1, round(rate)))
+    without = {"capacity": 0, "fill": 0, "reset_period_s": None}
+    return _model(rate, (counted.model_copy(update={**rates, **without}),), latency)
 
 
-def _limiter(unit: Unit, rate: int) -> Limiter:
-    """One that counts as most do."""
+def _usual(unit: Unit) -> Limiter:
+    """One that counts as most volumes do."""
     return Limiter(
         name=unit,
         scope="volume",
         unit=unit,
-        rate=rate,
-        peak=rate,
+        rate=1,
+        peak=1,
         capacity=0,
         fill=0,
         quantum_bytes=_QUANTUM_BYTES if unit == "operations" else 1,

@@ -20,20 +20,13 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune
-from pgassay.tune.search.selection import (
-    EMPTIED_EXECUTIONS_MAX,
-    EXECUTIONS_MAX,
-    Seconds,
-    executions_at_once,
-    executions_of,
-)
-from pgassay.tune.statements import MeasuredStatement, weights_of, workload_of
+from pgassay.tune.search.executions import executions_in_trial, most_executions
+from pgassay.tune.search.selection import Seconds
+from pgassay.tune.statements import MeasuredStatement, workload_of
 
 FACTOR = "fixes"
 # From so many members that do not help, what is left of the set is no arm of its proof.
 FALLEN_MIN = 2
-# pg_buffercache_evict_all() came with it.
-EVICTING_MAJOR = 18
 CHOSEN, AS_IT_IS = "all chosen", "as it is"
 
 
@@ -78,32 +71,23 @@ def protocol_of(
     base: Protocol,
     statements: Sequence[MeasuredStatement],
     arms: Mapping[str, ArmSpec],
-    as_it_is: Seconds,
-    chosen: Seconds,
+    times: tuple[Seconds, Seconds],
     limits: Mapping[str, float],
 ) -> Protocol:
     """The protocol of the proof's trials: in all arms statements are executed equally often.
 
-    Where clients execute them at once, in the mix of their weights. Else short ones several times.
-    Not those that write, which would find other data the second time; and not where a cache state can't be
-    had again within a trial: emptying shared buffers without a restart takes PostgreSQL 18. `as_it_is`,
-    `chosen`: the seconds of the statements by the search; `limits`: after how many seconds some are stopped.
+    `times`: the seconds of the statements as they are and with the chosen set, by the search; `limits`: after
+    how many seconds some are stopped.
     """
-    if any(arm.workload.is_mix for arm in arms.values()):
-        often = executions_at_once(weights_of(statements), as_it_is, chosen, limits)
-        return base.model_copy(update={"executions": often})
-    most = EXECUTIONS_MAX
-    if base.cache == "warm-pages":
-        empties = all(
-            arm.build.major >= EVICTING_MAJOR and "pg_buffercache" in arm.build.extensions
-            for arm in arms.values()
-        )
-        most = EMPTIED_EXECUTIONS_MAX if empties else 1
-    elif base.cache in ("cold", "cold-each"):
-        most = 1
-    names = [each.name for each in statements if not each.of.writes]
-    often = executions_of(names, as_it_is, chosen, executions_max=most)
-    return base.model_copy(update={"executions": often})
+    often = executions_in_trial(
+        statements,
+        {**times[0], **limits},
+        times[1],
+        at_once=any(arm.workload.is_mix for arm in arms.values()),
+        executions_max=most_executions(base.cache, [arm.build for arm in arms.values()]),
+        endless=limits,
+    )
+    return base.model_copy(update={"executions": often, "statement_limits": dict(limits)})
 
 
 def prove(
@@ -128,8 +112,7 @@ def prove(
     """
     request = replace(planned.request, max_time_s=max(1.0, seconds), out=folder)
     arms = arms_of(planned.spec, statements, members)
-    protocol = protocol_of(planned.base.protocol, statements, arms, {**times[0], **limits}, times[1], limits)
-    protocol = protocol.model_copy(update={"statement_limits": dict(limits)})
+    protocol = protocol_of(planned.base.protocol, statements, arms, times, limits)
     base = replace(planned.base, protocol=protocol)
     given = GivenArms(FACTOR, CHOSEN, arms)
     parsed = parse_arms(request, planned.servers, base, planned.given, given)

@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from pgassay.tune.proof import arm_of
 from pgassay.tune.proving import Proving, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
+from pgassay.tune.search.executions import most_executions
 from pgassay.tune.search.finders_again import look_with_chosen
 from pgassay.tune.search.proof_time import (
     PREDICTION_SHARE,
@@ -44,7 +45,7 @@ from pgassay.tune.search.proof_time import (
 )
 from pgassay.tune.search.search import Searched, best_so_far, search
 from pgassay.tune.search.second_look import look_with_settings
-from pgassay.tune.search.selection import Baseline, total_s
+from pgassay.tune.search.selection import Baseline, Seconds, total_s
 from pgassay.tune.search.turns import Clock, settled
 from pgassay.tune.source.origin import Origin, unlike
 from pgassay.tune.statements import measured
@@ -214,9 +215,7 @@ def _search_s(known: Known, copy: TrialCopy, progress: Progress, *, proves: bool
         return left_s
     max_time_s = known.planned.request.max_time_s
     expected = replace(known.baseline, seconds=expected_in_proof(known.baseline))
-    known.trial = trial_time(
-        known.planned.spec.workload, _processors(known), expected, expected.seconds, copy.opened_s
-    )
+    known.trial = _trial_time(known, expected, expected.seconds, copy)
     said = too_short(max_time_s - left_s, left_s, expected, known.trial)
     if said and known.gathered.to_try:
         progress.message(said)
@@ -224,8 +223,19 @@ def _search_s(known: Known, copy: TrialCopy, progress: Progress, *, proves: bool
     return search_s(left_s, expected.seconds, known.trial)
 
 
-def _processors(known: Known) -> float:
-    return known.planned.spec.cpus or machine.cores_usable()
+def _trial_time(
+    known: Known,
+    baseline: Baseline,
+    chosen: Seconds,
+    copy: TrialCopy,
+    built_s: Mapping[str, float] | None = None,
+) -> TrialTime:
+    """What a trial of the proof will take, by what the search's copy took."""
+    spec, cache = known.planned.spec, known.planned.base.protocol.cache
+    processors, most = spec.cpus or machine.cores_usable(), most_executions(cache, [spec.build])
+    return trial_time(
+        spec.workload, processors, baseline, chosen, copy.opened_s, built_s, executions_max=most
+    )
 
 
 def _search(
@@ -261,8 +271,7 @@ def _settle(known: Known, copy: TrialCopy) -> None:
     built_s = {name: each.build_s or 0.0 for name, each in searched.tried.items()}
     baseline, selection = as_proven(known.baseline, searched.selection)
     chosen = selection.steps[-1].seconds if selection.steps else baseline.seconds
-    workload = known.planned.spec.workload
-    known.trial = trial_time(workload, _processors(known), baseline, chosen, copy.opened_s, built_s)
+    known.trial = _trial_time(known, baseline, chosen, copy, built_s)
     kept = provable(selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s, known.trial)
     cut = searched.selection.first(len(kept.steps), total_s(baseline.weights, baseline.seconds))
     # How long endless statements are waited for, and which there are, follows from what is left of the set.

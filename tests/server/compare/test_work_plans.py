@@ -255,7 +255,7 @@ def test_what_a_trial_stopped_has_no_plan_since_nobody_knows_how_long_it_takes(
     assert read.executed and not read.reason
     if writing:
         locked = first.work_plans["locked"]
-        assert not locked.executed and locked.reason.startswith("not without slept, of which it did not end")
+        assert not locked.executed and locked.reason == f"not without slept: {slept.reason}"
     assert first.record.plans_s is not None and first.record.plans_s < 30
 
 

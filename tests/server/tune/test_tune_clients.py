@@ -13,7 +13,7 @@ from pgassay.terminal.progress import NullProgress
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.run import run_tune
-from pgassay.tune.search.selection import AT_ONCE_MIN
+from pgassay.tune.search.executions import AT_ONCE_MIN
 from pgassay.tune.source.counted import read_counted
 from pgassay.tune.source.server import open_source
 from pgassay.tune.source.sessions import read_at_work

@@ -14,24 +14,16 @@ import tune_samples as samples
 from finder_samples import plan
 from pgassay.tune.candidate import StatementRewrite, TunedStatement
 from pgassay.tune.search.forward import select
-from pgassay.tune.search.proof_time import provable
+from pgassay.tune.search.proof_time import proof_trials_s, provable
 from pgassay.tune.search.selection import (
-    EXECUTIONS_MAX,
-    EXECUTIONS_S,
-    LONGER_EXECUTIONS,
-    SLOWER_EXECUTIONS_S,
     STOPPED_S_MIN,
     STOPPED_TIMES,
-    TRIAL_S,
     Seconds,
     Selection,
-    Step,
     Tried,
-    executions_of,
     gain_of,
     is_longer,
     longest_s,
-    proof_trials_s,
     total_s,
 )
 from pgassay.tune.search.touched import differs, is_planner_setting, is_told_by_plan, set_beside
@@ -209,8 +201,8 @@ def test_a_proof_of_fewer_leaves_the_last_ones_out_and_says_what_they_gained() -
     selection = select(WEIGHTS, BASE, tried, never, gain_min=1.03, members_max=5)
     assert selection.ids == ("best", "good", "small")
     # Chosen, twin, as it is, and the set without each: that loses what the one gained.
-    assert proof_trials_s(selection, BASE, 3) == pytest.approx([1.1, 1.1, 4.0, 3.0, 2.0, 1.2])
-    assert proof_trials_s(selection, BASE, 1) == pytest.approx([2.1, 2.1, 4.0])
+    assert proof_trials_s(selection, BASE, 3, {}) == pytest.approx([1.1, 1.1, 4.0, 3.0, 2.0, 1.2])
+    assert proof_trials_s(selection, BASE, 1, {}) == pytest.approx([2.1, 2.1, 4.0])
     fewer = selection.first(2, 4.0)
     assert fewer.ids == ("best", "good")
     assert fewer.beside == {"small": pytest.approx(1.2 / 1.1)}
@@ -223,49 +215,6 @@ def test_a_proof_of_fewer_leaves_the_last_ones_out_and_says_what_they_gained() -
     often = dict.fromkeys(WEIGHTS, 100.0)
     assert provable(selection, often, BASE, 258.0).ids == ("best", "good", "small")
     assert provable(Selection(), WEIGHTS, BASE, 1.0).ids == ()
-
-
-def test_a_short_statement_is_executed_until_the_noise_of_one_is_little_of_the_whole() -> None:
-    base = {"short": 0.0003, "slow": 0.06, "mended": 0.03, "gone": 0.03, "tiny": 1e-6}
-    chosen = {**base, "mended": 0.01, "gone": 0.0001}
-    assert executions_of(base, base, chosen) == {
-        "short": 167, "slow": LONGER_EXECUTIONS, "mended": 5, "gone": 5, "tiny": EXECUTIONS_MAX,
-    }  # fmt: skip
-    assert executions_of(["short"], base, chosen, executions_max=20) == {"short": 20}
-    assert executions_of(["short"], base, chosen, executions_max=1) == {}
-    assert executions_of(["endless"], {"endless": 0.001}, {"endless": math.inf}) == {}
-
-
-@given(st.floats(1e-6, 10), st.floats(1e-6, 10))
-def test_executions_of_neither_arm_take_long(as_it_is: float, chosen: float) -> None:
-    often = executions_of(["a"], {"a": as_it_is}, {"a": chosen}).get("a", 1)
-    fast, slow = sorted((as_it_is, chosen))
-    assert often == 1 or often * slow <= max(SLOWER_EXECUTIONS_S + slow, TRIAL_S)
-    assert often in (1, EXECUTIONS_MAX) or often <= LONGER_EXECUTIONS or (often - 1) * fast < EXECUTIONS_S
-
-
-@pytest.mark.parametrize(
-    ("seconds", "often"),
-    [((0.3, 0.1), 4), ((0.6,), 3), ((0.9,), 2), ((1.1,), 1), ((0.2,) * 20, 1)],
-)
-def test_long_statements_are_executed_again_while_a_trial_stays_short(
-    seconds: tuple[float, ...], often: int
-) -> None:
-    """What starting a server takes is spent in any case, and the least of several executions tells more."""
-    base = {f"s{place}": each for place, each in enumerate(seconds)}
-    assert executions_of(base, base, base) == ({} if often == 1 else dict.fromkeys(base, often))
-    # What is executed once in any case, since it writes, takes its part of the trial.
-    assert executions_of(base, {**base, "writes": TRIAL_S}, base) == {}
-
-
-def test_a_trial_of_long_statements_is_expected_to_take_longer() -> None:
-    selection = Selection((Step("a", 0.2, {"slow": 0.2}),))
-    assert proof_trials_s(selection, {"slow": 0.4}, 1) == pytest.approx([0.8, 0.8, 1.6])
-
-
-def test_a_proof_has_room_for_what_is_executed_several_times() -> None:
-    selection = Selection((Step("fix", 0.0001, {"a": 0.0001}),))
-    assert proof_trials_s(selection, {"a": 0.001}, 1) == pytest.approx([0.015, 0.015, 0.15])
 
 
 def test_fixes_that_slow_the_same_writes_are_no_fixes_for_the_same_statements() -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 LEVELS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 COPIES_MIN, COPIES_MAX = 3, len(LEVELS) + 1
 EXIT_FAILED = 1
-# Refused, since all arms are equal, and all blocks are used.
-_TEXTS = dict.fromkeys(("--control", "--all-blocks"), argparse.SUPPRESS)
+# Refused, and in no help: all arms are equal, and all blocks are used.
+_MEANINGLESS = ("--control", "--all-blocks")
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -31,7 +31,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    add_plan_options(parser, _TEXTS)
+    add_plan_options(parser, dict.fromkeys(_MEANINGLESS, argparse.SUPPRESS))
     parser.add_argument(
         "--from",
         type=options.folder,
@@ -58,10 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.errors import UsageError
     from pgassay.experiment.running import ledger
 
-    if arguments.control is not None:
-        raise UsageError("--control has no meaning for equal arms: leave it out")
-    if arguments.all_blocks:
-        raise UsageError("--all-blocks has no meaning for equal arms, which use all blocks: leave it out")
+    options.refuse_meaningless(arguments, _MEANINGLESS, "equal arms")
     if not COPIES_MIN <= arguments.copies <= COPIES_MAX:
         raise UsageError(f"--copies {arguments.copies} is out of range: use {COPIES_MIN} to {COPIES_MAX}")
     if arguments.server is not None and arguments.copies != COPIES_MIN:

@@ -20,7 +20,6 @@ EPILOG = """examples:
   pgassay compare version=17,18 --workload oltp_read_only:tables=4,table_size=100000
   pgassay compare prepare=none,index.sql --dataset dump:shop.dump --workload sql:slow.sql
 """
-_AS_COMPARE_SAYS: "Mapping[str, str]" = {}
 ALPHA_HELP = "the chance of an error over all comparisons together (default 0.05)"
 # Every key of every kind; a test holds it against the kinds' own tables.
 STORAGE_HELP = (
@@ -54,7 +53,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "range_size, tables, table_size of oltp_read_only; several make a grid, of which the first is "
         "compared within the strata of the others",
     )
-    add_plan_options(parser)
+    add_plan_options(parser, {})
     parser.add_argument(
         "--fleet",
         type=options.folder,
@@ -81,10 +80,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(run=run)
 
 
-def add_plan_options(
-    parser: argparse._ActionsContainer, texts: "Mapping[str, str]" = _AS_COMPARE_SAYS
-) -> None:
-    """The options that shape the experiment; `texts` says of some what another command makes of them."""
+def add_plan_options(parser: argparse._ActionsContainer, texts: "Mapping[str, str]") -> None:
+    """The options that shape the experiment; `texts`: of some the help of a command that is not compare."""
 
     def add(option: str, *, help: str, **rest: "Any") -> None:
         parser.add_argument(option, help=texts.get(option, help), **rest)

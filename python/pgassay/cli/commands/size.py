@@ -26,7 +26,7 @@ RECORDED_ON = ("volume:unlimited,trace=yes", "volume:unlimited,latency=1ms,trace
 RECORDED_APART = tuple(f"{each},wal={each}" for each in RECORDED_ON)
 # Trials of each neighbour.
 PROOF_BLOCKS = 2
-_MEANINGLESS = ("control", "swap", "all_blocks")
+_MEANINGLESS = ("--control", "--swap", "--all-blocks")
 # Of servers that run already; and of volumes that are looked at, which are none for those.
 _ELSEWHERE = ("before_trial", "vcpus", "allow_writes")
 _OF_VOLUMES = ("against", "provider", "instance", "volume", "wal", "prove", "proof")
@@ -39,7 +39,7 @@ _TEXTS = {
     "--max-time": "at most so long, as 90s, 12m, 1h; --prove as long once more (default 15m)",
     "--plans": "work: execute each statement's plan once with EXPLAIN ANALYZE, outside of all timing; "
     "estimate: EXPLAIN alone (default off)",
-    **dict.fromkeys(("--storage", "--control", "--swap", "--all-blocks"), argparse.SUPPRESS),
+    **dict.fromkeys(("--storage", *_MEANINGLESS), argparse.SUPPRESS),
 }
 # Equal arms, where nothing is varied on a server elsewhere; so many blocks of them.
 EQUAL_ARMS = "copy=first,second"
@@ -177,9 +177,7 @@ def _check(arguments: argparse.Namespace) -> None:
                 )
     else:
         _refuse_volumes(arguments, "--server")
-    for name in _MEANINGLESS:
-        if getattr(arguments, name):
-            raise UsageError(f"--{name.replace('_', '-')} has no meaning for a size: leave it out")
+    options.refuse_meaningless(arguments, _MEANINGLESS, "a size")
     if arguments.storage != "host":
         raise UsageError("--storage: requests are recorded on volumes without limits: leave it out")
     if arguments.folder is None and arguments.workload is None:

@@ -63,7 +63,7 @@ class _Session:
     major: int
     elapsed_s: Mapping[str, float]
     mode: str
-    stopped: frozenset[str] = frozenset()
+    stopped: frozenset[str]
     cache: str = AS_LEFT
     is_own: bool = True
 
@@ -293,19 +293,22 @@ def _of_changed_data(
         reading = {
             name: plan for name, plan in due.items() if meets_the_same and is_reading(statements[name])
         }
-        late = _deferred("restoring the data and executing all statements", expected_s, left_s)
         if session.stopped:
             name = min(session.stopped)
-            late = WorkPlan(executed=False, reason=f"not without {name}, of which {session.endless(name)}")
+            late = WorkPlan(executed=False, reason=f"not without {name}: {session.endless(name)}")
+        else:
+            late = _deferred("restoring the data and executing all statements", expected_s, left_s)
         made = _each(replace(session, mode="READ ONLY"), reading, left_s)
         return {name: made.get(name, late) for name in due if name in made or name not in reading}
     import psycopg
 
+    began = time.monotonic()
     try:
         machine.restore(trial.spec.arm)
         server = machine.start_server(trial.spec.arm, fresh=True).running
         # Not even what is rolled back leaves the data as they were.
         machine.taint()
+        left_s -= time.monotonic() - began
         return _in_order(replace(restored, control=server.control), explained, due, left_s)
     except (MeasurementError, OSError, psycopg.Error) as error:
         trial.target.abandon()

@@ -7,16 +7,11 @@ own copy is measured. The statements' seconds are the search's.
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from pgassay.model.workload import WorkloadSpec
-from pgassay.tune.search.selection import (
-    Baseline,
-    Seconds,
-    Selection,
-    executions_at_once,
-    proof_trials_s,
-    total_s,
-)
+from pgassay.tune.search.executions import executions_in_trial
+from pgassay.tune.search.selection import Baseline, Seconds, Selection, total_s
 
 # What a trial takes beside its statements, at least; and beside those and starting its server on a copy.
 TRIAL_OVERHEAD_S, TRIAL_CHECKS_S = 3.0, 1.0
@@ -45,14 +40,26 @@ def trials_in_block(members: int) -> int:
     return ARMS_OF_ONE + (members if members > 1 else 0)
 
 
+def proof_trials_s(selection: Selection, base: Seconds, count: int, often: Mapping[str, int]) -> list[float]:
+    """What the statements take in each trial of a block of the proof of the first `count` fixes, in seconds.
+
+    A trial runs each statement as `often` says, else once, whatever its weight is. The chosen set and its
+    twin, the workload as it is, and with several the set without each, which loses what that one gained.
+    """
+    sets = (base, *(step.seconds for step in selection.steps[:count]))
+    totals = [math.fsum(often.get(name, 1) * each[name] for name in each) for each in sets]
+    chosen = totals[-1]
+    lost = [chosen + before - after for before, after in pairwise(totals)]
+    return [chosen, chosen, totals[0], *(lost if count > 1 else ())]
+
+
 @dataclass(frozen=True)
 class TrialTime:
     """What a trial takes beside its statements, in seconds, and how it executes these.
 
     `opened_s`: what giving the search's server its copy of the data, and starting it, took. `built_s`: what
-    applying each fix took, by its id. `executions`: how often each statement is executed where clients
-    execute them at once, {} for one after the other; `at_once`: how many processors have such clients to
-    serve.
+    applying each fix took, by its id. `executions`: how often each statement is executed, where that is more
+    than once; `at_once`: how many processors have clients to serve that execute them at once.
     """
 
     opened_s: float = 0.0
@@ -93,12 +100,20 @@ def trial_time(
     chosen: Seconds,
     opened_s: float,
     built_s: Mapping[str, float] | None = None,
+    *,
+    executions_max: int = 1,
 ) -> TrialTime:
     """What a trial of the proof takes on so many processors. `chosen`: the seconds with what was chosen."""
-    if not workload.is_mix:
-        return TrialTime(opened_s, built_s or {})
-    often = executions_at_once(baseline.weights, baseline.seconds, chosen, baseline.endless)
-    return TrialTime(opened_s, built_s or {}, often, max(1.0, min(processors, workload.clients)))
+    often = executions_in_trial(
+        baseline.statements,
+        baseline.seconds,
+        chosen,
+        at_once=workload.is_mix,
+        executions_max=executions_max,
+        endless=baseline.endless,
+    )
+    at_once = max(1.0, min(processors, workload.clients)) if workload.is_mix else 1.0
+    return TrialTime(opened_s, built_s or {}, often, at_once)
 
 
 def provable(

@@ -5,9 +5,8 @@ What is measured is the time of statements with a set of fixes applied. Nothing 
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.plans.plan import ExplainedPlan
@@ -15,19 +14,6 @@ from pgassay.tune.statements import MeasuredStatement, weights_of
 
 # Seconds of each statement that a set of fixes touches, by name.
 Seconds = Mapping[str, float]
-# In a trial of the proof a statement that only reads is executed until it took so long, as it is or with what
-# was chosen, whichever is faster: longer than some turns of the scheduler, of 3 ms and more, so that some of
-# its executions are disturbed by nothing. The slower of the two may take so long by that, and no statement is
-# executed more often.
-EXECUTIONS_S, SLOWER_EXECUTIONS_S, EXECUTIONS_MAX = 0.05, 0.15, 500
-# Longer ones so often, as far as all of a trial's statements take no longer than its server takes to start,
-# to be warmed and to stop: of several executions one is disturbed little, and no trial is cheaper.
-LONGER_EXECUTIONS, TRIAL_S = 4, 2.0
-# Where shared buffers are emptied before each execution, which takes longer than a short statement.
-EMPTIED_EXECUTIONS_MAX = 20
-# Where clients execute the statements at once: each so often at least, since what runs beside it is chance,
-# and as its weight says as far as a trial may take so long, or twice what that least takes.
-AT_ONCE_MIN, AT_ONCE_MAX, AT_ONCE_S, AT_ONCE_TIMES = 3, 2000, 4.0, 2.0
 # A workload that is slower by less than that is called nothing.
 WORSE_MAX = 0.9
 # With a fix a statement is stopped that takes so many times as long as with the best, and so many seconds.
@@ -179,74 +165,6 @@ def gain_of(weights: Mapping[str, float], before: Seconds, touched: Seconds) -> 
     """The workload's speed with these statements' new times over that without; 0 where one is endless."""
     after = total_s(weights, {**before, **touched})
     return 0.0 if math.isinf(after) else total_s(weights, before) / after
-
-
-def proof_trials_s(
-    selection: Selection, base: Seconds, count: int, often: Mapping[str, int] | None = None
-) -> list[float]:
-    """What the statements take in each trial of a block of the proof of the first `count` fixes, in seconds.
-
-    A trial runs each statement once, whatever its weight is, and short ones several times, unless `often`
-    says how often. The chosen set and its twin, the workload as it is, and with several the set without each,
-    which loses what that one gained.
-    """
-    sets = (base, *(step.seconds for step in selection.steps[:count]))
-    often = often or executions_of(base, base, sets[-1])
-    totals = [math.fsum(often.get(name, 1) * each[name] for name in each) for each in sets]
-    chosen = totals[-1]
-    lost = [chosen + before - after for before, after in pairwise(totals)]
-    return [chosen, chosen, totals[0], *(lost if count > 1 else ())]
-
-
-def executions_of(
-    names: Iterable[str], base: Seconds, chosen: Seconds, *, executions_max: int = EXECUTIONS_MAX
-) -> dict[str, int]:
-    """How often a trial of the proof executes each of these statements, where that is more than once.
-
-    `base`, `chosen`: the seconds of one execution, as the workload is and with all that was chosen.
-    """
-    counts, slower = {}, {}
-    for name in names:
-        fast, slow = sorted((base[name], chosen.get(name, base[name])))
-        if 0 < fast <= slow < math.inf:
-            count = min(math.ceil(EXECUTIONS_S / fast), math.ceil(SLOWER_EXECUTIONS_S / slow), executions_max)
-            counts[name], slower[name] = count, slow
-    once_s = math.fsum(base[name] for name in base.keys() - counts.keys())
-
-    def takes_s(least: int) -> float:
-        return once_s + math.fsum(max(count, least) * slower[name] for name, count in counts.items())
-
-    wanted = range(1, min(LONGER_EXECUTIONS, executions_max) + 1)
-    least = max((each for each in wanted if takes_s(each) <= TRIAL_S), default=1)
-    return {name: max(count, least) for name, count in counts.items() if max(count, least) > 1}
-
-
-def executions_at_once(
-    weights: Mapping[str, float], base: Seconds, chosen: Seconds, endless: Iterable[str] = ()
-) -> dict[str, int]:
-    """How often a trial executes each of these statements where clients execute them at once.
-
-    In the mix that the weights say, as far as the time of a trial allows: `base`, `chosen` are the seconds of
-    one execution, as the workload is and with all that was chosen. `endless`: what a trial stops, once each.
-    """
-    stopped = set(endless)
-    short = executions_of((name for name in weights if name not in stopped), base, chosen)
-    least = {name: 1 if name in stopped else max(AT_ONCE_MIN, short.get(name, 1)) for name in weights}
-    mixed = [name for name in weights if name not in stopped]
-
-    def counts(times: float) -> dict[str, int]:
-        wanted = {name: min(AT_ONCE_MAX, round(times * weights[name])) for name in mixed}
-        return {name: max(count, wanted.get(name, 0)) for name, count in least.items()}
-
-    def takes_s(found: Mapping[str, int]) -> float:
-        return math.fsum(count * base[name] for name, count in found.items())
-
-    room_s = max(AT_ONCE_S, AT_ONCE_TIMES * takes_s(least))
-    low, high = 0.0, AT_ONCE_MAX / min((weights[name] for name in mixed), default=1.0)
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if takes_s(counts(middle)) <= room_s else (low, middle)
-    return counts(low)
 
 
 def is_slower(tried: Tried) -> bool:

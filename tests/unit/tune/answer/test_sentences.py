@@ -55,7 +55,7 @@ def test_what_was_passed_over_is_refuted_only_by_what_stands_in_its_place(
 def test_what_helped_alone_before_it_was_stopped_is_not_passed_over() -> None:
     """Ctrl-C while candidates are tried: nothing is chosen yet."""
     searched = Searched(tried={"index:useless": Tried("index:useless", {"list": 0.1})})
-    fix = only(of_one(searched=searched))
+    fix = only(samples.of_one(searched=searched))
     assert (fix.verdict, fix.note) == ("not decided", ALONE)
     said = summary((fix,), None, 1.6, margin=0.03, is_interrupted=True)
     assert said.startswith(
@@ -66,12 +66,6 @@ def test_what_helped_alone_before_it_was_stopped_is_not_passed_over() -> None:
 def only(known: Judged) -> Fix:
     (fix,) = ranked(known)
     return fix
-
-
-def of_one(**changes: object) -> Judged:
-    return samples.judged(
-        **{"candidates": (samples.candidate("useless"),), "members": (), "proved": None, **changes}
-    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +79,7 @@ def of_one(**changes: object) -> Judged:
 def test_what_could_not_be_tried_leaves_open_whether_there_is_something_to_do(
     changes: dict[str, object],
 ) -> None:
-    fixes = (only(of_one(**changes)),)
+    fixes = (only(samples.of_one(**changes)),)
     assert not has_nothing_to_do(fixes)
     assert summary(fixes, None, 1.6, margin=0.03) == (
         "Nothing is recommended: 1 of 1 candidate was not tried, for the reason in its note."
@@ -94,7 +88,7 @@ def test_what_could_not_be_tried_leaves_open_whether_there_is_something_to_do(
 
 def test_what_the_planner_passes_over_needs_nothing() -> None:
     searched = Searched(screened={"index:useless": "the planner uses it in no statement, once it is there"})
-    fixes = (only(of_one(searched=searched)),)
+    fixes = (only(samples.of_one(searched=searched)),)
     assert has_nothing_to_do(fixes)
     assert summary(fixes, None, 1.6, margin=0.03).startswith("Nothing to do: ")
 
@@ -119,7 +113,7 @@ def test_a_write_that_was_stopped_with_a_fix_is_not_called_as_fast_as_before() -
     tried = Tried(
         "index:useless", {"place": math.inf}, 1.0, 8192, with_s=(math.inf,) * 4, without_s=(1.0,) * 4
     )
-    fix = only(of_one(searched=Searched(tried={"index:useless": tried})))
+    fix = only(samples.of_one(searched=Searched(tried={"index:useless": tried})))
     assert (fix.verdict, fix.cost.write_ratio) == ("worse", None)
     assert fix.note == "place took so long with it that it was stopped"
 
@@ -130,7 +124,7 @@ def test_a_member_whose_trials_failed_says_where_the_reason_stands() -> None:
     nothing = replace(first.members["index:good"], gain=None, interval=None, word="inconclusive")
     result = first.result.model_copy(update={"stopped": "failed"})
     failed = Proved(result, nothing, {"index:good": nothing})
-    known = of_one(candidates=(samples.candidate("good"),), members=("index:good",), proved=failed)
+    known = samples.of_one(candidates=(samples.candidate("good"),), members=("index:good",), proved=failed)
     fix = only(known)
     assert (fix.verdict, fix.note) == (
         "not decided",
@@ -140,13 +134,13 @@ def test_a_member_whose_trials_failed_says_where_the_reason_stands() -> None:
 
 def test_what_was_not_measured_of_a_gain_is_told() -> None:
     tried = Tried("index:useless", {"list": 0.1}, 1.0, 8192, stopped=("report",))
-    fix = only(of_one(searched=Searched(tried={"index:useless": tried})))
+    fix = only(samples.of_one(searched=Searched(tried={"index:useless": tried})))
     assert "its gain is without report, which another makes much faster" in fix.note
 
 
 def test_a_time_of_nothing_makes_no_figure_that_json_does_not_have() -> None:
     tried = Tried("index:useless", {"list": 0.0, "report": 0.5}, 1.0, 8192)
-    answer = samples.answer(of_one(searched=Searched(tried={"index:useless": tried})))
+    answer = samples.answer(samples.of_one(searched=Searched(tried={"index:useless": tried})))
     assert [each.name for each in answer.fixes[0].statements] == ["report"]
     assert "null" not in json.dumps(
         json.loads(text.render_json(answer))["fixes"][0]["statements"][0]["ratio"]

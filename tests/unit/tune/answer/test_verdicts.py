@@ -327,25 +327,14 @@ def test_what_looked_slower_is_worse_only_when_every_round_says_so(
     without_s: tuple[float, ...], with_s: tuple[float, ...], verdict: str
 ) -> None:
     tried = Tried("index:useless", {"list": 2.0}, 1.0, 8192, without_s=without_s, with_s=with_s)
-    known = samples.judged(
-        candidates=(samples.candidate("useless"),),
-        searched=Searched(tried={"index:useless": tried}),
-        members=(),
-        proved=None,
-    )
-    (fix,) = ranked(known)
+    (fix,) = ranked(samples.of_one(searched=Searched(tried={"index:useless": tried})))
     assert (fix.verdict, fix.evidence) == (verdict, "search")
     assert fix.note == ("" if verdict == "worse" else NOT_TOLD)
 
 
 def test_an_index_that_nobody_needs_is_told_by_what_it_frees() -> None:
     tried = Tried("index:useless", {"list": 1.0}, 0.0, -8 * 1024**2)
-    known = samples.judged(
-        candidates=(samples.candidate("useless"),),
-        searched=Searched(tried={"index:useless": tried}),
-        members=(),
-        proved=None,
-    )
+    known = samples.of_one(searched=Searched(tried={"index:useless": tried}))
     (fix,) = ranked(known)
     assert (fix.verdict, fix.note) == ("no help", "it frees 8.00 MB of the disk")
     # A setting frees none, and data that another server has made anew are no gain of space.

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 import tune_samples as samples
 from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import ranked
+from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.search.proof_time import (
     BLOCKS_MIN,
     PREDICTION_SHARE,
@@ -16,21 +17,15 @@ from pgassay.tune.search.proof_time import (
     TrialTime,
     lasting,
     more_s,
+    proof_trials_s,
     provable,
     search_s,
     too_short,
     trial_time,
     typed,
 )
-from pgassay.tune.search.selection import (
-    AT_ONCE_MIN,
-    AT_ONCE_S,
-    AT_ONCE_TIMES,
-    Baseline,
-    Selection,
-    Step,
-    executions_at_once,
-)
+from pgassay.tune.search.selection import Baseline, Selection, Step
+from pgassay.tune.statements import measured
 from pgassay.workloads.registry import parse_workload
 
 BASE = {"list": 2.0, "report": 1.0}
@@ -49,40 +44,30 @@ def test_a_proof_takes_its_arms_data_and_six_blocks_of_trials() -> None:
     assert trial.proof_s(CHOSEN, BASE, 1) == pytest.approx(8 + 6 * 27)
 
 
+def test_a_proof_has_room_for_what_is_executed_several_times() -> None:
+    selection = Selection((Step("fix", 0.0001, {"a": 0.0001}),))
+    assert proof_trials_s(selection, {"a": 0.001}, 1, {"a": 150}) == pytest.approx([0.015, 0.015, 0.15])
+    statements = (
+        TunedStatement(name="read", sql=""),
+        TunedStatement(name="written", sql="", writes=True),
+    )
+    baseline = Baseline(measured(statements), {"read": 0.25, "written": 0.25}, {})
+    full_scan = parse_workload("full-scan")
+    several = trial_time(full_scan, 2, baseline, baseline.seconds, 4.0, executions_max=500)
+    assert several.executions == {"read": 4}, "a write has other data the second time"
+    assert several.proof_of_one_s(baseline.seconds, 1.0) == pytest.approx(
+        4 + BLOCKS_MIN * (3 * 5 + 2 * 3 * 1.25)
+    )
+    # Caches that can't be had again within a trial.
+    assert trial_time(full_scan, 2, baseline, baseline.seconds, 4.0, executions_max=1).executions == {}
+
+
 def test_a_copy_that_takes_long_leaves_time_for_fewer_members() -> None:
     quick, slow = TrialTime(), TrialTime(opened_s=20.0)
     time_s = quick.proof_s(CHOSEN, BASE, 2)
     assert provable(CHOSEN, WEIGHTS, BASE, time_s, quick).ids == ("best", "next")
     fewer = provable(CHOSEN, WEIGHTS, BASE, time_s, slow)
     assert fewer.ids == ("best",) and fewer.beside["next"] == pytest.approx(1.5)
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from("abcdef"), st.tuples(st.floats(1e-5, 1e7), st.floats(1e-5, 60)), min_size=1
-    ),
-    st.floats(0.01, 1.0),
-)
-def test_clients_execute_the_mix_of_the_weights_within_the_time_of_a_trial(
-    drawn: dict[str, tuple[float, float]], share: float
-) -> None:
-    weights, base = ({name: each[place] for name, each in drawn.items()} for place in (0, 1))
-    chosen = {name: share * each for name, each in base.items()}
-    counts = executions_at_once(weights, base, chosen)
-    assert all(count >= AT_ONCE_MIN for count in counts.values())
-    least = executions_at_once(dict.fromkeys(base, 1e-9), base, chosen)
-    takes_s, least_s = (sum(found[name] * base[name] for name in base) for found in (counts, least))
-    assert takes_s <= max(AT_ONCE_S, AT_ONCE_TIMES * least_s) * (1 + 1e-9)
-    # Where neither the least nor the most decides, a statement runs as often as its weight says.
-    free = [name for name in counts if counts[name] > max(least[name], 20) and counts[name] < 1900]
-    for one in free:
-        for other in free:
-            assert counts[one] / counts[other] == pytest.approx(weights[one] / weights[other], rel=0.1)
-
-
-def test_what_a_trial_stops_is_executed_once() -> None:
-    counts = executions_at_once(WEIGHTS, BASE, BASE, endless=("report",))
-    assert counts["report"] == 1 and counts["list"] >= AT_ONCE_MIN
 
 
 def test_clients_at_once_take_what_their_processors_take() -> None:
