@@ -249,7 +249,11 @@ _COLUMNS = (
 
 
 def _table(fixes: Sequence[Fix]) -> Table:
-    return Table(_COLUMNS, (Group(tuple(_row(fix) for fix in fixes)),))
+    """The fixes with what is known of any of them: a column without figures takes room for nothing."""
+    rows = [_row(fix) for fix in fixes]
+    kept = [place for place in range(len(_COLUMNS)) if any(row.cells[place].text for row in rows)]
+    group = Group(tuple(Row(tuple(row.cells[place] for place in kept)) for row in rows))
+    return Table(tuple(_COLUMNS[place] for place in kept), (group,))
 
 
 def _how(fix: Fix) -> str:
