@@ -36,7 +36,7 @@ def options_of(command: str) -> set[str]:
 def test_every_option_has_a_row_and_no_row_is_invented() -> None:
     assert {name for name in rows("doctor.md") if name.startswith("--")} == options_of("doctor")
     parser = argparse.ArgumentParser()
-    compare.add_plan_options(parser)
+    compare.add_plan_options(parser, {})
     shared = {name for each in parser._actions for name in each.option_strings}
     documented = {name for name in rows("calibrate.md") if name.startswith("--")}
     assert documented == options_of("calibrate") - shared
