@@ -43,8 +43,8 @@ def test_every_example_is_planned(
     monkeypatch.setattr(free_memory, "_BALLOONS", tmp_path)
     require("server")
     request = read_file(example, None, ("pgassay", "run", str(example)))
-    if "version=16,17,18" in request.factors:
-        require("versions-16-17-18")
+    for levels in re.findall(r"^version=(\S+)", "\n".join(request.factors), re.MULTILINE):
+        require("versions-" + levels.replace(",", "-"))
     if "volume:" in f"{request.storage} {request.factors}":
         require("loop", "fuse", "cgroup-memory")
     experiment = plan(parse_request(request), lambda _stage, _fraction: None)
