@@ -108,17 +108,13 @@ def test_volumes_of_an_experiment_share_one_device(home: Path) -> None:
         assert first.clone(source, "key", 0) == second.clone(source, "key", 0)
         first.remove()
         measured_us = second.facts()["volume"]["overhead_us"]  # type: ignore[index]  # of a mapping of documents
-        followed_us: list[float] = []
-        # A look at the device that others disturbed counts for nothing, so a busy machine needs more reads.
-        for reads in (1800, 3600, 7200):
-            with second.measured() as delivered:
-                assert read_blocks(second.root / "key/copy-0/base/5/16384", reads) > 0
-            assert delivered is not None
-            assert delivered.facts["credits_ended_s"] is None
-            followed_us += delivered.columns["overhead_us"]
-            if any(each != measured_us for each in followed_us):
-                break
+        # A dozen looks at the device: those that a busy machine disturbs count for nothing.
+        with second.measured() as delivered:
+            assert read_blocks(second.root / "key/copy-0/base/5/16384", 5400) > 0
+        assert delivered is not None
+        assert delivered.facts["credits_ended_s"] is None
         # What the way through the kernel takes is looked at again by the device's counters, and followed.
+        followed_us = delivered.columns["overhead_us"]
         assert any(each != measured_us for each in followed_us)
         assert all(measured_us / 2.01 <= each <= measured_us * 2.01 for each in followed_us)
     finally:
