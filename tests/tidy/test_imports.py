@@ -18,16 +18,17 @@ ALLOWED = {
     "sql_text": set(),
     "durable": set(),
     "words": set(),
+    "typed": set(),
     # The doctor asks whether the native binary is there.
     # A storage may be a volume of the catalogue.
-    "environment": {"model", "sql_text", "native", "durable", "volumes"},
+    "environment": {"model", "typed", "sql_text", "native", "durable", "volumes"},
     # Sizes are typed as those of storages are; loads are simulated by the native binary.
-    "volumes": {"model", "environment", "native"},
+    "volumes": {"model", "typed", "environment", "native"},
     # Recordings of stored trials are replayed by the native binary.
     "sizing": {"model", "environment", "native", "volumes", "record", "words"},
-    "workloads": {"model", "sql_text"},
+    "workloads": {"model", "typed", "sql_text"},
     # A level is a patch of an arm: of its storage and workload too, which their own rooms can read.
-    "factors": {"model", "workloads", "environment", "sql_text"},
+    "factors": {"model", "typed", "workloads", "environment", "sql_text"},
     "design": {"model", "factors"},
     "record": {"model", "durable"},
     "trial": {"model", "environment", "workloads", "record", "native"},
@@ -40,13 +41,13 @@ ALLOWED = {
     "terminal": {"model", "report", "analysis", "words"},
     "notebook": {"model", "record", "analysis"},
     "experiment": {
-        "model", "environment", "workloads", "factors", "design", "record", "trial", "analysis", "terminal",
-        "probe",
+        "model", "typed", "environment", "workloads", "factors", "design", "record", "trial", "analysis",
+        "terminal", "probe",
     },
     # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections. Another
     # volume is a candidate with a price.
     "tune": {
-        "model", "environment", "workloads", "factors", "record", "analysis", "experiment", "native",
+        "model", "typed", "environment", "workloads", "factors", "record", "analysis", "experiment", "native",
         "sql_text", "durable", "words", "terminal", "volumes",
     },
     # A machine of a fleet runs the command line as a process, and sends home what that recorded.
@@ -56,8 +57,8 @@ ALLOWED = {
     },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
-        "model", "environment", "record", "analysis", "report", "experiment", "probe", "live", "terminal",
-        "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
+        "model", "typed", "environment", "record", "analysis", "report", "experiment", "probe", "live",
+        "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
     },
 }  # fmt: skip
 HEAVY = (

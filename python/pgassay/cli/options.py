@@ -2,16 +2,18 @@
 
 import argparse
 import os
-import re
 import sys
+
+from pgassay.errors import UsageError
+from pgassay.typed import quantities
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
+    from typing import TypeVar
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h)?")
-_SECONDS = {"s": 1, None: 1, "m": 60, "min": 60, "h": 3600}
+    Value = TypeVar("Value")
 
 
 WIDTH_DEFAULT = 80
@@ -40,41 +42,32 @@ def _terminal_width() -> int:
         return WIDTH_DEFAULT
 
 
+def _argument(parse: "Callable[[str], Value]", text: str) -> "Value":
+    """What `parse` makes of a text; argparse puts the option's name before the sentence of a refusal."""
+    try:
+        return parse(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def duration(text: str) -> float:
-    """Seconds of `90`, `90s`, `12m` or `1h`."""
-    match = _DURATION.fullmatch(text.strip())
-    if match is None:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a duration: write for example 90s, 12m or 1h")
-    return float(match.group(1)) * _SECONDS[match.group(2)]
+    """Seconds of `90`, `90s`, `500ms`, `12m` or `1h`."""
+    return _argument(quantities.seconds, text)
 
 
 def fraction(text: str) -> float:
     """A fraction: `0.03` or `3%`."""
-    number = text.strip()
-    scale = 1.0
-    if number.endswith("%"):
-        number, scale = number[:-1].strip(), 0.01
-    try:
-        value = float(number) * scale
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"'{text}' is not a fraction: write 0.03 or 3%") from None
-    if value != value or abs(value) == float("inf"):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a fraction: write 0.03 or 3%")
-    return value
+    return _argument(quantities.fraction, text)
 
 
 def whole(text: str) -> int:
     """A whole number, 0 or more."""
-    if not re.fullmatch(r"\d{1,15}", text.strip()):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number: write digits only")
-    return int(text)
+    return _argument(quantities.whole, text)
 
 
 def processors(text: str) -> float:
     """A number of processors, as 2 or 0.5."""
-    if not re.fullmatch(r"\d{1,5}(\.\d{1,3})?", text.strip()) or float(text) <= 0:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of processors: write for example 2 or 0.5")
-    return float(text)
+    return _argument(quantities.processors, text)
 
 
 def folder(text: str) -> "Path":
@@ -150,8 +143,6 @@ def add_catalogue(parser: "argparse._ActionsContainer") -> None:
 
 def refuse_meaningless(arguments: argparse.Namespace, names: "Iterable[str]", what: str) -> None:
     """Raise UsageError where one of these options was given, which a command shares and has no use for."""
-    from pgassay.errors import UsageError
-
     for name in names:
         if getattr(arguments, name.removeprefix("--").replace("-", "_")):
             raise UsageError(f"{name} has no meaning for {what}: leave it out")

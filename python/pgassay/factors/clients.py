@@ -3,8 +3,8 @@
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
+from pgassay.typed.quantities import whole
 from pgassay.workloads.load import CLIENTS_MAX, with_clients
-from pgassay.workloads.options import parse_whole
 
 NAME = "clients"
 
@@ -12,7 +12,7 @@ NAME = "clients"
 def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     """The arm with `level` connections; raises UsageError for a workload that has one alone."""
     workload = spec.workload
-    clients = parse_whole(level, f"factor {name}", 1, CLIENTS_MAX)
+    clients = whole(level, f"factor {name}", least=1, most=CLIENTS_MAX)
     if workload.load is not None:
         changed = workload.model_copy(update={"load": with_clients(workload.load, clients)})
     elif workload.family == "sql":

@@ -7,7 +7,7 @@ from pgassay.model.arm import ArmSpec
 
 def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     """The arm with its server capped at `level` processors (`unlimited`: not at all); raises UsageError."""
-    return spec.model_copy(update={"cpus": parse_cpus(level, f"factor {name}:")})
+    return spec.model_copy(update={"cpus": parse_cpus(level, f"factor {name}")})
 
 
 KIND = FactorKind(split=split_levels, apply=apply, fixed_by="--cpus ")

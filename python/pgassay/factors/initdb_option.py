@@ -1,20 +1,18 @@
 """`checksums=on,off` and `wal_segsize=16MB,64MB`: options of initdb, so each level has data of its own."""
 
-import re
 from collections.abc import Callable
 
 from pgassay.environment.server.initdb import WAL_SEGMENT_SIZES_MB
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
+from pgassay.typed.quantities import size_bytes
 
 CHECKSUMS = "checksums"
 WAL_SEGSIZE = "wal_segsize"
 # The kind of dataset that is a copy of somebody's cluster, which was made long ago.
 FROM_A_FOLDER = "folder"
 _CHECKSUMS = {"on": True, "off": False}
-_SIZE = re.compile(r"(\d{1,9})(MB|GB)?")
-_MEGABYTES = {None: 1, "MB": 1, "GB": 1024}
 
 
 def parse_checksums(text: str) -> bool:
@@ -26,11 +24,11 @@ def parse_checksums(text: str) -> bool:
 
 def parse_wal_segsize(text: str) -> int:
     """The size of a WAL segment in MB of `64MB`, `64` (initdb's own way) or `1GB`; raises UsageError."""
-    match = _SIZE.fullmatch(text)
-    size_mb = int(match[1]) * _MEGABYTES[match[2]] if match else 0
-    if size_mb not in WAL_SEGMENT_SIZES_MB:
+    found_bytes = size_bytes(text, f"factor {WAL_SEGSIZE}", default_unit="MB", example="16MB")
+    size_mb, rest = divmod(found_bytes, 1024**2)
+    if rest or size_mb not in WAL_SEGMENT_SIZES_MB:
         raise UsageError(
-            f"{WAL_SEGSIZE}={text} is no size of a WAL segment: write a power of two from 1MB to 1024MB, "
+            f"{WAL_SEGSIZE}={text} is not a size of a WAL segment: write a power of two from 1MB to 1024MB, "
             f"like {WAL_SEGSIZE}=16MB,64MB"
         )
     return size_mb

@@ -1,10 +1,10 @@
 """`read_ahead=128,8192`: the read-ahead, in kB, of a device that pgassay made."""
 
+from pgassay.environment.storage.options import read_ahead_kb
 from pgassay.environment.storage.registry import KINDS
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
-from pgassay.workloads.options import parse_whole
 
 READ_AHEAD_KB_MAX = 1 << 20
 
@@ -17,10 +17,10 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
             f"{name}= would change the read-ahead of the host's own disk for everybody: "
             "add --storage loop:size=4GB, whose device belongs to pgassay"
         )
-    read_ahead_kb = parse_whole(level, f"factor {name}", 0, READ_AHEAD_KB_MAX)
-    return spec.model_copy(
-        update={"storage": spec.storage.model_copy(update={"read_ahead_kb": read_ahead_kb})}
-    )
+    kilobytes = read_ahead_kb(level, f"factor {name}")
+    if kilobytes > READ_AHEAD_KB_MAX:
+        raise UsageError(f"factor {name}: {level} is more than {READ_AHEAD_KB_MAX} kB: write a smaller size")
+    return spec.model_copy(update={"storage": spec.storage.model_copy(update={"read_ahead_kb": kilobytes})})
 
 
 KIND = FactorKind(split=split_levels, apply=apply)

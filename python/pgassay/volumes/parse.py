@@ -5,27 +5,25 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from pgassay.environment.storage.options import parse_bytes, split_options
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import Catalogue, InstanceEntry, Range, Rate, VolumeEntry
 from pgassay.model.volumes.offer import VolumeSpec
+from pgassay.typed import options, quantities
 
 KEYS = ("size", "iops", "throughput", "credits", "flush_latency", "first_touch", "instance", "region")
 GIB = 1024**3
 Value = TypeVar("Value", int, float)
-_TIME = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(us|µs|ms|s)")
-_MS_OF = {"us": 1e-3, "µs": 1e-3, "ms": 1.0, "s": 1e3}
 # A flush or a chunk that takes longer is no storage that a database is run on.
-_WAIT_MS_MIN, _WAIT_MS_MAX = 0.001, 60_000.0
+_WAIT_S_MIN, _WAIT_S_MAX = 1e-6, 60.0
 _CREDITS = re.compile(r"full|empty|\d{1,3}(?:\.\d{1,6})?%|\d{1,18}")
 
 
 def parse_volume(text: str, catalogue: Catalogue) -> VolumeSpec:
     """The volume that the text orders; raises UsageError naming the part that can't be had."""
-    name, *parts = (part.strip() for part in split_options(text))
+    name, *parts = (part.strip() for part in options.split(text))
     name = _known(name, catalogue.volumes, text)
     entry = catalogue.volumes[name]
-    given = _given(parts, text)
+    given = options.pairs(parts, f"the volume '{text}'", KEYS)
     size_gib = _size(name, entry, given.get("size"), text)
     spec = VolumeSpec(
         name=name,
@@ -88,27 +86,13 @@ def _known(name: str, table: Iterable[str], text: str) -> str:
     )
 
 
-def _given(parts: list[str], text: str) -> dict[str, str]:
-    given: dict[str, str] = {}
-    for part in parts:
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if key not in KEYS:
-            raise UsageError(f"There is no option '{key}' in '{text}': a volume has {', '.join(KEYS)}.")
-        if not equals or not value:
-            raise UsageError(f"The option '{key}' in '{text}' has no value: type {key}=….")
-        if key in given:
-            raise UsageError(f"The option '{key}' stands twice in '{text}': leave one out.")
-        given[key] = value
-    return given
-
-
 def _size(name: str, entry: VolumeEntry, value: str | None, text: str) -> int:
     least, most = entry.ranges[0].from_gib, entry.ranges[-1].to_gib
     if value is None:
         if is_fixed(entry):
             return least
         raise UsageError(f"'{text}' has no size: type {name},size={max(least, min(100, most))}GiB.")
-    size_bytes = parse_bytes("size", value, text, example="100GiB")
+    size_bytes = quantities.size_bytes(value, f"'{text}': size", example="100GiB")
     size_gib, rest = divmod(size_bytes, GIB)
     if rest:
         raise UsageError(
@@ -135,11 +119,8 @@ def _number(key: str, value: str | None, text: str, what: str, kind: Callable[[s
 def _wait_ms(key: str, value: str | None, text: str) -> float | None:
     if value is None:
         return None
-    match = _TIME.fullmatch(value)
-    wait_ms = float(match[1]) * _MS_OF[match[2]] if match else 0.0
-    if not _WAIT_MS_MIN <= wait_ms <= _WAIT_MS_MAX:
-        raise UsageError(f"'{key}={value}' in '{text}' is no time up to a minute: type {key}=2ms or 500us.")
-    return wait_ms
+    where = f"'{text}': {key}"
+    return 1e3 * quantities.seconds(value, where, least=_WAIT_S_MIN, most=_WAIT_S_MAX, example="2ms or 500us")
 
 
 def _check_orders(spec: VolumeSpec, entry: VolumeEntry) -> None:

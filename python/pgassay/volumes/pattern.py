@@ -1,23 +1,19 @@
 """A load that is simulated on volumes, as typed: `depth=32,size=8kB,order=random,duration=60s,writes=30%`."""
 
 import os
-import re
 from collections.abc import Sequence
 
-from pgassay.environment.storage.options import parse_bytes, split_options
 from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import SimulatedLoad, VolumeOffer
 from pgassay.native.simulate import PatternSpec, Simulated, simulate
+from pgassay.typed import options, quantities
 
 KEYS = ("depth", "size", "order", "duration", "writes", "flush")
 ORDERS = ("random", "sequential")
-_DURATION = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)(s|m|min|h)?")
-_SECONDS = {"s": 1, None: 1, "m": 60, "min": 60, "h": 3600}
-_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%")
 _DEPTH_MAX = 65_536
 _REQUEST_MAX = 1024**3
 _FLUSH_MAX = 1_000_000
-_DURATION_MAX_S = 86_400.0
+_DURATION_S_MIN, _DURATION_S_MAX = 0.001, 86_400.0
 
 
 def parse_pattern(text: str) -> PatternSpec:
@@ -26,27 +22,26 @@ def parse_pattern(text: str) -> PatternSpec:
     Raises UsageError naming the part that is wrong.
     """
     pattern: PatternSpec = {"depth": 1, "request_bytes": 8192, "order": "random", "duration_s": 60.0}
-    seen = set()
-    for part in split_options(text):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if key not in KEYS or not equals or not value or key in seen:
-            wrong = "stands twice" if key in seen else "is no option with a value"
-            raise UsageError(f"'{part.strip()}' in '{text}' {wrong}: a load has {', '.join(KEYS)}.")
-        seen.add(key)
+    for key, value in options.pairs(options.split(text), "a load", KEYS).items():
         if key == "depth":
-            pattern["depth"] = _whole(part, value, 1, _DEPTH_MAX)
+            pattern["depth"] = quantities.whole(value, key, least=1, most=_DEPTH_MAX)
         elif key == "size":
-            pattern["request_bytes"] = _whole(part, str(parse_bytes(key, value, text)), 1, _REQUEST_MAX)
+            request_bytes = quantities.size_bytes(value, key, default_unit="B", example="8kB")
+            if not 1 <= request_bytes <= _REQUEST_MAX:
+                raise UsageError(f"size: '{value}' is out of range: write a size from 1B to 1GB")
+            pattern["request_bytes"] = request_bytes
         elif key == "order":
             if value not in ORDERS:
-                raise UsageError(f"'{part}' in '{text}': an order is {' or '.join(ORDERS)}.")
+                raise UsageError(f"order: '{value}' is not known: write {' or '.join(ORDERS)}")
             pattern["order"] = value
         elif key == "duration":
-            pattern["duration_s"] = _duration(part, value)
+            pattern["duration_s"] = quantities.seconds(
+                value, key, least=_DURATION_S_MIN, most=_DURATION_S_MAX, example="60s"
+            )
         elif key == "writes":
-            pattern["write_share"] = _share(part, value)
+            pattern["write_share"] = _share(key, value)
         else:
-            pattern["flush_after"] = _whole(part, value, 0, _FLUSH_MAX)
+            pattern["flush_after"] = quantities.whole(value, key, most=_FLUSH_MAX)
     return pattern
 
 
@@ -79,22 +74,8 @@ def _told(answer: Simulated) -> SimulatedLoad:
     )
 
 
-def _whole(part: str, value: str, least: int, most: int) -> int:
-    if not value.isdecimal() or len(value) > 18 or not least <= int(value) <= most:
-        raise UsageError(f"'{part.strip()}' must be a whole number from {least} to {most}.")
-    return int(value)
-
-
-def _share(part: str, value: str) -> float:
-    match = _PERCENT.fullmatch(value)
-    if match is None or float(match[1]) > 100:
-        raise UsageError(f"'{part.strip()}' is no share: type for example writes=30%.")
-    return float(match[1]) / 100
-
-
-def _duration(part: str, value: str) -> float:
-    match = _DURATION.fullmatch(value)
-    seconds = 0.0 if match is None else float(match[1]) * _SECONDS[match[2]]
-    if not 0.001 <= seconds <= _DURATION_MAX_S:
-        raise UsageError(f"'{part.strip()}' is no duration up to a day: type for example duration=60s.")
-    return seconds
+def _share(key: str, value: str) -> float:
+    share = quantities.fraction(value, key)
+    if not 0 <= share <= 1:
+        raise UsageError(f"{key}: '{value}' is out of range: write a share from 0% to 100%")
+    return share

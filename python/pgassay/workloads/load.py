@@ -3,7 +3,8 @@
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadSpec, Metric, QueryProtocol, Statement, WorkloadSpec
 from pgassay.sql_text import literals
-from pgassay.workloads.options import parse_duration, parse_options, parse_whole
+from pgassay.typed import options as typed_options
+from pgassay.typed import quantities
 from pgassay.workloads.text import shipped_statements
 
 THROUGHPUT = Metric(name="throughput", unit="transactions/s", better="higher")
@@ -27,10 +28,12 @@ def _query_protocol(text: str) -> QueryProtocol:
 
 def load_of(family: str, options: dict[str, str]) -> LoadSpec:
     """The load that the options in OPTIONS describe; raises UsageError."""
-    clients = parse_whole(options.get("clients", "1"), "workload option clients", 1, CLIENTS_MAX)
-    threads = parse_whole(options.get("threads", "1"), "workload option threads", 1, 256)
-    duration = parse_duration(options.get("duration", "10s"), "workload option duration")
-    warmup = parse_duration(options.get("warmup", "2s"), "workload option warmup")
+    clients = quantities.whole(
+        options.get("clients", "1"), "workload option clients", least=1, most=CLIENTS_MAX
+    )
+    threads = quantities.whole(options.get("threads", "1"), "workload option threads", least=1, most=256)
+    duration = quantities.seconds(options.get("duration", "10s"), "workload option duration")
+    warmup = quantities.seconds(options.get("warmup", "2s"), "workload option warmup")
     if threads > clients:
         raise UsageError(f"workload {family}: {threads} threads for {clients} clients: use at most one each")
     if duration < 0.1:
@@ -61,7 +64,7 @@ def with_parameters(statement: Statement) -> tuple[str, tuple[str, ...]]:
 
 def parse(family: str, text: str) -> WorkloadSpec:
     """`FAMILY:clients=8,threads=2,duration=10s,warmup=2s,protocol=prepared|simple`."""
-    load = load_of(family, parse_options(text, family, OPTIONS))
+    load = load_of(family, typed_options.of(text, f"workload {family}", OPTIONS))
     return WorkloadSpec(
         text=f"{family}:{text}" if text else family,
         family=family,

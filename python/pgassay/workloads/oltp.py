@@ -2,8 +2,9 @@
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Distribution, ReadOnlyOptions, Statement, WorkloadSpec
+from pgassay.typed import options as typed_options
+from pgassay.typed import quantities
 from pgassay.workloads import load
-from pgassay.workloads.options import parse_options, parse_whole
 from pgassay.workloads.text import shipped_statements
 
 TABLES_MAX = 10_000
@@ -59,12 +60,12 @@ def calls_of(options: ReadOnlyOptions) -> dict[str, int]:
 def parse_number(name: str, text: str, what: str) -> int:
     """A whole number within the limits of the option `name`; raises UsageError naming `what`."""
     low, high = NUMBERS[name]
-    return parse_whole(text, what, low, high)
+    return quantities.whole(text, what, least=low, most=high)
 
 
 def parse(family: str, text: str) -> WorkloadSpec:
     """`oltp_read_only:tables=4,table_size=10000,…` and the options of every load."""
-    given = parse_options(text, family, OPTIONS)
+    given = typed_options.of(text, f"workload {family}", OPTIONS)
     options = ReadOnlyOptions(
         skip_trx=_switch(given.get("skip_trx", "off")),
         distribution=_distribution(given.get("distribution", "uniform")),

@@ -5,8 +5,9 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Metric, Statement, WorkloadSpec
+from pgassay.typed import options as typed_options
+from pgassay.typed import quantities
 from pgassay.workloads.load import CLIENTS_MAX
-from pgassay.workloads.options import parse_options, parse_whole
 from pgassay.workloads.split import named_statements, strip_comments
 from pgassay.workloads.text import read_sql_file, shipped_statements
 
@@ -28,7 +29,7 @@ def changes_data(statement: str) -> bool:
 
 def parse_full_scan(family: str, text: str) -> WorkloadSpec:
     """`full-scan[:only=NAME+NAME]`: the published statements, or some of them."""
-    options = parse_options(text, family, ("only",))
+    options = typed_options.of(text, f"workload {family}", ("only",))
     statements = shipped_statements(family)
     if "only" in options:
         wanted = options["only"].split("+")
@@ -48,7 +49,9 @@ def parse_sql_file(family: str, text: str) -> WorkloadSpec:
     Without `writes` their words decide. `clients`: so many sessions execute them at once, each so many times.
     """
     name = file_of(text)
-    options = parse_options(text.removeprefix(name), family, ("writes", "clients", "executions"))
+    options = typed_options.of(
+        text.removeprefix(name), f"workload {family}", ("writes", "clients", "executions")
+    )
     if not name:
         raise UsageError("workload sql needs a file: write --workload sql:FILE")
     if options.get("writes", "yes") not in ("yes", "no"):
@@ -56,7 +59,7 @@ def parse_sql_file(family: str, text: str) -> WorkloadSpec:
             f"workload sql: writes={options['writes']} is not known: write writes=yes or writes=no"
         )
     at_once = {
-        option: parse_whole(options[option], f"workload option {option}", 1, most)
+        option: quantities.whole(options[option], f"workload option {option}", least=1, most=most)
         for option, most in (("clients", CLIENTS_MAX), ("executions", EXECUTIONS_MAX))
         if option in options
     }

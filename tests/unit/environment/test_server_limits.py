@@ -53,7 +53,7 @@ def test_levels_cap_the_arm_and_are_described() -> None:
     assert (spec.memory_bytes, spec.cpus) == (512 * MB, 0.5)
     assert describe_limits(spec) == "memory 512MB, cpus 0.5"
     assert describe_limits(memory.kind.apply("memory", "unlimited", spec)) == "cpus 0.5"
-    with pytest.raises(UsageError, match="factor memory: lots is no size"):
+    with pytest.raises(UsageError, match="factor memory: 'lots' is not a size"):
         memory.kind.apply("memory", "lots", spec)
 
 

@@ -86,12 +86,12 @@ def test_options_of_initdb_are_of_the_data() -> None:
         ("checksums=on", "add a second level"),
         (
             "wal_segsize=16MB,24MB",
-            "wal_segsize=24MB is no size of a WAL segment: write a power of two from 1MB",
+            "wal_segsize=24MB is not a size of a WAL segment: write a power of two from 1MB",
         ),
-        ("wal_segsize=16MB,2GB", "wal_segsize=2GB is no size"),
-        ("wal_segsize=16MB,64kB", "wal_segsize=64kB is no size"),
-        ("wal_segsize=16MB,0", "wal_segsize=0 is no size"),
-        ("wal_segsize=16MB,-16", "wal_segsize=-16 is no size"),
+        ("wal_segsize=16MB,2GB", "wal_segsize=2GB is not a size"),
+        ("wal_segsize=16MB,64kB", "wal_segsize=64kB is not a size"),
+        ("wal_segsize=16MB,0", "wal_segsize=0 is not a size"),
+        ("wal_segsize=16MB,-16", "'-16' is not a size"),
         ("wal_segsize=1024MB,1GB", "'1024MB' and '1GB' mean the same"),
     ],
 )
@@ -105,7 +105,7 @@ def test_any_size_of_a_wal_segment_is_read_or_refused_in_a_sentence(text: str) -
     try:
         size_mb = parse_wal_segsize(text)
     except UsageError as refused:
-        assert "is no size of a WAL segment" in str(refused)
+        assert "is not a size" in str(refused)
     else:
         assert size_mb in WAL_SEGMENT_SIZES_MB
 

@@ -68,7 +68,7 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
         ("gp2", "'gp2' has no size: type gp2,size=100GiB."),
         (
             "gp2,size=much",
-            "'size=much' in 'gp2,size=much' is no size: type a number and GiB or TiB, e.g. 100GiB.",
+            "'gp2,size=much': size: 'much' is not a size: write a number and GiB or TiB, for example 100GiB",
         ),
         (
             "gp2,size=1GiB,credits=some",
@@ -80,12 +80,18 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
         ),
         ("gp2,size=1GiB,credits=6000000", "gp2 holds 5400000 credits: credits=6000000 is more."),
         (
-            "gp3,size=1GiB,flush_latency=5",
-            "'flush_latency=5' in 'gp3,size=1GiB,flush_latency=5' is no time up to a minute: "
-            "type flush_latency=2ms or 500us.",
+            "gp3,size=1GiB,flush_latency=90",
+            "'gp3,size=1GiB,flush_latency=90': flush_latency: '90' is more than 1m: "
+            "write for example 2ms or 500us",
         ),
-        ("gp3,size=1GiB,first_touch=2min", "'first_touch=2min' in"),
-        ("gp3,size=1GiB,first_touch=0ms", "'first_touch=0ms' in"),
+        (
+            "gp3,size=1GiB,first_touch=2min",
+            "'gp3,size=1GiB,first_touch=2min': first_touch: '2min' is more than 1m",
+        ),
+        (
+            "gp3,size=1GiB,first_touch=0ms",
+            "'gp3,size=1GiB,first_touch=0ms': first_touch: '0ms' is less than 1us",
+        ),
         (
             "local-i7i.2xlarge,first_touch=1ms",
             "local-i7i.2xlarge is a local disk, which no snapshot is restored to: leave first_touch out.",
@@ -105,11 +111,11 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
             "gp4,size=1GiB",
             "There is no volume 'gp4' in the catalogue (in 'gp4,size=1GiB'): the volumes are gp2, gp3",
         ),
-        ("gp3,colour=red", "There is no option 'colour' in 'gp3,colour=red': a volume has size, iops"),
-        ("gp3,size", "The option 'size' in 'gp3,size' has no value: type size=…."),
+        ("gp3,colour=red", "the volume 'gp3,colour=red' has no option 'colour': its options are size, iops"),
+        ("gp3,size", "the volume 'gp3,size': option size has no value: write size=…"),
         (
             "gp3,size=1GiB,size=2GiB",
-            "The option 'size' stands twice in 'gp3,size=1GiB,size=2GiB': leave one out.",
+            "the volume 'gp3,size=1GiB,size=2GiB': option size is given twice: give it once",
         ),
         (
             "gp3,size=1GiB,iops=many",

@@ -235,14 +235,14 @@ def _measured(arguments: argparse.Namespace) -> "StoredExperiment":
 
 def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[Candidate], Wanted]":
     from pgassay.environment.home import home_path
-    from pgassay.environment.storage.options import parse_bytes
     from pgassay.sizing.candidates import candidates, reference
     from pgassay.sizing.size import Wanted
+    from pgassay.typed.quantities import size_bytes
     from pgassay.volumes.catalogue import OWN_FILE, load_catalogue
 
     own = home_path() / OWN_FILE
     loaded = load_catalogue([*([own] if own.is_file() else []), *arguments.catalogue])
-    size_gib = max(1, -(-parse_bytes("--size", arguments.size, arguments.size, example="100GiB") // 1024**3))
+    size_gib = max(1, -(-size_bytes(arguments.size, "--size", example="100GiB") // 1024**3))
     offers = candidates(
         loaded,
         size_gib,

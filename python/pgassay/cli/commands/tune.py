@@ -366,19 +366,19 @@ def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
 
 
 def _max_space_bytes(arguments: argparse.Namespace) -> int | None:
-    from pgassay.environment.storage.options import parse_bytes
+    from pgassay.typed.quantities import size_bytes
 
     typed = arguments.max_space
-    return None if typed is None else parse_bytes("--max-space", typed, typed, example="500MB")
+    return None if typed is None else size_bytes(typed, "--max-space", example="500MB")
 
 
 def _clients(arguments: argparse.Namespace) -> int | None:
+    from pgassay.typed.quantities import whole
     from pgassay.workloads.load import CLIENTS_MAX
-    from pgassay.workloads.options import parse_whole
 
     if arguments.clients is None:
         return None
-    return parse_whole(str(arguments.clients), "--clients", 1, CLIENTS_MAX)
+    return whole(str(arguments.clients), "--clients", least=1, most=CLIENTS_MAX)
 
 
 def show(result: "TuneResult", arguments: argparse.Namespace) -> None:

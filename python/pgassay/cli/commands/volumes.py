@@ -136,9 +136,9 @@ def _fit(arguments: argparse.Namespace) -> int:
     from datetime import date
     from pathlib import Path
 
-    from pgassay.environment.storage.options import parse_bytes
     from pgassay.errors import UsageError
     from pgassay.model.volumes.catalogue import SIZE_GIB_MAX
+    from pgassay.typed.quantities import size_bytes
     from pgassay.volumes.fio import read_fio
     from pgassay.volumes.fit import GIB, fit, to_toml
 
@@ -152,11 +152,10 @@ def _fit(arguments: argparse.Namespace) -> int:
             raise UsageError(f"'pgassay volumes fit' writes TOML: leave {option} out")
     size_gib = None
     if arguments.size is not None:
-        size_bytes = parse_bytes("--size", arguments.size, arguments.size, example="100GiB")
-        size_gib, rest = divmod(size_bytes, GIB)
+        size_gib, rest = divmod(size_bytes(arguments.size, "--size", example="100GiB"), GIB)
         if rest or not 1 <= size_gib <= SIZE_GIB_MAX:
             raise UsageError(
-                f"--size {arguments.size} is no volume's whole number of GiB: type --size 100GiB"
+                f"--size {arguments.size} is not a whole number of GiB: write for example --size 100GiB"
             )
     runs = [run for file in files for run in read_fio(file)]
     entry = to_toml(fit(runs, arguments.name or "own", size_gib), date.today())

@@ -25,9 +25,9 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
     from pgassay.environment.cleanup import registry
     from pgassay.environment.storage.delivered import unsteady_way
     from pgassay.environment.storage.image import size_for
-    from pgassay.environment.storage.options import parse_bytes
     from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
     from pgassay.errors import UsageError
+    from pgassay.typed.quantities import size_bytes
     from pgassay.volumes.explain import text_of
     from pgassay.volumes.limits import model_of
     from pgassay.volumes.parse import parse_volume
@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
     ordered = parse_volume(words[0], loaded.catalogue)
     model = model_of(ordered, loaded.catalogue, text_of(ordered))
     used = arguments.used or _USED_DEFAULT
-    used_bytes = parse_bytes("--used", used, used)
+    used_bytes = size_bytes(used, "--used")
     if used_bytes > ordered.size_gib << 30:
         raise UsageError(
             f"--used {used} is more than {model.name} holds: leave it out, or choose a larger size"

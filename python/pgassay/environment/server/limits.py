@@ -1,8 +1,6 @@
 """Caps on a whole server, as typed (`--memory 2GB`, `--cpus 0.5`), and whether this machine can set them."""
 
-import math
 import os
-import re
 
 from pgassay.environment.cgroup.group import capabilities, cpu_limit, memory_limit
 from pgassay.environment.cgroup.usage import memory_cap_bytes
@@ -13,6 +11,7 @@ from pgassay.environment.storage.options import format_bytes, readable_bytes
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.build import Build
+from pgassay.typed.quantities import processors, size_bytes
 
 # Below this a server of PostgreSQL and its sessions don't start at all.
 MEMORY_BYTES_MIN = 64 * 1024 * 1024
@@ -23,8 +22,6 @@ MEMORY_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 # What sessions, catalogs and the WAL buffers take beside shared_buffers.
 SHARED_BUFFERS_FRACTION_MAX = 0.75
 UNLIMITED = "unlimited"
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*(kB|MB|GB|TB)", re.IGNORECASE)
-_UNIT_OF = {"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 
 
 def parse_memory(text: str, what: str) -> int | None:
@@ -34,13 +31,10 @@ def parse_memory(text: str, what: str) -> int | None:
     """
     if text.strip().lower() == UNLIMITED:
         return None
-    match = _QUANTITY.fullmatch(text.strip())
-    if match is None:
-        raise UsageError(f"{what} {text} is no size: type a number and MB or GB, e.g. 2GB")
-    limit = math.floor(float(match[1]) * _UNIT_OF[match[2].lower()] / MEMORY_PAGE_BYTES) * MEMORY_PAGE_BYTES
+    limit = size_bytes(text, what, example="2GB") // MEMORY_PAGE_BYTES * MEMORY_PAGE_BYTES
     if limit < MEMORY_BYTES_MIN:
         raise UsageError(
-            f"{what} {text} is too little for a server: use {format_bytes(MEMORY_BYTES_MIN)} or more"
+            f"{what}: {text} is too little for a server: use {format_bytes(MEMORY_BYTES_MIN)} or more"
         )
     return limit
 
@@ -49,13 +43,7 @@ def parse_cpus(text: str, what: str) -> float | None:
     """Processors of `1` or `0.5`; None for `unlimited`; raises UsageError for anything else."""
     if text.strip().lower() == UNLIMITED:
         return None
-    try:
-        cpus = float(text)
-    except ValueError:
-        cpus = math.nan
-    if not (math.isfinite(cpus) and cpus >= CPUS_MIN):
-        raise UsageError(f"{what} {text} is no number of processors: type one from {CPUS_MIN}, e.g. 1 or 0.5")
-    return cpus
+    return processors(text, what, least=CPUS_MIN)
 
 
 def describe_limits(spec: ArmSpec) -> str:

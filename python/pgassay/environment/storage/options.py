@@ -14,23 +14,19 @@ powers of 1000.
 """
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
+from pgassay.typed.quantities import BYTES_OF, size_bytes
 
 MEGABYTE = 1024 * 1024
 # What the block-I/O controller can enforce on any kind that has a block device.
 LIMIT_KEYS = ("read_mb_s", "write_mb_s", "read_iops", "write_iops")
 # What follows it is a storage of its own.
 WAL = "wal"
-_UNITS = {"B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
-_UNIT_OF = {unit.lower(): factor for unit, factor in _UNITS.items()}
-_UNIT_OF |= {f"{unit[0].lower()}ib": factor for unit, factor in _UNITS.items() if unit != "B"}
-_QUANTITY = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([A-Za-z]*)")
 
 
 def describe(spec: StorageSpec, keys: Sequence[str], leading_key: str | None = None) -> str:
@@ -48,38 +44,22 @@ def describe(spec: StorageSpec, keys: Sequence[str], leading_key: str | None = N
 def format_bytes(value: int) -> str:
     """A size in the largest unit that divides it: '4GB', '1536MB', '1000B'."""
     for unit in ("TB", "GB", "MB", "kB"):
-        if value and value % _UNITS[unit] == 0:
-            return f"{value // _UNITS[unit]}{unit}"
+        if value and value % BYTES_OF[unit] == 0:
+            return f"{value // BYTES_OF[unit]}{unit}"
     return f"{value}B"
 
 
 def readable_bytes(value: int) -> str:
     """A size for a sentence, rounded: '3.7 GB'."""
     for unit in ("TB", "GB", "MB", "kB"):
-        if abs(value) >= _UNITS[unit]:
-            return f"{value / _UNITS[unit]:.1f} {unit}"
+        if abs(value) >= BYTES_OF[unit]:
+            return f"{value / BYTES_OF[unit]:.1f} {unit}"
     return f"{value} B"
 
 
 def readable_rate(bytes_per_s: float) -> str:
     """A limit for a sentence, in 10⁶ bytes as all rates, and as limits are given: '67.1 MB/s (64 MiB/s)'."""
     return f"{bytes_per_s / 1e6:.3g} MB/s ({bytes_per_s / MEGABYTE:.3g} MiB/s)"
-
-
-def split_options(text: str) -> list[str]:
-    """The parts between commas; a comma or a backslash with a backslash before it is text."""
-    parts = [""]
-    index = 0
-    while index < len(text):
-        if text[index] == "\\" and index + 1 < len(text):
-            index += 1
-            parts[-1] += text[index]
-        elif text[index] == ",":
-            parts.append("")
-        else:
-            parts[-1] += text[index]
-        index += 1
-    return parts
 
 
 def split_wal(text: str) -> tuple[str, str | None]:
@@ -94,36 +74,23 @@ def split_wal(text: str) -> tuple[str, str | None]:
     return text, None
 
 
-def parse_bytes(key: str, value: str, text: str, default_unit: str = "", example: str = "4GB") -> int:
-    """The bytes of `KEY=4GB`, a part of `text`, or of an option `--key 4GB`; raises UsageError.
-
-    `example` is what its message says to type, in the units that this key is usually given in.
-    """
-    match = _QUANTITY.fullmatch(value.strip())
-    unit = (match[2] or default_unit) if match else ""
-    if match is None or unit.lower() not in _UNIT_OF:
-        typed = f"'{key} {value}'" if key.startswith("--") else f"'{key}={value}' in '{text}'"
-        units = "GiB or TiB" if example.endswith("iB") else "kB, MB, GB or TB"
-        raise UsageError(f"{typed} is no size: type a number and {units}, e.g. {example}.")
-    return (
-        round(float(match[1]) * _UNIT_OF[unit.lower()])
-        if "." in match[1]
-        else int(match[1]) * _UNIT_OF[unit.lower()]
-    )
-
-
 def _size(key: str, value: str, text: str) -> int:
-    size_bytes = parse_bytes(key, value, text)
-    if size_bytes <= 0:
+    found = size_bytes(value, f"'{text}': {key}")
+    if found <= 0:
         raise UsageError(f"'{key}={value}' in '{text}' must be more than nothing, e.g. {key}=4GB.")
-    return size_bytes
+    return found
 
 
 def _read_ahead(key: str, value: str, text: str) -> int:
-    size_bytes = parse_bytes(key, value, text, default_unit="kB")
-    if size_bytes % 1024:
-        raise UsageError(f"'{key}={value}' in '{text}' must be whole kB, e.g. {key}=128.")
-    return size_bytes // 1024
+    return read_ahead_kb(value, f"'{text}': {key}")
+
+
+def read_ahead_kb(text: str, where: str) -> int:
+    """Whole kB of a read-ahead, `128` or `128kB`; raises UsageError naming `where`."""
+    found = size_bytes(text, where, default_unit="kB", example="128kB")
+    if found % 1024:
+        raise UsageError(f"{where}: '{text}' is not whole kB: write for example 128kB")
+    return found // 1024
 
 
 def _rate(key: str, value: str, text: str) -> float:

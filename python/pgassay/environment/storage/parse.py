@@ -14,12 +14,12 @@ from pgassay.environment.storage.options import (
     WAL,
     format_bytes,
     readable_bytes,
-    split_options,
     split_wal,
 )
 from pgassay.environment.storage.registry import KINDS, kind_named
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
+from pgassay.typed.options import pairs, split
 
 __all__ = ["describe", "format_bytes", "parse_storage", "readable_bytes"]
 
@@ -37,22 +37,21 @@ def parse_storage(text: str) -> StorageSpec:
     if colon and not rest:
         raise UsageError(f"Nothing follows the colon in '{text}': type '{kind}' or '{kind}:key=value'.")
     rest, wal = split_wal(rest)
+    parts = split(rest) if rest else []
+    leading_key = KINDS[kind].leading_key
+    if parts and "=" not in parts[0] and leading_key is not None:
+        parts[0] = f"{leading_key}={parts[0]}"
+    for part in parts:
+        _check_key(kind, part.partition("=")[0].strip(), text)
     values: dict[str, Any] = {}
     own: dict[str, str] = {}
     own_keys = KINDS[kind].own_keys
-    for index, part in enumerate(split_options(rest) if rest else []):
-        key, equals, value = part.partition("=")
-        leading_key = KINDS[kind].leading_key
-        if index == 0 and not equals and leading_key is not None:
-            key, equals, value = leading_key, "=", part
-        key = key.strip()
-        _check_key(kind, key, text)
-        if not equals or not value:
-            raise UsageError(f"The storage option '{key}' in '{text}' has no value: type {key}=….")
-        given, (field, convert) = (values, FIELDS[key]) if key in FIELDS else (own, (key, own_keys[key]))
-        if field in given:
-            raise UsageError(f"The storage option '{key}' stands twice in '{text}': leave one out.")
-        given[field] = convert(key, value, text)
+    for key, value in pairs(parts, f"the storage '{text}'", KINDS[kind].keys).items():
+        if key in FIELDS:
+            field, convert = FIELDS[key]
+            values[field] = convert(key, value, text)
+        else:
+            own[key] = own_keys[key](key, value, text)
     in_order = tuple((key, own[key]) for key in KINDS[kind].keys if key in own)
     spec = StorageSpec(kind=kind, own=in_order, **values)
     if wal is not None:

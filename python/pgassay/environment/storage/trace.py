@@ -7,7 +7,6 @@ The native server writes the file (its format: crates/native/README.md) beside t
 itself. It becomes an observation of the trial.
 """
 
-import re
 import secrets
 import shutil
 from pathlib import Path
@@ -20,21 +19,19 @@ from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
 from pgassay.native.volume import Traced
+from pgassay.typed.quantities import seconds
 
 UNLIMITED = "unlimited"
 TRACE_FILE = "volume.trace"
 WAL_TRACE_FILE = f"wal_{TRACE_FILE}"
-_LATENCY = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(us|µs|ms)")
-_NS = {"us": 1e3, "µs": 1e3, "ms": 1e6}
-_LATENCY_MAX_NS = 1e9
+_LATENCY_S_MIN, _LATENCY_S_MAX = 1e-7, 1.0
 # Equal answers would let clients march in step, as they don't on any volume that can be bought.
 _SIGMA = 0.2
 
 
 def latency_text(key: str, value: str, text: str) -> str:
     """The latency as typed; raises UsageError for what is none of up to a second."""
-    if not 0 < _latency_ns(value) <= _LATENCY_MAX_NS:
-        raise UsageError(f"'{key}={value}' in '{text}' is no latency up to a second: type {key}=2ms.")
+    _latency_s(value, f"'{text}': {key}")
     return value.strip()
 
 
@@ -48,7 +45,7 @@ def unlimited_model(spec: StorageSpec) -> VolumeModel:
     given = [*(key for key in sold if key in own), *(["size"] if spec.size_bytes is not None else [])]
     if given:
         raise UsageError(f"volume:{UNLIMITED} has no limits: leave {given[0]} out.")
-    latency_ns = _latency_ns(own["latency"]) if "latency" in own else 0.0
+    latency_ns = 1e9 * _latency_s(own["latency"], "latency") if "latency" in own else 0.0
     one = Distribution(median_ns=latency_ns, sigma=_SIGMA if latency_ns else 0.0, bytes_per_second=None)
     at_once = Distribution(median_ns=0.0, sigma=0.0, bytes_per_second=None)
     name = UNLIMITED + (f",latency={own['latency']}" if latency_ns else "")
@@ -98,6 +95,5 @@ class Trace:
             )
 
 
-def _latency_ns(text: str) -> float:
-    match = _LATENCY.fullmatch(text.strip())
-    return 0.0 if match is None else float(match[1]) * _NS[match[2]]
+def _latency_s(text: str, where: str) -> float:
+    return seconds(text, where, least=_LATENCY_S_MIN, most=_LATENCY_S_MAX, example="2ms")

@@ -26,7 +26,7 @@ from pgassay.errors import UsageError
 from pgassay.experiment.planning.file import fields_of, read_document, settings_of
 from pgassay.experiment.planning.request import BLOCKS_MAX, CompareRequest, check_request, parse_settings
 from pgassay.factors.prepare import FILE_SUFFIX
-from pgassay.workloads.options import parse_duration
+from pgassay.typed.quantities import seconds
 
 TIME_DEFAULT_S = 600.0
 _TOP = ("max-time", "margin", "must-find", "runs-per-year", "false-alarms-per-year", "system", "workloads")
@@ -78,7 +78,7 @@ def read_gate_file(path: Path, builds_from: Path | None = None) -> GateFile:
         raise UsageError(f'{path}: no workloads: add a table [workloads.NAME] with workload = "sql:FILE"')
     defaults = fields_of(path, {key: document[key] for key in ("margin",) if key in document})
     workloads = {name: _workload(path, name, table, defaults) for name, table in tables.items()}
-    total_s = parse_duration(str(document.get("max-time", f"{TIME_DEFAULT_S:g}s")), f"{path}: max-time")
+    total_s = seconds(str(document.get("max-time", f"{TIME_DEFAULT_S:g}s")), f"{path}: max-time")
     return GateFile(
         path=path,
         system=_system(path, document.get("system", {}), builds_from or path.parent),

@@ -20,7 +20,7 @@ from typing import Any
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.experiment import BASELINES, BETWEEN, COVARIATES, OBSERVE, PLAN_KINDS
-from pgassay.workloads.options import parse_duration
+from pgassay.typed.quantities import seconds
 
 # Key of the file → (field of the request, type it must have).
 _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
@@ -106,7 +106,7 @@ def fields_of(path: Path, document: Mapping[str, Any]) -> dict[str, Any]:
         if key in document
     }
     if "max_time_s" in fields:
-        fields["max_time_s"] = parse_duration(str(fields["max_time_s"]), f"{path}: max-time")
+        fields["max_time_s"] = seconds(str(fields["max_time_s"]), f"{path}: max-time")
     for name in ("cpus", "vcpus"):
         if name in fields:
             fields[name] = str(fields[name])
