@@ -1,7 +1,8 @@
 """Figures as words: how every sentence, table and page writes a time, a size, a percentage, a ratio.
 
-A ratio below 2 is told as a percentage ("21 % faster"), from 2 on as a multiple ("2.4 times as fast"):
-"140 % faster" is often read as 1.4 times. The ends of an interval on one side of 1 are told alike.
+A small difference is told as a percentage ("21 % faster"), from 1.5 × on as a multiple, in both directions
+("2.4 × as fast", "3.5 × as slow"): "140 % faster" is often read as 1.4 times, and "71 % slower" hides that it
+takes 3.5 times as long. The ends of an interval on one side of 1 are told alike. No figure has an exponent.
 """
 
 import math
@@ -10,31 +11,43 @@ from dataclasses import dataclass
 
 Ends = tuple[float | None, float | None]
 INFINITY = "∞"
-TIMES_MIN = 2.0
+TIMES_MIN = 1.5
+# More digits than a double tells apart.
+_DECIMALS_MAX = 12
 _BYTE_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True)
 class Comparative:
-    """The words of a comparison: above 1, below 1, and between 'times' and the other's name."""
+    """The words of a comparison: above 1, below 1, and after '×' where it is large.
+
+    times_less: '' where what is much less stays a percentage: '70 % less CPU' can't be misread.
+    """
 
     more: str
     less: str
     times: str
+    times_less: str = ""
 
 
-SPEED = Comparative("faster", "slower", "as fast")
+SPEED = Comparative("faster", "slower", "as fast", "as slow")
 AMOUNT = Comparative("more", "less", "as much")
 
 
 def _digits(value: float, significant: int) -> str:
-    """A positive or negative number to `significant` digits, never in exponent form below 1e9."""
+    """A positive or negative number to `significant` digits, never in exponent form."""
     if value == 0:
         return "0"
-    if abs(value) >= 1e9 or abs(value) < 1e-6:
-        return f"{value:.{significant - 1}e}"
     decimals = max(0, significant - 1 - math.floor(math.log10(abs(value))))
-    return f"{value:,.{decimals}f}"
+    return f"{value:,.{min(decimals, _DECIMALS_MAX)}f}"
+
+
+def figure(value: float, significant: int = 3) -> str:
+    """A number as people write it: '0.25', '24', '1,270', '0.0000015', without zeros after its point."""
+    if not math.isfinite(value):
+        return INFINITY if value > 0 else f"−{INFINITY}" if value < 0 else "?"
+    shown = _digits(value, significant)
+    return shown.rstrip("0").rstrip(".") if "." in shown else shown
 
 
 def quantity(value: float | None, unit: str) -> str:
@@ -102,7 +115,7 @@ def duration_rounded(value_s: float) -> str:
 
 def percent(fraction: float) -> str:
     """A fraction as a percentage with the digits it needs, three at most: 0.03 → '3 %', 0.9975 → '99.8 %'."""
-    return f"{fraction * 100:.3g} %"
+    return f"{figure(fraction * 100)} %"
 
 
 def percent_fixed(fraction: float, decimals: int = 0, *, signed: bool = False) -> str:
@@ -116,7 +129,7 @@ def percent_rounded(fraction: float) -> str:
     value = 100 * fraction
     if abs(value) >= 9.95:
         return f"{value:.0f} %"
-    shown = f"{value:.1f}" if abs(value) >= 0.095 else f"{value:.2g}"
+    shown = f"{value:.1f}" if abs(value) >= 0.095 else figure(value, 2)
     return f"{shown.removesuffix('.0')} %"
 
 
@@ -158,22 +171,29 @@ def bounds(ends: Ends) -> tuple[float, float]:
     return low, high
 
 
+def is_multiple(value: float, words: Comparative = SPEED) -> bool:
+    """Whether a ratio is told as so many times rather than as a percentage."""
+    return value >= TIMES_MIN or bool(words.times_less and 0 < value <= 1 / TIMES_MIN)
+
+
 def amount(value: float, words: Comparative = SPEED) -> str:
-    """A ratio as a difference: '21 % faster', '20 % slower', '2.4 times as fast'."""
-    if value >= TIMES_MIN:
-        return f"{value:.3g} times {words.times}"
+    """A ratio as a difference: '21 % faster', '20 % slower', '2.4 × as fast', '3.5 × as slow'."""
     if value >= 1:
+        if value >= TIMES_MIN:
+            return f"{figure(value)} × {words.times}"
         return f"{percent_rounded(value - 1)} {words.more}"
+    if is_multiple(value, words):
+        return f"{figure(1 / value)} × {words.times_less}"
     return f"{percent_rounded(1 - value)} {words.less}"
 
 
 def comparison(value: float, words: Comparative = SPEED, of: str = "") -> str:
-    """What stands before the other's name: '21 % faster than', '2.4 times as fast as'.
+    """What stands before the other's name: '21 % faster than', '2.4 × as fast as'.
 
     `of` is what there is more or less of: '21 % more CPU than'.
     """
     noun = f" {of}" if of else ""
-    return f"{amount(value, words)}{noun} {'as' if value >= TIMES_MIN else 'than'}"
+    return f"{amount(value, words)}{noun} {'as' if is_multiple(value, words) else 'than'}"
 
 
 def span(ends: Ends, words: Comparative = SPEED) -> str:
@@ -187,11 +207,13 @@ def span(ends: Ends, words: Comparative = SPEED) -> str:
         return f"{word} {amount(1.0 if high is None else high, words)}"
     if high is None:
         return f"at least {amount(low, words)}" if low >= 1 else f"at most {amount(low, words)}"
-    if low >= 1 and high >= TIMES_MIN:
-        return f"between {low:.3g} and {high:.3g} times {words.times}"
     if low >= 1:
+        if is_multiple(high, words):
+            return f"between {figure(low)} and {figure(high)} × {words.times}"
         return f"between {percent_rounded(low - 1)} and {percent_rounded(high - 1)}"
     if high <= 1:
+        if is_multiple(low, words):
+            return f"between {figure(1 / high)} and {figure(1 / low)} × {words.times_less}"
         return f"between {percent_rounded(1 - high)} and {percent_rounded(1 - low)}"
     return f"between {amount(low, words)} and {amount(high, words)}"
 

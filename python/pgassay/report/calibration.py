@@ -190,4 +190,4 @@ def _ledger(ledger: LedgerResult) -> str:
 
 
 def _evidence(value: float) -> str:
-    return f"{value:.3g}"
+    return text.figure(value)

@@ -14,6 +14,7 @@ from pgassay.model.volumes.offer import (
 )
 from pgassay.report.compare.json import render_document
 from pgassay.report.text import aligned, ascii_only, clean, duration
+from pgassay.words import figure
 
 _MIB = 1024**2
 _LABEL_WIDTH = 22
@@ -103,7 +104,7 @@ def _offer_lines(offer: VolumeOffer, result: VolumesResult) -> list[str]:
         _labelled(
             "latency",
             f"{latency.median_ms:g} ms median (between {latency.low_ms:g} and {latency.high_ms:g}), "
-            f"{latency.p99_ms:.3g} ms p99: {known}",
+            f"{figure(latency.p99_ms)} ms p99: {known}",
         ),
         *_wait_lines(offer),
         *_price_lines(offer.price),
@@ -152,7 +153,7 @@ def _rate(per_s: float, unit: str) -> str:
 
 def _mib(bytes_per_s: float) -> str:
     amount = bytes_per_s / _MIB
-    return f"{amount:,.0f}" if amount >= 1000 or amount == int(amount) else f"{amount:.4g}"
+    return f"{amount:,.0f}" if amount >= 1000 or amount == int(amount) else figure(amount, 4)
 
 
 def _phase_words(delivery: Delivery) -> list[str]:
@@ -200,7 +201,7 @@ def _simulated_lines(simulated: Sequence[SimulatedLoad]) -> list[str]:
 
 
 def _milliseconds(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g} ms"
+    return "" if value is None else f"{figure(value)} ms"
 
 
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:

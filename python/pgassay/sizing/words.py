@@ -5,7 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pgassay.model.volumes.size import Dimension, Knee, SizedGroup, SizedVolume, StorageBound
 from pgassay.sizing.attached import Candidate
-from pgassay.words import duration, join, percent_rounded, plural, quantity, ratio, seconds
+from pgassay.words import amount as amount_of
+from pgassay.words import (
+    duration,
+    figure,
+    is_multiple,
+    join,
+    percent_rounded,
+    plural,
+    quantity,
+    ratio,
+    seconds,
+)
 
 # A prediction that is further off than this is a warning.
 ERROR_MAX = 0.1
@@ -193,10 +204,10 @@ def sentences_of_bound(bound: StorageBound) -> Iterator[str]:
             "waited for storage, or for somebody who may."
         )
     else:
-        ends = f"at least {low:.3g}" if high is None else f"{low:.3g} to {high:.3g}"
+        ends = f"at least {figure(low)}" if high is None else f"{figure(low)} to {figure(high)}"
         yield (
             f"{head}if storage took no time at all, a {bound.unit} of {seconds(bound.seconds_per_unit)} on "
-            f"{bound.server} would be at most {bound.gain_at_most:.3g} times as fast (95 %: {ends})."
+            f"{bound.server} would be at most {figure(bound.gain_at_most)} × as fast (95 %: {ends})."
         )
     parts = [
         f"{percent_rounded(share)} {what}"
@@ -257,7 +268,9 @@ def _offer(volume: SizedVolume, group: SizedGroup) -> str:
 
 
 def _slower(share: float) -> str:
-    """A slow-down in words; a negative one is a gain."""
+    """A slow-down, which is more time, in words; a negative one is a gain."""
     if abs(share) < 0.005:
         return "as fast"
+    if share > -1 and is_multiple(1 / (1 + share)):
+        return amount_of(1 / (1 + share))
     return f"{percent_rounded(abs(share))} {'slower' if share > 0 else 'faster'}"

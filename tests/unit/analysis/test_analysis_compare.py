@@ -45,8 +45,8 @@ def test_a_large_effect_is_said_as_a_multiple():
     """'256 % faster' is 3.56 times the speed, and many take it for 2.56."""
     plan = experiment()
     result = analyse(stored(plan, simulate(plan, 12, {"s0-1": math.log(3.0)}, spread=0.001), "decided"))
-    assert "is 3 times as fast as io_method=sync (between " in result.verdict
-    assert "times as fast, 12 blocks" in result.verdict
+    assert "is 3 × as fast as io_method=sync (between " in result.verdict
+    assert "× as fast, 12 blocks" in result.verdict
 
 
 def test_a_slower_load_is_called_slower():

@@ -28,7 +28,7 @@ from pgassay.analysis.verdicts.verdict import (
 from pgassay.errors import UsageError
 from pgassay.model.result import Forecast
 from pgassay.model.workload import Metric
-from pgassay.words import AMOUNT, comparison, span
+from pgassay.words import AMOUNT, comparison, figure, percent, percent_rounded, quantity, span
 
 
 def blocks_of(plan, records):
@@ -257,13 +257,20 @@ def test_intervals_in_words():
     assert span((1.1, None)) == "at least 10 % faster"
     assert span((None, 0.9)) == "at least 10 % slower"
     assert span((None, 1.1)) == "at most 10 % faster"
-    assert span((1.8, 2.4)) == "between 1.8 and 2.4 times as fast"
-    assert span((0.9, 2.4)) == "between 10 % slower and 2.4 times as fast"
-    assert span((2.5, None), AMOUNT) == "at least 2.5 times as much"
+    assert span((1.8, 2.4)) == "between 1.8 and 2.4 × as fast"
+    assert span((0.9, 2.4)) == "between 10 % slower and 2.4 × as fast"
+    assert span((2.5, None), AMOUNT) == "at least 2.5 × as much"
     assert comparison(1.214) == "21 % faster than"
-    assert comparison(2.4) == "2.4 times as fast as"
-    assert comparison(0.3) == "70 % slower than"
-    assert comparison(2.4, AMOUNT, "CPU") == "2.4 times as much CPU as"
+    assert comparison(2.4) == "2.4 × as fast as"
+    assert comparison(0.287) == "3.48 × as slow as"
+    assert comparison(0.7) == "30 % slower than"
+    assert comparison(1.6) == "1.6 × as fast as"
+    assert span((0.25, 0.33)) == "between 3.03 and 4 × as slow"
+    assert span((0.25, 1.04)) == "between 4 × as slow and 4 % faster"
+    assert span((213.0, 1270.0)) == "between 213 and 1,270 × as fast"
+    assert comparison(1270.4) == "1,270 × as fast as"
+    assert comparison(0.2, AMOUNT, "CPU") == "80 % less CPU than"
+    assert comparison(2.4, AMOUNT, "CPU") == "2.4 × as much CPU as"
     assert comparison(0.95, AMOUNT, "CPU") == "5 % less CPU than"
     several = Forecast(blocks=(6, 11, 20), seconds=(720.0, 1320.0, 2400.0))
     assert outlook(several) == "likely 6 to 20 more blocks (12 minutes to 40 minutes) until a verdict"
@@ -274,6 +281,15 @@ def test_intervals_in_words():
     beyond = Forecast(blocks=(None, None, None), seconds=(None, None, None))
     assert outlook(beyond) == "no verdict is likely within 1000 more blocks"
     assert outlook(None) == ""
+
+
+def test_no_figure_has_an_exponent():
+    assert [figure(value) for value in (1270.0, 12_345_678.0, 2.5, 24.0, 0.0000015, 0.0)] == [
+        "1,270", "12,345,678", "2.5", "24", "0.0000015", "0",
+    ]  # fmt: skip
+    assert percent(1.5e-8) == "0.0000015 %" and percent(12.7) == "1,270 %"
+    assert percent_rounded(1.5e-8) == "0.0000015 %"
+    assert quantity(3.2e9, "rows") == "3,200,000,000 rows" and quantity(2e-7, "s") == "0.200 µs"
 
 
 def test_a_metric_with_an_unknown_unit_of_time_is_refused():

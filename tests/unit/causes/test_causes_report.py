@@ -46,7 +46,7 @@ def test_a_limit_says_what_how_much_and_in_how_many_trials() -> None:
     row = cause_rows(result(LIMIT))[0]
     assert row.sentence == (
         "io_method=sync was limited by the bandwidth of its storage: 1.477 s, 90.8 % of its time; "
-        "without that it could be up to about 10.9 times as fast (in 3 of 4 trials). Read fewer bytes."
+        "without that it could be up to about 10.9 × as fast (in 3 of 4 trials). Read fewer bytes."
     )
     other = LIMIT.model_copy(update={"arm": "io_method=worker"})
     assert "Read fewer" not in cause_rows(result(LIMIT, other))[1].sentence, "said once"
@@ -56,13 +56,13 @@ def test_a_limit_says_what_how_much_and_in_how_many_trials() -> None:
 @pytest.mark.parametrize(
     ("gain", "interval", "words"),
     [
-        (1.86, (1.7, 1.95), "up to about 86 % faster (95 % interval: between 70 % and 95 %)"),
+        (1.86, (1.7, 1.95), "up to about 1.86 × as fast (95 % interval: between 1.7 and 1.95 × as fast)"),
         (
             2.28,
             (1.4, 3.1),
-            "up to about 2.28 times as fast (95 % interval: between 1.4 and 3.1 times as fast)",
+            "up to about 2.28 × as fast (95 % interval: between 1.4 and 3.1 × as fast)",
         ),
-        (1.3, (1.0, 2.5), "up to about 30 % faster (95 % interval: at most 2.5 times as fast)"),
+        (1.3, (1.0, 2.5), "up to about 30 % faster (95 % interval: at most 2.5 × as fast)"),
         (1.3, (1.0, 40.0), "up to about 30 % faster (these trials are too few to say how exactly)"),
         (1.3, (1.299, 1.301), "up to about 30 % faster (in 3 of 4 trials)"),
         (1.3, None, "up to about 30 % faster (in 3 of 4 trials)"),

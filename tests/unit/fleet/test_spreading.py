@@ -127,7 +127,7 @@ def test_equal_machines_differ_in_nothing_and_unequal_ones_in_what_is_named() ->
     found = differences([machine("one", **alike), machine("two", **alike), machine("three", **other)])
     assert "kernel: 6.1 on one and two; 6.2 on three" in found
     assert "doctor, io uring: ok on one and two; missing on three" in found
-    assert "speed, processor: as most on one and two; 50 % slower than most on three" in found
+    assert "speed, processor: as most on one and two; 2 × as slow as most on three" in found
     assert len(found) == 3
 
 

@@ -248,7 +248,7 @@ def test_what_is_said_of_a_bound(tmp_path: Path) -> None:
     wanted = Wanted(slow_down=0.1, size_gib=100)
     result = bounded(experiment, storage_bounds(experiment), wanted, load_catalogue())
     shown = text.render(result, width=100)
-    assert "at most 4 times as fast" in result.sentences[0] and "75 % for pages" in result.sentences[1]
+    assert "at most 4 × as fast" in result.sentences[0] and "75 % for pages" in result.sentences[1]
     assert "an upper bound of the gain alone" in " ".join(result.sentences)
     assert "2 other sessions worked on" in " ".join(result.warnings)
     assert "At most" in shown and "75.0 %" in shown and "cheapest" not in shown

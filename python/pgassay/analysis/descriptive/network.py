@@ -17,7 +17,7 @@ from pgassay.analysis.verdicts.study import Study
 from pgassay.model.arm import Arm
 from pgassay.model.result import ArmResult
 from pgassay.model.trial import TrialRecord
-from pgassay.words import Ends, percent_fixed, percent_rounded, plural, span
+from pgassay.words import Ends, figure, percent_fixed, percent_rounded, plural, span
 
 # Below this share of the time the round trips widen no interval by more than a tenth.
 SHARE_MIN = 0.1
@@ -140,4 +140,4 @@ def _unit(arm: Arm) -> str:
 
 
 def _ms(value: float) -> str:
-    return f"{value:.3g} ms"
+    return f"{figure(value)} ms"

@@ -6,7 +6,7 @@ from pgassay.analysis.causes.difference import ITEMS
 from pgassay.analysis.verdicts.study import Study
 from pgassay.model.cause import Explanation
 from pgassay.model.result import ArmResult, CrossedResult, Stopped
-from pgassay.words import plural
+from pgassay.words import figure, plural
 
 
 def family_words(study: Study, secondary: int, explanations: Sequence[Explanation]) -> str:
@@ -26,21 +26,22 @@ def _primary(study: Study) -> str:
     contract, count = study.experiment.contract, study.contrast_count
     strata = {contrast.stratum for contrast in study.experiment.contrasts}
     within = " within strata of the other factors" if len(strata) > 1 else ""
-    return f"{plural(count, 'comparison')} with a control{within}, each at level {contract.alpha / count:.3g}"
+    level = figure(contract.alpha / count)
+    return f"{plural(count, 'comparison')} with a control{within}, each at level {level}"
 
 
 def _secondary(study: Study, size: int) -> str:
     return (
         f"a second family of {size} for statements and secondary metrics, each tested for a difference and "
         "for equivalence, of which one at most can be wrong, with a false discovery rate of at most "
-        f"{study.experiment.contract.alpha:.3g} (e-BH)"
+        f"{figure(study.experiment.contract.alpha)} (e-BH)"
     )
 
 
 def _explanations(study: Study) -> str:
     size = len(ITEMS) * study.contrast_count
-    level = study.experiment.contract.alpha / size
-    return f"a family of {size} for the items of the time account that moved, each at level {level:.2g}"
+    level = figure(study.experiment.contract.alpha / size, 2)
+    return f"a family of {size} for the items of the time account that moved, each at level {level}"
 
 
 def crossed_family_words(crossed: Sequence[CrossedResult], alpha: float, contrasts: int) -> str:
@@ -49,7 +50,7 @@ def crossed_family_words(crossed: Sequence[CrossedResult], alpha: float, contras
         return ""
     return (
         f"; a family of {2 * len(crossed)} for settings and machines, from the intervals before and after "
-        f"the swap, each at level {alpha / 2 / contrasts:.3g}"
+        f"the swap, each at level {figure(alpha / 2 / contrasts)}"
     )
 
 

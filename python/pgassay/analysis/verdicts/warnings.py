@@ -13,7 +13,7 @@ from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Covariate
 from pgassay.record.experiment import StoredExperiment
-from pgassay.words import percent_rounded
+from pgassay.words import figure, percent_rounded
 
 STEAL_FRACTION_MAX = 0.01
 # What is timed before each trial (`trial.before_and_after.machine_speed`), by its covariate's name.
@@ -91,9 +91,9 @@ def _twins(study: Study, twins: dict[str, TwinCheck]) -> list[str]:
             )
         elif not check.ok:
             sentences.append(
-                f"The twin{where} differs from the control (evidence {check.evidence_max:.3g}, allowed are "
-                f"{GATE_EVIDENCE * len(twins):.0f}): equal arms are not measured as equal, so verdicts "
-                "within the twin's range are withheld."
+                f"The twin{where} differs from the control (evidence {figure(check.evidence_max)}, "
+                f"allowed are {GATE_EVIDENCE * len(twins):.0f}): equal arms are not measured as equal, so "
+                "verdicts within the twin's range are withheld."
             )
     return sentences
 

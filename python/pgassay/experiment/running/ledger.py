@@ -90,7 +90,7 @@ def _sentence(state: LedgerState) -> str | None:
     if not state.alarms:
         return None
     matters = " and ".join(
-        f"{_WORDS[alarm.kind]} (since {_moment(alarm)}, evidence that it has ended: {alarm.clean:.2g} of "
+        f"{_WORDS[alarm.kind]} (since {_moment(alarm)}, evidence that it has ended: {alarm.clean:,.1f} of "
         f"{CLEAN:.0f})"
         for alarm in state.alarms
     )

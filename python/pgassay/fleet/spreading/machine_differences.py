@@ -16,7 +16,7 @@ from pgassay.errors import UsageError
 from pgassay.model.experiment import CacheState
 from pgassay.model.machines.spread import SpreadMachine
 from pgassay.model.workload import WorkloadSpec
-from pgassay.words import byte_rate, join, percent_rounded, size
+from pgassay.words import byte_rate, comparison, join, percent_rounded, size
 
 MachineFacts = Mapping[str, JsonValue]
 Facts = dict[tuple[str, str], str]
@@ -77,7 +77,7 @@ def _facts(facts: MachineFacts, usual: Mapping[str, float]) -> Facts:
 def _speed_word(ratio: float) -> str:
     if abs(ratio - 1) < _SPEED_TOLD:
         return "as most"
-    return f"{percent_rounded(abs(ratio - 1))} {'faster' if ratio > 1 else 'slower'} than most"
+    return f"{comparison(ratio)} most"
 
 
 def _usual_speeds(documents: Sequence[MachineFacts]) -> dict[str, float]:

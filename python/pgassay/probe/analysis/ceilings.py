@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pgassay.model.probe import Ceilings, CellResult, CellSpec, ChecksumSpeed
 from pgassay.probe.analysis.estimates import Estimates
 from pgassay.probe.analysis.plan import CEILING_DEPTHS, Facilities, fdatasync_cell, random_ceiling
-from pgassay.words import percent_fixed
+from pgassay.words import figure, percent_fixed
 
 # One random read of 8 kB takes flash 50 µs and more, behind PCIe 4 and with its own cache; only persistent
 # memory and Optane come near 10 µs.
@@ -59,8 +59,8 @@ def memory_sentences(
     latency_us = made.latency_us_depth_1.get("p50")
     if direct and latency_us is not None and latency_us < MEMORY_LATENCY_US:
         found.append(
-            f"Single random reads of 8 kB are answered in {latency_us:.3g} µs, faster than any flash: memory "
-            "answers (a cache of the host's, a RAM disk), so the ceilings are not those of a disk."
+            f"Single random reads of 8 kB are answered in {figure(latency_us)} µs, faster than any flash: "
+            "memory answers (a cache of the host's, a RAM disk), so the ceilings are not those of a disk."
         )
     rate = made.sequential_read_mb_s
     if direct and checksum is not None and rate is not None:

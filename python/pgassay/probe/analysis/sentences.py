@@ -22,7 +22,7 @@ from pgassay.probe.analysis.plan import (
     pinned_cell,
     work_cell,
 )
-from pgassay.words import percent_fixed
+from pgassay.words import figure, percent_fixed
 
 # From this share of the device's speed on a method counts as bound by it.
 NEAR_FRACTION = 0.95
@@ -142,7 +142,7 @@ def _crossover(
 
 
 def _speed(mb_s: float) -> str:
-    return f"{mb_s / 1000:.2g} GB/s" if mb_s >= 1000 else f"{mb_s:.0f} MB/s"
+    return f"{figure(mb_s / 1000, 2)} GB/s" if mb_s >= 1000 else f"{mb_s:.0f} MB/s"
 
 
 def _limits(have: Facilities, by_spec: Mapping[CellSpec, CellResult]) -> list[str]:

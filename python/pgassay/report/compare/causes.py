@@ -176,7 +176,7 @@ def figures(cause: Cause) -> str:
         elif name.endswith("_bytes"):
             shown = text.size(value)
         else:
-            shown = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+            shown = text.figure(value) if abs(value) < 1000 else f"{value:,.0f}"
         parts.append(f"{name} {shown}")
     return ", ".join(parts)
 

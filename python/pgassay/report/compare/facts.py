@@ -23,6 +23,7 @@ from pgassay.report.section import (
     Table,
     plain_table,
 )
+from pgassay.words import figure
 
 # A fact with more distinct values within one arm than this (a time, a process id) is summarised.
 _VALUES_SHOWN_MAX = 3
@@ -95,7 +96,7 @@ def plain(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return figure(value, 6)
     if isinstance(value, list | tuple):
         if all(not isinstance(item, Mapping | list | tuple) for item in value):
             return ", ".join(plain(item) for item in value) or "none"
@@ -162,10 +163,10 @@ def _summary(values: tuple[str, ...]) -> str:
     if len(values) <= _VALUES_SHOWN_MAX:
         return " | ".join(values)
     try:
-        numbers = [float(value) for value in values]
+        numbers = [float(value.replace(",", "")) for value in values]
     except ValueError:
         return f"{len(values)} different values"
-    return f"{min(numbers):.6g} … {max(numbers):.6g}"
+    return f"{figure(min(numbers), 6)} … {figure(max(numbers), 6)}"
 
 
 def environment_tables(stored: StoredExperiment) -> list[tuple[str, list[tuple[str, str]]]]:

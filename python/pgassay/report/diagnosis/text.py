@@ -84,7 +84,7 @@ def headline(diagnosis: Diagnosis) -> list[str]:
         *_figure(activity.clients_cpus or None, "by its clients here"),
         *_figure(activity.others_cpus, "by others"),
     ]
-    others = [f"{text.clean(name)} {cpus:.2g}" for name, cpus in activity.others.items()]
+    others = [f"{text.clean(name)} {text.figure(cpus, 2)}" for name, cpus in activity.others.items()]
     return [*lines, ", ".join(known) + (f" ({', '.join(others)})" if others else "") + "."]
 
 
@@ -93,7 +93,7 @@ def _figure(value: float | None, unit: str) -> list[str]:
         return []
     # Less than a thousandth is told as nothing: 1.32e-05 MB/s is no figure for a reader.
     shown = value if abs(value) >= _SHOWN_MIN else 0.0
-    return [f"{shown:,.0f} {unit}" if shown >= 1000 else f"{shown:.3g} {unit}"]
+    return [f"{shown:,.0f} {unit}" if shown >= 1000 else f"{text.figure(shown)} {unit}"]
 
 
 def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
@@ -132,7 +132,7 @@ def _accounts(diagnosis: Diagnosis) -> Iterator[Table]:
         name = (SHOWN | _ALSO_SHOWN).get(account.process)
         is_shown = account.process == "backend" or _busy_share(account) > _BUSY_SHARE_MIN
         if name and account.wall_s > 0 and is_shown:
-            heading = f"Where the time of {name} went ({account.threads:.3g} at a time)"
+            heading = f"Where the time of {name} went ({text.figure(account.threads)} at a time)"
             yield heading, ["", "seconds", "share"], _items(account, diagnosis)
 
 
@@ -194,7 +194,7 @@ def _called(diagnosis: Diagnosis) -> Table:
             query(each.query),
             f"{each.calls:,}",
             f"{each.total_s:.2f} s",
-            f"{each.mean_ms:.3g} ms",
+            f"{text.figure(each.mean_ms)} ms",
             text.size(each.read_bytes),
             text.size(each.temporary_bytes),
         ]
@@ -227,8 +227,8 @@ def _who(blocker: Blocker) -> str:
 def notes(diagnosis: Diagnosis) -> list[tuple[str, Sequence[str]]]:
     """What else was seen, and what could not be."""
     changes = [
-        f"{each.what} changed {each.at_s:.0f} s after the beginning, from {each.before:.3g} to "
-        f"{each.after:.3g} {each.unit}"
+        f"{each.what} changed {each.at_s:.0f} s after the beginning, from {text.figure(each.before)} to "
+        f"{text.figure(each.after)} {each.unit}"
         for each in diagnosis.changes
     ]
     held = [

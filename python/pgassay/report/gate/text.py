@@ -20,7 +20,7 @@ from pgassay.report.section import (
     Section,
     Table,
 )
-from pgassay.words import interval, percent_rounded, plural, quantity, ratio
+from pgassay.words import figure, interval, percent_rounded, plural, quantity, ratio
 
 # What a reader must see first.
 _ORDER: tuple[Finding, ...] = ("slow-down", "undecided", "within the margin", "none found", "excluded")
@@ -104,7 +104,7 @@ def rule_sentence(result: GateResult) -> str:
     rule = result.rule
     earlier = f", with {plural(result.earlier_runs, 'earlier run')}" if result.earlier_runs else ""
     return (
-        f"A slow-down counts as found at an evidence of {rule.threshold:.3g} "
+        f"A slow-down counts as found at an evidence of {figure(rule.threshold)} "
         f"({plural(rule.units, 'unit')}{earlier}): without any, {rule.runs_per_year:g} runs have at most "
         f"{rule.false_alarms_per_year:g} false alarms in expectation. Intervals hold at that level."
     )

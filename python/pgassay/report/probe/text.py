@@ -122,11 +122,12 @@ def facts(result: ProbeResult) -> list[str]:
     if limits:
         lines.append(f"Ceilings: {'; '.join(limits)}.")
     if result.checksum_gb_s is not None:
-        lines.append(f"One core verifies {result.checksum_gb_s:.3g} GB/s of pages.")
+        lines.append(f"One core verifies {text.figure(result.checksum_gb_s)} GB/s of pages.")
     low, high = result.executor.interval
     lines.append(
-        f"The executor takes {result.executor.ns_per_page / 1000:.2g} µs a page ({low / 1000:.2g} to "
-        f"{high / 1000:.2g} µs; {text.clean(result.executor.source)})."
+        f"The executor takes {text.figure(result.executor.ns_per_page / 1000, 2)} µs a page "
+        f"({text.figure(low / 1000, 2)} to {text.figure(high / 1000, 2)} µs; "
+        f"{text.clean(result.executor.source)})."
     )
     lines.append(
         f"Reads follow the rules of PostgreSQL {result.major}. Rates are in MB/s of 10⁶ bytes, sizes in "
@@ -206,7 +207,7 @@ def _predicted(result: ProbeResult) -> Table:
 
 def _ends(interval: tuple[float, float]) -> str:
     low, high = interval
-    return f"{low:.3g} to {high:.3g}"
+    return f"{text.figure(low)} to {text.figure(high)}"
 
 
 def _cells(result: ProbeResult) -> Table:
@@ -218,11 +219,11 @@ def _cells(result: ProbeResult) -> Table:
 def _cell(cell: CellResult) -> list[str]:
     half = (cell.interval[1] / cell.interval[0]) ** 0.5 - 1 if cell.interval[0] > 0 else 0.0
     name = cell_name(cell.spec)
-    cost = "" if cell.cpu_s_per_gb is None else f"{cell.cpu_s_per_gb:.2g}"
+    cost = "" if cell.cpu_s_per_gb is None else text.figure(cell.cpu_s_per_gb, 2)
     return [
         name if cell.steady else f"{name} (NOT STEADY)",
         str(cell.runs),
-        f"{cell.mb_s:,.0f}" if cell.mb_s >= 10 else f"{cell.mb_s:.2g}",
+        f"{cell.mb_s:,.0f}" if cell.mb_s >= 10 else text.figure(cell.mb_s, 2),
         f"{text.percent_fixed(half)}",
         f"{cell.iops:,.0f}",
         *(f"{cell.latency_us[each]:,.0f}" if each in cell.latency_us else "" for each in ("p50", "p99")),

@@ -27,7 +27,7 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.words import duration, percent_fixed, quantity, ratio, seconds
+from pgassay.words import duration, figure, percent_fixed, quantity, ratio, seconds
 
 _AMOUNTS = {"operations": "IOPS", "throughput": "MiB/s", "latency": "ms"}
 _DIMENSIONS = {"operations": "operations", "throughput": "throughput", "latency": "latency, no more than"}
@@ -116,7 +116,7 @@ def _bounds(result: SizeResult) -> tuple[Block, ...]:
     has_servers = len({each.server for each in result.bounds}) > 1
     for each in result.bounds:
         low, high = each.gain_interval
-        ends = f"{low:.3g} – {'∞' if high is None else f'{high:.3g}'}"
+        ends = f"{figure(low)} – {'∞' if high is None else figure(high)}"
         rows.append(
             (
                 " ".join(filter(None, (each.server if has_servers else "", each.name))) or "the workload",
@@ -125,7 +125,7 @@ def _bounds(result: SizeResult) -> tuple[Block, ...]:
                 percent_fixed(each.other_files_share, 1),
                 percent_fixed(each.others_share, 1),
                 "" if each.timed_share is None else percent_fixed(each.timed_share, 1),
-                "∞" if each.gain_at_most is None else f"{each.gain_at_most:.3g}×",
+                "∞" if each.gain_at_most is None else f"{figure(each.gain_at_most)}×",
                 ends,
             )
         )
@@ -252,7 +252,7 @@ def _recorded(group: SizedGroup, _number: int) -> list[Block]:
             f"{each.reads + each.writes:,}",
             f"{each.writes:,}",
             f"{each.lanes:,}",
-            f"{each.computing_s:.3g} s",
+            f"{figure(each.computing_s)} s",
             seconds(each.seconds_per_unit),
             "yes" if each.is_used else "",
         )
@@ -288,5 +288,5 @@ def _processors(result: SizeResult) -> str:
     """On how many the workload computed: with more of them, or faster ones, more of a volume may be used."""
     used = [each.processors for group in result.groups for each in group.recordings if each.is_used]
     least, most = min(used), max(used)
-    count = f"{most:.3g}" if least == most else f"{least:.3g} to {most:.3g}"
+    count = figure(most) if least == most else f"{figure(least)} to {figure(most)}"
     return f"{count} {'processor' if most == 1 else 'processors'}"

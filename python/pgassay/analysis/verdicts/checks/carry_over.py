@@ -29,7 +29,7 @@ from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Judgement
 from pgassay.model.experiment import Contrast
 from pgassay.model.result import DesignWarning
-from pgassay.words import percent_rounded
+from pgassay.words import figure, percent_rounded
 
 # Chosen by simulation (tests/statistics/test_carry_over.py): with a carry-over of 0 to 5 % at most 5 % of
 # experiments have a false direction without a warning; true effects are warned of in a few percent.
@@ -114,7 +114,7 @@ def _sentence(judgement: Judgement, found: CarryOver) -> str:
     apart = found.separated
     if found.fires:
         size = f"were {_change(apart.carry_over)}" if apart else "differ from the others"
-        start = f"The trials after {found.arm}{where} {size} (evidence {found.evidence_max:.3g})"
+        start = f"The trials after {found.arm}{where} {size} (evidence {figure(found.evidence_max)})"
         if judgement.withheld:
             return f"{start}: its verdict could come from that and is withheld; {REMEDY}."
         if apart is None:

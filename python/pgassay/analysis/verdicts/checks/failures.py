@@ -21,7 +21,7 @@ from pgassay.analysis.verdicts.verdict import Judgement
 from pgassay.model.experiment import BlockPlan, Contrast
 from pgassay.model.result import DesignWarning, Verdict
 from pgassay.model.trial import TrialRecord
-from pgassay.words import join, plural
+from pgassay.words import figure, join, plural
 
 WARNING_EVIDENCE = 20.0
 _LEFT_OUT = "left out"
@@ -202,6 +202,6 @@ def _figures(attempts: FirstAttempts, name: str, evidence: float) -> str:
     whose = "its control and its twin" if len(attempts.members) > 2 else "its control"
     return (
         f"Failures depend on the arm: {failed} of {run} first attempts of {name} failed, {others} of "
-        f"{others_run} of {whose} (evidence {evidence:.3g}, {WARNING_EVIDENCE:.0f} is rare by chance); "
+        f"{others_run} of {whose} (evidence {figure(evidence)}, {WARNING_EVIDENCE:.0f} is rare by chance); "
         "failed trials are repeated, so the valid ones are a choice among all."
     )

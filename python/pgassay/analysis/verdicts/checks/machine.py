@@ -26,7 +26,7 @@ from pgassay.analysis.verdicts.checks.trial_order import (
 )
 from pgassay.analysis.verdicts.study import Study, owns_data
 from pgassay.model.result import DesignWarning
-from pgassay.words import percent_rounded
+from pgassay.words import amount, figure
 
 COPIES_EVIDENCE = 20.0
 # Position and predecessor share an error rate of 5 %.
@@ -208,8 +208,8 @@ def _check(kind: str, path: FloatArray, change: float, where: str) -> MachineChe
 
 
 def _slower(change: float) -> str:
-    return f"{percent_rounded(abs(math.expm1(change)))} {'slower' if change < 0 else 'faster'}"
+    return amount(math.exp(change))
 
 
 def _evidence(value: float) -> str:
-    return f"{value:.3g}"
+    return figure(value)
