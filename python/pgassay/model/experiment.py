@@ -31,6 +31,8 @@ PLAN_KINDS: tuple[PlanKind, ...] = ("off", "estimate", "work")
 # What the settings of all arms start from: alike in all of them, or as each version is shipped.
 Baseline = Literal["fixed", "shipped"]
 BASELINES: tuple[Baseline, ...] = ("fixed", "shipped")
+# What a row of the evidence is made of: a trial of each arm with a start of its own, or one start for all.
+EvidenceUnit = Literal["trial", "start"]
 Between = Literal["nothing", "neutral"]
 BETWEEN: tuple[Between, ...] = ("nothing", "neutral")
 
@@ -87,8 +89,10 @@ class StatisticalContract(Extended):
     counts (all alike without them), `first_scale` the spread that is assumed before the first block,
     `equivalence` whether its two one-sided tests have α each or share it, `drift` whether a trial's
     neighbours in time are weighed by how alike they were in earlier blocks, `clipped_share` what evidence
-    counts in which outliers are clipped. Their defaults are the rules of experiments that were stored before
-    the fields were there, so those keep their figures.
+    counts in which outliers are clipped. `unit`: what a row of the evidence is, a trial of each arm, or a
+    start of one server in which all arms ran in turns; `start_deviation` by how much one start may change a
+    ratio (0.05 is 5 %) where a claim rests on few of them. Their defaults are the rules of experiments that
+    were stored before the fields were there, so those keep their figures.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
@@ -99,6 +103,8 @@ class StatisticalContract(Extended):
         "drift",
         "clipped_share",
         "weights",
+        "unit",
+        "start_deviation",
     )
 
     metric: Metric
@@ -117,6 +123,8 @@ class StatisticalContract(Extended):
     drift: Literal["none", "neighbours"] = "none"
     clipped_share: float = 0.0
     weights: dict[str, float] = Field(default_factory=dict)
+    unit: EvidenceUnit = "trial"
+    start_deviation: float = 0.05
 
 
 class BlockDesign(Frozen):

@@ -60,7 +60,9 @@ class ArmResult(Frozen):
     an equivalent arm was found so, where its two one-sided tests have α each; it lies inside `interval`.
 
     `blocks`: the complete blocks that ratio and interval are of; `replicates`: the sets of fresh copies of
-    the data that those ran on, where such a set is what counts, else None.
+    the data that those ran on, where such a set is what counts, else None. `starts`: the starts of the server
+    that they are, where all arms ran in each start, else None. `assumption`: what a verdict assumes that so
+    few starts can't show, '' where nothing.
     """
 
     name: str
@@ -81,6 +83,8 @@ class ArmResult(Frozen):
     blocks: int = 0
     replicates: int | None = None
     equivalence_interval: tuple[float | None, float | None] | None = None
+    starts: int | None = None
+    assumption: str = ""
 
 
 class TwinResult(Frozen):

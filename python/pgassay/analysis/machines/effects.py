@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from pgassay.analysis.machines.gather import Blocks, ContrastKey, Machine, contrast_keys
-from pgassay.analysis.machines.pooled import PooledEvidence, log_disagreement, pool
+from pgassay.analysis.machines.pooled import log_disagreement, pool
 from pgassay.analysis.machines.population import machine_figure, machines_needed, population_evidence
 from pgassay.analysis.machines.sentences import disagreement_note, limit_words, own_word
-from pgassay.analysis.statistics.eprocess import BlockEvidence, FloatArray
+from pgassay.analysis.statistics.eprocess import AnyEvidence, FloatArray
 from pgassay.analysis.statistics.equivalence import interval_level
 from pgassay.analysis.statistics.sequence import confidence_sequences, median_sequence, point_estimate
 from pgassay.analysis.verdicts.study import Study
@@ -20,7 +20,7 @@ from pgassay.words import join, percent, plural
 _TOO_FEW_BLOCKS = "too few blocks for a verdict"
 
 
-def find(evidence: BlockEvidence, pairs: FloatArray, level: float, equivalence: float) -> Finding:
+def find(evidence: AnyEvidence, pairs: FloatArray, level: float, equivalence: float) -> Finding:
     """The estimate with its sequence at `level`, the one that must lie inside the margin, and the guard.
 
     pairs: the log ratios arm : control on which the median's guard rests.
@@ -96,7 +96,7 @@ def combined_arm(
     )
 
 
-def evidence_of_machine(blocks: Sequence[Blocks]) -> BlockEvidence:
+def evidence_of_machine(blocks: Sequence[Blocks]) -> AnyEvidence:
     """What all blocks of one comparison on one machine say, of one experiment or several."""
     if len(blocks) == 1:
         return blocks[0].evidence
@@ -152,7 +152,7 @@ def _these_machines(
     if not blocks:
         return CommonEffect(machines=0, blocks=0, ratio=None, interval=None, verdict="inconclusive")
     contract = study.experiment.contract
-    pooled: PooledEvidence = pool([each.evidence for each in blocks], [each.ended for each in blocks])
+    pooled = pool([each.evidence for each in blocks], [each.ended for each in blocks])
     equivalence = interval_level(level, contract.equivalence)
     finding = find(pooled, _pairs(blocks), level, equivalence)
     judgement = judge(finding, contract.margin)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 import numpy as np
 
 from pgassay.analysis.statistics.contrasts import evidence_of
-from pgassay.analysis.statistics.eprocess import BlockEvidence, FloatArray
+from pgassay.analysis.statistics.eprocess import AnyEvidence, FloatArray
 from pgassay.analysis.verdicts.primary import analyse_primary
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import Judgement
@@ -24,6 +24,7 @@ from pgassay.words import join
 _RULES = (
     *("metric", "margin", "alpha", "pool_twin", "covariate", "contrasts"),
     *("sharpness", "sharpness_weights", "equivalence", "drift", "clipped_share"),
+    *("unit", "start_deviation"),
 )
 _CALLED = {"pool_twin": "pooling of the twin", "contrasts": "number of comparisons"}
 # What says which data they are, wherever they came from on that machine.
@@ -59,7 +60,7 @@ class Blocks:
     the experiment alone says, with all its checks. count: the blocks that the rows are made of.
     """
 
-    evidence: BlockEvidence
+    evidence: AnyEvidence
     members: FloatArray
     ended: tuple[str, ...]
     judgement: Judgement

@@ -10,19 +10,24 @@ alike. The other half is the product of what each machine says for itself, with 
 may be of unequal noise. A mean of two test martingales is one.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgassay.analysis.statistics.eprocess import (
+    AnyEvidence,
     BlockEvidence,
     FloatArray,
+    OfFactors,
     log_sum_exp,
     mixed,
 )
+from pgassay.analysis.statistics.joined import BothMustAgree, EitherWillDo
 from pgassay.analysis.statistics.sequence import point_estimate
+from pgassay.analysis.statistics.starts import OfStarts
 
 # Effects at which it is asked whether machines agree, between their own and on either side: more of them make
 # the answer sharper, never wrong.
@@ -34,7 +39,7 @@ _BEYOND = 0.05
 
 
 @dataclass(frozen=True)
-class PooledEvidence:
+class PooledEvidence(OfFactors):
     """The evidence of several machines' blocks, in one order.
 
     parts: of each machine, all with the same leading shape, members and grid. order: the places of the blocks
@@ -108,24 +113,71 @@ class PooledEvidence:
         return result
 
 
-def pool(parts: Sequence[BlockEvidence], ended: Sequence[Sequence[float | str]]) -> PooledEvidence:
+@dataclass(frozen=True)
+class PooledStarts(OfStarts):
+    """The evidence of several machines' starts, in one order (as `PooledEvidence`): the product over them."""
+
+    parts: tuple[OfStarts, ...]
+    order: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, parts: tuple[OfStarts, ...], order: NDArray[np.intp]) -> "PooledStarts":
+        """The starts of these machines together."""
+        differences = np.concatenate([part.difference for part in parts], axis=-1)
+        return cls(differences[..., order], parts, order)
+
+    def both_sides(self) -> "PooledStarts":
+        """The evidence and its mirror image, on a new first axis."""
+        return self.of(tuple(part.both_sides() for part in self.parts), self.order)
+
+    def path(self, sign: float, effect: FloatArray | float) -> FloatArray:
+        """log E⁺ of the log ratios times `sign`, after each start."""
+        steps = [np.diff(part.path(sign, effect), axis=-1, prepend=0.0) for part in self.parts]
+        result: FloatArray = np.cumsum(np.concatenate(steps, axis=-1)[..., self.order], axis=-1)
+        return result
+
+
+def pool(parts: Sequence[AnyEvidence], ended: Sequence[Sequence[float | str]]) -> AnyEvidence:
     """The evidence of several machines together.
 
     ended: for each of them when its blocks ended, by one clock or as text that sorts like it; what is equal
     keeps the order of the parts. The order of a machine's own blocks is kept whatever its clock says.
 
+    What is joined of two evidences is pooled in each of them.
+
     Raises ValueError where parts differ in members or grid, or a part has another number of blocks.
     """
-    if len({(part.members, tuple(part.log_weights), part.shape) for part in parts}) != 1:
-        raise ValueError("machines can be pooled only where their blocks are made alike and judged alike")
+    joined = parts[0]
+    if isinstance(joined, BothMustAgree | EitherWillDo):
+        alike = [part for part in parts if isinstance(part, type(joined))]
+        if len(alike) != len(parts):
+            raise ValueError("machines can be pooled only where their blocks are judged alike")
+        first, second = (
+            pool([each.first for each in alike], ended),
+            pool([each.second for each in alike], ended),
+        )
+        return replace(joined, first=first, second=second)
     if [part.blocks for part in parts] != [len(each) for each in ended]:
         raise ValueError(f"there are {[part.blocks for part in parts]} blocks, not {list(map(len, ended))}")
+    order = _order(ended)
+    if isinstance(joined, OfStarts):
+        return PooledStarts.of(tuple(cast(OfStarts, part) for part in parts), order)
+    return _pool([cast(BlockEvidence, part) for part in parts], order)
+
+
+def _pool(parts: Sequence[BlockEvidence], order: NDArray[np.intp]) -> PooledEvidence:
+    if len({(part.members, tuple(part.log_weights), part.shape) for part in parts}) != 1:
+        raise ValueError("machines can be pooled only where their blocks are made alike and judged alike")
+    return PooledEvidence(tuple(parts), order)
+
+
+def _order(ended: Sequence[Sequence[float | str]]) -> NDArray[np.intp]:
+    """The places of all parts' blocks in the order in which they ended."""
     # A clock that was set back must not make a later block an earlier one.
     times = [_ascending(each) for each in ended]
     first = np.cumsum([0, *map(len, times)])
     keyed = [(moment, place, block) for place, each in enumerate(times) for block, moment in enumerate(each)]
-    order = [int(first[place]) + block for _, place, block in sorted(keyed)]
-    return PooledEvidence(tuple(parts), np.array(order, dtype=np.intp))
+    return np.array([int(first[place]) + block for _, place, block in sorted(keyed)], dtype=np.intp)
 
 
 def _ascending(moments: Sequence[float | str]) -> list[float | str]:
@@ -135,19 +187,22 @@ def _ascending(moments: Sequence[float | str]) -> list[float | str]:
     return latest
 
 
-def at_the_end(
-    part: BlockEvidence, factors: Callable[[FloatArray], FloatArray], effects: FloatArray
-) -> FloatArray:
-    """log of the evidence after the last block at each effect, (effects, ...), a few effects at once.
-
-    factors: `part.log_factors_above` or `log_factors_below`.
-    """
+def at_the_end(evidence: AnyEvidence, effects: FloatArray, *, above: bool) -> FloatArray:
+    """log of E⁺ (or E⁻) after the last block at each effect, (effects, ...), a few effects at once."""
+    if isinstance(evidence, BothMustAgree | EitherWillDo):
+        both = (at_the_end(each, effects, above=above) for each in (evidence.first, evidence.second))
+        return evidence.of(*both)
+    if isinstance(evidence, OfStarts):
+        path: FloatArray = evidence.path(1.0 if above else -1.0, effects)[..., -1]
+        return path
+    part = cast(BlockEvidence, evidence)
+    factors = part.log_factors_above if above else part.log_factors_below
     numbers = effects.size * part.blocks * len(part.log_weights)
     some = np.array_split(effects, min(len(effects), 1 + numbers // _NUMBERS_AT_ONCE))
     return np.concatenate([mixed(factors(each).sum(axis=-2), part.log_weights) for each in some])
 
 
-def log_disagreement(parts: Sequence[BlockEvidence]) -> FloatArray:
+def log_disagreement(parts: Sequence[AnyEvidence]) -> FloatArray:
     """log of the evidence that no single effect fits all machines, of the leading shape.
 
     If the machines have one effect, then at it both the product and the mean of their evidences against it
@@ -170,8 +225,8 @@ def log_disagreement(parts: Sequence[BlockEvidence]) -> FloatArray:
     )
     against = []
     for part in parts:
-        above = at_the_end(part, part.log_factors_above, effects)
-        below = at_the_end(part, part.log_factors_below, effects)
+        above = at_the_end(part, effects, above=True)
+        below = at_the_end(part, effects, above=False)
         nothing = np.full((1, *above.shape[1:]), -np.inf)
         # Cells: left of the first effect, between two, right of the last.
         right = np.concatenate([above, nothing])

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.machines.pooled import at_the_end
-from pgassay.analysis.statistics.eprocess import BlockEvidence, FloatArray
-from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
+from pgassay.analysis.statistics.eprocess import AnyEvidence, FloatArray
+from pgassay.analysis.statistics.sequence import balance_bracket, confidence_sequence, point_estimate
 
 # More cells, and more values of λ, make the interval sharper, never wrong.
 _CELLS = 96
@@ -34,7 +34,7 @@ class Term:
     """An effect and what it counts in the sum; all terms of a sum have the same leading shape."""
 
     weight: float
-    evidence: BlockEvidence
+    evidence: AnyEvidence
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _unbounded(estimate: FloatArray) -> SumInterval:
     return SumInterval(estimate, np.full(estimate.shape, -np.inf), np.full(estimate.shape, np.inf))
 
 
-def _bounded(evidence: BlockEvidence, level: float) -> _Cells | None:
+def _bounded(evidence: AnyEvidence, level: float) -> _Cells | None:
     """Cells over the interval at this level; None where that has no two ends."""
     ends = confidence_sequence(evidence, level, running=False)
     if not (np.isfinite(ends.lower).all() and np.isfinite(ends.upper).all()):
@@ -101,18 +101,18 @@ def _bounded(evidence: BlockEvidence, level: float) -> _Cells | None:
     return _cells(evidence, ends.lower, ends.upper)
 
 
-def _cells(evidence: BlockEvidence, low: FloatArray, high: FloatArray) -> _Cells:
+def _cells(evidence: AnyEvidence, low: FloatArray, high: FloatArray) -> _Cells:
     edges = np.linspace(low, high, _CELLS + 1)
-    above = at_the_end(evidence, evidence.log_factors_above, edges)
-    below = at_the_end(evidence, evidence.log_factors_below, edges)
+    above = at_the_end(evidence, edges, above=True)
+    below = at_the_end(evidence, edges, above=False)
     inside = np.logaddexp(above[1:], below[:-1]) - np.log(2.0)
     beside = np.minimum(above[0], below[-1]) - np.log(2.0)
     return _Cells(edges, inside, beside)
 
 
-def _least(evidence: BlockEvidence) -> FloatArray:
+def _least(evidence: AnyEvidence) -> FloatArray:
     """A lower bound of the log evidence against any effect, at most 0; of the leading shape."""
-    cells = _bounded(evidence, _NEARLY_ALL) or _cells(evidence, *evidence.bracket_of_balance())
+    cells = _bounded(evidence, _NEARLY_ALL) or _cells(evidence, *balance_bracket(evidence))
     result: FloatArray = np.minimum(np.minimum(cells.against.min(axis=0), cells.beside), 0.0)
     return result
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgassay.analysis.machines.sums import Term, sum_interval
-from pgassay.analysis.statistics.eprocess import BlockEvidence
+from pgassay.analysis.statistics.eprocess import AnyEvidence
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.verdicts.verdict import MOVED, Finding, interval_of, judge, ratio_of, stated
 from pgassay.model.machines.cells import EffectWord, OverallEffect, StrataComparison
@@ -34,7 +34,7 @@ class TiedArm:
 
     name: str
     control: str
-    evidence: dict[str, dict[str, BlockEvidence]]
+    evidence: dict[str, dict[str, AnyEvidence]]
     withheld: dict[tuple[str, str], str]
     disagreeing: list[str]
 

@@ -23,6 +23,7 @@ from pgassay.analysis.statistics.eprocess import (
     BlockEvidence,
     EvidenceRules,
     FloatArray,
+    OfFactors,
     differences,
     predictable_scale,
 )
@@ -41,7 +42,7 @@ _NUMBERS_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True)
-class ClippedEvidence:
+class ClippedEvidence(OfFactors):
     """Evidence of clipped values beside that of `base`, which has the rest of the weight.
 
     members: (..., blocks, n), the arm first; spread: that of a single trial, from earlier blocks, (...,

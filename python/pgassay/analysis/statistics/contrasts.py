@@ -10,7 +10,8 @@ from pgassay.analysis.statistics.clipped import with_clipped
 from pgassay.analysis.statistics.drift import gather_drift_evidence
 from pgassay.analysis.statistics.eprocess import (
     BASE_RULES,
-    BlockEvidence,
+    AnyEvidence,
+    BoolArray,
     EvidenceRules,
     FloatArray,
     differences,
@@ -19,7 +20,14 @@ from pgassay.analysis.statistics.eprocess import (
     log_evidence_above,
     log_evidence_below,
 )
-from pgassay.analysis.statistics.sequence import confidence_sequences, median_sequence, point_estimate
+from pgassay.analysis.statistics.joined import EitherWillDo
+from pgassay.analysis.statistics.sequence import (
+    confidence_sequence,
+    confidence_sequences,
+    median_sequence,
+    point_estimate,
+)
+from pgassay.analysis.statistics.starts import gather_start_evidence
 from pgassay.model.experiment import Contrast
 
 # A declared covariate, such as the canary, can't depend on the arm, and its slope comes from earlier blocks
@@ -53,7 +61,7 @@ class _Group:
 
     places: list[int]
     members: FloatArray
-    evidence: BlockEvidence | None
+    evidence: AnyEvidence | None
 
 
 class ContrastSet:
@@ -97,13 +105,13 @@ class ContrastSet:
                 parts.append(part)
             members = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
             all_places = [place for each in found.values() for place in each]
-            evidence: BlockEvidence | None = None
+            evidence: AnyEvidence | None = None
             if count:
                 slots = np.array([rows[place].slots for place in all_places], dtype=np.float64)
                 evidence = evidence_of(members, slots[np.newaxis] if knows_slots else None, rules)
             self._groups.append(_Group(all_places, members, evidence))
 
-    def _collect(self, missing: float, answer: Callable[[BlockEvidence], FloatArray]) -> FloatArray:
+    def _collect(self, missing: float, answer: Callable[[AnyEvidence], FloatArray]) -> FloatArray:
         result = np.full(self.shape, missing)
         for group in self._groups:
             if group.evidence is not None:
@@ -138,6 +146,18 @@ class ContrastSet:
                 lower[:, group.places], upper[:, group.places] = ends.lower, ends.upper
         return sequence.Sequence(lower, upper)
 
+    def rests_on_bound(self, level: float, *, running: bool) -> BoolArray:
+        """Whether only the bound on what a start may change excludes 'no effect' (`starts`).
+
+        Where Student's part excludes it too, the claim takes no bound; elsewhere starts are too few for that.
+        """
+        result = np.zeros(self.shape, dtype=np.bool_)
+        for group in self._groups:
+            if isinstance(group.evidence, EitherWillDo):
+                ends = confidence_sequence(group.evidence.first, level / 2, running=running)
+                result[:, group.places] = (ends.lower <= 0) & (ends.upper >= 0)
+        return result
+
     def log_evidence(self) -> FloatArray:
         """log E against 'no effect' after the last row."""
         return self._collect(0.0, lambda evidence: log_evidence(evidence)[..., -1])
@@ -149,7 +169,7 @@ class ContrastSet:
         E⁺(−edge), one above by E⁻(edge), and the lesser of the two is no more than either.
         """
 
-        def least(evidence: BlockEvidence) -> FloatArray:
+        def least(evidence: AnyEvidence) -> FloatArray:
             above = log_evidence_above(evidence, -edge)[..., -1]
             below = log_evidence_below(evidence, edge)[..., -1]
             result: FloatArray = np.minimum(above, below)
@@ -165,9 +185,9 @@ class ContrastSet:
         last, highest = np.zeros(self.shape), np.zeros(self.shape)
         for group in self._groups:
             if group.evidence is not None:
-                path = log_evidence_below(group.evidence)
-                last[:, group.places] = path[..., -1]
-                highest[:, group.places] = np.maximum(path.max(axis=-1), 0.0)
+                last[:, group.places] = log_evidence_below(group.evidence)[..., -1]
+                ever = group.evidence.log_highest_below(0.0)[..., -1]
+                highest[:, group.places] = np.maximum(ever, 0.0)
         return last, highest
 
     def all_members(self, contrast: int) -> FloatArray:
@@ -210,11 +230,13 @@ def _pairs(group: _Group) -> FloatArray:
     return result
 
 
-def evidence_of(members: FloatArray, slots: FloatArray | None, rules: EvidenceRules) -> BlockEvidence:
+def evidence_of(members: FloatArray, slots: FloatArray | None, rules: EvidenceRules) -> AnyEvidence:
     """The evidence of rows of log speeds, (..., rows, n), the arm first, by these rules.
 
     slots: when each ran (`gather_drift_evidence`), of as many axes; None where that is not asked.
     """
+    if rules.unit == "start":
+        return gather_start_evidence(members, rules.start_deviation)
     if slots is None:
         return with_clipped(gather_evidence(members, rules), members, rules)
     return with_clipped(gather_drift_evidence(members, slots, rules), members, rules)

@@ -26,6 +26,7 @@ from pgassay.analysis.statistics.eprocess import (
     PRIOR_WEIGHT,
     EvidenceRules,
     FloatArray,
+    OfFactors,
     differences,
 )
 
@@ -54,7 +55,7 @@ _MODELS = (
 
 
 @dataclass(frozen=True)
-class DriftEvidence:
+class DriftEvidence(OfFactors):
     """What the blocks say, as `Evidence`, with a weight for each neighbour.
 
     offsets: (K·x)_arm − (K·x)_j of each control j, shape (..., blocks, n − 1); slopes: K_aa − K_ja, by which

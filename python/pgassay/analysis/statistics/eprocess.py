@@ -18,6 +18,8 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from pgassay.model.experiment import EvidenceUnit
+
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
 
@@ -31,13 +33,16 @@ class EvidenceRules:
     sharpness: least, most and number of the values of g, spaced geometrically; first_scale: the spread of d
     (in logs) that is assumed before the first block; weights: what each value of g counts beside the others,
     above 0, all alike where there are none; clipped_share: what clipped values count (`clipped`), from 0 on
-    and below 1.
+    and below 1. unit, start_deviation: with 'start' a row is a start of one server for all arms, of which
+    `starts` makes the evidence, by that deviation and by nothing else of these rules.
     """
 
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
     first_scale: float = 0.05
     weights: tuple[float, ...] = ()
     clipped_share: float = 0.0
+    unit: EvidenceUnit = "trial"
+    start_deviation: float = 0.05
 
     @cached_property
     def grid(self) -> FloatArray:
@@ -64,8 +69,35 @@ class EvidenceRules:
 BASE_RULES = EvidenceRules()
 
 
-class BlockEvidence(Protocol):
-    """What the blocks say, ready to be asked about any effect (a log ratio).
+class AnyEvidence(Protocol):
+    """What the blocks say, ready to be asked about any effect (a log ratio): all that a verdict needs.
+
+    An effect has the leading shape, or is one number; answers are (..., blocks).
+    """
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading shape: that of an effect."""
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks observed."""
+
+    def log_path_above(self, effect: FloatArray | float) -> FloatArray:
+        """log E⁺ after each block; it never rises when `effect` rises."""
+
+    def log_path_below(self, effect: FloatArray | float) -> FloatArray:
+        """log E⁻ after each block; it never falls when `effect` rises."""
+
+    def log_highest_above(self, effect: FloatArray | float) -> FloatArray:
+        """The highest log E⁺ after any block so far: what a running interval is made of."""
+
+    def log_highest_below(self, effect: FloatArray | float) -> FloatArray:
+        """As log_highest_above, of E⁻."""
+
+
+class BlockEvidence(AnyEvidence, Protocol):
+    """Evidence that is a weighted mean over a grid of products of the blocks' factors.
 
     Factors have the shape (..., blocks, grid); an effect, and each end of a bracket, the leading one.
     """
@@ -113,8 +145,34 @@ class BlockEvidence(Protocol):
         """Effects around the one at which E⁺ = E⁻."""
 
 
+class HighestSoFar:
+    """The running maximum of what is said after each block, for evidence that is one path."""
+
+    def log_highest_above(self: AnyEvidence, effect: FloatArray | float) -> FloatArray:
+        """The highest log E⁺ after any block so far."""
+        result: FloatArray = np.maximum.accumulate(self.log_path_above(effect), axis=-1)
+        return result
+
+    def log_highest_below(self: AnyEvidence, effect: FloatArray | float) -> FloatArray:
+        """As log_highest_above, of E⁻."""
+        result: FloatArray = np.maximum.accumulate(self.log_path_below(effect), axis=-1)
+        return result
+
+
+class OfFactors(HighestSoFar):
+    """The path of evidence that is a `BlockEvidence`."""
+
+    def log_path_above(self: BlockEvidence, effect: FloatArray | float) -> FloatArray:
+        """log E⁺ after each block."""
+        return mixed(log_products_above(self, effect), self.log_weights)
+
+    def log_path_below(self: BlockEvidence, effect: FloatArray | float) -> FloatArray:
+        """log E⁻ after each block."""
+        return mixed(log_products_below(self, effect), self.log_weights)
+
+
 @dataclass(frozen=True)
-class Evidence:
+class Evidence(OfFactors):
     """The evidence of blocks in which it does not matter when a member ran.
 
     difference: d, the arm less the mean of its controls, shape (..., blocks).
@@ -278,21 +336,21 @@ def log_products_below(evidence: BlockEvidence, effect: FloatArray | float = 0.0
     return np.cumsum(evidence.log_factors_below(effect), axis=-2)
 
 
-def log_evidence_above(evidence: BlockEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
+def log_evidence_above(evidence: AnyEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log E⁺ after each block: evidence that the true effect is above `effect` (a log ratio).
 
     `effect` has the leading shape of the evidence, or is one number; the answer is (..., blocks).
     It never rises when `effect` rises.
     """
-    return mixed(log_products_above(evidence, effect), evidence.log_weights)
+    return evidence.log_path_above(effect)
 
 
-def log_evidence_below(evidence: BlockEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
+def log_evidence_below(evidence: AnyEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log E⁻ after each block: evidence that the true effect is below `effect`; never falls as it rises."""
-    return mixed(log_products_below(evidence, effect), evidence.log_weights)
+    return evidence.log_path_below(effect)
 
 
-def log_evidence(evidence: BlockEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
+def log_evidence(evidence: AnyEvidence, effect: FloatArray | float = 0.0) -> FloatArray:
     """log E after each block, E = (E⁺ + E⁻)/2: evidence that the effect is not `effect`; (..., blocks)."""
     above, below = log_evidence_above(evidence, effect), log_evidence_below(evidence, effect)
     result: FloatArray = np.logaddexp(above, below) - np.log(2.0)

@@ -5,10 +5,8 @@ from typing import Literal
 import numpy as np
 
 from pgassay.analysis.statistics.eprocess import (
-    BlockEvidence,
+    AnyEvidence,
     BoolArray,
-    log_evidence_above,
-    log_evidence_below,
 )
 
 
@@ -30,7 +28,7 @@ def interval_level(level: float, equivalence: Literal["shared", "each"]) -> floa
     return 2 * level if equivalence == "each" else level
 
 
-def equivalence_path(evidence: BlockEvidence, margin: float, level: float) -> BoolArray:
+def equivalence_path(evidence: AnyEvidence, margin: float, level: float) -> BoolArray:
     """After each block whether the sequence of this level lies inside the margin, shape (..., blocks).
 
     max_b E⁺(−log(1 + δ)) and max_b E⁻(log(1 + δ)) both at least 2/level: the two one-sided hypotheses are
@@ -39,7 +37,6 @@ def equivalence_path(evidence: BlockEvidence, margin: float, level: float) -> Bo
     """
     target = np.log(2.0 / level)
     edge = log_margin(margin)
-    above = np.maximum.accumulate(log_evidence_above(evidence, -edge), axis=-1)
-    below = np.maximum.accumulate(log_evidence_below(evidence, edge), axis=-1)
+    above, below = evidence.log_highest_above(-edge), evidence.log_highest_below(edge)
     result: BoolArray = (above >= target) & (below >= target)
     return result

@@ -5,22 +5,29 @@ monotone in the effect, so each end is found by halving (or better) a bracket th
 that so few blocks can't bound is infinite: n members bound it only once n^blocks > 2/a.
 """
 
+import math
 from collections.abc import Callable
 from collections.abc import Sequence as SequenceOf
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from scipy.special import betaln
 
 from pgassay.analysis.statistics.eprocess import (
+    AnyEvidence,
     BlockEvidence,
     FloatArray,
     log_evidence_above,
     log_evidence_below,
 )
+from pgassay.analysis.statistics.joined import BothMustAgree, EitherWillDo
+from pgassay.analysis.statistics.starts import OfStarts
 
 WIDTH_MIN = 1e-13
 STEPS_MAX = 200
+# How far an end of few starts is looked for: a first step beyond their range, in logs, and its quadruplings.
+REACH_MIN, REACHES_MAX = 1e-3, 30
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,31 @@ def _next_step(
     return result
 
 
+def _lower_ends_of_starts(evidence: OfStarts, levels: FloatArray, running: bool) -> FloatArray:
+    """As `_lower_ends`, of evidence of few starts, whose end has no bracket that is known beforehand."""
+    shape = evidence.shape
+    target = np.log(2.0 / levels).reshape(-1, *[1] * len(shape))
+
+    def above_target(effect: FloatArray) -> FloatArray:
+        path = log_evidence_above(evidence, effect)
+        reached: FloatArray = path.max(axis=-1) if running else path[..., -1]
+        result: FloatArray = reached - target
+        return result
+
+    # Right of every difference nothing speaks for an effect that is larger still.
+    high = np.broadcast_to(evidence.difference.max(axis=-1), (len(levels), *shape))
+    step = np.ptp(evidence.difference, axis=-1) + REACH_MIN
+    low, reached = high - step, np.zeros(high.shape, dtype=np.bool_)
+    for _ in range(REACHES_MAX):
+        reached = above_target(low) > 0
+        if reached.all():
+            break
+        low = np.where(reached, low, high - 4 * (high - low))
+    # What so few starts can't bound gets a root of its own that is not looked at.
+    lower = _find_root(above_target, np.where(reached, low, high), high, problems=2)
+    return np.where(reached, lower, -np.inf)
+
+
 def _lower_ends(evidence: BlockEvidence, levels: FloatArray, running: bool) -> FloatArray:
     """The lower ends of both sides at each level, (levels, sides, ...); evidence: (sides, ..., blocks).
 
@@ -115,14 +147,14 @@ def _lower_ends(evidence: BlockEvidence, levels: FloatArray, running: bool) -> F
     return lower
 
 
-def confidence_sequence(evidence: BlockEvidence, level: float, *, running: bool) -> Sequence:
+def confidence_sequence(evidence: AnyEvidence, level: float, *, running: bool) -> Sequence:
     """The interval at level `level` (0 < level < 1): see `confidence_sequences`."""
     (found,) = confidence_sequences(evidence, [level], running=running)
     return found
 
 
 def confidence_sequences(
-    evidence: BlockEvidence, levels: SequenceOf[float], *, running: bool
+    evidence: AnyEvidence, levels: SequenceOf[float], *, running: bool
 ) -> tuple[Sequence, ...]:
     """The intervals at each of these levels (0 < level < 1).
 
@@ -130,16 +162,53 @@ def confidence_sequences(
     once reached stays; else the interval of the last block alone. Both are valid at any stopping time. The
     intersection can be empty (lower > upper), when the effect moved.
     """
-    ends = _lower_ends(evidence.both_sides(), np.asarray(levels, dtype=np.float64), running)
+    if isinstance(evidence, BothMustAgree):
+        first = confidence_sequences(evidence.first, levels, running=running)
+        eased = [level * math.exp(evidence.leniency) for level in levels]
+        second = confidence_sequences(evidence.second, eased, running=running)
+        return tuple(_hull(*both) for both in zip(first, second, strict=True))
+    if isinstance(evidence, EitherWillDo):
+        halves = [level / 2 for level in levels]
+        first = confidence_sequences(evidence.first, halves, running=running)
+        second = confidence_sequences(evidence.second, halves, running=running)
+        return tuple(_intersection(*both) for both in zip(first, second, strict=True))
+    asked = np.asarray(levels, dtype=np.float64)
+    if isinstance(evidence, OfStarts):
+        ends = _lower_ends_of_starts(evidence.both_sides(), asked, running)
+    else:
+        ends = _lower_ends(cast(BlockEvidence, evidence).both_sides(), asked, running)
     return tuple(Sequence(lower, -mirrored) for lower, mirrored in ends)
 
 
-def point_estimate(evidence: BlockEvidence) -> FloatArray:
+def _hull(first: Sequence, second: Sequence) -> Sequence:
+    return Sequence(np.minimum(first.lower, second.lower), np.maximum(first.upper, second.upper))
+
+
+def _intersection(first: Sequence, second: Sequence) -> Sequence:
+    return Sequence(np.maximum(first.lower, second.lower), np.minimum(first.upper, second.upper))
+
+
+def balance_bracket(evidence: AnyEvidence) -> tuple[FloatArray, FloatArray]:
+    """Effects around the estimate, each of the leading shape."""
+    if isinstance(evidence, BothMustAgree | EitherWillDo):
+        return balance_bracket(evidence.first)
+    if isinstance(evidence, OfStarts):
+        return evidence.difference.min(axis=-1), evidence.difference.max(axis=-1)
+    return cast(BlockEvidence, evidence).bracket_of_balance()
+
+
+def point_estimate(evidence: AnyEvidence) -> FloatArray:
     """The effect that the blocks speak against equally from both sides: E⁺ = E⁻; a log ratio.
 
-    log E⁺ − log E⁻ falls strictly as the effect rises, so there is one root.
+    log E⁺ − log E⁻ falls strictly as the effect rises, so there is one root. Of joined evidence it is the
+    first's, of starts their mean.
     """
-    low, high = evidence.bracket_of_balance()
+    if isinstance(evidence, BothMustAgree | EitherWillDo):
+        return point_estimate(evidence.first)
+    if isinstance(evidence, OfStarts):
+        mean: FloatArray = evidence.difference.mean(axis=-1)
+        return mean
+    low, high = balance_bracket(evidence)
 
     def balance(effect: FloatArray) -> FloatArray:
         above, below = log_evidence_above(evidence, effect), log_evidence_below(evidence, effect)

@@ -30,7 +30,7 @@ from pgassay.model.result import (
     Verdict,
 )
 from pgassay.record.experiment import StoredExperiment
-from pgassay.words import plural
+from pgassay.words import percent_rounded, plural
 
 _CPU_WORDS: dict[Verdict, SecondaryVerdict] = {
     "faster": "more",
@@ -71,13 +71,23 @@ def _arm_result(
         equivalence_interval=_equivalence_interval(estimate),
         blocks=study.blocks_of(arm.id),
         replicates=study.replicates_of(arm.id),
+        starts=study.blocks_of(arm.id) if study.counts_starts else None,
+        assumption=_assumption(study, estimate),
     )
 
 
 def _rest(study: Study, arm: Arm) -> str:
     """After how many blocks a decided arm took no part any more, '' when it does."""
     blocks = study.rested_after(arm.id)
-    return "" if blocks is None else f"rested after {plural(blocks, 'block')}: decided"
+    return "" if blocks is None else f"rested after {plural(blocks, study.row_word)}: decided"
+
+
+def _assumption(study: Study, estimate: Estimate | None) -> str:
+    """What a direction from few starts rests on, beside the starts."""
+    if estimate is None or estimate[1].verdict not in ("faster", "slower") or not estimate[0].rests_on_bound:
+        return ""
+    most = percent_rounded(study.experiment.contract.start_deviation)
+    return f"assumes that no start of the server changes the ratio by more than {most}"
 
 
 def _equivalence_interval(estimate: Estimate | None) -> tuple[float | None, float | None] | None:
@@ -106,7 +116,7 @@ def primary_arms(stored: StoredExperiment, study: Study, primary: PrimaryResult)
         if index is not None and primary.findings:
             estimate = primary.findings[index], primary.judgements[index]
             forecast = _forecast_of(further[index], round_s)
-            note = outlook(forecast)
+            note = outlook(forecast, study.row_word)
         result = _arm_result(study, arm, study.measures[0], estimate, note)
         results.append(result.model_copy(update={"forecast": forecast}))
     return tuple(results)

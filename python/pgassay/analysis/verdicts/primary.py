@@ -11,6 +11,7 @@ from pgassay.analysis.statistics.equivalence import interval_level
 from pgassay.analysis.statistics.forecast import BLOCKS_BEFORE, DecisionRules, further_blocks, quantiles
 from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
+from pgassay.analysis.statistics.start_forecast import STARTS_BEFORE, further_starts
 from pgassay.analysis.verdicts.checks.carry_over import CarryOver, look_for_carry_over, withhold
 from pgassay.analysis.verdicts.checks.failures import judge_failures
 from pgassay.analysis.verdicts.checks.imitation import look_for_imitation, withhold_imitated
@@ -59,12 +60,14 @@ def findings_of(
     intervals: Sequence,
     level: float,
     equivalence: Sequence | None = None,
+    *,
+    running: bool = True,
 ) -> tuple[tuple[Finding, ...], ...]:
     """The findings of every measure, each in the order of the contrasts.
 
     intervals: (measures, contrasts); level: that of the guard; equivalence: the intervals that must lie
-    inside the margin, where those are others. The guard's at half the level are computed only where an
-    estimate lies outside the median's.
+    inside the margin, where those are others; running: of the intervals. The guard's at half the level are
+    computed only where an estimate lies outside the median's.
     """
     effects, guard = contrasts.effects(), contrasts.median_intervals(level)
     guard_at_half, half = contrasts.median_intervals(level / 2), None
@@ -74,13 +77,21 @@ def findings_of(
     def finding(place: tuple[int, int]) -> Finding:
         lower, upper = _ends(intervals, place)
         median_lower, median_upper = _ends(guard, place)
-        found = Finding(float(effects[place]), lower, upper, median_lower, median_upper)
+        found = Finding(
+            float(effects[place]),
+            lower,
+            upper,
+            median_lower,
+            median_upper,
+            rests_on_bound=bool(on_bound[place]),
+        )
         if equivalence is not None:
             found = replace(found, equivalence=_ends(equivalence, place))
         if half is None:
             return found
         return replace(found, half_level=_ends(half, place), median_half_level=_ends(guard_at_half, place))
 
+    on_bound = contrasts.rests_on_bound(level, running=running)
     rows, columns = effects.shape
     return tuple(tuple(finding((row, column)) for column in range(columns)) for row in range(rows))
 
@@ -152,14 +163,19 @@ def forecasts(study: Study, primary: PrimaryResult) -> tuple[BlocksForecast | No
     shapes: dict[tuple[int, ...], dict[int, FloatArray]] = {}
     for index, judgement in enumerate(judgements):
         members = contrasts.all_members(index)[0]
-        if _is_open(judgement) and len(members) >= BLOCKS_BEFORE:
+        before = STARTS_BEFORE if study.counts_starts else BLOCKS_BEFORE
+        if _is_open(judgement) and len(members) >= before:
             shapes.setdefault(members.shape, {})[index] = members
     for group in shapes.values():
         first = next(iter(group))
         decision = DecisionRules(
             contract.margin, level, interval_level(level, contract.equivalence), study.rows_min(first)
         )
-        times = further_blocks(np.stack(list(group.values())), study.rules, decision, contract.seed)
+        members = np.stack(list(group.values()))
+        if study.counts_starts:
+            times = further_starts(members, decision, contract.start_deviation, contract.seed)
+        else:
+            times = further_blocks(members, study.rules, decision, contract.seed)
         for index, of_contrast in zip(group, times, strict=True):
             found[index] = quantiles(of_contrast * study.blocks_per_row(index))
     return tuple(found)

@@ -54,7 +54,7 @@ def analyse_secondary(study: Study, twins: dict[str, TwinCheck]) -> SecondaryFam
                 np.where(selected, narrow.lower, intervals.lower),
                 np.where(selected, narrow.upper, intervals.upper),
             )
-    findings = findings_of(contrasts, intervals, contract.alpha / size)
+    findings = findings_of(contrasts, intervals, contract.alpha / size, running=False)
     judgements = tuple(
         _judge_measure(study, twins, measure, row, chosen.row(index))
         for index, (measure, row) in enumerate(zip(measures, findings, strict=True))

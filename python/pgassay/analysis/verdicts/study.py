@@ -16,6 +16,7 @@ import numpy as np
 from pgassay.analysis.statistics.contrasts import ContrastSet, Rows, member_ids
 from pgassay.analysis.statistics.eprocess import EvidenceRules, FloatArray
 from pgassay.analysis.statistics.power import minimum_blocks
+from pgassay.analysis.statistics.starts import STARTS_MIN
 from pgassay.analysis.verdicts.blocks import (
     BlockTable,
     Measure,
@@ -106,6 +107,8 @@ class Study:
         return 1
 
     def _rows_min(self, pooled: bool) -> int:
+        if self.counts_starts:
+            return STARTS_MIN
         return minimum_blocks(
             pooled=pooled, contrasts=self.contrast_count, alpha=self.experiment.contract.alpha
         )
@@ -115,8 +118,23 @@ class Study:
         """What the evidence of this experiment's contrasts is made with."""
         contract = self.experiment.contract
         return EvidenceRules(
-            contract.sharpness, contract.first_scale, contract.sharpness_weights, contract.clipped_share
+            contract.sharpness,
+            contract.first_scale,
+            contract.sharpness_weights,
+            contract.clipped_share,
+            contract.unit,
+            contract.start_deviation,
         )
+
+    @property
+    def counts_starts(self) -> bool:
+        """Whether a row is a start of one server in which all arms ran in turns."""
+        return self.experiment.contract.unit == "start"
+
+    @property
+    def row_word(self) -> str:
+        """What a complete block is called."""
+        return "start" if self.counts_starts else "block"
 
     def contrast_set(self, logs: FloatArray) -> ContrastSet:
         """The evidence of all contrasts on these measures, shape (measures, blocks, arms)."""
@@ -256,7 +274,7 @@ def rows_of(
     if not owns_data(experiment, contrast):
         places = table.places_with(names)
         slots: tuple[tuple[int, ...], ...] = ()
-        if experiment.contract.drift == "neighbours":
+        if experiment.contract.drift == "neighbours" and experiment.contract.unit == "trial":
             # The number that was planned: when a repeated attempt runs may depend on the arm.
             slots = tuple(tuple(table.rows[place][name].number for name in names) for place in places)
         return Rows(tuple(names), tuple((place,) for place in places), slots)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.forecast import HORIZON_BLOCKS
+from pgassay.analysis.statistics.start_forecast import HORIZON_STARTS
 from pgassay.model.result import ArmResult, CompareResult, Forecast, SecondaryArmResult, Verdict
 from pgassay.words import AMOUNT, comparison, duration_rounded, percent_rounded, plural, span
 
@@ -29,6 +30,7 @@ class Finding:
     median_upper: the guard's interval at the same level. half_level, median_half_level: both of the last
     block alone, each at half the level, for the claim that the distribution changed.
     equivalence: the interval that must lie inside the margin, None where that is (lower, upper).
+    rests_on_bound: a direction takes a bound on what a start may change (`ContrastSet.rests_on_bound`).
     """
 
     estimate: float
@@ -39,6 +41,7 @@ class Finding:
     half_level: Ends = UNBOUNDED
     median_half_level: Ends = UNBOUNDED
     equivalence: Ends | None = None
+    rests_on_bound: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -167,7 +170,8 @@ def _sentence(arm: ArmResult, control: str, result: CompareResult) -> str:
         return f"{arm.name} can't be told from {control} yet: no block is complete."
     if arm.verdict in ("faster", "slower"):
         small = "" if arm.meaningful else f"; it may be less than the margin of {percent_rounded(margin)}"
-        found = f"{span(arm.interval)}, {counted}{small}"
+        assumed = f"; it {arm.assumption}" if arm.assumption else ""
+        found = f"{span(arm.interval)}, {counted}{small}{assumed}"
         return f"{arm.name} is {comparison(arm.ratio)} {control} ({found})."
     if arm.verdict == "equivalent":
         note = f"; it is {arm.note}" if arm.note else ""
@@ -208,6 +212,8 @@ def _empty(arm: ArmResult, control: str, counted: str) -> str:
 
 def counted_blocks(arm: ArmResult) -> str:
     """What an arm's figures are of, in words."""
+    if arm.starts is not None:
+        return plural(arm.starts, "start")
     counted = plural(arm.blocks, "block")
     return counted if arm.replicates is None else f"{counted} on {plural(arm.replicates, 'set')} of copies"
 
@@ -219,20 +225,21 @@ def _equivalence_span(arm: ArmResult, alpha: float) -> str:
     return f"{span(arm.equivalence_interval)} at {percent_rounded(1 - 2 * alpha)}"
 
 
-def outlook(forecast: Forecast | None) -> str:
+def outlook(forecast: Forecast | None, unit: str = "block") -> str:
     """What an undecided arm is likely still to take (8 times in 10), '' when it can't be said."""
     if forecast is None:
         return ""
     (low, _, high), (low_s, _, high_s) = forecast.blocks, forecast.seconds
     if low is None or low_s is None:
-        return f"no verdict is likely within {HORIZON_BLOCKS} more blocks"
+        horizon = HORIZON_STARTS if unit == "start" else HORIZON_BLOCKS
+        return f"no verdict is likely within {horizon} more {unit}s"
     if high is None or high_s is None:
-        return f"likely at least {plural(low, 'more block')} ({duration_rounded(low_s)}) until a verdict"
+        return f"likely at least {plural(low, f'more {unit}')} ({duration_rounded(low_s)}) until a verdict"
     if low == high:
-        return f"likely {plural(low, 'more block')} ({duration_rounded(low_s)}) until a verdict"
+        return f"likely {plural(low, f'more {unit}')} ({duration_rounded(low_s)}) until a verdict"
     least, most = duration_rounded(low_s), duration_rounded(high_s)
     time = least if least == most else f"{least} to {most}"
-    return f"likely {low} to {high} more blocks ({time}) until a verdict"
+    return f"likely {low} to {high} more {unit}s ({time}) until a verdict"
 
 
 def cpu_sentence(arm: SecondaryArmResult, control: str) -> str:

@@ -86,8 +86,8 @@ def _twins(study: Study, twins: dict[str, TwinCheck]) -> list[str]:
         if check.ok is None:
             least = next(blocks for blocks in range(1, 1000) if can_fire(blocks, len(twins)))
             sentences.append(
-                f"The twin{where} is not yet tested: its check can't speak before block {least}, and "
-                f"{study.blocks} {'is' if study.blocks == 1 else 'are'} complete."
+                f"The twin{where} is not yet tested: its check can't speak before {study.row_word} {least}, "
+                f"and {study.blocks} {'is' if study.blocks == 1 else 'are'} complete."
             )
         elif not check.ok:
             sentences.append(
@@ -101,7 +101,9 @@ def _twins(study: Study, twins: dict[str, TwinCheck]) -> list[str]:
 def _blocks(study: Study) -> list[str]:
     if not 0 < study.blocks < study.blocks_min:
         return []
-    return [f"No verdict is possible before {study.blocks_min} blocks; {study.blocks} complete so far."]
+    return [
+        f"No verdict is possible before {study.blocks_min} {study.row_word}s; {study.blocks} complete so far."
+    ]
 
 
 def _drift(study: Study) -> list[str]:

@@ -1,5 +1,6 @@
 """What was measured, how sure the verdicts are, and how the experiment ended."""
 
+from pgassay.analysis.statistics.starts import STARTS_WITHOUT_BOUND
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.material import Material
@@ -51,12 +52,13 @@ def ended(result: CompareResult) -> str:
 def how_sure(result: CompareResult) -> list[str]:
     """What the figures rest on: blocks, margin, error rate, family, twins, failures."""
     lines = [
-        f"{plural(result.blocks, 'complete block')}, {ended(result)}.",
+        f"{plural(result.blocks, _unit(result))}, {ended(result)}.",
         f"Differences within ±{percent(result.margin)} count as equivalent; over all comparisons together "
         f"an error has a chance of at most {percent(result.alpha)}, however often one looks.",
     ]
     if result.family:
         lines.append(f"Family of comparisons: {clean(result.family)}.".replace("..", "."))
+    lines += _assumed(result)
     if result.estimates:
         lines.append(clean(result.estimates))
     twins = result.twins or (result.twin,)
@@ -64,6 +66,23 @@ def how_sure(result: CompareResult) -> list[str]:
     if result.failures:
         lines.append(f"{plural(result.failures, 'trial')} FAILED: see the trials for the reasons.")
     return lines + [clean(each.sentence) for each in result.device_use]
+
+
+def _unit(result: CompareResult) -> str:
+    return "complete start" if any(arm.starts is not None for arm in result.arms) else "complete block"
+
+
+def _assumed(result: CompareResult) -> list[str]:
+    """What directions from few starts rest on, with the arms of each assumption."""
+    arms: dict[str, list[str]] = {}
+    for arm in result.arms:
+        if arm.assumption:
+            arms.setdefault(arm.assumption, []).append(clean(arm.name))
+    least = STARTS_WITHOUT_BOUND
+    return [
+        f"The verdict on {join(names)} {assumption}; it takes {least} starts or more to do without."
+        for assumption, names in arms.items()
+    ]
 
 
 def _twins_tally(result: CompareResult) -> str:

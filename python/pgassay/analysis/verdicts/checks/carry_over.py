@@ -56,10 +56,11 @@ class CarryOver:
 def look_for_carry_over(study: Study, judgements: Iterable[Judgement]) -> tuple[CarryOver | None, ...]:
     """The carry-over of each contrast that has a verdict, in their order; None for the others.
 
-    Where a neutral trial ran before each there is none to look for.
+    Where a neutral trial ran before each there is none to look for; nor where the arms of a block took turns
+    in one start, since each then follows each other many times.
     """
     wanted = [judgement.verdict != "inconclusive" for judgement in judgements]
-    if study.experiment.design.between != "nothing" or not any(wanted):
+    if study.experiment.design.between != "nothing" or study.counts_starts or not any(wanted):
         return tuple(None for _ in wanted)
     blocks = ordered_blocks(study)
     residual = residuals(study, blocks)

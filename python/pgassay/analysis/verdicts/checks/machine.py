@@ -49,7 +49,12 @@ class MachineCheck:
 
 
 def check_machine(study: Study) -> tuple[MachineCheck, ...]:
-    """The checks that this experiment's blocks can speak on; () without a complete block."""
+    """The checks that this experiment's blocks can speak on; () without a complete block.
+
+    None where arms took turns in one start: then no trial has a place in its block.
+    """
+    if study.counts_starts:
+        return ()
     blocks = ordered_blocks(study)
     if not blocks:
         return ()

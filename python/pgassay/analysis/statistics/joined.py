@@ -1,0 +1,100 @@
+"""Two evidences as one: both must agree, or either is enough.
+
+`BothMustAgree` is for two assumptions of which one holds: the lesser of two e-values is one if either is.
+`EitherWillDo` is for two ways of which one gets there soon: each has half of the wealth, and the greater of
+the halves is no more than their mean, which is an e-value if both are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgassay.analysis.statistics.eprocess import AnyEvidence, FloatArray
+
+LOG_2 = float(np.log(2.0))
+
+
+@dataclass(frozen=True)
+class BothMustAgree:
+    """An effect is excluded where both exclude it: the interval is the hull of both.
+
+    leniency: how much less the second must reach, a logarithm; with log 2 it is asked for 1/α where the
+    first must reach 2/α. The estimate is the first's.
+    """
+
+    first: AnyEvidence
+    second: AnyEvidence
+    leniency: float = 0.0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading shape: that of an effect."""
+        return self.first.shape
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks observed."""
+        return self.first.blocks
+
+    def log_path_above(self, effect: FloatArray | float) -> FloatArray:
+        """log of the lesser E⁺ after each block."""
+        return self.of(self.first.log_path_above(effect), self.second.log_path_above(effect))
+
+    def log_path_below(self, effect: FloatArray | float) -> FloatArray:
+        """As log_path_above, of E⁻."""
+        return self.of(self.first.log_path_below(effect), self.second.log_path_below(effect))
+
+    def log_highest_above(self, effect: FloatArray | float) -> FloatArray:
+        """The lesser of what each has reached so far: what one has excluded it goes on to exclude."""
+        return self.of(self.first.log_highest_above(effect), self.second.log_highest_above(effect))
+
+    def log_highest_below(self, effect: FloatArray | float) -> FloatArray:
+        """As log_highest_above, of E⁻."""
+        return self.of(self.first.log_highest_below(effect), self.second.log_highest_below(effect))
+
+    def of(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """What both say together, of the logarithms of what each says."""
+        result: FloatArray = np.minimum(first, second + self.leniency)
+        return result
+
+
+@dataclass(frozen=True)
+class EitherWillDo:
+    """An effect is excluded where either excludes it with half of the wealth: the intersection of both.
+
+    The estimate is the first's.
+    """
+
+    first: AnyEvidence
+    second: AnyEvidence
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading shape: that of an effect."""
+        return self.first.shape
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks observed."""
+        return self.first.blocks
+
+    def log_path_above(self, effect: FloatArray | float) -> FloatArray:
+        """log of half the greater E⁺ after each block."""
+        return self.of(self.first.log_path_above(effect), self.second.log_path_above(effect))
+
+    def log_path_below(self, effect: FloatArray | float) -> FloatArray:
+        """As log_path_above, of E⁻."""
+        return self.of(self.first.log_path_below(effect), self.second.log_path_below(effect))
+
+    def log_highest_above(self, effect: FloatArray | float) -> FloatArray:
+        """The highest of the first or of the second after any block so far, halved."""
+        return self.of(self.first.log_highest_above(effect), self.second.log_highest_above(effect))
+
+    def log_highest_below(self, effect: FloatArray | float) -> FloatArray:
+        """As log_highest_above, of E⁻."""
+        return self.of(self.first.log_highest_below(effect), self.second.log_highest_below(effect))
+
+    def of(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """What either says, of the logarithms of what each says."""
+        result: FloatArray = np.maximum(first, second) - LOG_2
+        return result

@@ -1,0 +1,165 @@
+"""Evidence whose unit is a start of the server, in which all arms ran in turns.
+
+Within a start, rounds in a drawn order make each arm's figure as exact as one likes; but they share what the
+start gave them: where memory lies, what was cached when. A difference between arms may differ from start to
+start, so a claim over starts has one row for each start (`within_starts`). Starts are few and large effects
+common, hence two evidences with half of the wealth each:
+
+- **Student's**, a mixture of t tests that holds at any look, for starts whose differences are normal with any
+  spread (Pérez-Ortiz, Lardy, de Heide and Grünwald, "E-statistics, group invariance and anytime-valid
+  testing", Annals of Statistics 2024). At three starts normality is all that it rests on: two-point noise
+  fools it in 25 % of experiments. So sign flips (pairs of `eprocess`, exact for every symmetric noise) must
+  agree, which takes six starts at 5 %.
+- **Bounded**: no start changes an arm's ratio by more than some percent (sub-Gaussian with that scale).
+  Whatever the noise is beside that, a large effect is proven at the third start.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import log_ndtr, stdtr
+
+from pgassay.analysis.statistics.eprocess import (
+    EvidenceRules,
+    FloatArray,
+    HighestSoFar,
+    differences,
+    gather_evidence,
+    log_sum_exp,
+)
+from pgassay.analysis.statistics.joined import LOG_2, BothMustAgree, EitherWillDo
+
+STARTS_MIN = 3
+# Below so many a direction rests on the bound alone: sign flips can't reach 2/5 % with fewer.
+STARTS_WITHOUT_BOUND = 6
+# How much the ratio of a start may deviate from that of all starts.
+DEVIATION = 0.05
+# Variances of the effect over the spread between starts: an effect of 5 % is 5 spreads of 1 %.
+_EFFECTS, _EFFECT_SHARES = (1.0, 16.0, 400.0), (0.25, 0.5, 0.25)
+# Variances of the mixture over tilts, in units of 1/bound².
+_TILTS = (0.3, 2.0, 10.0)
+_FLIPS = EvidenceRules((0.5, 4.0, 4), DEVIATION, (1.0, 2.0, 3.0, 2.0))
+_LEAST = 1e-300
+
+
+@dataclass(frozen=True)
+class OfStarts(HighestSoFar, ABC):
+    """Evidence that rests on one log ratio of each start, `difference`, (..., starts)."""
+
+    difference: FloatArray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The leading shape: that of an effect."""
+        return self.difference.shape[:-1]
+
+    @property
+    def blocks(self) -> int:
+        """The number of starts observed."""
+        return int(self.difference.shape[-1])
+
+    @abstractmethod
+    def both_sides(self) -> "OfStarts":
+        """The evidence and its mirror image, on a new first axis."""
+
+    @abstractmethod
+    def path(self, sign: float, effect: FloatArray | float) -> FloatArray:
+        """log E⁺ of the log ratios times `sign`, after each start."""
+
+    def log_path_above(self, effect: FloatArray | float) -> FloatArray:
+        """log E⁺ after each start."""
+        return self.path(1.0, effect)
+
+    def log_path_below(self, effect: FloatArray | float) -> FloatArray:
+        """As log_path_above, of E⁻."""
+        return self.path(-1.0, effect)
+
+
+@dataclass(frozen=True)
+class StudentEvidence(OfStarts):
+    """A mixture of one-sided t tests; difference: (..., starts), a log ratio of each start.
+
+    For an effect of δ spreads, δ half-normal with the variance g, and the scale by the right Haar measure,
+    the likelihood ratio against δ = 0 has a closed form: with S the sum of y and Q of y² over n starts and
+    v = g/(1 + n·g), E⁺ = 2·(1 + n·g)^(−½)·(1 − v·S²/Q)^(−n/2)·F_n(√(n·v)·S/√(Q − v·S²)), F_n being Student's
+    distribution with n degrees of freedom. It does not change with the unit of y and rises with the effect.
+    """
+
+    def both_sides(self) -> "StudentEvidence":
+        """The evidence and its mirror image, on a new first axis."""
+        return replace(self, difference=np.stack([self.difference, -self.difference]))
+
+    def path(self, sign: float, effect: FloatArray | float) -> FloatArray:
+        """log E⁺ of the log ratios times `sign`, after each start."""
+        moved = sign * (self.difference - np.asarray(effect, dtype=np.float64)[..., np.newaxis])
+        return log_student(np.cumsum(moved, axis=-1), np.cumsum(moved**2, axis=-1), _counts(self.blocks))
+
+
+def log_student(total: FloatArray, squares: FloatArray, counts: FloatArray) -> FloatArray:
+    """log E⁺ of `StudentEvidence` from the sums of y and of y² over so many starts, of one shape."""
+    n, total, squares = counts[..., np.newaxis], total[..., np.newaxis], squares[..., np.newaxis]
+    variance = np.array(_EFFECTS)
+    part = variance / (1 + n * variance)
+    # Starts that agree with the effect to the last digit say nothing of its side.
+    known = squares > 0
+    all_squares = np.where(known, squares, 1.0)
+    rest = np.maximum(all_squares - part * total**2, all_squares / (1 + n * variance) / 2)
+    both = -np.log1p(n * variance) / 2 - n / 2 * np.log(rest / all_squares)
+    tail = stdtr(n, np.sqrt(n * part / rest) * total)
+    paths = np.where(known, both + np.log(2 * np.maximum(tail, _LEAST)), 0.0)
+    return log_sum_exp(paths + np.log(np.array(_EFFECT_SHARES)))
+
+
+@dataclass(frozen=True)
+class BoundedEvidence(OfStarts):
+    """Evidence for starts that deviate by no more than `bound`: E exp(λ·(y − θ)) ≤ exp(λ²·bound²/2).
+
+    difference: (..., starts). With λ half-normal with the variance κ/bound²,
+    E⁺ = 2·(1 + n·κ)^(−½)·exp(κ·S²/(2·bound²·(1 + n·κ)))·Φ(√(κ/(1 + n·κ))·S/bound). Where starts spread by
+    more than the bound, their spread takes its place: a wider bound only makes each E smaller.
+    """
+
+    bound: float
+
+    def both_sides(self) -> "BoundedEvidence":
+        """The evidence and its mirror image, on a new first axis."""
+        return replace(self, difference=np.stack([self.difference, -self.difference]))
+
+    def path(self, sign: float, effect: FloatArray | float) -> FloatArray:
+        """log E⁺ of the log ratios times `sign`, after each start."""
+        counts = _counts(self.blocks)
+        # Around the first start, so that a common shift of all costs no digits.
+        first = self.difference[..., :1]
+        total = np.cumsum(self.difference - first, axis=-1)
+        squares = np.cumsum((self.difference - first) ** 2, axis=-1)
+        spread = np.maximum(squares - total**2 / counts, 0.0) / np.maximum(counts - 1, 1)
+        moved = first - np.asarray(effect, dtype=np.float64)[..., np.newaxis]
+        return log_bounded(sign * (total + counts * moved), spread, counts, self.bound)
+
+
+def log_bounded(total: FloatArray, spread: FloatArray, counts: FloatArray, bound: float) -> FloatArray:
+    """log E⁺ of `BoundedEvidence` from the sum of y and its variance between starts, of one shape."""
+    tilts = np.array(_TILTS)
+    widened = np.maximum(spread / bound**2, 1.0)[..., np.newaxis]
+    inflated = 1 + counts[..., np.newaxis] * tilts * widened
+    scaled = np.sqrt(tilts / inflated) * total[..., np.newaxis] / bound
+    paths = -np.log(inflated) / 2 + scaled**2 / 2 + LOG_2 + log_ndtr(scaled)
+    result: FloatArray = log_sum_exp(paths) - np.log(len(_TILTS))
+    return result
+
+
+def _counts(starts: int) -> FloatArray:
+    return np.arange(1.0, starts + 1.0)
+
+
+def gather_start_evidence(members: FloatArray, deviation: float = DEVIATION) -> EitherWillDo:
+    """The evidence of starts' log speeds, (..., starts, n) with n ≥ 2, the arm first.
+
+    deviation: by how much a start may change a ratio (0.05 is 5 %). Sign flips are asked for as much as if
+    they had all of the wealth. Raises ValueError as `gather_evidence`.
+    """
+    difference = differences(members)
+    pairs = np.stack([difference, np.zeros_like(difference)], axis=-1)
+    student = BothMustAgree(StudentEvidence(difference), gather_evidence(pairs, _FLIPS), leniency=LOG_2)
+    return EitherWillDo(student, BoundedEvidence(difference, float(np.log1p(deviation))))
