@@ -14,6 +14,7 @@ from pgassay.cli import main
 from pgassay.model.plans.plan import (
     ExplainedPlan,
     ExplainResult,
+    PlanAdvice,
     PlanFinding,
     PlanMatch,
     PlanNode,
@@ -140,7 +141,8 @@ def test_bytes_that_are_no_text_are_refused_or_read(folder: Path) -> None:
 def test_every_option_and_key_is_documented() -> None:
     page = (ROOT / "docs" / "explain.md").read_text("utf-8")
     words = set(re.findall(r"`([^`\n]+)`", page))
-    models = (ExplainResult, ExplainedPlan, PlanNode, PlanTrigger, PlanFinding, PlansBeside, PlanMatch)
+    plans = (ExplainResult, ExplainedPlan, PlanNode, PlanTrigger, PlanFinding, PlanAdvice)
+    models = (*plans, PlansBeside, PlanMatch)
     keys = {field.alias or name for model in models for name, field in model.model_fields.items()}
     assert not sorted(key for key in keys if key not in words)
     commands = next(action for action in main.parser()._actions if isinstance(action.choices, dict))

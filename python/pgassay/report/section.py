@@ -151,6 +151,7 @@ class Code:
 class TreeLine:
     """A line of a plan's tree: `tone` is what it is, `mark` stands before it, `lead` before the margin.
 
+    lead_short: the same for a narrow screen.
     opens: the lines below it can be folded away where an output folds; closes: how many such lines' parts end
     with this one.
     """
@@ -161,6 +162,7 @@ class TreeLine:
     mark: str = ""
     differs: bool = False
     lead: str = ""
+    lead_short: str = ""
     opens: bool = False
     closes: int = 0
 

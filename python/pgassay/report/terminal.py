@@ -59,6 +59,8 @@ _BAR_WIDTH_MIN, _BAR_WIDTH_MAX = 21, 31
 _BAR_BELOW_WIDTH_MAX, _LABEL_WIDTH_MIN = 51, 22
 _CAPTION_WIDTH = len("speed, log scale")
 _WIDTH_MIN = 40
+# Below this width a tree is moved in by less; at any width its text keeps this room.
+_TREE_WIDE_MIN, _TREE_TEXT_MIN = 90, 40
 # What stands between two columns of a table.
 _GAP_WIDTH = 2
 # A name, a verdict and a ratio stay in however narrow a table.
@@ -155,9 +157,16 @@ class _Page:
 
     def tree_line(self, line: TreeLine) -> None:
         """A line of a tree; one that is longer than the width goes on below its own beginning."""
-        before = f"{line.lead}{'  ' * line.depth}{line.mark}"
-        margin = min(len(before), self.console.width // 2)
-        room = self.console.width - margin
+        width = self.console.width
+        if width < _TREE_WIDE_MIN:
+            before = f"{line.lead_short or line.lead}{' ' * line.depth}{line.mark}"
+            if len(before) > width // 2:
+                # No room to move it in: its depth is said.
+                before = f"{line.lead_short or line.lead}[{line.depth}] {line.mark}"
+        else:
+            before = f"{line.lead}{'  ' * line.depth}{line.mark}"
+        margin = min(len(before), max(width // 2, width - _TREE_TEXT_MIN))
+        room = width - margin
         content = self.plain(line.text)
         style = _STYLES.get(line.tone, "")
         parts = wrap(content, room, break_on_hyphens=False, subsequent_indent="  ") or [""]

@@ -30,6 +30,9 @@ _LAYER_OF_FINDING: dict[str, FixLayer] = {
     "lossy": "infrastructure",
     "rows-removed": "design",
     "loops": "design",
+    "subplan": "design",
+    "offset": "design",
+    "whole-table": "design",
     "index-searches": "design",
 }
 Plans = Mapping[str, tuple[ExplainedPlan, ...]]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pgassay.analysis.plans.findings import misestimate, plural_figure
 from pgassay.analysis.plans.matching import matched
-from pgassay.analysis.plans.versions import notes
+from pgassay.analysis.plans.versions import notes, same_setting, setting_words
 from pgassay.analysis.plans.words import milliseconds, rows_words, size_kb, target, title
 from pgassay.model.plans.plan import ExplainedPlan, PlanMatch, PlanNode, PlansBeside
 from pgassay.words import join, percent_fixed, plural
@@ -84,8 +84,8 @@ def _shape(both: _Matched) -> list[str]:
 
 def _moved(both: _Matched, changed: Sequence[Pair]) -> Iterator[str]:
     pairs, gone, new = both.pairs, both.gone, both.new
-    scans_gone = [node for node in gone if node.relation is not None and not _is_stored(node)]
-    scans_new = [node for node in new if node.relation is not None and not _is_stored(node)]
+    scans_gone = [node for node in gone if _is_scan(node) and not node.never_executed]
+    scans_new = [node for node in new if _is_scan(node) and not node.never_executed]
     joins = _joins([a for a, _ in pairs], gone) - _joins([b for _, b in pairs], new)
     if scans_gone and not scans_new:
         what = f" and {plural(joins, 'join')}" if joins > 0 else ""
@@ -95,21 +95,29 @@ def _moved(both: _Matched, changed: Sequence[Pair]) -> Iterator[str]:
         yield f"B has {plural(len(scans_new), 'scan')}{what} more: {_named(scans_new)}."
     elif scans_gone:
         yield f"A alone reads {_named(scans_gone)}; B alone reads {_named(scans_new)}."
+    for side, nodes in (("A", gone), ("B", new)):
+        if idle := [node for node in nodes if _is_scan(node) and node.never_executed]:
+            yield f"{plural(len(idle), 'scan')} in {side} alone never ran: {_named(idle, 2)}."
     for a, b in changed[:_MANY]:
         if a.relation is not None and b.relation is not None:
             yield f"{b.relation} is read in another way: {_method(a)} → {_method(b)}."
         else:
             yield f"The {title(a)} (A, node {a.id}) is a {title(b)} in B (node {b.id})."
-    rest_gone = [node for node in gone if node not in scans_gone]
-    rest_new = [node for node in new if node not in scans_new]
+    rest_gone = [node for node in gone if not _is_scan(node)]
+    rest_new = [node for node in new if not _is_scan(node)]
     if rest_gone:
         yield f"Only in A: {_named(rest_gone)}."
     if rest_new:
         yield f"Only in B: {_named(rest_new)}."
 
 
-def _is_stored(node: PlanNode) -> bool:
-    return node.type in ("CTE Scan", "WorkTable Scan", "Subquery Scan", "ModifyTable")
+def _is_scan(node: PlanNode) -> bool:
+    return node.relation is not None and node.type not in (
+        "CTE Scan",
+        "WorkTable Scan",
+        "Subquery Scan",
+        "ModifyTable",
+    )
 
 
 def _joins(kept: Sequence[PlanNode], others: Sequence[PlanNode]) -> int:
@@ -120,10 +128,10 @@ def _method(node: PlanNode) -> str:
     return f"{node.name} using {node.index}" if node.index else node.name
 
 
-def _named(nodes: Sequence[PlanNode]) -> str:
-    shown = [f"{node.name}{target(node)}" for node in nodes[:_MANY]]
-    if len(nodes) > _MANY:
-        shown.append(f"{len(nodes) - _MANY} more")
+def _named(nodes: Sequence[PlanNode], most: int = _MANY) -> str:
+    shown = [f"{node.name}{target(node)}" for node in nodes[:most]]
+    if len(nodes) > most:
+        shown.append(f"{len(nodes) - most} more")
     return join(shown)
 
 
@@ -188,9 +196,11 @@ def _removed(a: PlanNode, b: PlanNode) -> str:
     mine, theirs = _total(a.rows_removed, a), _total(b.rows_removed, b)
     if a.loops is None or b.loops is None or not _much_other(mine, theirs):
         return ""
-    return (
-        f"The scan{target(b) or f' {b.name}'} throws away {rows_words(theirs)} in B, {rows_words(mine)} in A."
-    )
+    if (a.type, a.index) != (b.type, b.index):
+        return (
+            f"The {title(b)} throws away {rows_words(theirs)} in B, the {title(a)} {rows_words(mine)} in A."
+        )
+    return f"The {title(b)} throws away {rows_words(theirs)} in B, {rows_words(mine)} in A."
 
 
 def _fetched(a: PlanNode, b: PlanNode) -> str:
@@ -258,9 +268,8 @@ def _statement(first: ExplainedPlan, second: ExplainedPlan) -> Iterator[str]:
             shown = f", {read[0]:,} → {read[1]:,} of them read" if any(read) else ""
             yield f"In all{change.removeprefix(':')}{shown}."
     names = sorted(first.settings.keys() | second.settings.keys())
-    changed = [name for name in names if first.settings.get(name) != second.settings.get(name)]
-    for name in changed[:_MANY]:
-        values = [plan.settings.get(name, "its default") for plan in (first, second)]
+    for name in [name for name in names if not same_setting(name, first, second)][:_MANY]:
+        values = [setting_words(name, plan) for plan in (first, second)]
         yield f"{name} is {values[0]} in A and {values[1]} in B."
     slow = max(first.planning_ms or 0.0, second.planning_ms or 0.0)
     executions = [plan.execution_ms or 0.0 for plan in (first, second)]
@@ -284,12 +293,16 @@ def _times(first: ExplainedPlan, second: ExplainedPlan, pairs: Sequence[Pair]) -
     for sign, plan, taken, side in ((-1, first, firsts, "A"), (1, second, seconds, "B")):
         alone = [node for node in plan.nodes if node.id not in taken]
         moved += [(sign * (node.own_ms or 0.0), f"{title(node)}, in {side} alone") for node in alone]
-    same = sorted((each for each in moved if each[0] * change > 0), key=lambda each: -abs(each[0]))
-    told = [
-        f"{milliseconds(abs(ms))} ({percent_fixed(ms / change)}) at the {name}"
-        for ms, name in same[:3]
-        if abs(ms) >= _SHARE_MIN * abs(change)
-    ]
-    if told:
-        word = "less" if change < 0 else "more"
+    moved = [each for each in moved if abs(each[0]) >= _SHARE_MIN * abs(change)]
+    moved.sort(key=lambda each: -abs(each[0]))
+    same = [each for each in moved if each[0] * change > 0][:3]
+    against = [each for each in moved if each[0] * change < 0][:2]
+    word, other = ("less", "more") if change < 0 else ("more", "less")
+    if against and same:
+        # Shares of what is left of both would come to more than all of it.
+        words = join([f"{milliseconds(abs(ms))} {word} at the {name}" for ms, name in same])
+        back = join([f"{milliseconds(abs(ms))} {other} at the {name}" for ms, name in against])
+        yield f"In all {milliseconds(abs(change))} {word} in B: {words}; but {back}."
+    elif same:
+        told = [f"{milliseconds(abs(ms))} ({percent_fixed(ms / change)}) at the {name}" for ms, name in same]
         yield f"Of the {milliseconds(abs(change))} {word} in B: {join(told)}."

@@ -30,6 +30,9 @@ _RULE = re.compile(r"^[-+ |]*-{3}[-+ |]*$")
 _ROWS = re.compile(r"^\(\d+ rows?\)\s*$")
 _CONTINUED = re.compile(r"\s*\+\s*$")
 _QUERY = "Query Text:"
+# A plan's last lines: what comes below one is another plan, however far to the right it stands.
+_ENDED = re.compile(r"^\s*(Planning Time|Execution Time|Total runtime): ")
+_JSON_BELOW = re.compile(r"^[\[{]\s*(\{\s*)?$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -97,17 +100,21 @@ def _undecorated(text: str) -> Iterator[str]:
     if not headers:
         yield _unquoted(text)
         return
+    if any(_is_top(line) for line in lines[: headers[0]]):
+        yield _unquoted("\n".join(lines[: headers[0]]))
     for place, end in zip(headers, [*headers[1:], len(lines)], strict=True):
         body = lines[place + 1 : end]
         ruled = bool(body) and _RULE.match(body[0]) is not None
         body = body[1:] if ruled else body
         stop = next((at for at, line in enumerate(body) if _ROWS.match(line)), len(body))
-        body = body[:stop]
+        body, after = body[:stop], body[stop + 1 :]
         while body and (not body[-1].strip() or _RULE.match(body[-1])):
             body.pop()
         if ruled:
             body = [_without_margin(line) for line in body]
         yield _unquoted("\n".join(body))
+        if any(_is_top(line) for line in after):
+            yield _unquoted("\n".join(after))
 
 
 def _without_margin(line: str) -> str:
@@ -129,12 +136,33 @@ def _unquoted(text: str) -> str:
 
 def _of_part(text: str, source: str) -> Iterator[FoundPlan]:
     if text.lstrip()[:1] in ("[", "{"):
-        yield from (FoundPlan(each, "json", statement=_query_of(each)) for each in _of_json(text, source))
+        first, rest = _first_json(text)
+        yield from (FoundPlan(each, "json", statement=_query_of(each)) for each in _of_json(first, source))
+        if rest.strip():
+            yield from _of_part(rest, source)
+        return
+    begin = _JSON_BELOW.search(text)
+    if begin is not None and any(_is_top(line) for line in text[: begin.start()].split("\n")):
+        yield from _of_part(text[: begin.start()], source)
+        yield from _of_part(text[begin.start() :], source)
         return
     for part in _separate(text):
         document = plan_of_text(part)
         if document is not None:
             yield FoundPlan(document, "text")
+
+
+def _first_json(text: str) -> tuple[str, str]:
+    """The first JSON document of a text and what stands below it, which may be another plan."""
+    try:
+        parse(text)
+    except JsonError as error:
+        if not error.is_extra:
+            return text, ""
+        rest = text[error.place :]
+        is_plan = rest[:1] in ("[", "{") or any(_is_top(line) for line in rest.split("\n"))
+        return (text[: error.place], rest) if is_plan else (text, "")
+    return text, ""
 
 
 def _of_json(text: str, source: str) -> list[Mapping[str, object]]:
@@ -191,7 +219,13 @@ def _separate(text: str) -> Iterator[str]:
     lines = text.split("\n")
     starts = [place for place, line in enumerate(lines) if _is_top(line)]
     column = min((_column(lines[place]) for place in starts), default=0)
-    starts = [place for place in starts if _column(lines[place]) <= column]
+    starts = [
+        place
+        for before, place in zip([0, *starts], starts, strict=False)
+        if _column(lines[place]) <= column
+        or place == starts[0]
+        or any(_ENDED.match(line) for line in lines[before:place])
+    ]
     if len(starts) < 2:
         yield text
         return

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from pgassay.analysis.plans.estimated import evaluations, offset_rows, reads_whole
 from pgassay.analysis.plans.words import Order, label, milliseconds, rows_words, size_kb
 from pgassay.model.plans.plan import ExplainedPlan, PlanFinding, PlanNode
 from pgassay.words import join, percent_fixed, plural, quantity
@@ -33,7 +34,7 @@ def misestimate(node: PlanNode) -> float | None:
 def findings_of(plan: ExplainedPlan) -> list[PlanFinding]:
     """The findings of a plan, the costliest nodes first within each kind."""
     found: list[PlanFinding] = []
-    for kind in (_spills, _misestimates, _removed, _loops, _fetches, _lossy, _searches, _workers, _uneven):
+    for kind in _KINDS:
         found += list(kind(plan))[:_MANY]
     return found + list(_statement(plan))
 
@@ -47,6 +48,48 @@ def _matters(plan: ExplainedPlan, node: PlanNode) -> bool:
     if node.own_ms is None or not plan.nodes_ms:
         return True
     return node.own_ms >= _SHARE_MIN * plan.nodes_ms
+
+
+def _repeated(plan: ExplainedPlan) -> Iterator[PlanFinding]:
+    for node in plan.nodes:
+        times = evaluations(plan, node)
+        if times is None or node.parent is None:
+            continue
+        outer = plan.nodes[node.parent]
+        if plan.executed:
+            took = f"{times:,.0f} times, {milliseconds(node.total_ms)} in all"
+        else:
+            took = f"about {times:,.0f} times by the estimate, for a cost of {outer.cost_total or 0:,.0f}"
+        yield PlanFinding(
+            kind="subplan",
+            node=outer.id,
+            sentence=f"{label(outer)} runs {node.subplan} again for each row: {took}.",
+        )
+
+
+def _offsets(plan: ExplainedPlan) -> Iterator[PlanFinding]:
+    for node in plan.nodes:
+        skipped = offset_rows(plan, node)
+        if skipped is not None:
+            about = "" if plan.executed else "about "
+            kept = rows_words(node.rows if plan.executed else node.rows_estimated)
+            yield PlanFinding(
+                kind="offset",
+                node=node.id,
+                sentence=f"{label(node)} leaves out {about}{rows_words(skipped)} (OFFSET) and returns "
+                f"{kept}.",
+            )
+
+
+def _whole(plan: ExplainedPlan) -> Iterator[PlanFinding]:
+    for node in plan.nodes:
+        if reads_whole(plan, node):
+            yield PlanFinding(
+                kind="whole-table",
+                node=node.id,
+                sentence=f"{label(node)} reads the table whole for an estimated "
+                f"{rows_words(node.rows_estimated)}, at a cost of {node.cost_total or 0:,.0f}.",
+            )
 
 
 def _spills(plan: ExplainedPlan) -> Iterator[PlanFinding]:
@@ -222,3 +265,19 @@ def _statement(plan: ExplainedPlan) -> Iterator[PlanFinding]:
             node=None,
             sentence=f"{quantity(rest / 1000, 's')} are no node's: {join(causes)}.",
         )
+
+
+_KINDS = (
+    _repeated,
+    _offsets,
+    _whole,
+    _spills,
+    _misestimates,
+    _removed,
+    _loops,
+    _fetches,
+    _lossy,
+    _searches,
+    _workers,
+    _uneven,
+)

@@ -9,11 +9,14 @@ _TOKEN = re.compile(r'[ \t\n\r]*([\[\]{}:,]|"(?:[^"\\]|\\.)*"|[-+.\w]+)', re.S)
 
 
 class JsonError(ValueError):
-    """The text is no JSON; `place` counts characters from 0, `at_end` says that it ends too early."""
+    """The text is no JSON; `place` counts characters from 0.
 
-    def __init__(self, what: str, place: int, *, at_end: bool = False) -> None:
+    at_end: it ends too early. is_extra: a whole value ends before `place`, and something follows it.
+    """
+
+    def __init__(self, what: str, place: int, *, at_end: bool = False, is_extra: bool = False) -> None:
         super().__init__(what)
-        self.place, self.at_end = place, at_end
+        self.place, self.at_end, self.is_extra = place, at_end, is_extra
 
 
 def parse(text: str) -> object:
@@ -24,7 +27,8 @@ def parse(text: str) -> object:
         return _parse_deep(text)
     except json.JSONDecodeError as error:
         at_end = not text[error.pos :].strip() or error.msg.startswith("Unterminated")
-        raise JsonError(error.msg, error.pos, at_end=at_end) from None
+        is_extra = error.msg == "Extra data"
+        raise JsonError(error.msg, error.pos, at_end=at_end, is_extra=is_extra) from None
 
 
 def _whole(digits: str) -> int | float:

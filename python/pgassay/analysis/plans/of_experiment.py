@@ -83,26 +83,34 @@ def explained_plans(stored: StoredExperiment) -> list[ExplainedPlan]:
     Where no trial was followed by its plans, those with estimates alone that were read before the trials.
     Raises UsageError where there are none either.
     """
-    found = [(f"{each.statement}, {each.arm.name}", each.plan) for each in arm_plans(stored) if each.plan]
+    found = [
+        (f"{each.statement}, {each.arm.name}", _sql_of(each.arm, each.statement), each.plan)
+        for each in arm_plans(stored)
+        if each.plan
+    ]
     if not found:
-        names = {arm.id: arm.name for arm in stored.experiment.arms if arm.role != "twin"}
+        arms = {arm.id: arm for arm in stored.experiment.arms if arm.role != "twin"}
         estimates = {
-            (names[trial.record.arm_id], statement, shape(document)): trial
+            (trial.record.arm_id, statement, shape(document)): trial
             for trial in stored.trials
-            if trial.record.status == "ok" and trial.record.arm_id in names
+            if trial.record.status == "ok" and trial.record.arm_id in arms
             for statement, document in trial.plans.items()
         }
         found = [
-            (f"{statement}, {name}", plan)
-            for (name, statement, _), trial in estimates.items()
+            (f"{statement}, {arms[arm_id].name}", _sql_of(arms[arm_id], statement), plan)
+            for (arm_id, statement, _), trial in estimates.items()
             if (plan := _read(trial, statement, WorkPlan(executed=False)))
         ]
     if not found:
         raise UsageError(f"{stored.folder} keeps no plan of a statement: name a file that has one")
     return [
-        plan.model_copy(update={"number": number, "statement": statement})
-        for number, (statement, plan) in enumerate(found, start=1)
+        plan.model_copy(update={"number": number, "statement": statement, "sql": sql})
+        for number, (statement, sql, plan) in enumerate(found, start=1)
     ]
+
+
+def _sql_of(arm: Arm, statement: str) -> str | None:
+    return next((each.sql for each in arm.spec.workload.statements if each.name == statement), None)
 
 
 def statement_plans(stored: StoredExperiment) -> tuple[StatementPlan, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from pgassay.analysis.plans.advice import advice_of
 from pgassay.analysis.plans.find import FoundPlan, find_plans
 from pgassay.analysis.plans.findings import findings_of
 from pgassay.analysis.plans.nodes import Draft, count, drafts_of, figure
@@ -13,6 +14,8 @@ from pgassay.model.plans.plan import ExplainedPlan, PlanBlocks, PlanNode, PlanTr
 
 Keys = Mapping[str, object]
 _DIGITS = 6
+# What EXPLAIN prints with that of the nodes below, besides the blocks of tables.
+_WITH_THOSE_BELOW = ("temp_read", "temp_written", "wal_records", "io_read_ms", "io_write_ms")
 
 
 def read_plans(text: str, source: str, *, redact: bool = False) -> list[ExplainedPlan]:
@@ -50,15 +53,18 @@ def explained(found: FoundPlan, number: int, source: str) -> ExplainedPlan:
     )
     oldest, newest = majors_of(made, found.document)
     made = made.model_copy(update={"major_min": oldest, "major_max": newest})
-    return made.model_copy(update={"findings": tuple(findings_of(made))})
+    made = made.model_copy(update={"findings": tuple(findings_of(made))})
+    return made.model_copy(update={"advice": tuple(advice_of(made))})
 
 
 def _with_own_blocks(drafts: list[Draft], shares: Shares) -> list[Draft]:
-    for name in ("buffers_hit", "buffers_read"):
-        if any(name in draft.values for draft in drafts):
+    for name in ("buffers_hit", "buffers_read", *_WITH_THOSE_BELOW):
+        is_there = any(name in draft.values for draft in drafts)
+        if is_there and (name.startswith("buffers") or any(draft.number(name) for draft in drafts)):
             own = blocks_within(shares, [draft.number(name) for draft in drafts])
             for draft in drafts:
-                draft.values[f"own_{name}"] = round(own[draft.id])
+                value = own[draft.id]
+                draft.values[f"own_{name}"] = round(value, _DIGITS) if name.endswith("_ms") else round(value)
     return drafts
 
 

@@ -26,6 +26,14 @@ class Sign:
     meaning: str = ""
 
 
+# Settings that EXPLAIN (SETTINGS) prints where they are not what their version begins with (boot_val of
+# guc_tables.c), and that began otherwise before: from which version on what.
+DEFAULTS: Mapping[str, Sequence[tuple[int, str]]] = {
+    "effective_io_concurrency": ((OLDEST, "1"), (18, "16")),
+    "hash_mem_multiplier": ((OLDEST, "1"), (15, "2")),
+    "jit": ((OLDEST, "on"), (19, "off")),
+}
+
 SIGNS: Sequence[Sign] = (
     Sign(("I/O Read Time", "I/O Write Time"), until=16),
     Sign(("Temp I/O Read Time", "Temp I/O Write Time"), since=15),
@@ -150,3 +158,30 @@ def _seen(plan: ExplainedPlan) -> frozenset[str]:
         if node.io_read_ms:
             found.add("Shared I/O Read Time")
     return frozenset(found)
+
+
+def same_setting(name: str, first: ExplainedPlan, second: ExplainedPlan) -> bool:
+    """Whether a setting is alike in two plans, or can't be told to differ where one has its default."""
+    values = [_values(name, plan) for plan in (first, second)]
+    if values[0] is None or values[1] is None:
+        return first.settings.get(name) == second.settings.get(name)
+    return bool(values[0] & values[1])
+
+
+def setting_words(name: str, plan: ExplainedPlan) -> str:
+    """A setting's value in a plan that may leave out its default."""
+    values = _values(name, plan)
+    if name in plan.settings or values is None:
+        return plan.settings.get(name, "its default")
+    return f"{' or '.join(sorted(values))} (its default)"
+
+
+def _values(name: str, plan: ExplainedPlan) -> frozenset[str] | None:
+    """What a setting may be in a plan; None where its default is not known here."""
+    if name in plan.settings:
+        return frozenset({plan.settings[name]})
+    if name not in DEFAULTS:
+        return None
+    known = DEFAULTS[name]
+    majors = range(plan.major_min or OLDEST, (plan.major_max or NEWEST) + 1)
+    return frozenset(next(value for since, value in reversed(known) if since <= major) for major in majors)

@@ -99,6 +99,11 @@ class PlanNode(Frozen):
     temp_written: int | None = None
     own_buffers_hit: int | None = None
     own_buffers_read: int | None = None
+    own_temp_read: int | None = None
+    own_temp_written: int | None = None
+    own_wal_records: int | None = None
+    own_io_read_ms: float | None = None
+    own_io_write_ms: float | None = None
     io_read_ms: float | None = None
     io_write_ms: float | None = None
     temp_io_read_ms: float | None = None
@@ -144,10 +149,19 @@ class PlanFinding(Frozen):
 
     kind: Literal[
         "misestimate", "spill", "rows-removed", "heap-fetches", "workers", "uneven-workers", "index-searches",
-        "lossy", "jit", "unattributed", "loops",
+        "lossy", "jit", "unattributed", "loops", "subplan", "offset", "whole-table",
     ]  # fmt: skip
     node: int | None
     sentence: str
+
+
+class PlanAdvice(Frozen):
+    """What to do about a plan: its kind, the node that calls for it, a sentence, the SQL or the command."""
+
+    kind: Literal["index", "rewrite", "maintenance", "statistics", "setting", "tune", "nothing"]
+    node: int | None = None
+    sentence: str
+    sql: str | None = None
 
 
 class ExplainedPlan(Frozen):
@@ -159,6 +173,8 @@ class ExplainedPlan(Frozen):
     # From a log: the line's beginning, the statement.
     logged: str | None = None
     statement: str | None = None
+    # The statement's SQL, where `statement` is its name in an experiment.
+    sql: str | None = None
     executed: bool
     # The oldest and the newest version that print a plan like this one.
     major_min: int | None = None
@@ -186,6 +202,8 @@ class ExplainedPlan(Frozen):
     triggers: tuple[PlanTrigger, ...] = ()
     nodes: tuple[PlanNode, ...]
     findings: tuple[PlanFinding, ...] = ()
+    # What to do, the most promising first.
+    advice: tuple[PlanAdvice, ...] = ()
 
     @property
     def cost_total(self) -> float:

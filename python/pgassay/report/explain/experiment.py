@@ -20,17 +20,17 @@ from pgassay.report.section import (
     Subheading,
     Table,
     Tree,
-    TreeLine,
     bullets,
     plain_table,
 )
-from pgassay.report.text import clean, join, percent_rounded, plural, ratio, seconds
+from pgassay.report.text import clean, figure, join, percent_rounded, plural, seconds
+from pgassay.words import is_multiple
 
 HEADING = "Plans with their work"
 # In the short outputs: the page and --json have all of them.
 _LINES_MAX = 8
 _CHANGES_MAX = 4
-_COSTS_HEADING = "What ANALYZE cost"
+_COSTS_HEADING = "What EXPLAIN ANALYZE adds to a statement's time"
 _COSTS_MAX = 24
 # Caches in which a trial's statement and its plan afterwards find much the same.
 _ALIKE = ("warm-buffers", "warm-pages", "as-is")
@@ -103,18 +103,25 @@ def _where(material: Material, plans: list[ArmPlan]) -> str:
 
 
 def _costs(material: Material, plans: list[ArmPlan]) -> Table | None:
-    """Each executed plan's time beside the statement's own; how many times it is only in the same caches."""
-    heads = ("statement", "arm", "under ANALYZE", "untraced", "cost")
+    """Each executed plan's time beside the statement's own; what it adds is told in the same caches alone."""
+    heads = ("statement", "arm", "under ANALYZE", "untraced", "more by")
     rows = []
     for plan in plans:
         traced_ms, untraced_s = plan.plan.execution_ms if plan.plan else None, plan.untraced_s
         if not plan.work.executed or traced_ms is None or untraced_s is None:
             continue
         is_alike = plan.work.cache == "as-left" and material.stored.experiment.protocol.cache in _ALIKE
-        cost = ratio(traced_ms / 1000 / untraced_s) if is_alike and untraced_s > 0 else "other caches"
+        more = added(traced_ms / 1000 / untraced_s) if is_alike and untraced_s > 0 else "other caches"
         times = milliseconds(traced_ms), seconds(untraced_s)
-        rows.append((clean(plan.statement), _arm(material, plan), *times, cost))
+        rows.append((clean(plan.statement), _arm(material, plan), *times, more))
     return plain_table(heads, rows[:_COSTS_MAX], names=2) if rows else None
+
+
+def added(times: float) -> str:
+    """How much longer a statement took under ANALYZE; one that took less was disturbed before, or not now."""
+    if times < 1:
+        return "nothing seen"
+    return f"{figure(times)} × as long" if is_multiple(times) else percent_rounded(times - 1)
 
 
 def _arm(material: Material, plan: ArmPlan) -> str:
@@ -176,7 +183,6 @@ def _one(material: Material, plan: ArmPlan) -> Iterator[Block]:
         return
     untraced = "" if plan.untraced_s is None else f"; {seconds(plan.untraced_s)} untraced in the trial before"
     found = [finding.sentence for finding in plan.plan.findings]
-    above = TreeLine(0, heading(), QUIET)
     kind = f"{work.kind} plan, " if work.kind else ""
     rolled = ", rolled back" if work.rolled_back else ""
     after = ", after a start of the server" if work.cache == "restarted" else ""
@@ -184,7 +190,7 @@ def _one(material: Material, plan: ArmPlan) -> Iterator[Block]:
         f"{name}: {kind}{milliseconds(plan.plan.execution_ms)} under ANALYZE{rolled}{after}{untraced}",
         (
             *((bullets(found),) if found else ()),
-            Tree((above, *tree_lines(plan.plan))),
+            Tree((heading(), *tree_lines(plan.plan))),
         ),
         is_open=False,
     )

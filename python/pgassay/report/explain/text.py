@@ -1,13 +1,14 @@
 """One plan, a log's list of plans, or two plans beside each other, as sections and as JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pgassay import __version__
 from pgassay.analysis.plans.words import milliseconds
 from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
-from pgassay.report.explain.tree import heading, text_lines, tree_lines
+from pgassay.report.explain.tree import heading, narrowed, text_lines, tree_lines
 from pgassay.report.html import page
 from pgassay.report.section import (
     EVERYWHERE,
@@ -15,15 +16,19 @@ from pgassay.report.section import (
     MARKDOWN,
     QUIET,
     TERMINAL,
+    Beside,
     Block,
+    Bullets,
     Code,
     Column,
     Fold,
+    Formats,
+    Item,
     Paragraph,
     Section,
+    Subheading,
     Table,
     Tree,
-    TreeLine,
     bullets,
     plain_table,
 )
@@ -99,11 +104,42 @@ def _sections(result: ExplainResult) -> list[Section]:
     if made.notes:
         blocks.append(bullets(made.notes, title="What the versions print differently"))
     changed = ({}, {}) if not made.matches else _marks(result)
+    statements = list(dict.fromkeys(plan.sql or plan.statement for plan in result.plans))
+    if len(statements) == 1 and statements[0]:
+        blocks.append(Code(statements[0][:_STATEMENT_MAX], where=HTML))
+    parts = tuple(
+        tuple(_half(plan, name, marks, with_statement=len(statements) > 1))
+        for plan, name, marks in ((first, "A", changed[0]), (second, "B", changed[1]))
+    )
     return [
-        Section("", "beside", tuple(blocks)),
-        *_plan_sections(first, "A", changed[0]),
-        *_plan_sections(second, "B", changed[1]),
+        Section("", "beside", (*blocks, Beside(parts))),
+        *_plan_sections(first, "A", changed[0], where=EVERYWHERE - HTML),
+        *_plan_sections(second, "B", changed[1], where=EVERYWHERE - HTML),
+        _to_do(second, "What to do about B"),
     ]
+
+
+def _half(plan: ExplainedPlan, name: str, marks: dict[int, str], *, with_statement: bool) -> Iterator[Block]:
+    """A plan in half a page's width, beside another one."""
+    yield Subheading(name)
+    yield from (Paragraph(line) for line in _account(plan))
+    if with_statement and (plan.sql or plan.statement):
+        yield Code(str(plan.sql or plan.statement)[:_STATEMENT_MAX])
+    if plan.findings:
+        yield bullets([finding.sentence for finding in plan.findings], title="Worth a look")
+    lines = tuple(tree_lines(plan, marks))
+    yield Tree(tuple(narrowed((heading(), *lines) if plan.executed else lines)))
+    yield from (Paragraph(line, QUIET) for line in _beside_plan(plan))
+
+
+def _to_do(plan: ExplainedPlan, title: str) -> Section:
+    """What to do about a plan: each advice with its SQL or its command, to be copied."""
+    blocks: list[Block] = []
+    for advice in plan.advice:
+        blocks.append(Bullets((Item(advice.sentence),)))
+        if advice.sql:
+            blocks.append(Code(advice.sql))
+    return Section(title, "to-do", tuple(blocks))
 
 
 def _marks(result: ExplainResult) -> tuple[dict[int, str], dict[int, str]]:
@@ -119,25 +155,28 @@ def _marks(result: ExplainResult) -> tuple[dict[int, str], dict[int, str]]:
     return mine, theirs
 
 
-def _plan_sections(plan: ExplainedPlan, name: str, changed: dict[int, str] | None = None) -> list[Section]:
+def _plan_sections(
+    plan: ExplainedPlan, name: str, changed: dict[int, str] | None = None, where: Formats = EVERYWHERE
+) -> list[Section]:
     lines = tuple(tree_lines(plan, changed))
-    above = TreeLine(0, heading(), QUIET)
     blocks: list[Block] = [Paragraph(line) for line in _account(plan)]
-    if plan.statement:
-        shown = plan.statement[:_STATEMENT_MAX]
+    if plan.sql or plan.statement:
+        shown = str(plan.sql or plan.statement)[:_STATEMENT_MAX]
         blocks.append(Code(shown, where=EVERYWHERE - HTML))
         blocks.append(Fold("Statement", (Code(shown),), where=HTML))
     if plan.findings:
         blocks.append(bullets([finding.sentence for finding in plan.findings], title="Worth a look"))
     if plan.executed:
-        lines = (above, *lines)
+        lines = (heading(), *lines)
     blocks += [
         Tree(lines, where=TERMINAL),
         Fold("Nodes with their own time", (Tree(lines),), is_open=True, where=HTML),
         Code(text_lines(lines), characters_max=200_000, where=MARKDOWN),
     ]
     blocks += [Paragraph(line, QUIET) for line in _beside_plan(plan)]
-    return [Section(name, f"plan-{name or '1'}".replace(" ", "-").lower(), tuple(blocks))]
+    shown_blocks = tuple(replace(block, where=block.where & where) for block in blocks)
+    sections = [Section(name, f"plan-{name or '1'}".replace(" ", "-").lower(), shown_blocks)]
+    return sections if changed is not None else [*sections, _to_do(plan, "What to do")]
 
 
 def _account(plan: ExplainedPlan) -> list[str]:

@@ -1,6 +1,6 @@
 """A plan's nodes as lines: their own time and its share before them, what matters of their work below."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pgassay.analysis.plans.findings import misestimate
@@ -13,6 +13,9 @@ from pgassay.words import percent_fixed
 _HOT, _WARM = 0.3, 0.1
 _BAR = 5
 _LEAD_WIDTH = 24
+# Without its bar, for a narrow screen.
+_NARROW_LEAD_WIDTH = 18
+_BLANK, _BLANK_SHORT = " " * _LEAD_WIDTH, " " * _NARROW_LEAD_WIDTH
 # More lines than anybody reads; --json has them all.
 NODES_SHOWN_MAX = 1000
 # Deeper nodes are not moved in further: their depth is said instead.
@@ -20,6 +23,7 @@ _INDENTED_MAX = 30
 # Browsers keep about 500 levels of a page's elements.
 _FOLDED_MAX = 100
 _CONDITION_MAX = 300
+_IO_MIN_MS = 0.01
 _CONDITIONS = (
     "Index Cond", "Hash Cond", "Merge Cond", "Join Filter", "Filter", "One-Time Filter", "TID Cond",
     "Order By", "Sort Key", "Group Key", "Cache Key", "Recheck Cond", "Run Condition", "Window",
@@ -39,7 +43,8 @@ def tree_lines(plan: ExplainedPlan, changed: Mapping[int, str] | None = None) ->
         yield from lines
     left = len(plan.nodes) - NODES_SHOWN_MAX
     if left > 0:
-        yield TreeLine(0, f"… {left:,} further nodes: --json has them all", QUIET, lead=" " * _LEAD_WIDTH)
+        text = f"… {left:,} further nodes: --json has them all"
+        yield TreeLine(0, text, QUIET, lead=_BLANK, lead_short=_BLANK_SHORT)
 
 
 def _node_lines(plan: ExplainedPlan, node: PlanNode, mark: str) -> Iterator[TreeLine]:
@@ -54,9 +59,10 @@ def _node_lines(plan: ExplainedPlan, node: PlanNode, mark: str) -> Iterator[Tree
         mark="-> " if node.depth else "",
         differs=bool(mark),
         lead=_lead(plan, node),
+        lead_short=_lead(plan, node)[:_NARROW_LEAD_WIDTH].ljust(_NARROW_LEAD_WIDTH),
     )
     for text, tone in _details(node):
-        yield TreeLine(depth, text, tone, mark="     ", lead=" " * _LEAD_WIDTH)
+        yield TreeLine(depth, text, tone, mark="     ", lead=_BLANK, lead_short=_BLANK_SHORT)
 
 
 def _share(plan: ExplainedPlan, node: PlanNode) -> float | None:
@@ -88,18 +94,22 @@ def _lead(plan: ExplainedPlan, node: PlanNode) -> str:
 
 
 def _rows(node: PlanNode) -> str:
-    if node.rows is None:
+    if node.rows is None or node.never_executed:
         return "" if node.rows_estimated is None else f"  estimated {rows_words(node.rows_estimated)}"
-    if node.never_executed:
-        return ""
     loops = f" × {node.loops:,.0f}" if node.loops not in (None, 1) else ""
-    return f"  {rows_words(node.rows)}{loops}"
+    estimated = "" if node.rows_estimated is None else f" (estimated {_number(node.rows_estimated)})"
+    return f"  {rows_words(node.rows)}{loops}{estimated}"
+
+
+def _number(rows: float) -> str:
+    return rows_words(rows).split()[0]
 
 
 def _details(node: PlanNode) -> Iterator[tuple[str, Tone]]:
     ratio = misestimate(node)
     if ratio is not None:
-        yield f"estimated {rows_words(node.rows_estimated)}: {ratio:,.0f} times off", WARNING
+        word = "few" if (node.rows or 0.0) > (node.rows_estimated or 0.0) else "many"
+        yield f"{ratio:,.0f} × too {word} rows estimated", WARNING
     if node.disk:
         yield _spill(node), ALARM
     for key in _CONDITIONS:
@@ -143,17 +153,31 @@ def _figures(node: PlanNode) -> Iterator[str]:
         yield f"{node.subplans_removed} partitions left out at the start"
     if node.own_buffers_hit or node.own_buffers_read:
         yield f"blocks of its own: {node.own_buffers_hit or 0:,} hit, {node.own_buffers_read or 0:,} read"
-    if node.temp_read or node.temp_written:
-        yield f"temporary blocks: {node.temp_read or 0:,} read, {node.temp_written or 0:,} written"
-    if node.io_read_ms:
-        yield f"{milliseconds(node.io_read_ms)} of reading"
-    if node.wal_records:
-        yield f"{node.wal_records:,} WAL records"
+    if node.own_temp_read or node.own_temp_written:
+        yield f"temporary blocks: {node.own_temp_read or 0:,} read, {node.own_temp_written or 0:,} written"
+    # Rounded to a microsecond at each of the nodes that are subtracted.
+    if (node.own_io_read_ms or 0.0) >= _IO_MIN_MS:
+        yield f"{milliseconds(node.own_io_read_ms)} of reading"
+    if node.own_wal_records:
+        yield f"{node.own_wal_records:,} WAL records"
 
 
-def heading() -> str:
+def heading() -> TreeLine:
     """What stands above the lines."""
-    return f"{'own time':>10} {'share':>5}".ljust(_LEAD_WIDTH) + "node  rows × loops"
+    lead = f"{'own time':>10} {'share':>5}"
+    return TreeLine(
+        0,
+        "node  rows × loops (estimated)",
+        QUIET,
+        lead=lead.ljust(_LEAD_WIDTH),
+        lead_short=lead.ljust(_NARROW_LEAD_WIDTH),
+    )
+
+
+def narrowed(lines: Iterable[TreeLine]) -> Iterator[TreeLine]:
+    """The lines for half a page."""
+    for line in lines:
+        yield replace(line, lead=line.lead_short)
 
 
 def text_lines(lines: Sequence[TreeLine]) -> str:

@@ -112,7 +112,8 @@ def test_an_index_in_place_of_a_scan() -> None:
     )
     words = said(without, index)
     assert "accounts is read in another way: Parallel Seq Scan → Index Scan using accounts_bid." in words
-    assert "throws away 0 rows in B, 6,600,000 rows in A" in words
+    thrown = "throws away 0 rows in B, the Parallel Seq Scan on accounts 6,600,000 rows in A."
+    assert f"The Index Scan using accounts_bid on accounts {thrown}" in words
     assert "Only in A: Gather." in words
     assert "looked at 6,600,050 rows and threw 99.999 % of them away" in found(without)["rows-removed"]
     assert "2 workers planned, 1 launched" in found(without)["workers"]
@@ -186,9 +187,70 @@ def test_the_tree_on_the_terminal_the_page_and_in_markdown() -> None:
     )
     page = text.render_html(result)
     # The section, the Aggregate, the join and its two scans, of which each has lines below it.
-    first = page[page.index('id="plan-a"') : page.index('id="plan-b"')]
-    assert first.count("<details open>") == first.count("</details>") == 5
+    beside_each_other = page[page.index('class="plans"') :]
+    first = beside_each_other[: beside_each_other.index("<h3>B</h3>")]
+    assert first.count("<details open>") == first.count("</details>") == 4
+    assert page.count("accounts_pkey on accounts a  #3") == 1
     assert "http" not in page.replace("http-equiv", "")
     assert "accounts_pkey on accounts a  #3" in text.render_markdown(result)
     narrow = text.render(result, width=60, colour=False, unicode=False)
     assert max(map(len, narrow.splitlines())) <= 60
+
+
+def test_what_never_ran_was_not_read() -> None:
+    def append(*parts: str) -> ExplainedPlan:
+        return plan_of(line("Append", 5.0, rows=10), *parts)
+
+    idle = [
+        f"  ->  Seq Scan on p{number}  (cost=0.00..1.00 rows=1 width=4) (never executed)"
+        for number in range(9)
+    ]
+    words = said(
+        append("  ->  " + line("Seq Scan on a", 2.0)), append("  ->  " + line("Seq Scan on b", 2.0), *idle)
+    )
+    assert "A alone reads Seq Scan on a; B alone reads Seq Scan on b." in words
+    assert "9 scans in B alone never ran: Seq Scan on p0, Seq Scan on p1 and 7 more." in words
+
+
+def test_a_setting_that_only_one_version_has_to_name_is_no_difference() -> None:
+    def planned(name: str, value: str | None, version: int) -> ExplainedPlan:
+        plan = plan_of(line("Seq Scan on t", 5.0), *([f"Settings: {name} = '{value}'"] if value else []))
+        return plan.model_copy(update={"major_min": version, "major_max": version})
+
+    io = "effective_io_concurrency"
+    assert io not in said(planned(io, "16", 17), planned(io, None, 18))
+    assert f"{io} is 1 (its default) in A and 16 (its default) in B" not in said(
+        planned(io, None, 17), planned(io, None, 18)
+    )
+    assert f"{io} is 64 in A and 16 (its default) in B." in said(planned(io, "64", 17), planned(io, None, 18))
+    assert "jit" not in said(planned("jit", "off", 18), planned("jit", None, 19))
+    assert "work_mem is 8MB in A and its default in B." in said(
+        planned("work_mem", "8MB", 17), planned("work_mem", None, 18)
+    )
+
+
+def test_reading_is_told_where_it_was_done() -> None:
+    plan = plan_of(
+        line("Sort", 90.0, rows=1000),
+        "  Buffers: shared hit=5 read=900, temp read=100 written=100",
+        "  I/O Timings: shared read=32.800, temp read=1.000",
+        "  ->  " + line("Seq Scan on t", 50.0, rows=1000),
+        "        Buffers: shared hit=5 read=900",
+        "        I/O Timings: shared read=32.800",
+    )
+    assert [node.own_io_read_ms for node in plan.nodes] == [0.0, 32.8]
+    assert [node.own_temp_read for node in plan.nodes] == [100, 0]
+    shown = text.render(ExplainResult(plans=(plan,)), width=120, colour=False, unicode=True)
+    assert shown.count("32.8 ms of reading") == 1
+    assert shown.count("temporary blocks") == 1
+
+
+def test_what_became_faster_at_one_node_and_slower_at_another_is_told_as_such() -> None:
+    def two(sort_ms: float, scan_ms: float) -> ExplainedPlan:
+        return plan_of(line("Sort", sort_ms + scan_ms), "  ->  " + line("Seq Scan on t", scan_ms))
+
+    words = said(two(100.0, 1900.0), two(1100.0, 100.0))
+    assert (
+        "In all 800 ms less in B: 1.800 s less at the Seq Scan on t; but 1.000 s more at the Sort." in words
+    )
+    assert "%" not in words

@@ -1,0 +1,179 @@
+"""What an index could do about a scan's condition, read from the text that EXPLAIN prints of it.
+
+ruleutils.c puts parentheses around each condition and each cast that it can't leave out, so that the parts
+joined by AND can be told apart by their depth. What is not understood is left out, never guessed.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_COLUMN = re.compile(r'(?:(?P<of>"(?:[^"]|"")+"|[a-z_][\w$]*)\.)?(?P<column>"(?:[^"]|"")+"|[a-z_][\w$]*)')
+# What stands on the other side of an operator and is no column of this table.
+_VALUE = re.compile(
+    r"^\(*(?:'|-?\d|\$\d|true\b|false\b|NULL\b|ANY \(|\(?InitPlan|now\(\)|CURRENT_|B'|E')", re.I
+)
+_CAST = re.compile(r"^\((?P<inner>.*)\)::(?:text|character varying|bpchar|character)$")
+# Functions that give the same for the same value whatever the session's settings are.
+_STEADY = re.compile(r"^(lower|upper|abs|length|md5|btrim|substr|substring|left|right|floor|ceil|round)\(")
+_JSON_KEY = re.compile(r"^\(?[\w\".]+ (?:->>?|#>>?) ")
+_OPERATORS = (" >= ", " <= ", " <> ", " = ", " > ", " < ", " ~~* ", " ~~ ", " @> ", " && ", " @@ ")
+COLUMNS_MAX = 4
+
+
+@dataclass(frozen=True)
+class Part:
+    """One condition of several joined by AND: `left` is what an index would hold, `right` what is sought."""
+
+    left: str
+    operator: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Keys:
+    """What an index on a scan's table would hold, in its order, and its method."""
+
+    columns: tuple[str, ...]
+    method: str = ""
+    needs: str = ""
+
+
+def parts_of(condition: str) -> list[str]:
+    """The conditions that AND joins, without the parentheses around each."""
+    text = _bare(condition)
+    found, start = [], 0
+    for place, depth in _depths(text):
+        if depth == 0 and text.startswith(" AND ", place):
+            found.append(text[start:place])
+            start = place + len(" AND ")
+    return [_bare(part) for part in (*found, text[start:])]
+
+
+def keys_of(condition: str, alias: str | None) -> Keys | None:
+    """The index that a scan's filter calls for; None where no part of it is understood.
+
+    Columns that are compared for equality first, then one that is bounded: a B-tree can use no more.
+    """
+    parts = [part for text in parts_of(condition) if (part := _part(text, alias)) is not None]
+    equal = [part.left for part in parts if part.operator in ("=", "IS NULL")]
+    bounded = [part.left for part in parts if part.operator in (">", "<", ">=", "<=")]
+    columns = list(dict.fromkeys([*equal, *bounded[:1]]))[:COLUMNS_MAX]
+    if columns:
+        return Keys(tuple(columns))
+    for part in parts:
+        if part.operator in ("~~", "~~*"):
+            if part.operator == "~~" and not part.right.lstrip("'").startswith(("%", "_")):
+                return Keys((f"{part.left} text_pattern_ops",))
+            return Keys((f"{part.left} gin_trgm_ops",), "gin", "CREATE EXTENSION IF NOT EXISTS pg_trgm")
+        if part.operator in ("@>", "&&", "@@"):
+            return Keys((part.left,), "gin")
+    return None
+
+
+def joined_column(condition: str, alias: str | None) -> str | None:
+    """The column of `alias` that a join's condition compares for equality with another table's."""
+    for text in parts_of(condition):
+        left, operator, right = _split(text)
+        if operator != "=":
+            continue
+        for side in (left, right):
+            match = _COLUMN.fullmatch(_uncast(side))
+            if match is not None and match["of"] is not None and match["of"] == alias:
+                return match["column"]
+    return None
+
+
+def sort_keys(text: str) -> tuple[str, ...] | None:
+    """The columns of a Sort Key with their directions; None where one is an expression or another's."""
+    found = []
+    for key in text.split(", "):
+        match = re.fullmatch(rf"{_COLUMN.pattern}(?P<way>(?: DESC)?(?: NULLS (?:FIRST|LAST))?)", key)
+        if match is None:
+            return None
+        found.append(f"{match['column']}{match['way']}")
+    return tuple(found)
+
+
+def functions_on_columns(condition: str) -> Iterator[str]:
+    """Expressions that hide a column from its index and that no index can hold: 'date_trunc(…, created)'."""
+    for text in parts_of(condition):
+        left, operator, right = _split(text)
+        is_call = re.match(r"^\(?(?:date_trunc|to_char|date_part|EXTRACT|timezone|age)\b", left) is not None
+        is_date = re.fullmatch(r"\(\w+\)::date", left) is not None
+        if operator in ("=", ">=", "<=", ">", "<") and (is_call or is_date) and _VALUE.match(right):
+            yield left
+
+
+def _part(text: str, alias: str | None) -> Part | None:
+    if match := re.fullmatch(rf"{_COLUMN.pattern} IS NULL", text):
+        return Part(match["column"], "IS NULL", "")
+    left, operator, right = _split(text)
+    if not operator or operator == "<>":
+        return None
+    for one, other, sign in ((left, right, operator), (right, left, _turned(operator))):
+        key = _key(one, alias)
+        if key is not None and _is_value(other, alias):
+            return Part(key, sign, other)
+    return None
+
+
+def _key(text: str, alias: str | None) -> str | None:
+    plain = _uncast(text)
+    match = _COLUMN.fullmatch(plain)
+    if match is not None:
+        return match["column"] if match["of"] in (None, alias) else None
+    if _JSON_KEY.match(plain) or _STEADY.match(plain):
+        return f"({_bare(plain)})"
+    return None
+
+
+def _is_value(text: str, alias: str | None) -> bool:
+    if _VALUE.match(text):
+        return True
+    match = _COLUMN.fullmatch(_uncast(text))
+    return match is not None and match["of"] is not None and match["of"] != alias
+
+
+def _turned(operator: str) -> str:
+    return {">": "<", "<": ">", ">=": "<=", "<=": ">="}.get(operator, operator)
+
+
+def _split(text: str) -> tuple[str, str, str]:
+    for place, depth in _depths(text):
+        if depth == 0:
+            for operator in _OPERATORS:
+                if text.startswith(operator, place):
+                    return text[:place].strip(), operator.strip(), text[place + len(operator) :].strip()
+    return text, "", ""
+
+
+def _uncast(text: str) -> str:
+    match = _CAST.match(text)
+    return match["inner"] if match else _bare(text)
+
+
+def _bare(text: str) -> str:
+    """Without parentheses around the whole."""
+    text = text.strip()
+    while text.startswith("(") and text.endswith(")"):
+        closes = next((place for place, depth in _depths(text) if depth == 0 and text[place] == ")"), None)
+        if closes != len(text) - 1:
+            return text
+        text = text[1:-1].strip()
+    return text
+
+
+def _depths(text: str) -> Iterator[tuple[int, int]]:
+    """Each place outside of a quoted text, and how many parentheses are open after it."""
+    depth, quote = 0, ""
+    for place, sign in enumerate(text):
+        if quote:
+            quote = "" if sign == quote else quote
+            continue
+        if sign in "'\"":
+            quote = sign
+            if sign == "'":
+                continue
+        depth += {"(": 1, ")": -1}.get(sign, 0)
+        yield place, depth

@@ -1,0 +1,179 @@
+"""What `explain` advises: the index, the rewrite, the setting that one plan calls for, executed or not."""
+
+import json
+
+import pytest
+
+from pgassay.analysis.plans import scan_conditions
+from pgassay.analysis.plans.read import read_plans
+from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
+from pgassay.report.explain import text
+
+
+def plan_of(*lines: str) -> ExplainedPlan:
+    (plan,) = read_plans("\n".join(lines), "a test")
+    return plan
+
+
+def advised(plan: ExplainedPlan) -> dict[str, str]:
+    return {each.kind: each.sql or each.sentence for each in reversed(plan.advice)}
+
+
+NOT_IN = plan_of(
+    "Seq Scan on customers c  (cost=0.00..767000000.00 rows=25000 width=8)",
+    "  Filter: (NOT (ANY (id = (SubPlan 1).col1)))",
+    "  SubPlan 1",
+    "    ->  Materialize  (cost=0.00..30675.00 rows=1000000 width=4)",
+    "          ->  Seq Scan on orders o  (cost=0.00..21675.00 rows=1000000 width=4)",
+)
+OFFSET = plan_of(
+    "Limit  (cost=9800.00..9801.00 rows=20 width=8)",
+    "  ->  Index Scan using orders_pkey on orders  (cost=0.42..49000.00 rows=1000000 width=8)",
+)
+WHOLE = plan_of(
+    "Seq Scan on public.order_lines l  (cost=0.00..28450.00 rows=30 width=8)",
+    "  Filter: ((status = 'open'::text) AND (order_id = 4711) AND (added > '2026-01-01'::date))",
+)
+
+
+def test_a_plan_that_was_not_executed_is_judged() -> None:
+    sentences = {each.kind: each.sentence for each in NOT_IN.findings}
+    assert "runs SubPlan 1 again for each row: about 50,008 times" in sentences["subplan"]
+    assert "for a cost of 767,000,000" in sentences["subplan"]
+    assert "NOT EXISTS" in advised(NOT_IN)["rewrite"]
+    assert "leaves out about 199,993 rows (OFFSET) and returns 20 rows" in OFFSET.findings[0].sentence
+    assert "keyset pagination" in OFFSET.advice[0].sentence
+    assert "reads the table whole for an estimated 30 rows" in WHOLE.findings[0].sentence
+    assert advised(WHOLE)["index"] == (
+        "CREATE INDEX CONCURRENTLY ON public.order_lines (status, order_id, added);"
+    )
+    for plan in (NOT_IN, OFFSET, WHOLE):
+        assert plan.advice[-1].sql == "pgassay tune --dataset dump:FILE --workload sql:FILE"
+
+
+def test_a_subplan_that_is_hashed_and_a_page_that_comes_first_are_left_alone() -> None:
+    hashed = plan_of(
+        "Seq Scan on c  (cost=2000.00..22000.00 rows=900000 width=8)",
+        "  Filter: (NOT (ANY (id = (hashed SubPlan 1).col1)))",
+        "  SubPlan 1",
+        "    ->  Seq Scan on o  (cost=0.00..1000.00 rows=100 width=4)",
+    )
+    first = plan_of(
+        "Limit  (cost=0.42..1.40 rows=20 width=8)",
+        "  ->  Index Scan using orders_pkey on orders  (cost=0.42..49000.00 rows=1000000 width=8)",
+    )
+    small = plan_of("Seq Scan on c  (cost=0.00..1.05 rows=1 width=8)", "  Filter: (id = 3)")
+    assert not hashed.findings and not first.findings and not small.findings
+    assert [each.kind for each in first.advice] == [each.kind for each in small.advice] == ["nothing"]
+
+
+def test_an_executed_plan_ends_in_what_to_do() -> None:
+    plan = plan_of(
+        "Seq Scan on t  (cost=0.00..1000.00 rows=10 width=4) (actual time=0.010..80.000 rows=10 loops=1)",
+        "  Filter: (lower(email) = 'a@b'::text)",
+        "  Rows Removed by Filter: 99990",
+        "Execution Time: 81.000 ms",
+    )
+    assert advised(plan)["index"] == "CREATE INDEX CONCURRENTLY ON t ((lower(email)));"
+    result = ExplainResult(plans=(plan,))
+    shown = text.render(result, width=100, colour=False, unicode=True)
+    last = shown[shown.index("What to do") :]
+    assert "100,000 rows for 10 rows" in last and "CREATE INDEX" in last and "pgassay tune" in last
+    assert "10 rows (estimated 10)" in shown
+    assert "CREATE INDEX" in text.render_markdown(result) and "CREATE INDEX" in text.render_html(result)
+
+
+def test_the_inner_side_of_a_nested_loop_and_a_sort_below_a_limit_get_an_index() -> None:
+    loop = plan_of(
+        "Nested Loop  (cost=0.00..9000.00 rows=10 width=4) (actual time=0.010..900.000 rows=10 loops=1)",
+        "  Join Filter: (o.id = l.order_id)",
+        "  ->  Seq Scan on o  (cost=0.00..10.00 rows=500 width=4) "
+        "(actual time=0.010..1.000 rows=500 loops=1)",
+        "  ->  Seq Scan on l  (cost=0.00..90.00 rows=5000 width=4) "
+        "(actual time=0.001..1.700 rows=5000 loops=500)",
+    )
+    assert advised(loop)["index"] == "CREATE INDEX CONCURRENTLY ON l (order_id);"
+    top = plan_of(
+        "Limit  (cost=9000.00..9000.10 rows=10 width=4) (actual time=90.000..90.010 rows=10 loops=1)",
+        "  ->  Sort  (cost=9000.00..9100.00 rows=9000 width=4) (actual time=90.000..90.001 rows=10 loops=1)",
+        "        Sort Key: created DESC, id",
+        "        Sort Method: top-N heapsort  Memory: 26kB",
+        "        ->  Seq Scan on e  (cost=0.00..90.00 rows=9000 width=4) "
+        "(actual time=0.010..60.000 rows=9000 loops=1)",
+    )
+    assert advised(top)["index"] == "CREATE INDEX CONCURRENTLY ON e (created DESC, id);"
+
+
+@pytest.mark.parametrize(
+    ("condition", "columns"),
+    [
+        ("(status = 'open'::text)", ("status",)),
+        ("((a > 5) AND (b = ANY ('{1,2}'::integer[])))", ("b", "a")),
+        ("((email)::text = 'x'::text)", ("email",)),
+        ("((data ->> 'sku'::text) = 'A1'::text)", ("(data ->> 'sku'::text)",)),
+        ("(x = 'it''s) AND (y = 1'::text)", ("x",)),
+        ("(l.order_id = o.id)", ("order_id",)),
+        ("(5 < a)", ("a",)),
+        ("(a IS NULL)", ("a",)),
+        ("((a = 1) OR (b = 2))", None),
+        ("(a <> 1)", None),
+        ("(random() < 0.5::double precision)", None),
+        ("(a = b)", None),
+        ("(name ~~ 'ab%'::text)", ("name text_pattern_ops",)),
+        ("(name ~~ '%ab%'::text)", ("name gin_trgm_ops",)),
+    ],
+)
+def test_the_columns_that_an_index_could_use(condition: str, columns: tuple[str, ...] | None) -> None:
+    keys = scan_conditions.keys_of(condition, "l")
+    assert (keys.columns if keys else None) == columns
+
+
+def test_a_function_that_depends_on_the_session_is_a_range_to_write() -> None:
+    condition = "(date_trunc('day'::text, created) = '2026-01-01 00:00:00+00'::timestamp with time zone)"
+    assert scan_conditions.keys_of(condition, "t") is None
+    assert list(scan_conditions.functions_on_columns(condition)) == ["date_trunc('day'::text, created)"]
+
+
+ONE = """Sort  (cost=2.00..3.00 rows=10 width=4) (actual time=9.000..9.500 rows=10 loops=1)
+  Sort Key: x
+  ->  Seq Scan on t  (cost=0.00..1.00 rows=10 width=4) (actual time=0.010..8.000 rows=10 loops=1)
+Execution Time: 9.600 ms
+"""
+INDENTED = "    " + ONE.replace("\n", "\n    ").rstrip() + "\n"
+DOCUMENT = json.dumps([{"Plan": {"Node Type": "Seq Scan", "Relation Name": "t"}}], indent=2) + "\n"
+HEADED = f" QUERY PLAN\n------------\n{INDENTED}(4 rows)\n\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ONE + ONE,
+        INDENTED + ONE,
+        ONE + INDENTED,
+        "before\n" + INDENTED + "after\n" + ONE,
+        HEADED + ONE,
+        ONE + HEADED,
+        HEADED + HEADED,
+        DOCUMENT + DOCUMENT,
+        DOCUMENT + ONE,
+        ONE + DOCUMENT,
+    ],
+)
+def test_none_of_two_plans_in_a_file_is_left_out(content: str) -> None:
+    assert len(read_plans(content, "a test")) == 2
+
+
+def test_the_tree_keeps_its_depth_on_60_columns() -> None:
+    lines = []
+    for depth in range(12):
+        figures = "(cost=0.00..1.00 rows=10 width=4) (actual time=0.010..8.000 rows=10 loops=1)"
+        lines.append(f"{'      ' * depth}{'->  ' if depth else ''}Materialize  {figures}")
+    shown = text.render(ExplainResult(plans=(plan_of(*lines),)), width=60, colour=False, unicode=False)
+    nodes = [line for line in shown.splitlines() if "Materialize  #" in line]
+    assert len(nodes) == 12 and max(map(len, shown.splitlines())) <= 60
+    places = [line.index("Materialize") for line in nodes]
+    # Deeper nodes stand further to the right, or their depth is said.
+    assert all(
+        b > a or f"[{depth}]" in line
+        for depth, (a, b, line) in enumerate(zip(places, places[1:], nodes[1:], strict=False), start=1)
+    )
