@@ -34,6 +34,7 @@ from pgassay.cli.commands import (
 )
 from pgassay.cli.commands.stored import combine, diff, history, index, report
 from pgassay.cli.commands.stored import list as list_command
+from pgassay.cli.output import open_streams
 from pgassay.errors import PgassayError
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
@@ -146,6 +147,7 @@ def main(arguments: Sequence[str] | None = None, *, draws_page: bool = True) -> 
 
     draws_page: write the HTML report beside an experiment's records, which takes a second or two.
     """
+    open_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
     whole = parser()
     if completion.VARIABLE in os.environ:

@@ -7,7 +7,7 @@ import sys
 from pgassay.analysis.redaction.experiment import redacted, redacted_result
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import is_colour, is_unicode
 from pgassay.model.result import CompareResult
 from pgassay.record.documents import write_file
 from pgassay.record.experiment import StoredExperiment
@@ -63,7 +63,7 @@ def show(result: CompareResult, stored: StoredExperiment, *, as_json: bool) -> N
         result,
         stored,
         width=shutil.get_terminal_size((100, 24)).columns,
-        colour=sys.stdout.isatty(),
+        colour=is_colour(),
         unicode=is_unicode(),
     )
     sys.stdout.write(shown)

@@ -1,6 +1,7 @@
 """What standard output can show, and writing a page where it was asked for."""
 
 import argparse
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -28,6 +29,28 @@ def is_unicode() -> bool:
     return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 
 
+def is_colour() -> bool:
+    """Whether standard output is a terminal and colours are wanted: NO_COLOR, set to anything, says no."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def open_streams() -> None:
+    """Give each standard stream that was closed (`>&-`) to nobody.
+
+    The next file to be opened would else take its number, and whatever prints would write into that file.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is the one that is missing.
+            os.open(os.devnull, os.O_RDWR)
+    if sys.stdout is None:
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+    if sys.stderr is None:
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
 def print_result(result: "Result", outputs: "Outputs[Result]", arguments: argparse.Namespace) -> bool:
     """Print a result as `--json` or `--markdown` ask, else as wide as the terminal; True for the last."""
     is_for_terminal = not arguments.json and not arguments.markdown
@@ -37,7 +60,7 @@ def print_result(result: "Result", outputs: "Outputs[Result]", arguments: argpar
         text = outputs.render_markdown(result)
     else:
         width = shutil.get_terminal_size((100, 24)).columns
-        text = outputs.render(result, width=width, colour=sys.stdout.isatty(), unicode=is_unicode())
+        text = outputs.render(result, width=width, colour=is_colour(), unicode=is_unicode())
     sys.stdout.write(text)
     return is_for_terminal
 

@@ -14,8 +14,12 @@ from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record import layout
 from pgassay.record.documents import read_result
 from pgassay.record.gates import load_gate
+from pgassay.record.holding import is_held
 from pgassay.report.gate.text import headline, side_words
 from pgassay.report.listing import blocks_words
+
+# What is at work now.
+RUNNING = "at work"
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ def _tuning(folder: Path) -> OtherResult:
     ended_at = (folder / layout.TUNE_FILE).stat().st_mtime
     proof = result.proof
     amount = "no proof" if proof is None else blocks_words(proof.blocks)
-    ended = "interrupted" if result.interrupted else "" if proof is None else proof.stopped
+    ended = _unended(folder) if result.interrupted else "" if proof is None else proof.stopped
     return OtherResult(
         started=datetime.fromtimestamp(ended_at - result.seconds_used, UTC).isoformat(timespec="seconds"),
         title=f"tune {result.symptom.workload or result.symptom.data}",
@@ -73,9 +77,14 @@ def _searching(folder: Path) -> OtherResult:
         started=datetime.fromtimestamp(ended_at, UTC).isoformat(timespec="seconds"),
         title="tune",
         amount="no proof",
-        ended="not ended",
+        ended=RUNNING if is_held(folder) else "not ended",
         verdict=(),
     )
+
+
+def _unended(folder: Path) -> str:
+    """What is said of an answer that was written before its proof ended: that is done while it runs, too."""
+    return RUNNING if is_held(folder) else "interrupted"
 
 
 def _gate(folder: Path) -> OtherResult:

@@ -15,6 +15,7 @@ from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
+from pgassay.record.holding import held
 from pgassay.terminal.progress import Progress
 from pgassay.tune.answer.sentences import PROOF_REFUSED
 from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
@@ -124,7 +125,7 @@ def run_held(
         for sentence in (*planned.notes, *missing):
             progress.message(sentence)
             known.warnings.append(sentence)
-        with _removed_afterwards(known):
+        with _removed_afterwards(known), held(known.folder):
             return _run(known, tools, request, progress)
 
 

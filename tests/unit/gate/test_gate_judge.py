@@ -1,6 +1,7 @@
 """What a gate finds in one night: planted slow-downs, and nights on which nothing can be said."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -59,6 +60,20 @@ def test_too_few_blocks_are_said_and_are_no_clean_bill(workload):
     assert {unit.finding for unit in found.units} == {"undecided"}
     assert (found.outcome, found.exit_code) == ("undecided", 4)
     assert "give it more time" in found.verdict
+
+
+def test_what_looks_slower_and_is_not_proven_is_said_with_the_time_that_is_missing(workload):
+    found = nights(workload, blocks=3).night({"q03": -math.log(190)})
+    first = found.verdict.splitlines()[0]
+    assert re.search(r"^\S*q03 looks 1[789]\d × as slow as its baseline, not proven: \S+ \w+ needed", first)
+    assert "0 units" not in found.verdict
+    needed = int(re.search(r"about (\d+) blocks", first)[1])
+    assert "it had" in first and " and 3." in first
+    # With the blocks that it asks for it is found.
+    longer = nights(workload, blocks=needed).night({"q03": -math.log(190)})
+    assert "q03" in slowed(longer) and "looks" not in longer.verdict
+    quiet = nights(workload, blocks=3).night()
+    assert "looks" not in quiet.verdict and "0 units" not in quiet.verdict
 
 
 def test_evidence_of_nights_that_found_nothing_adds_up(workload):

@@ -1,8 +1,9 @@
 """From the experiments of one run to the gate's result: what is found, and what the command ends with."""
 
 import hashlib
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -16,12 +17,13 @@ from pgassay.analysis.gate.detector import (
     rule_of,
 )
 from pgassay.analysis.gate.units import judge_units, units_of
+from pgassay.analysis.statistics.power import blocks_for_detection
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.experiment import Experiment
-from pgassay.model.gates.gate import GatedSystem, GateResult, GateUnit, GateWorkload, Outcome
+from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule, GateUnit, GateWorkload, Outcome
 from pgassay.model.result import Stopped
 from pgassay.record.experiment import StoredExperiment
-from pgassay.words import comparison, join, percent_rounded, plural, span
+from pgassay.words import comparison, duration_rounded, join, percent_rounded, plural, span
 
 NOTHING_DIFFERS = "Nothing that the gate runs differs from its baseline, so nothing was measured."
 EXIT_SLOW_DOWN = 1
@@ -36,6 +38,11 @@ _EXITS: dict[Outcome, int] = {
 _FAILED = "it ended before its time, since its trials failed; the report of its folder says why"
 # Of those that slowed down, how many are named in the sentence; the table has them all.
 _NAMED_MAX = 5
+# Of single trials, where so few blocks tell none.
+_SPREAD_UNKNOWN = 0.07
+# A difference of so many standard errors, or of twice the time, is worth a sentence.
+_ERRORS_MIN, _RATIO_MAX = 3.0, 0.5
+_POWER = 0.9
 
 
 @dataclass(frozen=True)
@@ -89,7 +96,9 @@ def gate_result(
 
         units += judge_units(each.name, gather_study(each.stored), rule, state, each.must_find)
     outcome = outcome_of(units, failed=any(each.stored.stopped == "failed" for each in gated))
-    verdict = sentence_of(units)
+    workloads = {each.name: _workload(each) for each in gated}
+    pooled = all(each.stored.experiment.contract.pool_twin for each in gated)
+    verdict = sentence_of(units, list(suspicions(units, rule, workloads, pooled=pooled)))
     if interrupted_of is not None:
         outcome = "interrupted"
         verdict = interrupted_sentence(units, interrupted_of)
@@ -106,7 +115,7 @@ def gate_result(
         exit_code=_EXITS[outcome],
         verdict=verdict,
         units=tuple(units),
-        workloads=tuple(_workload(each) for each in gated),
+        workloads=tuple(workloads.values()),
         earlier_runs=len(earlier),
         warnings=warnings,
     )
@@ -145,8 +154,11 @@ def outcome_of(units: Sequence[GateUnit], *, failed: bool = False) -> Outcome:
     return "undecided" if failed or "undecided" in findings else "none found"
 
 
-def sentence_of(units: Sequence[GateUnit]) -> str:
-    """The gate's verdict in a few sentences, the slow-downs first."""
+def sentence_of(units: Sequence[GateUnit], suspected: Sequence[str] = ()) -> str:
+    """The gate's verdict in a few sentences, the slow-downs first, then what looks like one.
+
+    suspected: the sentences of `suspicions`.
+    """
     if not units:
         return NOTHING_DIFFERS
     counted = Counter(unit.finding for unit in units)
@@ -154,9 +166,14 @@ def sentence_of(units: Sequence[GateUnit]) -> str:
     lines = [unit_sentence(unit) for unit in slow[:_NAMED_MAX]]
     if len(slow) > _NAMED_MAX:
         lines.append(f"{len(slow) - _NAMED_MAX} more are slower: see the table.")
-    if not slow:
-        lines.append(f"No slow-down was found in {plural(len(units) - counted['undecided'], 'unit')}.")
-    undecided = [unit for unit in units if unit.finding == "undecided"]
+    lines += suspected[:_NAMED_MAX]
+    if len(suspected) > _NAMED_MAX:
+        lines.append(f"{len(suspected) - _NAMED_MAX} more look slower: see the table.")
+    judged = len(units) - counted["undecided"]
+    if not slow and judged:
+        proven = "proven" if suspected else "found"
+        lines.append(f"No slow-down was {proven} in {plural(judged, 'unit')}.")
+    undecided = [unit for unit in units if unit.finding == "undecided" and not looks_slower(unit)]
     if undecided:
         named = join([unit.name for unit in undecided[:_NAMED_MAX]])
         rest = f" and {len(undecided) - _NAMED_MAX} more" if len(undecided) > _NAMED_MAX else ""
@@ -191,3 +208,44 @@ def unit_sentence(unit: GateUnit) -> str:
     if unit.finding == "none found":
         return f"{unit.name}: no slow-down was found ({ends}, {counted})."
     return f"{unit.name}: nothing can be said: {unit.note} ({ends}, {counted})."
+
+
+def looks_slower(unit: GateUnit) -> bool:
+    """Whether a unit without a finding was measured much slower than its baseline."""
+    if unit.finding not in ("undecided", "none found") or unit.ratio is None or not unit.ratio > 0:
+        return False
+    if unit.ratio > 1 / (1 + unit.margin):
+        return False
+    error = unit.standard_error
+    return unit.ratio <= _RATIO_MAX or (error is not None and -math.log(unit.ratio) >= _ERRORS_MIN * error)
+
+
+def suspicions(
+    units: Sequence[GateUnit], rule: GateRule, workloads: Mapping[str, GateWorkload], *, pooled: bool
+) -> Iterator[str]:
+    """A sentence for each unit that looks slower, the slowest first, with the time that is missing."""
+    slow = sorted((unit for unit in units if looks_slower(unit)), key=lambda unit: unit.ratio or 1.0)
+    for unit in slow:
+        workload = workloads.get(unit.workload)
+        looks = f"{unit.name} looks {comparison(unit.ratio or 1.0)} its baseline, not proven"
+        had_s = (workload.seconds or workload.time_max_s) if workload is not None else 0.0
+        if workload is None or not workload.blocks or not had_s:
+            yield f"{looks}: give it more time."
+            continue
+        needed = max(_blocks_needed(unit, rule, pooled=pooled), unit.blocks + 1)
+        seconds = had_s / workload.blocks * needed
+        yield (
+            f"{looks}: {duration_rounded(seconds)} needed, about {plural(needed, 'block')}; it had "
+            f"{duration_rounded(had_s)} and {unit.blocks}."
+        )
+
+
+def _blocks_needed(unit: GateUnit, rule: GateRule, *, pooled: bool) -> int:
+    return blocks_for_detection(
+        (unit.spread or _SPREAD_UNKNOWN) * math.sqrt(2),
+        1 / (unit.ratio or 1.0) - 1,
+        pooled=pooled,
+        power=_POWER,
+        contrasts=rule.units,
+        alpha=2 * rule.units / rule.threshold,
+    )

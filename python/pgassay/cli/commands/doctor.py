@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import is_colour, is_unicode
 
 EXIT_MISSING = 1
 SECONDS_DEFAULT = 5.0
@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(doctor.render_json(report))
     else:
-        sys.stdout.write(doctor.render(report, colour=sys.stdout.isatty(), unicode=is_unicode()))
+        sys.stdout.write(doctor.render(report, colour=is_colour(), unicode=is_unicode()))
     lacking = report.lacking(required)
     for finding in lacking:
         print(f"pgassay: {finding.name} is required and missing: {finding.text}", file=sys.stderr)

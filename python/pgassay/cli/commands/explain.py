@@ -5,7 +5,7 @@ import shutil
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode, write_page
+from pgassay.cli.output import is_colour, is_unicode, write_page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.markdown:
         sys.stdout.write(text.render_markdown(result))
     else:
-        colour = sys.stdout.isatty()
+        colour = is_colour()
         sys.stdout.write(text.render(result, width=width, colour=colour, unicode=is_unicode()))
     return 0
 

@@ -23,9 +23,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read every experiment and print a row; one that can't be read is named with the reason."""
-    from pgassay.cli.stored_results import others_below
+    from pgassay.cli.stored_results import RUNNING, others_below
     from pgassay.errors import UsageError
     from pgassay.experiment.gating.run import PARENT as GATES
+    from pgassay.record.holding import is_held
     from pgassay.report import listing
     from pgassay.report.compare import verdicts
 
@@ -57,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
                 started=stored.experiment.created_at,
                 title=stored.experiment.title,
                 amount=listing.blocks_words(result.blocks),
-                stopped=result.stopped,
+                stopped=RUNNING if is_held(folder) else result.stopped,
                 verdict="\n".join(verdicts.headline_lines(result)),
             )
         )
