@@ -15,7 +15,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from pgassay.analysis.statistics.contrasts import evidence_of
-from pgassay.analysis.statistics.eprocess import log_evidence_above, log_evidence_below
 from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
 from pgassay.analysis.verdicts.study import Study, gather_study
@@ -281,8 +280,8 @@ def telling_blocks(
         members = contrasts.members(0, place)
         slots = np.array(rows.slots, dtype=np.float64) if rows.slots else None
         evidence = evidence_of(members, slots, study.rules)
-        highest = np.maximum(log_evidence_above(evidence), log_evidence_below(evidence))
-        telling = np.maximum.accumulate(highest) >= np.log(2 / level)
+        highest = np.maximum(evidence.log_highest_above(0.0), evidence.log_highest_below(0.0))
+        telling = highest >= np.log(2 / level)
         if of == "verdicts":
             inside = interval_level(level, contract.equivalence)
             telling |= equivalence_path(evidence, contract.margin, inside)

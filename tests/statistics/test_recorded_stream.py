@@ -82,7 +82,8 @@ def test_a_grid_is_decided_in_real_trials_that_did_not_suffice(seeds):
     [(0.05, 1), (0.15, 1), *(pytest.param(margin, 40, marks=pytest.mark.slow) for margin in (0.05, 0.15))],
 )
 def test_one_arm_is_decided_in_real_trials_that_did_not_suffice(margin, seeds):
-    """Of as many trials at most, a third less is left without a verdict.
+    """Of as many trials at most, a quarter less is left without a verdict: a third less before sign flips
+    had to confirm each, since the arm may be noisier.
 
     The mean of a block's differences spreads twice as much as their median here. Who knew its spread would
     leave 65 % undecided at 5 % by it, and 50 % by a linear contrast that weighs neighbours.
@@ -90,7 +91,7 @@ def test_one_arm_is_decided_in_real_trials_that_did_not_suffice(margin, seeds):
     now, before = (replayed(ONE_ARM, seeds, before=each, margin=margin) for each in (False, True))
     assert directions(now) <= allowed(now)
     assert sum(each.trials for each in now) <= sum(each.trials for each in before)
-    assert inconclusive(now) <= inconclusive(before) * 2 / 3
+    assert inconclusive(now) <= inconclusive(before) * 0.75
 
 
 def test_a_fixed_order_is_misled_by_the_machine_and_a_drawn_one_is_not(monkeypatch):

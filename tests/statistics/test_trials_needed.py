@@ -19,7 +19,7 @@ BLOCKS, SPREAD = 24, 0.03
 @pytest.mark.parametrize("runs", [40, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("spread", "known", "unknown"),
-    [(0.01, 15, 15), (0.03, 21, 21), pytest.param(0.07, 84, 84, marks=pytest.mark.slow)],
+    [(0.01, 18, 18), (0.03, 24, 24), pytest.param(0.07, 84, 84, marks=pytest.mark.slow)],
 )
 def test_trials_until_five_percent_are_found(spread, known, unknown, runs):
     """In the median, on a machine that has run such an experiment before, and on one that has not."""
@@ -40,8 +40,11 @@ def _trials(run: int, spread: float, scale: float | None) -> float:
 
 
 @pytest.mark.parametrize("runs", [2, pytest.param(40, marks=pytest.mark.slow)])
-def test_a_grid_takes_half_of_the_trials_that_it_took(runs):
-    """Four methods in six strata, on noise like that of recorded trials: what is near in time is alike."""
+def test_a_grid_takes_little_more_than_half_of_the_trials_that_it_took(runs):
+    """Four methods in six strata, on noise like that of recorded trials: what is near in time is alike.
+
+    It took half before sign flips had to confirm each of its 18 verdicts, which may be of a noisier arm.
+    """
     now, before = [], []
     for run in range(runs):
         experiment = planned(*LARGE_GRID, seed=run, blocks=40)
@@ -50,7 +53,7 @@ def test_a_grid_takes_half_of_the_trials_that_it_took(runs):
         for each, counts in ((experiment, now), (as_before(experiment), before)):
             random = np.random.default_rng([80, run])
             counts.append(run_whole(each, World("wave", 0.07, random, effects=effects)).trials)
-    assert np.mean(now) <= np.mean(before) / 2
+    assert np.mean(now) <= np.mean(before) * 0.57
 
 
 class Statements:

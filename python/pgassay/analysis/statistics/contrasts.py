@@ -7,7 +7,7 @@ import numpy as np
 
 from pgassay.analysis.statistics import sequence
 from pgassay.analysis.statistics.clipped import with_clipped
-from pgassay.analysis.statistics.drift import gather_drift_evidence
+from pgassay.analysis.statistics.drift import drift_models, gather_drift_evidence
 from pgassay.analysis.statistics.eprocess import (
     BASE_RULES,
     AnyEvidence,
@@ -20,7 +20,8 @@ from pgassay.analysis.statistics.eprocess import (
     log_evidence_above,
     log_evidence_below,
 )
-from pgassay.analysis.statistics.joined import EitherWillDo
+from pgassay.analysis.statistics.flips import with_flips
+from pgassay.analysis.statistics.joined import EitherWillDo, strict
 from pgassay.analysis.statistics.sequence import (
     confidence_sequence,
     confidence_sequences,
@@ -159,8 +160,8 @@ class ContrastSet:
         return result
 
     def log_evidence(self) -> FloatArray:
-        """log E against 'no effect' after the last row."""
-        return self._collect(0.0, lambda evidence: log_evidence(evidence)[..., -1])
+        """log E against 'no effect' after the last row, an e-value: nothing of it is eased (`joined`)."""
+        return self._collect(0.0, lambda evidence: log_evidence(strict(evidence))[..., -1])
 
     def log_equivalence(self, edge: float) -> FloatArray:
         """log of min(E⁺(−edge), E⁻(edge)) after the last row; `edge` is a log ratio above 0.
@@ -170,8 +171,9 @@ class ContrastSet:
         """
 
         def least(evidence: AnyEvidence) -> FloatArray:
-            above = log_evidence_above(evidence, -edge)[..., -1]
-            below = log_evidence_below(evidence, edge)[..., -1]
+            whole = strict(evidence)
+            above = log_evidence_above(whole, -edge)[..., -1]
+            below = log_evidence_below(whole, edge)[..., -1]
             result: FloatArray = np.minimum(above, below)
             return result
 
@@ -185,8 +187,9 @@ class ContrastSet:
         last, highest = np.zeros(self.shape), np.zeros(self.shape)
         for group in self._groups:
             if group.evidence is not None:
-                last[:, group.places] = log_evidence_below(group.evidence)[..., -1]
-                ever = group.evidence.log_highest_below(0.0)[..., -1]
+                whole = strict(group.evidence)
+                last[:, group.places] = log_evidence_below(whole)[..., -1]
+                ever = whole.log_highest_below(0.0)[..., -1]
                 highest[:, group.places] = np.maximum(ever, 0.0)
         return last, highest
 
@@ -238,8 +241,10 @@ def evidence_of(members: FloatArray, slots: FloatArray | None, rules: EvidenceRu
     if rules.unit == "start":
         return gather_start_evidence(members, rules.start_deviation)
     if slots is None:
-        return with_clipped(gather_evidence(members, rules), members, rules)
-    return with_clipped(gather_drift_evidence(members, slots, rules), members, rules)
+        return with_flips(with_clipped(gather_evidence(members, rules), members, rules), members, None, rules)
+    models = drift_models(members, slots, rules)
+    base = with_clipped(gather_drift_evidence(members, slots, rules, models), members, rules)
+    return with_flips(base, members, models, rules)
 
 
 def member_ids(contrast: Contrast, *, pool_twin: bool) -> list[str]:

@@ -149,21 +149,60 @@ class DriftEvidence(OfFactors):
         return result
 
 
-def gather_drift_evidence(members: FloatArray, slots: FloatArray, rules: EvidenceRules) -> DriftEvidence:
-    """The evidence in blocks of log speeds, (..., blocks, n), the arm first.
+@dataclass(frozen=True)
+class DriftModels:
+    """What the models say of each block, from earlier ones.
 
-    slots: when each ran, as the planned number of the trial, of as many axes as `members`, leading ones of
-    length 1 where they are the same for all. No two in a block, or in two that follow each other, are equal.
-    Raises ValueError when a block has fewer than two members, there is no block, or the slots don't fit.
+    members: log speeds, (..., blocks, n); slots: when each ran; inverses: K of each model, (models, ...,
+    blocks, n, 2n − 1); weights: (models, ..., blocks).
     """
+
+    members: FloatArray
+    slots: FloatArray
+    inverses: FloatArray
+    weights: FloatArray
+
+    def within_blocks(self) -> tuple[FloatArray, FloatArray]:
+        """The arm less its controls, weighed by their places, and its standard error if the models are right.
+
+        Of the members of a block alone, whose signs the block before does not know; both (..., blocks).
+        """
+        gaps = np.abs(self.slots[..., :, np.newaxis] - self.slots[..., np.newaxis, :])
+        of_arm = np.zeros(self.members.shape)
+        for model, weight in zip(_MODELS, self.weights, strict=True):
+            of_arm = of_arm + weight[..., np.newaxis] * _projected(gaps, model.share)[..., 0, :]
+        own = of_arm[..., 0]
+        # Less the first control, which changes nothing and saves digits.
+        values = self.members - self.members[..., 1:2]
+        difference: FloatArray = (of_arm * values).sum(axis=-1) / own
+        return difference, 1 / np.sqrt(own)
+
+
+def drift_models(members: FloatArray, slots: FloatArray, rules: EvidenceRules) -> DriftModels:
+    """The models of blocks of log speeds, (..., blocks, n), the arm first; as `gather_drift_evidence`."""
     if members.ndim < 2 or members.shape[-1] < 2 or members.shape[-2] < 1:
         raise ValueError(f"evidence needs at least one block of two members, got the shape {members.shape}")
     if slots.ndim != members.ndim or slots.shape[-2:] != members.shape[-2:]:
         raise ValueError(f"slots of the shape {slots.shape} don't fit members of {members.shape}")
-    count = members.shape[-1]
     inverses = _inverses(slots)
     values = _with_row_before(members)
     weights = _weights(inverses, values, differences(members), rules.first_scale)
+    return DriftModels(members, slots, inverses, weights)
+
+
+def gather_drift_evidence(
+    members: FloatArray, slots: FloatArray, rules: EvidenceRules, models: DriftModels | None = None
+) -> DriftEvidence:
+    """The evidence in blocks of log speeds, (..., blocks, n), the arm first.
+
+    slots: when each ran, as the planned number of the trial, of as many axes as `members`, leading ones of
+    length 1 where they are the same for all. No two in a block, or in two that follow each other, are equal.
+    models: those of the same blocks, where they are known already.
+    Raises ValueError when a block has fewer than two members, there is no block, or the slots don't fit.
+    """
+    count = members.shape[-1]
+    found = models or drift_models(members, slots, rules)
+    inverses, weights, values = found.inverses, found.weights, _with_row_before(members)
     mean = np.einsum("k...b,k...bij->...bij", weights, inverses)
     score = np.einsum("...ij,...j->...i", mean, values)
     within = mean[..., :count]

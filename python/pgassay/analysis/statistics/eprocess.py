@@ -33,20 +33,26 @@ class EvidenceRules:
     sharpness: least, most and number of the values of g, spaced geometrically; first_scale: the spread of d
     (in logs) that is assumed before the first block; weights: what each value of g counts beside the others,
     above 0, all alike where there are none; clipped_share: what clipped values count (`clipped`), from 0 on
-    and below 1. unit, start_deviation: with 'start' a row is a start of one server for all arms, of which
-    `starts` makes the evidence, by that deviation and by nothing else of these rules.
+    and below 1. flips: whether sign flips must confirm it (`joined`). points: the values of g
+    where they are not spaced geometrically. unit, start_deviation: with 'start' a
+    row is a start of one server for all arms, of which `starts` makes the evidence, by that deviation and by
+    nothing else of these rules.
     """
 
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
     first_scale: float = 0.05
     weights: tuple[float, ...] = ()
     clipped_share: float = 0.0
+    flips: bool = False
+    points: tuple[float, ...] = ()
     unit: EvidenceUnit = "trial"
     start_deviation: float = 0.05
 
     @cached_property
     def grid(self) -> FloatArray:
         """The values of g, shape (points,)."""
+        if self.points:
+            return np.array(self.points, dtype=np.float64)
         least, most, points = self.sharpness
         result: FloatArray = np.geomspace(least, most, points)
         return result
@@ -57,7 +63,7 @@ class EvidenceRules:
 
         Raises ValueError when there are weights, but not one above 0 for each value.
         """
-        points = self.sharpness[2]
+        points = len(self.grid)
         if not self.weights:
             return np.zeros(points)
         if len(self.weights) != points or min(self.weights) <= 0:

@@ -9,7 +9,7 @@ Near blocks are drawn one by one. Further ones are taken together, by the normal
 steps of a quarter of the blocks drawn so far: a forecast of 100 blocks needs no better resolution.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from pgassay.analysis.statistics.eprocess import (
     mixed,
 )
 from pgassay.analysis.statistics.equivalence import log_margin
+from pgassay.analysis.statistics.flips import FLIPS_EASED, rules_of_flips
 
 # Continuations of each contrast, and the further blocks beyond which nothing is said.
 PATHS = 80
@@ -72,10 +73,28 @@ def further_blocks(
         raise ValueError(f"a forecast needs at least {BLOCKS_BEFORE} blocks, got {blocks}")
     random = np.random.default_rng([seed, blocks])
     spread, effect = _drawn_truths(members, random)
+    if rules.flips and members.shape[-1] > 2:
+        members, rules, decision, spread = _as_flips(members, rules, decision, spread)
     paths = _Paths.begin(members, rules, decision, spread, effect)
     while paths.left and paths.elapsed < HORIZON_BLOCKS:
         paths.advance(random)
     return np.maximum(paths.times, max(1, decision.blocks_min - blocks))
+
+
+def _as_flips(
+    members: FloatArray, rules: EvidenceRules, decision: DecisionRules, spread: FloatArray
+) -> tuple[FloatArray, EvidenceRules, DecisionRules, FloatArray]:
+    """The same question asked of the sign flips, which are the last to be convinced (`joined`).
+
+    A pair of the difference and 0, which spreads as the difference does.
+    """
+    count, eased = members.shape[-1], float(np.exp(FLIPS_EASED))
+    difference = differences(members)
+    eased_decision = replace(
+        decision, level=eased * decision.level, equivalence_level=eased * decision.equivalence_level
+    )
+    pairs = np.stack([difference, np.zeros_like(difference)], axis=-1)
+    return pairs, rules_of_flips(rules), eased_decision, spread * np.sqrt(count / (count - 1) / 2)
 
 
 def quantiles(times: FloatArray) -> tuple[int | None, int | None, int | None]:

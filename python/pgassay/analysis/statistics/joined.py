@@ -1,11 +1,12 @@
 """Two evidences as one: both must agree, or either is enough.
 
 `BothMustAgree` is for two assumptions of which one holds: the lesser of two e-values is one if either is.
-`EitherWillDo` is for two ways of which one gets there soon: each has half of the wealth, and the greater of
-the halves is no more than their mean, which is an e-value if both are.
+`EitherWillDo` is for two ways of which one gets there soon: each has a part of the wealth, and the greater
+part is no more than their sum, which is an e-value if both are.
 """
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,13 +19,14 @@ LOG_2 = float(np.log(2.0))
 class BothMustAgree:
     """An effect is excluded where both exclude it: the interval is the hull of both.
 
-    leniency: how much less the second must reach, a logarithm; with log 2 it is asked for 1/α where the
-    first must reach 2/α. The estimate is the first's.
+    first_eased, second_eased: how much less each must reach, a logarithm; with log 2 it is asked for 1/α
+    where an end of an interval takes 2/α. The estimate is the first's.
     """
 
     first: AnyEvidence
     second: AnyEvidence
-    leniency: float = 0.0
+    first_eased: float = 0.0
+    second_eased: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -54,19 +56,20 @@ class BothMustAgree:
 
     def of(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """What both say together, of the logarithms of what each says."""
-        result: FloatArray = np.minimum(first, second + self.leniency)
+        result: FloatArray = np.minimum(first + self.first_eased, second + self.second_eased)
         return result
 
 
 @dataclass(frozen=True)
 class EitherWillDo:
-    """An effect is excluded where either excludes it with half of the wealth: the intersection of both.
+    """An effect is excluded where either excludes it with its part of the wealth: the intersection of both.
 
-    The estimate is the first's.
+    share: the first's part, above 0 and below 1. The estimate is the first's.
     """
 
     first: AnyEvidence
     second: AnyEvidence
+    share: float = 0.5
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -79,7 +82,7 @@ class EitherWillDo:
         return self.first.blocks
 
     def log_path_above(self, effect: FloatArray | float) -> FloatArray:
-        """log of half the greater E⁺ after each block."""
+        """log of the greater part of an E⁺ after each block."""
         return self.of(self.first.log_path_above(effect), self.second.log_path_above(effect))
 
     def log_path_below(self, effect: FloatArray | float) -> FloatArray:
@@ -87,7 +90,7 @@ class EitherWillDo:
         return self.of(self.first.log_path_below(effect), self.second.log_path_below(effect))
 
     def log_highest_above(self, effect: FloatArray | float) -> FloatArray:
-        """The highest of the first or of the second after any block so far, halved."""
+        """The highest part of the first or of the second after any block so far."""
         return self.of(self.first.log_highest_above(effect), self.second.log_highest_above(effect))
 
     def log_highest_below(self, effect: FloatArray | float) -> FloatArray:
@@ -96,5 +99,15 @@ class EitherWillDo:
 
     def of(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """What either says, of the logarithms of what each says."""
-        result: FloatArray = np.maximum(first, second) - LOG_2
+        result: FloatArray = np.maximum(first + math.log(self.share), second + math.log1p(-self.share))
         return result
+
+
+def strict(evidence: AnyEvidence) -> AnyEvidence:
+    """The same evidence with nothing eased: an e-value if either part of what must agree is one."""
+    if isinstance(evidence, BothMustAgree):
+        first, second = strict(evidence.first), strict(evidence.second)
+        return BothMustAgree(first, second)
+    if isinstance(evidence, EitherWillDo):
+        return replace(evidence, first=strict(evidence.first), second=strict(evidence.second))
+    return evidence

@@ -36,7 +36,10 @@ def multiplicity(contrasts: int = 1, alpha: float = 0.05, *, equivalence: bool =
 
 
 def minimum_blocks(*, pooled: bool, contrasts: int = 1, alpha: float = 0.05) -> int:
-    """The fewest blocks that can give a verdict: 4 pooled, 6 paired, or more when n^blocks ≤ 2m/α."""
+    """The fewest blocks that can give a verdict: 4 pooled, 6 paired, or more when n^blocks ≤ 2m/α.
+
+    As few only of an effect far beyond what trials spread by; sign flips take 5, and 8 of five comparisons.
+    """
     members, least = (3, BLOCKS_MIN_POOLED) if pooled else (2, BLOCKS_MIN_PAIRED)
     bounded = math.floor(math.log(2 * contrasts / alpha) / math.log(members)) + 1
     return max(least, bounded)

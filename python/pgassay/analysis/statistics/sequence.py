@@ -163,14 +163,16 @@ def confidence_sequences(
     intersection can be empty (lower > upper), when the effect moved.
     """
     if isinstance(evidence, BothMustAgree):
-        first = confidence_sequences(evidence.first, levels, running=running)
-        eased = [level * math.exp(evidence.leniency) for level in levels]
+        eased = [level * math.exp(evidence.first_eased) for level in levels]
+        first = confidence_sequences(evidence.first, eased, running=running)
+        eased = [level * math.exp(evidence.second_eased) for level in levels]
         second = confidence_sequences(evidence.second, eased, running=running)
         return tuple(_hull(*both) for both in zip(first, second, strict=True))
     if isinstance(evidence, EitherWillDo):
-        halves = [level / 2 for level in levels]
-        first = confidence_sequences(evidence.first, halves, running=running)
-        second = confidence_sequences(evidence.second, halves, running=running)
+        parts = [level * evidence.share for level in levels]
+        first = confidence_sequences(evidence.first, parts, running=running)
+        parts = [level * (1 - evidence.share) for level in levels]
+        second = confidence_sequences(evidence.second, parts, running=running)
         return tuple(_intersection(*both) for both in zip(first, second, strict=True))
     asked = np.asarray(levels, dtype=np.float64)
     if isinstance(evidence, OfStarts):

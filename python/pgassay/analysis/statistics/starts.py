@@ -116,11 +116,15 @@ class BoundedEvidence(OfStarts):
     """Evidence for starts that deviate by no more than `bound`: E exp(λ·(y − θ)) ≤ exp(λ²·bound²/2).
 
     difference: (..., starts). With λ half-normal with the variance κ/bound²,
-    E⁺ = 2·(1 + n·κ)^(−½)·exp(κ·S²/(2·bound²·(1 + n·κ)))·Φ(√(κ/(1 + n·κ))·S/bound). Where starts spread by
-    more than the bound, their spread takes its place: a wider bound only makes each E smaller.
+    E⁺ = 2·(1 + n·κ)^(−½)·exp(κ·S²/(2·bound²·(1 + n·κ)))·Φ(√(κ/(1 + n·κ))·S/bound). Where so many
+    `spreads` of what is seen are more than the bound, they take its place: a wider bound only makes each E
+    smaller. It says nothing
+    of the first `silent` of them, which show no spread.
     """
 
     bound: float
+    spreads: float = 1.0
+    silent: int = 0
 
     def both_sides(self) -> "BoundedEvidence":
         """The evidence and its mirror image, on a new first axis."""
@@ -135,11 +139,12 @@ class BoundedEvidence(OfStarts):
         squares = np.cumsum((self.difference - first) ** 2, axis=-1)
         spread = np.maximum(squares - total**2 / counts, 0.0) / np.maximum(counts - 1, 1)
         moved = first - np.asarray(effect, dtype=np.float64)[..., np.newaxis]
-        return log_bounded(sign * (total + counts * moved), spread, counts, self.bound)
+        path = log_bounded(sign * (total + counts * moved), self.spreads**2 * spread, counts, self.bound)
+        return np.where(counts > self.silent, path, 0.0)
 
 
 def log_bounded(total: FloatArray, spread: FloatArray, counts: FloatArray, bound: float) -> FloatArray:
-    """log E⁺ of `BoundedEvidence` from the sum of y and its variance between starts, of one shape."""
+    """log E⁺ of `BoundedEvidence` from the sum of y and the variance that widens the bound, of one shape."""
     tilts = np.array(_TILTS)
     widened = np.maximum(spread / bound**2, 1.0)[..., np.newaxis]
     inflated = 1 + counts[..., np.newaxis] * tilts * widened
@@ -161,5 +166,5 @@ def gather_start_evidence(members: FloatArray, deviation: float = DEVIATION) -> 
     """
     difference = differences(members)
     pairs = np.stack([difference, np.zeros_like(difference)], axis=-1)
-    student = BothMustAgree(StudentEvidence(difference), gather_evidence(pairs, _FLIPS), leniency=LOG_2)
+    student = BothMustAgree(StudentEvidence(difference), gather_evidence(pairs, _FLIPS), second_eased=LOG_2)
     return EitherWillDo(student, BoundedEvidence(difference, float(np.log1p(deviation))))

@@ -11,11 +11,11 @@ from pgassay.analysis.statistics.equivalence import interval_level
 from pgassay.analysis.statistics.forecast import BLOCKS_BEFORE, DecisionRules, further_blocks, quantiles
 from pgassay.analysis.statistics.power import PILOT_BLOCKS_MIN, upper_spread
 from pgassay.analysis.statistics.sequence import Sequence
-from pgassay.analysis.statistics.start_forecast import STARTS_BEFORE, further_starts
 from pgassay.analysis.verdicts.checks.carry_over import CarryOver, look_for_carry_over, withhold
 from pgassay.analysis.verdicts.checks.failures import judge_failures
 from pgassay.analysis.verdicts.checks.imitation import look_for_imitation, withhold_imitated
 from pgassay.analysis.verdicts.checks.twin import TwinCheck, check_twin
+from pgassay.analysis.verdicts.start_forecast import STARTS_BEFORE, further_starts
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, MOVED, Finding, Judgement, judge
 from pgassay.record.experiment import StoredExperiment

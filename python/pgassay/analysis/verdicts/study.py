@@ -122,8 +122,9 @@ class Study:
             contract.first_scale,
             contract.sharpness_weights,
             contract.clipped_share,
-            contract.unit,
-            contract.start_deviation,
+            flips=contract.noise == "any",
+            unit=contract.unit,
+            start_deviation=contract.start_deviation,
         )
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.forecast import HORIZON_BLOCKS
-from pgassay.analysis.statistics.start_forecast import HORIZON_STARTS
+from pgassay.analysis.verdicts.start_forecast import HORIZON_STARTS
 from pgassay.model.result import ArmResult, CompareResult, Forecast, SecondaryArmResult, Verdict
 from pgassay.words import AMOUNT, comparison, duration_rounded, percent_rounded, plural, span
 

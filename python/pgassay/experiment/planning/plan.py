@@ -144,6 +144,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         equivalence="each",
         drift="neighbours",
         clipped_share=CLIPPED_SHARE,
+        noise="any",
         weights=parsed.workload.weights,
     )
     return Experiment(
