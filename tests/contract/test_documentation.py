@@ -150,7 +150,14 @@ def test_the_words_of_documented_comparisons_mean_something(words: list[str], tm
     maintenance_file = tmp_path / "vacuum.sql"
     maintenance_file.write_text("VACUUM;\n")
     workload = re.sub(r"^maintenance:[\w.]+", f"maintenance:{maintenance_file}", workload)
-    assert parse_workload(workload).statements
+    script_file = tmp_path / "script.sql"
+    variables = [factor.partition("=")[0] for factor in arguments.factors if factor.startswith("var.")]
+    script_file.write_text(
+        "".join(f"SELECT :{name.removeprefix('var.')};\n" for name in variables) or "SELECT 1;"
+    )
+    workload = re.sub(r"(?<=[=+])\w+\.sql", str(script_file), workload)
+    parsed = parse_workload(workload)
+    assert parsed.statements or (parsed.load is not None and parsed.load.scripts)
 
 
 def rows_of(page: str, heading: str) -> dict[str, list[str]]:
@@ -326,6 +333,7 @@ def test_documented_default_cache_states_are_true(tmp_path: Path) -> None:
     table = {_SPAN.findall(line)[0]: _SPAN.findall(line)[-1] for line in reversed(lines)}
     for family in ("full-scan", "select-only", "simple-update", "tpcb", "oltp_read_only"):
         assert table[family] == default_cache(parse_workload(family))
+    assert table["pgbench:file=FILE"] == default_cache(parse_workload(f"pgbench:file={writing}"))
     assert table["sql:FILE"] == default_cache(parse_workload(f"sql:{writing}"))
 
 

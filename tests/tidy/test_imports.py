@@ -26,9 +26,10 @@ ALLOWED = {
     "volumes": {"model", "typed", "environment", "native"},
     # Recordings of stored trials are replayed by the native binary.
     "sizing": {"model", "environment", "native", "volumes", "record", "words"},
-    "workloads": {"model", "typed", "sql_text"},
+    # The native binary reads the scripts that it will run.
+    "workloads": {"model", "typed", "sql_text", "native"},
     # A level is a patch of an arm: of its storage and workload too, which their own rooms can read.
-    "factors": {"model", "typed", "workloads", "environment", "sql_text"},
+    "factors": {"model", "typed", "workloads", "environment", "sql_text", "native"},
     "design": {"model", "factors"},
     "record": {"model", "durable"},
     "trial": {"model", "environment", "workloads", "record", "native"},

@@ -7,10 +7,14 @@ use bytes::{Buf, BytesMut};
 use pgassay_protocol::{Answer, AnswerState, Failure, InputBuffer, TransactionStatus, requests};
 use rand_xoshiro::Xoroshiro128StarStar;
 
+use crate::interpreter::Interpreter;
+use crate::programs::Programs;
 use crate::script::Script;
 use crate::spec::QueryProtocol;
 use crate::transaction::{Statement, Transaction};
 use crate::transport::Transport;
+
+mod scripted;
 
 /// What a client's answer meant for the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub enum Outcome {
     Waiting,
     /// Every statement is prepared.
     Prepared,
+    /// Nothing before this instant of the monotonic clock.
+    Sleeping(u64),
     /// The transaction is done.
     Committed,
     /// The server gave the transaction up; it was rolled back.
@@ -30,13 +36,22 @@ enum State {
     Idle,
     Preparing,
     Running,
+    Sleeping,
     RollingBack,
+}
+
+/// Where transactions come from.
+pub enum Source {
+    /// A transaction of pgassay's own.
+    Builtin(Script),
+    /// Scripts of the user's.
+    Programs(Arc<Programs>),
 }
 
 /// What all clients of a load run.
 pub struct Work {
     /// The transactions it repeats.
-    pub script: Script,
+    pub source: Source,
     /// How its statements travel.
     pub protocol: QueryProtocol,
 }
@@ -55,6 +70,12 @@ pub struct Client<T> {
     text: String,
     /// The place in the transaction of the statement that is running.
     step: usize,
+    /// The place in a script of the user's.
+    interpreter: Option<Box<Interpreter>>,
+    /// The answers that are still to come before the script goes on, and the first failure among those that came.
+    awaited: usize,
+    failure: Option<Failure>,
+    status: TransactionStatus,
     /// When the transaction that is running began, on the monotonic clock.
     pub started_ns: u64,
 }
@@ -63,10 +84,25 @@ impl<T: Transport> Client<T> {
     /// An idle client on an open connection.
     pub fn new(
         number: usize,
-        (transport, input): (T, InputBuffer),
+        (transport, mut input): (T, InputBuffer),
         work: Arc<Work>,
         random: Xoroshiro128StarStar,
     ) -> Self {
+        let interpreter = match &work.source {
+            Source::Builtin(_) => None,
+            Source::Programs(programs) => {
+                if programs.captures() {
+                    input.keep_rows();
+                }
+                let programs = Arc::clone(programs);
+                Some(Box::new(Interpreter::new(
+                    programs,
+                    work.protocol,
+                    number,
+                    random.clone(),
+                )))
+            }
+        };
         Self {
             number,
             transport,
@@ -79,6 +115,10 @@ impl<T: Transport> Client<T> {
             transaction: Transaction::default(),
             text: String::with_capacity(256),
             step: 0,
+            interpreter,
+            awaited: 0,
+            failure: None,
+            status: TransactionStatus::Idle,
             started_ns: 0,
         }
     }
@@ -99,10 +139,13 @@ impl<T: Transport> Client<T> {
     /// # Errors
     /// When the connection is lost.
     pub fn prepare(&mut self) -> Result<Outcome, Failure> {
-        if self.work.protocol == QueryProtocol::Simple {
+        let Source::Builtin(script) = &self.work.source else {
+            return Ok(Outcome::Prepared);
+        };
+        if self.work.protocol != QueryProtocol::Prepared {
             return Ok(Outcome::Prepared);
         }
-        for statement in &self.work.script.statements {
+        for statement in &script.statements {
             let text = statement.prepared_text();
             requests::prepare(
                 &statement.name,
@@ -117,28 +160,53 @@ impl<T: Transport> Client<T> {
         Ok(Outcome::Waiting)
     }
 
-    /// Begins a transaction.
+    /// Begins a transaction; `choose` is the thread's stream that scripts are drawn by.
     ///
     /// # Errors
-    /// When the connection is lost.
+    /// When the connection is lost, or a script fails.
     #[inline]
-    pub fn begin(&mut self, now_ns: u64) -> Result<(), Failure> {
-        self.work.script.draw(&mut self.random, &mut self.transaction);
+    pub fn begin(&mut self, now_ns: u64, choose: &mut Xoroshiro128StarStar) -> Result<Outcome, Failure> {
         self.started_ns = now_ns;
-        self.step = 0;
         self.state = State::Running;
-        self.send_statement()
+        match &self.work.source {
+            Source::Builtin(script) => {
+                script.draw(&mut self.random, &mut self.transaction);
+                self.step = 0;
+                self.send_statement()?;
+                Ok(Outcome::Waiting)
+            }
+            Source::Programs(programs) => {
+                let script = programs.choose(choose);
+                if let Some(interpreter) = &mut self.interpreter {
+                    interpreter.begin(script);
+                }
+                self.go_on(now_ns)
+            }
+        }
     }
 
     #[inline]
     fn send_statement(&mut self) -> Result<(), Failure> {
+        let Source::Builtin(script) = &self.work.source else {
+            return Ok(());
+        };
         let (number, values) = self.transaction.step(self.step);
-        let statement = &self.work.script.statements[number];
+        let statement = &script.statements[number];
         match self.work.protocol {
             QueryProtocol::Prepared => {
                 let arguments = statement.arguments(values);
                 let format = statement.wire.result_format;
                 requests::execute_prepared(&statement.name, arguments, format, &mut self.output)?;
+            }
+            QueryProtocol::Extended => {
+                requests::prepare(
+                    "",
+                    &statement.prepared_text(),
+                    statement.parameter_types(),
+                    &mut self.output,
+                )?;
+                let arguments = statement.arguments(values);
+                requests::execute_prepared("", arguments, statement.wire.result_format, &mut self.output)?;
             }
             QueryProtocol::Simple => {
                 statement.interpolate(values, &mut self.text);
@@ -203,17 +271,27 @@ impl<T: Transport> Client<T> {
                 Err(error) => return Err(self.connection_lost(&error.to_string())),
             };
             self.input.received(count);
-            match self.answer.read(&mut self.input) {
-                Ok(AnswerState::Ready(status)) => return self.answered(status),
-                // Less than there was room for: the socket is empty, and what comes next is a new event
-                // (epoll(7), edge-triggered notification of stream sockets). No second read to learn that. The
-                // end of the stream is no byte: where this event told of it, no other will.
-                Ok(AnswerState::Incomplete) if count < room && !is_closing => return Ok(Outcome::Waiting),
-                Ok(AnswerState::Incomplete) => {}
-                Ok(AnswerState::CopyIn) => {
-                    return Err(self.with_context(Failure::client("the server asks for COPY data")));
+            loop {
+                match self.answer.read(&mut self.input) {
+                    Ok(AnswerState::Ready(status)) => {
+                        let outcome = self.answered(status)?;
+                        // Of a pipeline the next answers may have arrived already, and no event tells of them.
+                        if outcome != Outcome::Waiting || self.awaited == 0 {
+                            return Ok(outcome);
+                        }
+                    }
+                    // Less than there was room for: the socket is empty, and what comes next is a new event
+                    // (epoll(7), edge-triggered notification of stream sockets). No second read to learn that.
+                    // The end of the stream is no byte: where this event told of it, no other will.
+                    Ok(AnswerState::Incomplete) if count < room && !is_closing => {
+                        return Ok(Outcome::Waiting);
+                    }
+                    Ok(AnswerState::Incomplete) => break,
+                    Ok(AnswerState::CopyIn) => {
+                        return Err(self.with_context(Failure::client("the server asks for COPY data")));
+                    }
+                    Err(failure) => return Err(self.with_context(failure)),
                 }
-                Err(failure) => return Err(self.with_context(failure)),
             }
         }
     }
@@ -222,6 +300,9 @@ impl<T: Transport> Client<T> {
     fn answered(&mut self, status: TransactionStatus) -> Result<Outcome, Failure> {
         if self.state == State::Idle {
             return Err(self.with_context(Failure::client("the server answered what was not asked")));
+        }
+        if self.interpreter.is_some() && self.state != State::RollingBack {
+            return self.answered_script(status);
         }
         if self.answer.error.is_some() {
             return self.answered_error(status);
@@ -234,12 +315,18 @@ impl<T: Transport> Client<T> {
             }
             State::Running => Ok(self.finish(Outcome::Committed)),
             State::Preparing => Ok(self.finish(Outcome::Prepared)),
-            State::Idle | State::RollingBack => Ok(self.finish(Outcome::GivenUp)),
+            State::Idle | State::Sleeping | State::RollingBack => {
+                self.status = status;
+                Ok(self.finish(Outcome::GivenUp))
+            }
         }
     }
 
-    fn statement(&self) -> &Statement {
-        &self.work.script.statements[self.transaction.step(self.step).0]
+    fn statement(&self) -> Option<&Statement> {
+        let Source::Builtin(script) = &self.work.source else {
+            return None;
+        };
+        Some(&script.statements[self.transaction.step(self.step).0])
     }
 
     #[inline]
@@ -285,7 +372,11 @@ impl<T: Transport> Client<T> {
             State::Idle => "while idle".to_owned(),
             State::Preparing => "while preparing the statements".to_owned(),
             State::RollingBack => "in the statement \"ROLLBACK\"".to_owned(),
-            State::Running => format!("in the statement \"{}\"", self.statement().text),
+            State::Running | State::Sleeping => match (self.statement(), &self.interpreter) {
+                (Some(statement), _) => format!("in the statement \"{}\"", statement.text),
+                (None, Some(interpreter)) => interpreter.place(),
+                (None, None) => String::new(),
+            },
         };
         failure.within(&format!("client {} failed {place}", self.number))
     }

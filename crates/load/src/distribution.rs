@@ -1,7 +1,7 @@
-//! Random numbers: a stream for each client, and the distributions that keys are drawn from.
+//! The distributions that sysbench's keys are drawn from.
 
 use rand_xoshiro::Xoroshiro128StarStar;
-use rand_xoshiro::rand_core::{Rng, SeedableRng};
+use rand_xoshiro::rand_core::Rng;
 use serde::Deserialize;
 
 /// The special distribution's parameters are sysbench's defaults: --rand-spec-iter, -pct and -res.
@@ -18,24 +18,6 @@ pub enum Distribution {
     /// Three quarters of the draws in the central hundredth of the table, the others bell-shaped around its
     /// middle; the default of sysbench up to 1.0.20.
     Special,
-}
-
-/// A uniform integer of an inclusive range, by rejection, so without bias
-/// (src/common/pg_prng.c, pg_prng_uint64_range).
-#[inline]
-pub fn uniform(random: &mut Xoroshiro128StarStar, min: i64, max: i64) -> i64 {
-    #[allow(clippy::cast_sign_loss)] // max is never below min, so the difference is not negative.
-    let range = max.wrapping_sub(min) as u64;
-    if range == 0 {
-        return min;
-    }
-    let shift = range.leading_zeros();
-    loop {
-        let value = random.next_u64() >> shift;
-        if value <= range {
-            return min.wrapping_add_unsigned(value);
-        }
-    }
 }
 
 /// An id from 1 to `table_size` by sysbench's "special" distribution (src/sb_rand.c, sb_rand_special).
@@ -60,22 +42,15 @@ fn fraction(random: &mut Xoroshiro128StarStar) -> f64 {
     (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// The random streams of the clients: one generator seeds one more for each client in turn, so that a client's
-/// transactions depend on the seed and its number alone, and are those of pgbench with that `--random-seed`.
-pub fn client_streams(seed: u64, clients: usize) -> Vec<Xoroshiro128StarStar> {
-    let mut base = Xoroshiro128StarStar::seed_from_u64(seed);
-    (0..clients)
-        .map(|_| Xoroshiro128StarStar::seed_from_u64(base.next_u64()))
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
+    use pgassay_pgbench::random::seeded;
+
     use super::*;
 
     #[test]
     fn the_special_distribution_favours_the_centre() {
-        let mut random = client_streams(11, 1).remove(0);
+        let mut random = seeded(11);
         let draws: Vec<i64> = (0..100_000).map(|_| special(&mut random, 100_000)).collect();
         assert!(draws.iter().all(|id| (1..=100_000).contains(id)));
         let centre = draws.iter().filter(|id| (49_500..=50_502).contains(*id)).count();
@@ -85,13 +60,5 @@ mod tests {
         // The mean of twelve uniform numbers has a standard deviation of a twelfth: 1.6 % of 25 % are out.
         assert!((250..600).contains(&wide), "{wide}");
         assert!((0..1000).all(|_| special(&mut random, 1) == 1));
-    }
-
-    #[test]
-    fn a_client_keeps_its_stream_whatever_the_number_of_clients() {
-        let mut few = client_streams(1, 2);
-        let mut many = client_streams(1, 9);
-        assert_eq!(few[1].next_u64(), many[1].next_u64());
-        assert_ne!(few[0].next_u64(), many[2].next_u64());
     }
 }

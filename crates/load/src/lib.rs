@@ -7,17 +7,21 @@
 pub mod client;
 pub mod clock;
 pub mod distribution;
+pub mod interpreter;
 pub mod meter;
+pub mod programs;
 pub mod read_only;
 pub mod record;
 pub mod run;
 pub mod script;
 pub mod seconds;
+mod shell;
 pub mod spec;
 pub mod transaction;
 pub mod transport;
 pub mod worker;
 
+pub use programs::{Programs, ScriptSpec};
 pub use read_only::ReadOnlyOptions;
 pub use record::{Progress, Record};
 pub use run::run;

@@ -1,10 +1,11 @@
 //! sysbench's read-only transaction: what it asks, of which tables, and how its keys are drawn
 //! (sysbench 1.0.20, src/lua/oltp_read_only.lua and src/lua/oltp_common.lua).
 
+use pgassay_pgbench::random::uniform;
 use rand_xoshiro::Xoroshiro128StarStar;
 use serde::Deserialize;
 
-use crate::distribution::{Distribution, special, uniform};
+use crate::distribution::{Distribution, special};
 use crate::transaction::{Statement, Transaction, Wire};
 
 /// sysbench declares whole numbers as int8 and asks for binary results.
@@ -210,7 +211,7 @@ fn draw_table(random: &mut Xoroshiro128StarStar, tables: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::distribution::client_streams;
+    use pgassay_pgbench::random::seeded;
 
     fn options(change: impl FnOnce(&mut ReadOnlyOptions)) -> ReadOnlyOptions {
         let mut options = ReadOnlyOptions::default();
@@ -220,7 +221,7 @@ mod tests {
 
     fn texts(options: &ReadOnlyOptions, transactions: usize) -> Vec<Vec<String>> {
         let (plan, statements) = ReadOnly::new(options);
-        let mut random = client_streams(3, 1).remove(0);
+        let mut random = seeded(3);
         let mut transaction = Transaction::default();
         let mut drawn = Vec::new();
         for _ in 0..transactions {

@@ -8,12 +8,13 @@ use std::thread;
 use std::time::Duration;
 
 use mio::{Poll, Waker};
+use pgassay_pgbench::random::Streams;
 use pgassay_protocol::Failure;
 
-use crate::client::Work;
+use crate::client::{Source, Work};
 use crate::clock::monotonic_ns;
-use crate::distribution::client_streams;
 use crate::meter::Tally;
+use crate::programs::Programs;
 use crate::record::{Progress, Record};
 use crate::script::Script;
 use crate::spec::{LoadSpec, Schedule};
@@ -23,6 +24,7 @@ use crate::worker::{Share, Shared, Worker, waker};
 /// Long enough for every thread to have been told before it comes.
 const START_DELAY_NS: u64 = 5_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
+const STACK_BYTES: usize = 16 << 20;
 
 enum Message {
     Ready,
@@ -67,23 +69,34 @@ fn start_workers<C: Connector>(
     handles: &mut Vec<Handle>,
 ) -> Result<(), Failure> {
     let connector = Arc::new(connector);
+    let threads = spec.threads.min(spec.clients);
+    let streams = Streams::new(spec.seed, spec.clients, threads);
+    let source = match spec.script {
+        Some(script) => Source::Builtin(Script::builtin(script, spec.scale, &spec.oltp_read_only)),
+        None => Source::Programs(Arc::new(Programs::new(
+            &spec.scripts,
+            &spec.variables,
+            spec.scale,
+            (spec.seed, streams.default_seed),
+        )?)),
+    };
     let work = Arc::new(Work {
-        script: Script::builtin(spec.script, spec.scale, &spec.oltp_read_only),
+        source,
         protocol: spec.protocol,
     });
-    let mut streams = client_streams(spec.seed, spec.clients);
-    let threads = spec.threads.min(spec.clients);
+    let mut client_streams = streams.clients;
     let mut first = 0;
-    for thread in 0..threads {
+    for (thread, thread_streams) in streams.threads.into_iter().enumerate() {
         // As even as can be: what is left over goes to the first threads.
         let clients = spec.clients / threads + usize::from(thread < spec.clients % threads);
-        let rest = streams.split_off(clients);
+        let rest = client_streams.split_off(clients);
         let share = Share {
             first,
-            streams,
+            streams: client_streams,
+            choose: thread_streams.choose,
             work: Arc::clone(&work),
         };
-        streams = rest;
+        client_streams = rest;
         first += clients;
         let poll = Poll::new().map_err(|error| system_failure(&error))?;
         let waker = waker(&poll).map_err(|error| system_failure(&error))?;
@@ -95,6 +108,8 @@ fn start_workers<C: Connector>(
         let (spec, connector, sender) = (spec.clone(), Arc::clone(&connector), sender.clone());
         thread::Builder::new()
             .name(format!("load-{thread}"))
+            // Deep expressions of scripts are evaluated level by level.
+            .stack_size(STACK_BYTES)
             .spawn(move || {
                 let outcome = Worker::open(&*connector, share, poll, shared).and_then(|worker| {
                     // The coordinator is gone only when the load has failed.

@@ -6,9 +6,9 @@
 use rand_xoshiro::Xoroshiro128StarStar;
 use serde::Deserialize;
 
-use crate::distribution::uniform;
 use crate::read_only::{ReadOnly, ReadOnlyOptions};
 use crate::transaction::{Statement, Transaction, Wire};
+use pgassay_pgbench::random::uniform;
 
 /// The transactions that can be run: pgbench's built-in ones, and sysbench's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -138,7 +138,7 @@ impl Script {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::distribution::client_streams;
+    use pgassay_pgbench::random::seeded;
 
     #[test]
     fn statements_are_written_both_ways() {
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn draws_fill_their_ranges_evenly() {
         let script = Script::builtin(BuiltinScript::Tpcb, 2, &ReadOnlyOptions::default());
-        let mut random = client_streams(42, 1).remove(0);
+        let mut random = seeded(42);
         let mut transaction = Transaction::default();
         let mut tellers = [0_u32; 20];
         let (mut delta_min, mut delta_max) = (i64::MAX, i64::MIN);

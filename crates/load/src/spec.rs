@@ -1,8 +1,11 @@
 //! What a load is asked to do.
 
+use std::collections::BTreeMap;
+
 use pgassay_protocol::{Failure, Parameters};
 use serde::Deserialize;
 
+use crate::programs::ScriptSpec;
 use crate::read_only::ReadOnlyOptions;
 use crate::script::BuiltinScript;
 
@@ -12,6 +15,8 @@ use crate::script::BuiltinScript;
 pub enum QueryProtocol {
     /// Each statement prepared once per connection, then Bind, Describe, Execute, Sync.
     Prepared,
+    /// The same, but prepared anew for each execution.
+    Extended,
     /// The whole text each time, as a simple query.
     Simple,
 }
@@ -22,8 +27,15 @@ pub enum QueryProtocol {
 pub struct LoadSpec {
     /// Where the server is, and as whom to connect.
     pub connect: Parameters,
-    /// Which transaction is repeated.
-    pub script: BuiltinScript,
+    /// Which transaction is repeated; none where there are scripts.
+    #[serde(default)]
+    pub script: Option<BuiltinScript>,
+    /// Scripts of pgbench's language, which are drawn by their weights.
+    #[serde(default)]
+    pub scripts: Vec<ScriptSpec>,
+    /// Variables of the scripts with their texts.
+    #[serde(default)]
+    pub variables: BTreeMap<String, String>,
     /// The scale of the pgbench data; sysbench's transactions have no use for it.
     #[serde(default)]
     pub scale: i64,
@@ -57,8 +69,12 @@ impl LoadSpec {
     /// A sentence that names the first field at fault.
     pub fn check(&self) -> Result<(), Failure> {
         let seconds = 0.0..=SECONDS_MAX;
-        let is_pgbench = self.script != BuiltinScript::OltpReadOnly;
-        let fault = if is_pgbench && !(1..=SCALE_MAX).contains(&self.scale) {
+        let is_pgbench = self
+            .script
+            .is_some_and(|script| script != BuiltinScript::OltpReadOnly);
+        let fault = if self.script.is_some() != self.scripts.is_empty() {
+            "it needs either script or scripts".to_owned()
+        } else if is_pgbench && !(1..=SCALE_MAX).contains(&self.scale) {
             format!("scale is {}, but must be from 1 to {SCALE_MAX}", self.scale)
         } else if !(1..=CLIENTS_MAX).contains(&self.clients) {
             format!("clients is {}, but must be from 1 to {CLIENTS_MAX}", self.clients)

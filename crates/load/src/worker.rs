@@ -1,5 +1,7 @@
 //! One thread of the load: an epoll loop over its share of the clients.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -46,6 +48,11 @@ pub struct Worker<C: Connector> {
     events: Events,
     clients: Vec<Client<C::Transport>>,
     is_waiting_to_send: Vec<bool>,
+    choose: Xoroshiro128StarStar,
+    /// When clients that sleep go on, and which they are.
+    sleepers: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Clients whose transaction ended without a word to the server.
+    again: Vec<usize>,
     shared: Arc<Shared>,
 }
 
@@ -62,6 +69,8 @@ pub struct Share {
     pub first: usize,
     /// Their random streams, one each.
     pub streams: Vec<Xoroshiro128StarStar>,
+    /// The thread's own: which script comes next.
+    pub choose: Xoroshiro128StarStar,
     /// What they run.
     pub work: Arc<Work>,
 }
@@ -94,6 +103,9 @@ impl<C: Connector> Worker<C> {
             events,
             clients,
             is_waiting_to_send,
+            choose: share.choose,
+            sleepers: BinaryHeap::new(),
+            again: Vec::new(),
             shared,
         };
         worker.prepare()?;
@@ -131,14 +143,15 @@ impl<C: Connector> Worker<C> {
         };
         let mut meter = Meter::new(Schedule::new(spec, start_ns));
         sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
-        for index in 0..self.clients.len() {
-            self.clients[index].begin(monotonic_ns())?;
-            self.watch_sending(index)?;
-        }
         let mut running = self.clients.len();
+        for index in 0..self.clients.len() {
+            let outcome = self.clients[index].begin(monotonic_ns(), &mut self.choose)?;
+            running -= usize::from(self.follow(index, outcome, &mut meter)?);
+        }
         let mut ready = Vec::with_capacity(EVENTS_PER_WAIT);
         while running > 0 {
             self.wait()?;
+            running -= self.go_on_without_answers(&mut meter)?;
             ready.clear();
             ready.extend(self.ready());
             if ready.len() < self.events.iter().count() {
@@ -150,28 +163,62 @@ impl<C: Connector> Worker<C> {
             }
             for &event in &ready {
                 let outcome = self.serve(event)?;
-                if outcome == Outcome::Waiting {
-                    continue;
-                }
+                running -= usize::from(self.follow(event.index, outcome, &mut meter)?);
+            }
+        }
+        self.clients.iter_mut().for_each(Client::terminate);
+        Ok(meter.into_tally())
+    }
+
+    /// What comes after a client's outcome; `true` where it was its last transaction.
+    #[inline]
+    fn follow(&mut self, index: usize, outcome: Outcome, meter: &mut Meter) -> Result<bool, Failure> {
+        match outcome {
+            Outcome::Waiting | Outcome::Prepared => self.watch_sending(index)?,
+            Outcome::Sleeping(until_ns) => {
+                self.sleepers.push(Reverse((until_ns, index)));
+                self.watch_sending(index)?;
+            }
+            Outcome::Committed | Outcome::GivenUp => {
                 let now_ns = monotonic_ns();
-                let client = &mut self.clients[event.index];
+                let client = &mut self.clients[index];
                 let is_over = match outcome {
                     Outcome::Committed => meter.committed(client.started_ns, now_ns),
                     _ => meter.failed(now_ns),
                 };
                 self.shared.ended.store(meter.ended(), Ordering::Relaxed);
                 if is_over {
-                    running -= 1;
-                } else {
-                    // The end of a transaction is the beginning of the next: a closed loop without a pause,
-                    // and one reading of the clock for both.
-                    client.begin(now_ns)?;
-                    self.watch_sending(event.index)?;
+                    return Ok(true);
+                }
+                // The end of a transaction is the beginning of the next: a closed loop without a pause, and one
+                // reading of the clock for both.
+                match client.begin(now_ns, &mut self.choose)? {
+                    // It asked the server nothing: others get their turn before it goes on.
+                    Outcome::Committed => self.again.push(index),
+                    other => return self.follow(index, other, meter),
                 }
             }
         }
-        self.clients.iter_mut().for_each(Client::terminate);
-        Ok(meter.into_tally())
+        Ok(false)
+    }
+
+    /// Goes on with the clients that wait for no answer: those that slept long enough, and those whose
+    /// transaction has ended already. How many of them ran their last transaction.
+    fn go_on_without_answers(&mut self, meter: &mut Meter) -> Result<usize, Failure> {
+        let mut ended = 0;
+        for index in std::mem::take(&mut self.again) {
+            ended += usize::from(self.follow(index, Outcome::Committed, meter)?);
+        }
+        while let Some(&Reverse((until_ns, index))) = self.sleepers.peek() {
+            let now_ns = monotonic_ns();
+            if until_ns > now_ns {
+                break;
+            }
+            self.sleepers.pop();
+            let outcome = self.clients[index].go_on(now_ns)?;
+            ended += usize::from(self.follow(index, outcome, meter)?);
+        }
+        Ok(ended)
     }
 
     fn await_start(&mut self) -> Result<Option<u64>, Failure> {
@@ -194,6 +241,14 @@ impl<C: Connector> Worker<C> {
 
     #[inline]
     fn wait(&mut self) -> Result<(), Failure> {
+        if !self.again.is_empty() {
+            return self.poll_once(Some(Duration::ZERO));
+        }
+        if let Some(&Reverse((until_ns, _))) = self.sleepers.peek() {
+            // Whole milliseconds are slept, as epoll counts them, and what is left is polled away.
+            let left_ms = until_ns.saturating_sub(monotonic_ns()) / 1_000_000;
+            return self.poll_once(Some(Duration::from_millis(left_ms)));
+        }
         if self.clients.len() > 1 {
             let end_ns = monotonic_ns() + (POLL_NS_PER_CLIENT * self.clients.len() as u64).min(POLL_MAX_NS);
             while monotonic_ns() < end_ns {

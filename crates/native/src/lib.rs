@@ -14,6 +14,7 @@ pub mod null_server;
 pub mod observe_command;
 pub mod probe_command;
 mod query;
+pub mod scripts_command;
 mod server_queries;
 pub mod simulate_command;
 pub mod sql_command;

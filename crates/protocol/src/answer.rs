@@ -1,5 +1,6 @@
 //! The server's answer to a request, up to ReadyForQuery.
 
+use crate::captured::Captured;
 use crate::failure::Failure;
 use crate::input::InputBuffer;
 use crate::message::{error_response, unexpected};
@@ -36,6 +37,8 @@ pub struct Answer {
     pub error: Option<Failure>,
     /// Where notices are kept; nowhere by default, so that a load pays nothing for them.
     pub notices: NoticeStore,
+    /// Where the last row of each query is kept; nowhere by default. The buffer must keep rows as well.
+    pub captured: Option<Captured>,
 }
 
 impl Answer {
@@ -47,7 +50,20 @@ impl Answer {
     pub fn read(&mut self, input: &mut InputBuffer) -> Result<AnswerState, Failure> {
         while let Some(frame) = input.next_frame()? {
             match frame.tag {
-                b'D' => self.rows += 1,
+                b'D' => {
+                    self.rows += 1;
+                    if let Some(captured) = &mut self.captured {
+                        captured.row(frame.body)?;
+                    }
+                }
+                b'T' | b'C' | b'I' if self.captured.is_some() => {
+                    if let Some(captured) = &mut self.captured {
+                        match frame.tag {
+                            b'T' => captured.describe(frame.body)?,
+                            _ => captured.complete(),
+                        }
+                    }
+                }
                 // BindComplete, RowDescription, CommandComplete, ParseComplete, NoData, CloseComplete, empty
                 // query, ParameterDescription, PortalSuspended; parameter, notification; COPY out.
                 b'2' | b'T' | b'C' | b'1' | b'n' | b'3' | b'I' | b't' | b's' => {}

@@ -5,6 +5,7 @@
 //! Nothing here trusts the peer: whatever bytes arrive, the outcome is an event or a [`Failure`].
 
 pub mod answer;
+pub mod captured;
 pub mod failure;
 pub mod input;
 mod message;
@@ -14,6 +15,7 @@ pub mod requests;
 pub mod startup;
 
 pub use answer::{Answer, AnswerState, TransactionStatus};
+pub use captured::{Captured, CapturedQuery};
 pub use failure::Failure;
 pub use input::{Frame, InputBuffer};
 pub use notice::{Notice, NoticeStore};

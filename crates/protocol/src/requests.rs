@@ -10,6 +10,9 @@ use crate::failure::Failure;
 /// (src/interfaces/libpq/fe-exec.c, PQsendQueryGuts).
 pub const DESCRIBE_EXECUTE_SYNC: &[u8] = b"D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
 
+/// The length of Sync, with which the above ends.
+const SYNC_BYTES: usize = 5;
+
 /// A simple query.
 ///
 /// # Errors
@@ -53,6 +56,33 @@ pub fn execute_prepared(
         )));
     }
     output.extend_from_slice(DESCRIBE_EXECUTE_SYNC);
+    Ok(())
+}
+
+/// Executes a prepared statement whose parameters are texts (none: null), without Sync.
+///
+/// # Errors
+/// When the name holds a zero byte or there are too many parameters for one message.
+pub fn execute_texts<'a>(
+    name: &str,
+    values: impl IntoIterator<Item = Option<&'a str>>,
+    output: &mut BytesMut,
+) -> Result<(), Failure> {
+    let write_value = |value: Option<&str>, output: &mut BytesMut| {
+        Ok(match value {
+            Some(text) => {
+                output.extend_from_slice(text.as_bytes());
+                IsNull::No
+            }
+            None => IsNull::Yes,
+        })
+    };
+    if frontend::bind("", name, [], values, write_value, [0], output).is_err() {
+        return Err(Failure::client(format!(
+            "the prepared statement {name:?} can't be bound"
+        )));
+    }
+    output.extend_from_slice(&DESCRIBE_EXECUTE_SYNC[..DESCRIBE_EXECUTE_SYNC.len() - SYNC_BYTES]);
     Ok(())
 }
 

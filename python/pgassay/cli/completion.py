@@ -202,10 +202,15 @@ def _workloads(prefix: str, **_: object) -> "Iterable[str]":
 
     family, colon, rest = prefix.partition(":")
     if not colon:
-        return [f"{name}:" if name in ("sql", "maintenance") else name for name in FAMILIES]
+        return [f"{name}:" if name in ("sql", "maintenance", "pgbench") else name for name in FAMILIES]
     if family in ("sql", "maintenance"):
         return [f"{family}:{path}" for path in FilesCompleter()(rest)]
-    keys = {"oltp_read_only": OLTP_OPTIONS, "full-scan": ("only",)}.get(family, LOAD_OPTIONS)
+    if family == "pgbench" and rest.startswith("file=") and "," not in rest:
+        return [f"pgbench:file={path}" for path in FilesCompleter()(rest.removeprefix("file="))]
+    own_keys = {
+        "oltp_read_only": OLTP_OPTIONS, "full-scan": ("only",), "pgbench": ("file", *LOAD_OPTIONS, "writes")
+    }  # fmt: skip
+    keys = own_keys.get(family, LOAD_OPTIONS)
     return _with_keys(f"{family}:", rest, keys)
 
 

@@ -110,13 +110,8 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """What compare, run and resume say alike: `--json`, `--details`, `--redact`, `--fail-if` and the rest."""
+    """`--json`, `--redact`, `--fail-if`, `--quiet` and `--no-wait`, alike in compare, run and resume."""
     parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    parser.add_argument(
-        "--details",
-        action="store_true",
-        help="print the whole report and not the summary; the page and --json have it always",
-    )
     parser.add_argument(
         "--fail-if",
         choices=("slower", "faster"),

@@ -30,17 +30,13 @@ def finish(stored: StoredExperiment, arguments: argparse.Namespace) -> int:
     """Print the result, write the HTML report beside it, and choose the exit status."""
     stored, result = analysed(stored, redact=arguments.redact)
     report = stored.folder / REPORT_FILE
-    # Why trials failed stands in the whole report alone.
-    details = arguments.details or stored.stopped == "failed"
-    show(result, stored, as_json=arguments.json, details=details)
+    show(result, stored, as_json=arguments.json)
     sys.stdout.flush()  # the result is said, whatever happens to the page
     if arguments.draws_page:
         write_file(report, page.render_html(result, stored, chart_library=chart_library()).encode())
     if not arguments.json:
-        if details:
-            # Longer than a screen: what a person came for stands at its end as well.
-            print("", *verdicts.headline_lines(result), sep="\n")
-        print(f"report: {report}")
+        # The page is longer than a screen: what a person came for stands at its end as well.
+        print("", *verdicts.headline_lines(result), f"report: {report}", sep="\n")
     if stored.stopped == "failed":
         return EXIT_FAILED
     if arguments.fail_if and any(
@@ -58,12 +54,12 @@ def analysed(stored: StoredExperiment, *, redact: bool) -> tuple[StoredExperimen
     return hidden, redacted_result(analyse(hidden))
 
 
-def show(result: CompareResult, stored: StoredExperiment, *, as_json: bool, details: bool = True) -> None:
-    """Print the result on standard output: JSON, or as wide as the terminal; without `details` in brief."""
+def show(result: CompareResult, stored: StoredExperiment, *, as_json: bool) -> None:
+    """Print the result on standard output: JSON, or a table as wide as the terminal."""
     if as_json:
         sys.stdout.write(json_report.render(result))
         return
-    shown = (page.render if details else page.render_summary)(
+    shown = page.render(
         result,
         stored,
         width=shutil.get_terminal_size((100, 24)).columns,

@@ -13,6 +13,7 @@ from pgassay.factors import (
     prepare,
     read_ahead,
     read_only_option,
+    script_variable,
     server,
     settle,
     sql,
@@ -21,6 +22,7 @@ from pgassay.factors import (
 )
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
+from pgassay.workloads.pgbench import VARIABLE
 
 
 def with_setting(name: str, level: str, spec: ArmSpec) -> ArmSpec:
@@ -58,13 +60,15 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
 def parse_factor(text: str) -> Factor:
     """`NAME=LEVEL,LEVEL` → a factor with at least two levels; raises UsageError."""
     name, equals, rest = text.partition("=")
-    name = name.strip().lower()
+    name = name.strip()
+    # Names of variables differ by case, all others don't.
+    name = name if name.startswith(VARIABLE) else name.lower()
     if not equals or not _NAME.fullmatch(name):
         raise UsageError(f"'{text}' is not a factor: write NAME=LEVEL,LEVEL, like io_method=sync,worker")
-    kind = KINDS.get(name, SETTING)
+    kind = script_variable.KIND if name.startswith(VARIABLE) else KINDS.get(name, SETTING)
     levels = kind.split(name, rest)
     if len(levels) < 2:
-        option = kind.fixed_by if name in KINDS else f"--set {name}="
+        option = f"--set {name}=" if kind is SETTING else kind.fixed_by
         fixed = f", or fix it for all arms with {option}{levels[0]}" if option else ""
         raise UsageError(
             f"factor {name} has one level, '{levels[0]}', so there is nothing to compare: "

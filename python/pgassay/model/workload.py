@@ -6,7 +6,7 @@ from pydantic import Field
 
 from pgassay.model.base import Extended, Frozen
 
-QueryProtocol = Literal["prepared", "simple"]
+QueryProtocol = Literal["prepared", "extended", "simple"]
 Distribution = Literal["uniform", "special"]
 
 
@@ -48,8 +48,22 @@ class ReadOnlyOptions(Frozen):
     distribution: Distribution = "uniform"
 
 
-class LoadSpec(Frozen):
-    """A closed loop of transactions over `clients` connections on `threads` threads."""
+class LoadScript(Frozen):
+    """A script in pgbench's language; `name` is its file, `weight` how often it is run beside the others."""
+
+    name: str
+    text: str
+    weight: int = 1
+
+
+class LoadSpec(Extended):
+    """A closed loop of transactions over `clients` connections on `threads` threads.
+
+    `script`: the name of a transaction of pgassay's own. `scripts`: a user's, which take its place, with the
+    texts of `variables` that they are given.
+    """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("scripts", "variables")
 
     script: str
     clients: int = 1
@@ -58,6 +72,8 @@ class LoadSpec(Frozen):
     duration_s: float = 10.0
     warmup_s: float = 2.0
     oltp_read_only: ReadOnlyOptions | None = None
+    scripts: tuple[LoadScript, ...] = ()
+    variables: dict[str, str] = Field(default_factory=dict)
 
 
 class WorkloadSpec(Extended):

@@ -23,7 +23,9 @@ def _query_protocol(text: str) -> QueryProtocol:
         return "prepared"
     if text == "simple":
         return "simple"
-    raise UsageError(f"workload option protocol: '{text}' is not known: write prepared or simple")
+    if text == "extended":
+        return "extended"
+    raise UsageError(f"workload option protocol: '{text}' is not known: write prepared, extended or simple")
 
 
 def load_of(family: str, options: dict[str, str]) -> LoadSpec:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import WorkloadSpec
-from pgassay.workloads import load, maintenance, oltp, statements
+from pgassay.workloads import load, maintenance, oltp, pgbench, statements
 
 FAMILIES: dict[str, Callable[[str, str], WorkloadSpec]] = {
     "full-scan": statements.parse_full_scan,
@@ -17,12 +17,12 @@ FAMILIES: dict[str, Callable[[str, str], WorkloadSpec]] = {
     "tpcb": load.parse,
     "simple-update": load.parse,
     "oltp_read_only": oltp.parse,
+    pgbench.FAMILY: pgbench.parse,
     "sql": statements.parse_sql_file,
     "maintenance": maintenance.parse,
 }
 # What pgbench and sysbench call these.
 _OTHER_NAMES = {
-    "pgbench": "tpcb for its default script, select-only for -S or simple-update for -N",
     "tpcb_like": "tpcb",
     "tpc_b": "tpcb",
     "sysbench": "oltp_read_only, its reading transaction",
@@ -48,5 +48,6 @@ def _instead(text: str, family: str) -> str:
     close = get_close_matches(family.lower(), FAMILIES, n=1)
     if close:
         return f"did you mean {close[0]}?"
-    families = (f"{each}:FILE" if each in ("sql", "maintenance") else each for each in FAMILIES)
+    files = {"sql": "sql:FILE", "maintenance": "maintenance:FILE", pgbench.FAMILY: "pgbench:file=FILE"}
+    families = (files.get(each, each) for each in FAMILIES)
     return f"write one of {', '.join(families)}"

@@ -27,6 +27,11 @@ def changes_data(statement: str) -> bool:
     return _READING.match(words) is None or _CHANGING.search(words) is not None
 
 
+def begins_or_ends_transaction(statement: str) -> bool:
+    """Whether a statement is BEGIN, COMMIT or one of their kind."""
+    return _TRANSACTION.match(strip_comments(statement)) is not None
+
+
 def parse_full_scan(family: str, text: str) -> WorkloadSpec:
     """`full-scan[:only=NAME+NAME]`: the published statements, or some of them."""
     options = typed_options.of(text, f"workload {family}", ("only",))
@@ -88,7 +93,7 @@ def refuse_psql_commands(statements: tuple[Statement, ...], source: str) -> None
             raise UsageError(
                 f"{source}: \\{command.group(1)} is a command of psql, not SQL: write SQL statements only"
             )
-        if _TRANSACTION.match(words):
+        if begins_or_ends_transaction(statement.sql):
             raise UsageError(
                 f"{source}: each statement is timed on its own, so '{words.split()[0]}' "
                 "can't be used: leave transaction commands out"

@@ -11,7 +11,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.charts import interval_chart, palette, result_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
-from pgassay.report.compare import facts, page, plans, trials
+from pgassay.report.compare import facts, plans, trials
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -229,14 +229,3 @@ def test_identifiers_of_drawings_do_not_meet() -> None:
         set(re.findall(r'\sid="([^"]*)"', result_charts.trials(stored, name=name))) for name in ("one", "two")
     )
     assert not first & second
-
-
-def test_the_summary_has_the_answer_in_about_ten_lines() -> None:
-    stored = examples.stored(levels=["1MB", "64MB"], blocks=12)
-    result = analyse(stored)
-    shown = page.render_summary(result, stored, width=100, colour=False, unicode=True)
-    lines = shown.splitlines()
-    assert len(lines) <= 13 and lines[0] == result.verdict.splitlines()[0]
-    assert "io_method=64MB  faster   1.201×" in shown and "12 complete blocks" in shown
-    assert "--details" in shown and "pgassay report /results/" in shown.replace("\n", " ")
-    assert len(page.render(result, stored, width=100, colour=False, unicode=True).splitlines()) > 25

@@ -78,7 +78,7 @@ def test_sysbench_s_transaction_has_sysbench_s_names_and_defaults() -> None:
         ("select-only:clients=1,threads=2", "at most one each"),
         ("select-only:duration=5x", "not a duration"),
         ("select-only:duration=0", "too short"),
-        ("select-only:protocol=extended", "write prepared or simple"),
+        ("select-only:protocol=parameters", "write prepared, extended or simple"),
         ("sql", "needs a file"),
         ("sql:/does/not/exist.sql", "name a readable file"),
     ],

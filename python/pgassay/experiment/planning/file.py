@@ -21,6 +21,7 @@ from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.experiment import BASELINES, BETWEEN, COVARIATES, OBSERVE, PLAN_KINDS
 from pgassay.typed.quantities import seconds
+from pgassay.workloads import pgbench
 
 # Key of the file → (field of the request, type it must have).
 _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
@@ -139,9 +140,19 @@ def _checked(path: Path, key: str, value: object, kind: type | tuple[type, ...])
 
 def _beside(path: Path, workload: str) -> str:
     family, colon, rest = workload.partition(":")
+    if family == pgbench.FAMILY:
+        return _scripts_beside(path, rest)
     if family not in ("sql", "maintenance") or not colon or Path(rest).is_absolute():
         return workload
     return f"{family}:{path.parent / rest}"
+
+
+def _scripts_beside(path: Path, options: str) -> str:
+    """The options of a load of scripts, whose files are looked for beside the TOML file."""
+    for name in pgbench.files_of(options):
+        if not Path(name).is_absolute():
+            options = options.replace(name, str(path.parent / name), 1)
+    return f"{pgbench.FAMILY}:{options}"
 
 
 def _dataset_beside(path: Path, dataset: str) -> str:

@@ -73,24 +73,6 @@ SECTIONS = (
 )
 
 
-# What a terminal shows after a run: the answer and what it rests on. The rest is a word away.
-SUMMARY = (verdicts.verdict, summary.measured, verdicts.brief, summary.brief)
-
-
-def render_summary(
-    result: CompareResult,
-    stored: StoredExperiment,
-    *,
-    width: int,
-    colour: bool,
-    unicode: bool | None = None,
-) -> str:
-    """The answer in about ten lines: the verdicts, each arm's figures, how sure, what there is to see."""
-    material = Material(result, stored)
-    made = [each(material) for each in SUMMARY]
-    return terminal.render(made, width=width, colour=colour, unicode=unicode)
-
-
 def sections(material: Material, output: Format) -> Iterator[Section]:
     """The sections that an output shows, in order; only these are made."""
     for each in SECTIONS:

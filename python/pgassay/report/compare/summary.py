@@ -1,7 +1,5 @@
 """What was measured, how sure the verdicts are, and how the experiment ended."""
 
-import shlex
-
 from pgassay.analysis.statistics.starts import STARTS_WITHOUT_BOUND
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
@@ -42,7 +40,6 @@ _POOLED = (
     "A ratio compares an arm, block by block, with the control and the twin together, and a median is of one "
     "arm alone: of two that are nearly equal they need not point the same way."
 )
-_MORE = "Where the time went, statements and plans"
 # With more strata than this the twins are counted, and only those that differ are named.
 _TWINS_MAX = 3
 
@@ -114,42 +111,6 @@ def caps(stored: StoredExperiment) -> str:
     """The caps on the servers in words, each once; '' without any."""
     found = list(dict.fromkeys(stored.experiment.environment.caps.values()))
     return clean("; ".join(found)) + (" (by arm)" if len(found) > 1 else "")
-
-
-def measured(material: Material) -> Section:
-    """What was measured, in one line."""
-    result = material.result
-    cache = f", cache {result.cache}" if result.cache else ""
-    said = f"Workload {result.workload}{cache}: {metric_text(result)}."
-    return Section("", "measured", (Paragraph(said, QUIET),))
-
-
-def brief(material: Material) -> Section:
-    """How sure, in a line or two, and how much more there is to know."""
-    result = material.result
-    blocks: list[Block] = [
-        Paragraph(
-            f"{plural(result.blocks, 'complete block')}, {ended(result)}; over all comparisons an error has "
-            f"a chance of at most {percent(result.alpha)}, however often one looks."
-        )
-    ]
-    if any(twin.ok is False for twin in (result.twin, *result.twins)):
-        blocks.append(Paragraph("The twin DIFFERS from the control: the measurement is biased.", ALARM))
-    if result.failures:
-        blocks.append(Paragraph(f"{plural(result.failures, 'trial')} FAILED.", ALARM))
-    counts = [
-        plural(len(result.confounds), "confound") if result.confounds else "",
-        plural(len(result.warnings), "warning") if result.warnings else "",
-        f"{plural(len(result.skipped), 'arm')} left out" if result.skipped else "",
-    ]
-    counted = join([each for each in counts if each])
-    more = f"{counted}, where the time went, statements and plans" if counted else _MORE
-    blocks.append(Paragraph(f"{more[0].upper()}{more[1:]}: --details, or pgassay report {_folder(material)}"))
-    return Section("", "sure", tuple(blocks))
-
-
-def _folder(material: Material) -> str:
-    return shlex.quote(clean(str(material.stored.folder)))
 
 
 def setting(material: Material) -> Section:

@@ -125,16 +125,6 @@ def arms(material: Material) -> Section:
     return Section("Arms", "arms", (Figure("grid"), Figure("intervals"), *tables), link="Arms")
 
 
-def brief(material: Material) -> Section:
-    """A line for each arm; nothing where they are so many that their verdicts are counted."""
-    result = material.result
-    if is_tallied(result):
-        return Section("", "brief", ())
-    columns = _columns("speed ratio", result.metric.unit, trials=HTML)
-    rows = tuple(_row(material, arm, result.metric.unit, is_stratum_shown=True) for arm in result.arms)
-    return Section("", "brief", (Table(columns, (Group(rows),)),))
-
-
 def secondary(material: Material) -> Section:
     """Secondary metrics: another question than speed, so other words."""
     blocks: list[Block] = []
@@ -230,19 +220,13 @@ def _table(
 
 
 def _row(
-    material: Material,
-    arm: ArmResult,
-    unit: str,
-    *,
-    label: str = "",
-    where: Formats = EVERYWHERE,
-    is_stratum_shown: bool = False,
+    material: Material, arm: ArmResult, unit: str, *, label: str = "", where: Formats = EVERYWHERE
 ) -> Row:
     is_control = arm.verdict == "control"
     failed = f" ({arm.failures} failed)" if arm.failures else ""
     return Row(
         (
-            Cell(label or (material.label_at(arm) if is_stratum_shown else material.label(arm))),
+            Cell(label or material.label(arm)),
             Cell(
                 text.verdict_word(arm, material.result.margin),
                 "withheld" if arm.withheld else arm.verdict,

@@ -27,9 +27,10 @@ def load_document(server: Connectable, spec: ArmSpec, seed: int) -> dict[str, ob
     if load is None:
         raise AssertionError("a load workload has a load")
     oltp = load.oltp_read_only
+    scripts = [script.model_dump() for script in load.scripts]
     return {
         "connect": server.parameters(),
-        "script": load.script,
+        **({"scripts": scripts, "variables": load.variables} if scripts else {"script": load.script}),
         **({"scale": spec.dataset.scale} if oltp is None else {"oltp_read_only": oltp.model_dump()}),
         "clients": load.clients,
         "threads": load.threads,

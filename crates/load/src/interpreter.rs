@@ -1,0 +1,372 @@
+//! One client's place in a user's script: its variables, what it has queued, what comes next.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use pgassay_pgbench::command::{Action, Capture, Word};
+use pgassay_pgbench::expression::{Evaluation, Expression};
+use pgassay_pgbench::number_text::leading_integer;
+use pgassay_pgbench::query::{PARAMETERS_MAX, Query};
+use pgassay_pgbench::value::Value;
+use pgassay_pgbench::variables::{Variables, is_name};
+use pgassay_protocol::{Captured, Failure, TransactionStatus, requests};
+use rand_xoshiro::Xoroshiro128StarStar;
+
+use crate::programs::Programs;
+use crate::shell;
+use crate::spec::QueryProtocol;
+
+/// What a client does after its script went on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Something was queued to be sent: wait for so many ReadyForQuery.
+    Wait(usize),
+    /// Go on after so many nanoseconds.
+    Sleep(u64),
+    /// The script is at its end.
+    End,
+}
+
+/// A client's state.
+pub struct Interpreter {
+    work: Arc<Programs>,
+    protocol: QueryProtocol,
+    random: Xoroshiro128StarStar,
+    variables: Variables,
+    script: usize,
+    /// The command that comes next.
+    at: usize,
+    /// The command that runs, for messages.
+    running: usize,
+    /// The answers that a pipeline is owed; none outside of one.
+    pipeline: Option<usize>,
+    /// By command the number in the name it was prepared under; 0 where it was not.
+    prepared: Vec<u32>,
+    /// What was sent to be prepared and not answered yet.
+    unconfirmed: Vec<usize>,
+    generation: u32,
+    capture: Option<Capture>,
+    /// Whether the branch before was left out, so that an \\elif is asked.
+    is_skipping: bool,
+    text: String,
+}
+
+impl Interpreter {
+    /// A client before its first script.
+    pub fn new(
+        work: Arc<Programs>,
+        protocol: QueryProtocol,
+        client: usize,
+        random: Xoroshiro128StarStar,
+    ) -> Self {
+        let commands = work.offsets.last().copied().unwrap_or(0);
+        Self {
+            variables: work.variables_of(client),
+            work,
+            protocol,
+            random,
+            script: 0,
+            at: 0,
+            running: 0,
+            pipeline: None,
+            prepared: vec![0; commands],
+            unconfirmed: Vec::new(),
+            generation: 1,
+            capture: None,
+            is_skipping: false,
+            text: String::new(),
+        }
+    }
+
+    /// Goes to the beginning of a script.
+    pub fn begin(&mut self, script: usize) {
+        (self.script, self.at, self.running) = (script, 0, 0);
+        self.pipeline = None;
+        self.is_skipping = false;
+    }
+
+    /// Whether the rows of the answer that is awaited are read.
+    pub fn wants_rows(&self) -> bool {
+        self.capture.is_some()
+    }
+
+    /// Where the script is, for messages.
+    pub fn place(&self) -> String {
+        let program = &self.work.programs[self.script];
+        let command = &program.commands[self.running.min(program.commands.len() - 1)];
+        format!("in {}:{} \"{}\"", program.name, command.line, command.text)
+    }
+
+    /// Goes on to the next command that has to wait; `status`: of the session.
+    ///
+    /// # Errors
+    /// A command that fails for good.
+    pub fn advance(&mut self, output: &mut BytesMut, status: TransactionStatus) -> Result<Step, Failure> {
+        let work = Arc::clone(&self.work);
+        let program = &work.programs[self.script];
+        while let Some(command) = program.commands.get(self.at) {
+            self.running = self.at;
+            self.at += 1;
+            match &command.action {
+                Action::Sql(query, capture) => {
+                    if let Some(step) = self.send(query, capture.as_ref(), output)? {
+                        return Ok(step);
+                    }
+                }
+                Action::Set(place, expression) => {
+                    let value = self.value(expression)?;
+                    self.variables.set(*place, value);
+                }
+                Action::If(condition, otherwise) => {
+                    if !self.value(condition)?.is_true() {
+                        self.skip_to(*otherwise);
+                    }
+                }
+                Action::Elif(condition, otherwise, end) => {
+                    if !std::mem::take(&mut self.is_skipping) {
+                        self.at = end + 1;
+                    } else if !self.value(condition)?.is_true() {
+                        self.skip_to(*otherwise);
+                    }
+                }
+                Action::Else(end) => {
+                    if !std::mem::take(&mut self.is_skipping) {
+                        self.at = end + 1;
+                    }
+                }
+                Action::EndIf => self.is_skipping = false,
+                Action::Sleep(amount, unit_us) => return self.sleep(amount, *unit_us),
+                Action::SetShell(place, words) => {
+                    let number = shell::integer(&self.shell_command("\\setshell", words)?)
+                        .map_err(|message| failed(&format!("\\setshell: {message}")))?;
+                    self.variables.set(*place, Value::Integer(number));
+                }
+                Action::Shell(words) => {
+                    shell::run(&self.shell_command("\\shell", words)?)
+                        .map_err(|message| failed(&format!("\\shell: {message}")))?;
+                }
+                Action::StartPipeline => {
+                    if self.protocol == QueryProtocol::Simple {
+                        return Err(failed("cannot use pipeline mode with the simple query protocol"));
+                    }
+                    if self.pipeline.is_some() {
+                        return Err(failed("already in pipeline mode"));
+                    }
+                    self.pipeline = Some(0);
+                }
+                Action::SyncPipeline => {
+                    let owed = self
+                        .pipeline
+                        .as_mut()
+                        .ok_or_else(|| failed("not in pipeline mode"))?;
+                    *owed += 1;
+                    requests::sync(output);
+                }
+                Action::EndPipeline => {
+                    let owed = self
+                        .pipeline
+                        .take()
+                        .ok_or_else(|| failed("not in pipeline mode"))?;
+                    requests::sync(output);
+                    return Ok(Step::Wait(owed + 1));
+                }
+            }
+        }
+        if self.pipeline.is_some() {
+            return Err(failed("end of script reached with pipeline open"));
+        }
+        if status != TransactionStatus::Idle {
+            return Err(failed(
+                "end of script reached without completing the last transaction",
+            ));
+        }
+        Ok(Step::End)
+    }
+
+    fn skip_to(&mut self, branch: usize) {
+        self.at = branch;
+        self.is_skipping = true;
+    }
+
+    fn value(&mut self, expression: &Expression) -> Result<Value, Failure> {
+        let place = self.running;
+        let script = self.script;
+        let mut evaluation = Evaluation {
+            variables: &self.variables,
+            names: &self.work.names,
+            random: &mut self.random,
+            debug: &mut |value| print_debug(script, place, value),
+        };
+        evaluation.value(expression).map_err(|message| failed(&message))
+    }
+
+    /// Queues an SQL command; what to wait for, none in a pipeline.
+    fn send(
+        &mut self,
+        query: &Query,
+        capture: Option<&Capture>,
+        output: &mut BytesMut,
+    ) -> Result<Option<Step>, Failure> {
+        if self.protocol == QueryProtocol::Simple {
+            query.interpolate(&self.variables, &self.work.names, &mut self.text);
+            requests::simple_query(&self.text, output)?;
+        } else {
+            let name = self.prepare(query, output)?;
+            self.bind(query, &name, output)?;
+            if self.pipeline.is_some() {
+                if capture.is_some() {
+                    return Err(failed("\\gset and \\aset are not possible in a pipeline"));
+                }
+                return Ok(None);
+            }
+            requests::sync(output);
+        }
+        self.capture = capture.cloned();
+        Ok(Some(Step::Wait(1)))
+    }
+
+    /// Has the command prepared: under a name of its own once, or anew each time; returns the name.
+    fn prepare(&mut self, query: &Query, output: &mut BytesMut) -> Result<String, Failure> {
+        if self.protocol == QueryProtocol::Extended {
+            requests::prepare("", &query.prepared_text(), [], output)?;
+            return Ok(String::new());
+        }
+        let number = self.work.offsets[self.script] + self.running;
+        let is_new = self.prepared[number] == 0;
+        if is_new {
+            self.prepared[number] = self.generation;
+            self.unconfirmed.push(number);
+        }
+        let name = format!("P{}_{}_{}", self.script, self.running, self.prepared[number]);
+        if is_new {
+            requests::prepare(&name, &query.prepared_text(), [], output)?;
+        }
+        Ok(name)
+    }
+
+    fn bind(&mut self, query: &Query, name: &str, output: &mut BytesMut) -> Result<(), Failure> {
+        self.text.clear();
+        let mut ends = [None; PARAMETERS_MAX];
+        for (end, &place) in ends.iter_mut().zip(&query.places) {
+            let begins = self.text.len();
+            let is_defined = self.variables.write(place, &mut self.text);
+            *end = is_defined.then_some((begins, self.text.len()));
+        }
+        let values = ends[..query.places.len()]
+            .iter()
+            .map(|range| range.map(|(begins, ends)| &self.text[begins..ends]));
+        requests::execute_texts(name, values, output)
+    }
+
+    /// Says whether all that was sent succeeded. Whether a command was prepared before another one failed can't
+    /// be told: it is prepared again, under another name.
+    pub fn answered(&mut self, succeeded: bool) {
+        if !succeeded && !self.unconfirmed.is_empty() {
+            self.generation += 1;
+            for &number in &self.unconfirmed {
+                self.prepared[number] = 0;
+            }
+        }
+        self.unconfirmed.clear();
+    }
+
+    fn sleep(&mut self, amount: &Word, unit_us: i64) -> Result<Step, Failure> {
+        let count = match amount {
+            Word::Text(text) => leading_integer(text),
+            Word::Variable(place) => {
+                let mut text = String::new();
+                if !self.variables.write(*place, &mut text) {
+                    let name = self.work.names.name(*place);
+                    return Err(failed(&format!("\\sleep: undefined variable \"{name}\"")));
+                }
+                if !text
+                    .trim_start()
+                    .starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+')
+                {
+                    let name = self.work.names.name(*place);
+                    return Err(failed(&format!(
+                        "\\sleep: invalid sleep time \"{text}\" for variable \"{name}\""
+                    )));
+                }
+                leading_integer(&text)
+            }
+        };
+        let nanoseconds = count.saturating_mul(unit_us).saturating_mul(1000);
+        Ok(Step::Sleep(u64::try_from(nanoseconds).unwrap_or(0)))
+    }
+
+    fn shell_command(&self, context: &str, words: &[Word]) -> Result<String, Failure> {
+        let mut command = String::new();
+        for word in words {
+            if !command.is_empty() {
+                command.push(' ');
+            }
+            match word {
+                Word::Text(text) => command.push_str(text),
+                Word::Variable(place) => {
+                    if !self.variables.write(*place, &mut command) {
+                        let name = self.work.names.name(*place);
+                        return Err(failed(&format!("{context}: undefined variable \"{name}\"")));
+                    }
+                }
+            }
+        }
+        Ok(command)
+    }
+
+    /// Keeps the row of the answer in variables, as the command asks.
+    ///
+    /// # Errors
+    /// Where there is not one row, or a column's name can be no variable's.
+    pub fn keep(&mut self, captured: Captured) -> Result<(), Failure> {
+        let Some(capture) = self.capture.take() else {
+            return Ok(());
+        };
+        let last = captured.queries.len().saturating_sub(1);
+        for (number, query) in captured.queries.into_iter().enumerate() {
+            let is_kept = capture.takes_all || number == last;
+            if !is_kept || (capture.takes_all && query.rows == 0) {
+                continue;
+            }
+            if !capture.takes_all && query.rows != 1 {
+                return Err(failed(&format!(
+                    "query {number}: expected one row, got {}",
+                    query.rows
+                )));
+            }
+            for (column, value) in query.columns.iter().zip(query.last) {
+                let name = format!("{}{column}", capture.prefix);
+                if !is_name(&name) {
+                    return Err(failed(&format!(
+                        "query {number}: error storing into variable {name}"
+                    )));
+                }
+                // A variable that no script names is asked for by nobody.
+                if let Some(place) = self.work.names.known(&name) {
+                    self.variables.set_text(place, value.unwrap_or_default());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn print_debug(script: usize, place: usize, value: Value) {
+    let mut text = String::new();
+    value.write(&mut text);
+    let kind = if value == Value::Null {
+        ""
+    } else {
+        value.type_name()
+    };
+    let shown = if kind.is_empty() {
+        "null".to_owned()
+    } else {
+        format!("{kind} {text}")
+    };
+    eprintln!("debug(script={script},command={}): {shown}", place + 1);
+}
+
+fn failed(message: &str) -> Failure {
+    Failure::client(message)
+}

@@ -1,0 +1,91 @@
+"""`pgbench:file=FILE@WEIGHT+FILE@WEIGHT,…`: scripts of a user's in pgbench's language, as a load."""
+
+import re
+from pathlib import Path
+
+from pgassay.errors import UsageError
+from pgassay.model.workload import LoadScript, WorkloadSpec
+from pgassay.native.scripts import ReadScripts, read_scripts
+from pgassay.typed import options as typed_options
+from pgassay.typed import quantities
+from pgassay.workloads.load import OPTIONS, THROUGHPUT, load_of
+from pgassay.workloads.statements import begins_or_ends_transaction, changes_data
+from pgassay.workloads.text import read_sql_file
+
+FAMILY = "pgbench"
+VARIABLE = "var."
+_WEIGHT = re.compile(r"(?P<path>.+)@(?P<weight>\d{1,9})")
+# pgbench's own variables, which have a value without being given one.
+_OWN_VARIABLES = frozenset({"client_id", "scale", "random_seed", "default_seed"})
+
+
+def parse(family: str, text: str) -> WorkloadSpec:
+    """`pgbench:file=FILE[@W][+FILE[@W]…],clients=…,var.NAME=VALUE,writes=yes|no`.
+
+    Raises UsageError for an option, a file or a script that is none, naming script, line and column.
+    """
+    parts = [part for part in typed_options.split(text) if part]
+    names = [part.partition("=")[0].strip() for part in parts]
+    variables = [name for name in names if name.startswith(VARIABLE)]
+    given = typed_options.pairs(parts, f"workload {family}", ("file", *OPTIONS, "writes", *variables))
+    if "file" not in given:
+        raise UsageError("workload pgbench needs a script: write --workload pgbench:file=FILE")
+    writes = given.get("writes", "")
+    if writes not in ("", "yes", "no"):
+        raise UsageError(f"workload pgbench: writes={writes} is not known: write writes=yes or writes=no")
+    scripts = tuple(_script(typed) for typed in given["file"].split("+"))
+    read = read_scripts([{"name": each.name, "text": each.text} for each in scripts])
+    # pgbench's own default: scripts are written for it, and may not be possible with parameters.
+    of_load = {"protocol": "simple", **{name: given[name] for name in OPTIONS if name in given}}
+    load = load_of(family, of_load)
+    if read["has_pipeline"] and load.protocol == "simple":
+        raise UsageError(
+            "workload pgbench: a pipeline is not possible with protocol=simple: "
+            "add protocol=prepared or protocol=extended"
+        )
+    values = {name.removeprefix(VARIABLE): given[name] for name in variables}
+    for name in values:
+        check_variable(name, read["variables"])
+    return WorkloadSpec(
+        text=f"{family}:{text}",
+        family=family,
+        kind="load",
+        metric=THROUGHPUT,
+        writes=writes == "yes" if writes else _writes(read),
+        load=load.model_copy(update={"scripts": scripts, "variables": values}),
+    )
+
+
+def files_of(text: str) -> list[str]:
+    """The files that the options after `pgbench:` name, as typed and without their weights."""
+    for part in typed_options.split(text):
+        name, equals, value = part.partition("=")
+        if equals and name.strip() == "file":
+            return [_path_and_weight(typed)[0] for typed in value.strip().split("+")]
+    return []
+
+
+def check_variable(name: str, known: list[str]) -> None:
+    """Raise UsageError for a variable that no script uses: a misspelt one would change nothing."""
+    if name not in known:
+        others = ", ".join(sorted(set(known) - _OWN_VARIABLES)) or "none"
+        raise UsageError(f"{VARIABLE}{name}: no script uses the variable {name}; the variables are {others}")
+
+
+def _path_and_weight(typed: str) -> tuple[str, int]:
+    match = _WEIGHT.fullmatch(typed.strip())
+    if match is None:
+        return typed.strip(), 1
+    return match["path"], quantities.whole(match["weight"], "workload option file: weight", most=2**31 - 1)
+
+
+def _script(typed: str) -> LoadScript:
+    path, weight = _path_and_weight(typed)
+    if not path:
+        raise UsageError("workload pgbench: a file has no name: write file=FILE@WEIGHT+FILE@WEIGHT")
+    return LoadScript(name=path, text=read_sql_file(Path(path)), weight=weight)
+
+
+def _writes(read: ReadScripts) -> bool:
+    statements = (statement["sql"] for statement in read["statements"])
+    return any(changes_data(sql) for sql in statements if not begins_or_ends_transaction(sql))

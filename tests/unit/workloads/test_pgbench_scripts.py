@@ -1,0 +1,124 @@
+"""`pgbench:file=…`: what is typed becomes a load of scripts, or a sentence."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from plans_for_tests import base_spec
+
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.file import read_file
+from pgassay.factors.registry import parse_factor
+from pgassay.fleet.spreading.machine_command import machine_command
+from pgassay.native.scripts import read_scripts
+from pgassay.workloads.registry import parse_workload
+
+READING = "\\set aid random(1, :rows)\nBEGIN;\nSELECT * FROM t WHERE aid = :aid;\nEND;\n"
+WRITING = "UPDATE t SET a = :Rows;\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "a.sql").write_text(READING)
+    (tmp_path / "b, c.sql").write_text(WRITING)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("folder")
+def test_scripts_have_weights_and_variables() -> None:
+    workload = parse_workload("pgbench:file=a.sql@3+b\\, c.sql,clients=20,threads=2,var.rows=100")
+    assert workload.load is not None
+    names = [(script.name, script.weight) for script in workload.load.scripts]
+    assert names == [("a.sql", 3), ("b, c.sql", 1)]
+    assert (workload.load.clients, workload.load.variables) == (20, {"rows": "100"})
+    assert (workload.writes, workload.load.protocol) == (True, "simple")
+    assert not parse_workload("pgbench:file=a.sql").writes
+    assert parse_workload("pgbench:file=a.sql,writes=yes").writes
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("pgbench", "needs a script: write --workload pgbench:file=FILE"),
+        ("pgbench:clients=2", "needs a script"),
+        ("pgbench:file=none.sql", "can't read the SQL file none.sql"),
+        ("pgbench:file=a.sql@many", "can't read the SQL file a.sql@many"),
+        ("pgbench:file=a.sql,rows=2", "has no option 'rows'"),
+        (
+            "pgbench:file=a.sql,var.row=2",
+            "var.row: no script uses the variable row; the variables are",
+        ),
+        ("pgbench:file=bad.sql", "bad.sql:2: unexpected function name .foo. at column 8 in command .set."),
+        ("pgbench:file=pipeline.sql", "a pipeline is not possible with protocol=simple"),
+        ("pgbench:file=empty.sql", "empty.sql: the script has no command"),
+        ("pgbench:file=a.sql,writes=maybe", "write writes=yes or writes=no"),
+    ],
+)
+def test_what_can_not_be_run_is_refused_with_its_place(folder: Path, text: str, sentence: str) -> None:
+    (folder / "bad.sql").write_text("SELECT 1;\n\\set a foo(1)\n")
+    (folder / "pipeline.sql").write_text("\\startpipeline\nSELECT 1;\n\\endpipeline\n")
+    (folder / "empty.sql").write_text("-- nothing\n")
+    with pytest.raises(UsageError, match=sentence):
+        parse_workload(text)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_variable_is_a_factor() -> None:
+    factor = parse_factor("var.Rows=10,1000")
+    spec = base_spec().model_copy(update={"workload": parse_workload("pgbench:file=b\\, c.sql")})
+    changed = factor.kind.apply(factor.name, "1000", spec).workload.load
+    assert changed is not None
+    assert changed.variables == {"Rows": "1000"}
+    with pytest.raises(UsageError, match="no script uses the variable rows; the variables are Rows"):
+        factor.kind.apply("var.rows", "10", spec)
+    with pytest.raises(UsageError, match="add --workload pgbench:file=FILE"):
+        factor.kind.apply("var.Rows", "10", base_spec())
+
+
+def test_files_are_looked_for_beside_an_experiments_file(folder: Path) -> None:
+    file = folder / "deep" / "experiment.toml"
+    file.parent.mkdir()
+    file.write_text('workload = "pgbench:file=../a.sql@2,clients=2"\n[factors]\nwork_mem = ["4MB", "8MB"]\n')
+    request = read_file(file, None, ())
+    assert request.workload == f"pgbench:file={folder}/deep/../a.sql@2,clients=2"
+    assert parse_workload(request.workload).load is not None
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_fleet_is_sent_the_files() -> None:
+    made = machine_command(["work_mem=4MB,8MB", "--workload", "pgbench:file=a.sql@2,clients=2"])
+    assert made.words == ["work_mem=4MB,8MB", "--workload", "pgbench:file=a.sql@2,clients=2"]
+    assert list(made.files) == ["a.sql"]
+
+
+words = st.sampled_from(
+    [
+        "\\set ",
+        "\\if ",
+        "\\endif\n",
+        "\\gset\n",
+        "a ",
+        ":a",
+        "1",
+        "(",
+        ")",
+        "+",
+        "'",
+        "$$",
+        ";",
+        "\n",
+        "/*",
+        "\\",
+        "random(",
+    ]
+)
+
+
+@given(st.lists(words | st.text(max_size=3), max_size=20).map("".join))
+def test_any_text_is_a_script_or_gets_a_sentence(text: str) -> None:
+    try:
+        read_scripts([{"name": "any.sql", "text": text}])
+    except UsageError as error:
+        assert "any.sql" in str(error)
