@@ -33,6 +33,8 @@ Baseline = Literal["fixed", "shipped"]
 BASELINES: tuple[Baseline, ...] = ("fixed", "shipped")
 # What a row of the evidence is made of: a trial of each arm with a start of its own, or one start for all.
 EvidenceUnit = Literal["trial", "start"]
+# What the slope of a covariate is learnt from: the arm against its controls, or the controls among them too.
+Slope = Literal["difference", "members"]
 # Whether the evidence is exact only for arms as noisy as their controls, or sign flips must confirm it.
 ArmNoise = Literal["equal", "any"]
 Between = Literal["nothing", "neutral"]
@@ -91,11 +93,12 @@ class StatisticalContract(Extended):
     counts (all alike without them), `first_scale` the spread that is assumed before the first block,
     `equivalence` whether its two one-sided tests have α each or share it, `drift` whether a trial's
     neighbours in time are weighed by how alike they were in earlier blocks, `clipped_share` what evidence
-    counts in which outliers are clipped. `noise`: whether arms are taken to be as noisy as their controls, or
-    of any symmetric noise as well. `unit`: what a row of the evidence is, a trial of each arm, or a
-    start of one server in which all arms ran in turns; `start_deviation` by how much one start may change a
-    ratio (0.05 is 5 %) where a claim rests on few of them. Their defaults are the rules of experiments that
-    were stored before the fields were there, so those keep their figures.
+    counts in which outliers are clipped. `slope`: what that of the covariate is learnt from. `noise`: whether
+    arms are taken to be as noisy as their controls, or of any symmetric noise as well. `unit`: what a row of
+    the evidence is, a trial of each arm, or a start of one server in which all arms ran in turns;
+    `start_deviation` by how much one start may change a ratio (0.05 is 5 %) where a claim rests on few of
+    them. Their defaults are the rules of experiments that were stored before the fields were there, so those
+    keep their figures.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
@@ -106,6 +109,7 @@ class StatisticalContract(Extended):
         "drift",
         "clipped_share",
         "weights",
+        "slope",
         "noise",
         "unit",
         "start_deviation",
@@ -127,6 +131,7 @@ class StatisticalContract(Extended):
     drift: Literal["none", "neighbours"] = "none"
     clipped_share: float = 0.0
     weights: dict[str, float] = Field(default_factory=dict)
+    slope: Slope = "difference"
     noise: ArmNoise = "equal"
     unit: EvidenceUnit = "trial"
     start_deviation: float = 0.05

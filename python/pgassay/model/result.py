@@ -1,11 +1,11 @@
 """The document that `--json` prints, and that every report is made from."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from pgassay.model.account import ArmAccounts
-from pgassay.model.base import Frozen
+from pgassay.model.base import Extended, Frozen
 from pgassay.model.cause import Cause, Explanation
 from pgassay.model.changes import ArmChanges
 from pgassay.model.experiment import Baseline
@@ -46,7 +46,7 @@ class DesignWarning(Frozen):
     stratum: str = ""
 
 
-class ArmResult(Frozen):
+class ArmResult(Extended):
     """An arm against its control. `ratio` is speed over the control's: above 1 is faster.
 
     `ratio` and `interval` are None while there is no block to compare; `interval` alone is None when the
@@ -62,8 +62,10 @@ class ArmResult(Frozen):
     `blocks`: the complete blocks that ratio and interval are of; `replicates`: the sets of fresh copies of
     the data that those ran on, where such a set is what counts, else None. `starts`: the starts of the server
     that they are, where all arms ran in each start, else None. `assumption`: what a verdict assumes that so
-    few starts can't show, '' where nothing.
+    few starts can't show, '' where nothing. Neither is written where there is none.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("starts", "assumption")
 
     name: str
     levels: dict[str, str]

@@ -1,13 +1,13 @@
 """Arms that are noisier than their controls, by the rules of new experiments and what `compare` judges by.
 
 Equal means and medians: every direction is false. Rates are of 60 looks. Each is simulated with few runs, and
-with many where `slow` tests run.
+with many where `slow` tests run. With a reading before each trial as covariate too: never wrong, and sooner.
 """
 
 import numpy as np
 import pytest
 
-from pgassay.analysis.statistics.contrasts import ContrastSet, Rows, evidence_of
+from pgassay.analysis.statistics.contrasts import ContrastSet, Rows, adjust, evidence_of, member_slopes
 from pgassay.analysis.statistics.eprocess import EvidenceRules
 from pgassay.analysis.statistics.flips import gather_flips
 from pgassay.analysis.statistics.joined import BothMustAgree, strict
@@ -157,3 +157,49 @@ def test_flips_have_expectation_one_under_every_change_of_signs():
     path = gather_flips(flipped, None, RULES).log_path_above(0.0)
     assert np.exp(path[:, -1]).mean() == pytest.approx(1.0, abs=1e-9)
     assert (path.max(axis=-1) >= np.log(20)).mean() <= 0.05
+
+
+def decided_at(values: np.ndarray, slots: np.ndarray) -> np.ndarray:
+    """After which block each run's interval excludes no effect; infinite where it never does."""
+    evidence = evidence_of(values, slots.astype(np.float64), RULES)
+    found = np.maximum(evidence.log_highest_above(0.0), evidence.log_highest_below(0.0)) >= np.log(2 / ALPHA)
+    found[:, : LEAST - 1] = False
+    return np.where(found.any(axis=-1), found.argmax(axis=-1) + 1.0, np.inf)
+
+
+def explained(
+    share: float, effect: float, runs: int, spread: float = 0.07
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log speeds of which a reading explains this share of the variance, the reading, and the slots."""
+    random = np.random.default_rng([121, round(10 * share), round(1000 * effect)])
+    values, slots = world(runs, 1.0, random, spread=spread * np.sqrt(1 - share))
+    reading = 0.04 * random.standard_normal(values.shape)
+    values = values - np.sqrt(share) * spread / 0.04 * reading
+    values[..., 0] += effect
+    return values, reading, slots
+
+
+@pytest.mark.parametrize("runs", [300, pytest.param(2000, marks=pytest.mark.slow)])
+def test_half_of_the_variance_explained_takes_60_trials_for_five_percent_at_7(runs):
+    values, reading, slots = explained(0.5, np.log(1.05), runs)
+    # In 300 runs the median may be a block off.
+    assert np.median(decided_at(adjust(values, reading, "members"), slots)) * 3 <= (60 if runs > 1000 else 63)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize("runs", [400, pytest.param(4000, marks=pytest.mark.slow)])
+def test_an_adjusted_experiment_seldom_has_a_false_direction(share, runs):
+    values, reading, slots = explained(share, 0.0, runs)
+    told = np.isfinite(decided_at(adjust(values, reading, "members"), slots)).mean()
+    assert told <= at_most(ALPHA, runs)
+
+
+def test_a_slope_comes_from_earlier_blocks_and_no_effect_moves_it():
+    values, reading, _ = explained(0.5, 0.0, 5)
+    found = member_slopes(values, reading)
+    assert np.all(found[:, :2] == 0)
+    later = values.copy()
+    later[:, 20:] += np.random.default_rng(1).standard_normal(later[:, 20:].shape)
+    assert np.allclose(member_slopes(later, reading)[:, :21], found[:, :21])
+    assert np.allclose(member_slopes(values + np.array([2.0, 0.0, 0.0]), reading), found, atol=1e-9)
+    assert np.all(member_slopes(values, np.zeros_like(reading)) == 0)

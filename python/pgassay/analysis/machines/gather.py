@@ -24,7 +24,7 @@ from pgassay.words import join
 _RULES = (
     *("metric", "margin", "alpha", "pool_twin", "covariate", "contrasts"),
     *("sharpness", "sharpness_weights", "equivalence", "drift", "clipped_share"),
-    *("noise", "unit", "start_deviation"),
+    *("slope", "noise", "unit", "start_deviation"),
 )
 _CALLED = {"pool_twin": "pooling of the twin", "contrasts": "number of comparisons"}
 # What says which data they are, wherever they came from on that machine.

@@ -29,12 +29,12 @@ from pgassay.analysis.statistics.sequence import (
     point_estimate,
 )
 from pgassay.analysis.statistics.starts import gather_start_evidence
-from pgassay.model.experiment import Contrast
+from pgassay.model.experiment import Contrast, Slope
 
 # A declared covariate, such as the canary, can't depend on the arm, and its slope comes from earlier blocks
 # only: the members of a block can still change places, so the evidence stays valid.
 RIDGE_BLOCKS = 3.0
-BLOCKS_BEFORE = 4
+BLOCKS_BEFORE, MEMBER_BLOCKS_BEFORE = 4, 2
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,9 @@ class ContrastSet:
         covariate: FloatArray | None = None,
         rows: Sequence[Rows] | None = None,
         rules: EvidenceRules = BASE_RULES,
+        slope: Slope = "difference",
     ) -> None:
-        """Gather the evidence by `rules`; contrasts with and without a pooled twin may be mixed."""
+        """Gather the evidence by `rules`, adjusted by that slope; some contrasts may have no pooled twin."""
         self.shape = (logs.shape[0], len(contrasts))
         if rows is None:
             every = tuple((block,) for block in range(logs.shape[1]))
@@ -102,7 +103,7 @@ class ContrastSet:
                 index = np.array([[columns[name] for name in rows[place].arm_ids] for place in places])
                 part = _members(logs, blocks, index)
                 if covariate is not None and blocks:
-                    part = adjust(part, _members(covariate[np.newaxis], blocks, index)[0])
+                    part = adjust(part, _members(covariate[np.newaxis], blocks, index)[0], slope)
                 parts.append(part)
             members = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
             all_places = [place for each in found.values() for place in each]
@@ -281,7 +282,41 @@ def slopes(values: FloatArray, covariate: FloatArray) -> FloatArray:
     return result
 
 
-def adjust(values: FloatArray, covariate: FloatArray) -> FloatArray:
+def member_slopes(values: FloatArray, covariate: FloatArray) -> FloatArray:
+    """As `slopes`, learnt from the controls among themselves as well, and from the second block on.
+
+    Of n members in a block n − 1 differences are free: the arm less its controls, whose mean is the effect
+    and is taken out, and those of the controls, whose mean is 0. So a slope is known in half of the blocks.
+    """
+    y, x = np.broadcast_arrays(values, covariate)
+    count, blocks = y.shape[-1], np.arange(y.shape[-2])
+    part = (count - 1) / count
+    of_arm_y, of_arm_x = differences(y), differences(x)
+    controls_y = y[..., 1:] - y[..., 1:].mean(axis=-1, keepdims=True)
+    controls_x = x[..., 1:] - x[..., 1:].mean(axis=-1, keepdims=True)
+    # Around the first block, so that a large effect costs no digits.
+    moved_y, moved_x = of_arm_y - of_arm_y[..., :1], of_arm_x - of_arm_x[..., :1]
+    sums = np.maximum(blocks, 1)
+    product = part * (_before(moved_y * moved_x) - _before(moved_y) * _before(moved_x) / sums)
+    square = part * (_before(moved_x**2) - _before(moved_x) ** 2 / sums)
+    product = product + _before((controls_y * controls_x).sum(axis=-1))
+    among = _before((controls_x**2).sum(axis=-1))
+    raw = part * _before(of_arm_x**2) + among
+    weight = square + among + RIDGE_BLOCKS * raw / sums
+    counted = (blocks >= MEMBER_BLOCKS_BEFORE) & (weight > 0)
+    result: FloatArray = np.divide(product, weight, out=np.zeros(product.shape), where=counted)
+    return result
+
+
+def _before(rows: FloatArray) -> FloatArray:
+    """The sum over the rows before each, same shape."""
+    result = np.zeros(rows.shape)
+    result[..., 1:] = np.cumsum(rows, axis=-1)[..., :-1]
+    return result
+
+
+def adjust(values: FloatArray, covariate: FloatArray, slope: Slope = "difference") -> FloatArray:
     """y′ = y − β_b·x for every member of every block, shape (..., blocks, n)."""
-    result: FloatArray = values - slopes(values, covariate)[..., np.newaxis] * covariate
+    found = member_slopes(values, covariate) if slope == "members" else slopes(values, covariate)
+    result: FloatArray = values - found[..., np.newaxis] * covariate
     return result

@@ -149,6 +149,7 @@ class Study:
             # Without plans of blocks every arm took part in every complete block.
             rows=self.rows if self.plans or contract.drift != "none" else None,
             rules=self.rules,
+            slope=self.experiment.contract.slope,
         )
 
     def pairs(self, logs: FloatArray, control_id: str, other_id: str) -> FloatArray:
@@ -168,6 +169,7 @@ class Study:
             covariate=self.covariate,
             rows=[rows],
             rules=self.rules,
+            slope=self.experiment.contract.slope,
         ).all_members(0)
 
     def _rows_of_equals(self, pair: Contrast) -> Rows:
@@ -242,8 +244,11 @@ def gather_study(stored: StoredExperiment) -> Study:
 
 
 def _covariate(experiment: Experiment, table: BlockTable) -> tuple[FloatArray | None, int]:
-    """The declared covariate, and how many trials lack it (then it is not used at all)."""
-    if experiment.contract.covariate == "none":
+    """The declared covariate, and how many trials lack it (then it is not used at all).
+
+    Within a start the machine is the same for all arms, so there is nothing to adjust for.
+    """
+    if experiment.contract.covariate == "none" or experiment.contract.unit == "start":
         return None, 0
     found = table.matrix(partial(covariate_log_s, experiment.contract.covariate))
     missing = int(np.isnan(found[table.present]).sum())

@@ -144,6 +144,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         equivalence="each",
         drift="neighbours",
         clipped_share=CLIPPED_SHARE,
+        slope="members",
         noise="any",
         weights=parsed.workload.weights,
     )
