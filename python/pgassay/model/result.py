@@ -1,11 +1,12 @@
 """The document that `--json` prints, and that every report is made from."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
+from pydantic.config import JsonDict
 
 from pgassay.model.account import ArmAccounts
-from pgassay.model.base import Extended, Frozen
+from pgassay.model.base import Frozen
 from pgassay.model.cause import Cause, Explanation
 from pgassay.model.changes import ArmChanges
 from pgassay.model.experiment import Baseline
@@ -46,7 +47,14 @@ class DesignWarning(Frozen):
     stratum: str = ""
 
 
-class ArmResult(Extended):
+def _without_later_keys(schema: JsonDict) -> None:
+    """Keys that are written only where there is something are not required of a document."""
+    required = schema.get("required")
+    if isinstance(required, list):
+        schema["required"] = [key for key in required if key not in ("starts", "assumption")]
+
+
+class ArmResult(Frozen):
     """An arm against its control. `ratio` is speed over the control's: above 1 is faster.
 
     `ratio` and `interval` are None while there is no block to compare; `interval` alone is None when the
@@ -65,7 +73,7 @@ class ArmResult(Extended):
     few starts can't show, '' where nothing. Neither is written where there is none.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("starts", "assumption")
+    model_config = ConfigDict(json_schema_extra=_without_later_keys)
 
     name: str
     levels: dict[str, str]
@@ -85,8 +93,8 @@ class ArmResult(Extended):
     blocks: int = 0
     replicates: int | None = None
     equivalence_interval: tuple[float | None, float | None] | None = None
-    starts: int | None = None
-    assumption: str = ""
+    starts: int | None = Field(default=None, exclude_if=lambda starts: starts is None)
+    assumption: str = Field(default="", exclude_if=lambda assumption: not assumption)
 
 
 class TwinResult(Frozen):
