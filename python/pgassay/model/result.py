@@ -2,8 +2,7 @@
 
 from typing import Literal
 
-from pydantic import ConfigDict, Field
-from pydantic.config import JsonDict
+from pydantic import Field
 
 from pgassay.model.account import ArmAccounts
 from pgassay.model.base import Frozen
@@ -47,13 +46,6 @@ class DesignWarning(Frozen):
     stratum: str = ""
 
 
-def _without_later_keys(schema: JsonDict) -> None:
-    """Keys that are written only where there is something are not required of a document."""
-    required = schema.get("required")
-    if isinstance(required, list):
-        schema["required"] = [key for key in required if key not in ("starts", "assumption")]
-
-
 class ArmResult(Frozen):
     """An arm against its control. `ratio` is speed over the control's: above 1 is faster.
 
@@ -72,8 +64,6 @@ class ArmResult(Frozen):
     that they are, where all arms ran in each start, else None. `assumption`: what a verdict assumes that so
     few starts can't show, '' where nothing. Neither is written where there is none.
     """
-
-    model_config = ConfigDict(json_schema_extra=_without_later_keys)
 
     name: str
     levels: dict[str, str]

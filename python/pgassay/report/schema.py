@@ -105,10 +105,15 @@ def _close_causes(schema: dict[str, Any], published: Path) -> None:
     properties["cause"] = {"enum": names, **properties["cause"]}
 
 
+# Keys that are written only where there is something, by the model: documents before them had none.
+_WHERE_KNOWN = dict.fromkeys(("ArmResult", "SecondaryArmResult"), ("starts", "assumption"))
+
+
 def _tighten(part: dict[str, Any]) -> None:
-    """Every key is always written, so all are required; defaults say nothing to a reader."""
+    """Every key is always written but those, so all others are required; defaults say nothing to a reader."""
     properties = part.get("properties", {})
-    part["required"] = list(properties)
+    optional = _WHERE_KNOWN.get(part.get("title", ""), ())
+    part["required"] = [name for name in properties if name not in optional]
     for name, value in properties.items():
         value.pop("default", None)
         if name in _NULL_WHEN_INFINITE and value.get("type") == "number":
