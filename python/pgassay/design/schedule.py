@@ -50,6 +50,13 @@ def strata_order(seed: int, round_number: int, strata: Sequence[str]) -> list[st
     return order
 
 
+def round_order(seed: int, block: int, round_number: int, arms: int) -> list[int]:
+    """The order of the arms in a round (from 0) of one start of a server, by their places in the block."""
+    order = list(range(arms))
+    random.Random(f"pgassay turns {seed} {block} {round_number}").shuffle(order)
+    return order
+
+
 def plan_block(
     experiment: Experiment, earlier: Mapping[int, BlockPlan], resting: Collection[str] = ()
 ) -> BlockPlan:

@@ -96,6 +96,7 @@ def _key(experiment: Experiment) -> str:
     servers = sorted({arm.spec.server.name for arm in experiment.arms if arm.spec.server})
     where = " ".join(servers) if servers else describe(spec.storage)
     parts += [experiment.design.between] if experiment.design.between != "nothing" else []
+    parts += ["rounds in a start"] if experiment.contract.unit == "start" else []
     # The least of several executions scatters less than one.
     parts += ["several executions"] if experiment.protocol.executions else []
     return " | ".join([*parts, experiment.protocol.cache, where])

@@ -39,6 +39,9 @@ Slope = Literal["difference", "members"]
 ArmNoise = Literal["equal", "any"]
 Between = Literal["nothing", "neutral"]
 BETWEEN: tuple[Between, ...] = ("nothing", "neutral")
+# Whether each trial has a server of its own, or arms share a start where one running server can be them all.
+Restart = Literal["needed", "each"]
+RESTART: tuple[Restart, ...] = ("needed", "each")
 
 
 class Protocol(Extended):
@@ -347,13 +350,16 @@ class Experiment(Extended):
     `baseline`: whether the settings that nobody gave are fixed, alike in all arms, or each version's own;
     `compared` says what is compared by that beside the levels.
 
+    `restarts`: why each trial has a server of its own, '' where the contract says that arms share its starts,
+    and in experiments that could not.
+
     `confounds` and `warnings` are what the plan itself says against its findings.
     `swap` is the user's command that swaps the settings of two remote servers halfway ('' for none).
     `environment` holds the machine's facts, `ceilings` the limits measured by a probe of the same
     device (empty when there is none), so that analysis needs nothing but this folder.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("design", "baseline", "compared")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("design", "baseline", "compared", "restarts")
 
     format: int = EXPERIMENT_FORMAT
     pgassay_version: str
@@ -369,6 +375,7 @@ class Experiment(Extended):
     skipped: tuple[str, ...] = ()
     baseline: Baseline = "fixed"
     compared: tuple[str, ...] = ()
+    restarts: str = ""
     confounds: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     swap: str = ""

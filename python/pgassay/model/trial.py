@@ -44,10 +44,11 @@ class StatementObservation(Extended):
     each further execution within the trial, of which nothing else is recorded (`executions` of the protocol).
     `stopped`: it did not end in the time that the protocol gives it (`statement_limits`); that is `elapsed_s`
     then, a lower bound. `at_once`: how many executions by sessions at once `elapsed_s` is the mean of; 0 for
-    one that was executed alone.
+    one that was executed alone. `rounds_s`: the seconds in each round of a start in which all arms took
+    turns; `elapsed_s` is then the figure of that start, which is made of all arms' rounds.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("further_s", "stopped", "at_once")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("further_s", "stopped", "at_once", "rounds_s")
 
     name: str
     elapsed_s: float
@@ -64,6 +65,7 @@ class StatementObservation(Extended):
     further_s: tuple[float, ...] = ()
     stopped: bool = False
     at_once: int = 0
+    rounds_s: tuple[float, ...] = ()
 
     @property
     def least_s(self) -> float:

@@ -92,6 +92,8 @@ class TrialState:
         self._stage = ""
         self._stage_s: dict[str, float] = {}
         self.started = time.monotonic()
+        # Of a start that several trials share, what this one took of its time.
+        self.share_s: float | None = None
         self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.observation = Observation()
         self.observations: dict[str, bytes] = {}
@@ -146,7 +148,7 @@ class TrialState:
             reason=reason,
             started_at=self.started_at,
             ended_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            wall_s=round(time.monotonic() - self.started - self.fields.get("plans_s", 0.0), 6),
+            wall_s=round(self._wall_s(), 6),
             host=socket.gethostname(),
             boot_id=machine.boot_id(),
             neutral_s=round(self.neutral.seconds, 6) if self.neutral else None,
@@ -159,6 +161,11 @@ class TrialState:
             warnings=tuple(dict.fromkeys(self.warnings + self.observation.warnings)),
             **self.fields,
         )
+
+    def _wall_s(self) -> float:
+        if self.share_s is not None:
+            return self.share_s
+        return time.monotonic() - self.started - self.fields.get("plans_s", 0.0)
 
 
 def _size(log: Path) -> int:

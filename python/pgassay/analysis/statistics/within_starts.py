@@ -10,6 +10,7 @@ are cheap. What only a few executions suffer is asked of percentiles, not of thi
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,3 +53,17 @@ def start_figures(logs: FloatArray) -> StartFigures:
     spread = np.median(deviations, axis=-2) / _NORMAL_MEDIAN_DEVIATION
     errors: FloatArray = _OF_MEDIAN * spread / math.sqrt(rounds)
     return StartFigures(values, errors, rounds)
+
+
+def start_seconds(rounds: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
+    """The figures of one start as seconds, by arm and statement; `rounds`: seconds by arm, round, statement.
+
+    Where arms execute as many statements each, those at the same place are of the same rounds. Else each
+    arm's are taken alone.
+    """
+    if len({len(of_round) for of_arm in rounds for of_round in of_arm}) > 1:
+        return [np.exp(np.median(np.log(of_arm), axis=0)).tolist() for of_arm in rounds]
+    # (statements, rounds, arms)
+    logs = -np.log(np.array(rounds, dtype=float)).transpose(2, 1, 0)
+    seconds: list[list[float]] = np.exp(-start_figures(logs).values).T.tolist()
+    return seconds

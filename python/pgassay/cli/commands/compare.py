@@ -204,6 +204,13 @@ def add_plan_options(parser: argparse._ActionsContainer, texts: "Mapping[str, st
         "settings, so that no trial follows another arm (default nothing)",
     )
     add(
+        "--restart",
+        choices=("needed", "each"),
+        default="needed",
+        help="needed: arms that one running server can be, in warm caches, take turns in it, and a block "
+        "is one start; each: every trial has a server of its own (default needed)",
+    )
+    add(
         "--plans",
         choices=("off", "estimate", "work"),
         help="work: execute each statement's plan once for each arm with EXPLAIN ANALYZE, outside of all "
@@ -258,6 +265,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         covariate=arguments.covariate,
         observe=arguments.observe,
         between=arguments.between,
+        restart=arguments.restart,
         plans=arguments.plans,
         baseline=arguments.baseline,
         server=arguments.server,

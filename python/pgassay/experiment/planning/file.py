@@ -19,7 +19,7 @@ from typing import Any
 
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.experiment import BASELINES, BETWEEN, COVARIATES, OBSERVE, PLAN_KINDS
+from pgassay.model.experiment import BASELINES, BETWEEN, COVARIATES, OBSERVE, PLAN_KINDS, RESTART
 from pgassay.typed.quantities import seconds
 from pgassay.workloads import pgbench
 
@@ -47,6 +47,7 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "covariate": ("covariate", str),
     "observe": ("observe", str),
     "between": ("between", str),
+    "restart": ("restart", str),
     "plans": ("plans", str),
     "baseline": ("baseline", str),
     "server": ("server", str),
@@ -61,6 +62,7 @@ _WORDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("covariate", "none", COVARIATES),
     ("observe", "normal", OBSERVE),
     ("between", "nothing", BETWEEN),
+    ("restart", "needed", RESTART),
     ("plans", "work", PLAN_KINDS),
     ("baseline", "fixed", BASELINES),
 )
@@ -82,7 +84,7 @@ def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> Compare
         settings=settings_of(path, document.get("set", {})),
         out=out,
         command=command,
-        **fields_of(path, document),
+        **{"restart": "needed", **fields_of(path, document)},
     )
 
 

@@ -27,6 +27,7 @@ from pgassay.experiment.planning.request import (
     parse_settings,
 )
 from pgassay.experiment.planning.servers import Base, Grid, OnStage, ParsedRequest, Servers
+from pgassay.experiment.planning.sharing import LASTING, reason_for_restarts
 from pgassay.factors import sql
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
@@ -129,6 +130,8 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     if request.strata:
         arms, contrasts = of_strata(arms, contrasts, request.strata)
     description = servers.describe(parsed, Grid(judged, arms, contrasts))
+    design = _design(request, arms, is_crossed=bool(description.swap))
+    reason = reason_for_restarts(request, arms, parsed.base.protocol, design)
     contract = StatisticalContract(
         metric=parsed.workload.metric,
         margin=request.margin,
@@ -147,6 +150,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         slope="members",
         noise="any",
         weights=parsed.workload.weights,
+        unit="trial" if reason else "start",
     )
     return Experiment(
         pgassay_version=__version__,
@@ -157,11 +161,12 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         contrasts=contrasts,
         contract=contract,
         protocol=parsed.base.protocol,
-        design=_design(request, arms, is_crossed=bool(description.swap)),
+        design=design,
         dataset_loads=description.dataset_loads,
         skipped=(*judged.skipped, *without),
         baseline=request.baseline,
         compared=description.compared,
+        restarts=reason if parsed.base.protocol.cache in LASTING and request.restart != "each" else "",
         confounds=description.confounds,
         warnings=description.warnings,
         swap=description.swap,

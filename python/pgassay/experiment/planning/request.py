@@ -15,6 +15,7 @@ from pgassay.model.experiment import (
     Observe,
     PlanKind,
     Protocol,
+    Restart,
 )
 
 SCALE_MAX = 100_000
@@ -60,6 +61,8 @@ class CompareRequest:
     calibrates: bool = False
     observe: Observe = "normal"
     between: Between = "nothing"
+    # Whether arms that one running server can be share its starts; what a command asks for by its default.
+    restart: Restart = "each"
     plans: PlanKind | None = None
     baseline: Baseline = "fixed"
     server: str | None = field(default=None, repr=False)

@@ -8,6 +8,7 @@ trial, in a folder of its own that is thrown away, and enters no statistic.
 from collections.abc import Callable
 
 from pgassay.analysis.statistics.power import resolution_sentence
+from pgassay.analysis.statistics.starts import STARTS_MIN, STARTS_WITHOUT_BOUND
 from pgassay.analysis.verdicts.primary import single_trial_spread
 from pgassay.design.schedule import next_step
 from pgassay.environment.cleanup.scratch import scratch_folder
@@ -29,6 +30,8 @@ Resolution = Callable[[Experiment, Known, RunLimits], str]
 def resolution(experiment: Experiment, known: Known, limits: RunLimits) -> str:
     """What a comparison of its own can resolve."""
     contract = experiment.contract
+    if contract.unit == "start":
+        return _of_starts(experiment, known, limits)
     return resolution_sentence(
         limits.time_max_s,
         known.trial_s,
@@ -40,6 +43,18 @@ def resolution(experiment: Experiment, known: Known, limits: RunLimits) -> str:
         trial_spread=known.spread or SPREAD_UNKNOWN,
         blocks_max=limits.blocks_max,
     )
+
+
+def _of_starts(experiment: Experiment, known: Known, limits: RunLimits) -> str:
+    """What starts in which all arms take turns can find (`test_starts.py` simulates it)."""
+    start_s = known.trial_s * len(experiment.arms)
+    starts = min(limits.blocks_max, int(limits.time_max_s / start_s))
+    if starts < STARTS_MIN:
+        return (
+            f"no verdict is likely: it takes {STARTS_MIN} starts of the server, of about {start_s:.0f} s each"
+        )
+    found = "20 % and more" if starts < STARTS_WITHOUT_BOUND else "5 % and more"
+    return f"about {starts} starts of one server for all arms: they can find differences of {found}"
 
 
 def announce(

@@ -16,6 +16,7 @@ from pgassay.design.schedule import Step, has_fresh_copies, next_step, records_b
 from pgassay.environment.builds.unchanged import ChangedBuildError
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import MeasurementError
+from pgassay.experiment.running.starts import StartTrials, without_half_starts
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.result import CompareResult
@@ -82,6 +83,7 @@ def run_experiment(
     what was recorded before is whole.
     """
     remove_unfinished(stored.folder)
+    stored = without_half_starts(stored)
     begun = time.monotonic()
     used_before_s = stored.seconds_used
 
@@ -237,6 +239,7 @@ class ExperimentTrials:
         self._arms = stored.experiment.arms
         self._target = target
         self._progress = progress
+        self._starts = StartTrials(stored.experiment, target, stored.folder)
 
     def __call__(self, spec: TrialSpec, folder: Path) -> tuple[Path, TrialRecord]:
         """Run one; a rehearsal is one that is written to another folder than the experiment's."""
@@ -244,10 +247,15 @@ class ExperimentTrials:
         doing = self._progress.trial_doing
         if folder != self._folder:
             return run_trial(spec, self._target, folder, doing, before)
-        work = plan_work(self._experiment, self._recorded, spec.arm.id)
-        path, record = run_trial(spec, self._target, folder, doing, before, work)
+        if self._experiment.contract.unit == "start":
+            path, record = self._starts.run(spec, self._arms, self._recorded, self._work_of, doing)
+        else:
+            path, record = run_trial(spec, self._target, folder, doing, before, self._work_of(spec.arm.id))
         self._recorded.append(load_trial(path))
         return path, record
+
+    def _work_of(self, arm_id: str) -> PlanWork | None:
+        return plan_work(self._experiment, self._recorded, arm_id)
 
     def prepare_block(self, step: Step) -> None:
         """Make the copies of the data for the block of `step`, where each replicate has its own."""

@@ -49,8 +49,17 @@ def ended(result: CompareResult) -> str:
     return _STOPPED[result.stopped]
 
 
-def how_sure(result: CompareResult) -> list[str]:
-    """What the figures rest on: blocks, margin, error rate, family, twins, failures."""
+_ONE_SERVER = (
+    "All arms took turns in one server in each start: they share its caches and statistics, so an arm finds "
+    "pages that another one read. --restart each gives every trial a server of its own."
+)
+
+
+def how_sure(result: CompareResult, restarts: str = "") -> list[str]:
+    """What the figures rest on: blocks, margin, error rate, family, twins, failures.
+
+    restarts: why each trial had a server of its own, where that is worth saying.
+    """
     lines = [
         f"{plural(result.blocks, _unit(result))}, {ended(result)}.",
         f"Differences within ±{percent(result.margin)} count as equivalent; over all comparisons together "
@@ -58,6 +67,10 @@ def how_sure(result: CompareResult) -> list[str]:
     ]
     if result.family:
         lines.append(f"Family of comparisons: {clean(result.family)}.".replace("..", "."))
+    if any(arm.starts is not None for arm in result.arms):
+        lines.append(_ONE_SERVER)
+    if restarts:
+        lines.append(f"Each trial had a server of its own: {clean(restarts)}.")
     lines += _assumed(result)
     if result.estimates:
         lines.append(clean(result.estimates))
@@ -151,7 +164,7 @@ def basis(material: Material) -> Section:
     """What the verdict rests on."""
     items = tuple(
         Item(line, ALARM if "DIFFERS" in line or "FAILED" in line else "")
-        for line in how_sure(material.result)
+        for line in how_sure(material.result, material.stored.experiment.restarts)
     )
     if material.result.blocks and material.stored.experiment.contract.pool_twin:
         items = (*items[:1], Item(_POOLED), *items[1:])

@@ -143,6 +143,10 @@ class StatementTimer:
             seconds += self._run(statement).elapsed_s
         return seconds
 
+    def execute_once(self) -> tuple[float, ...]:
+        """Execute all statements once more as they are; the seconds of each, and nothing else of them."""
+        return tuple(self._run(statement).elapsed_s for statement in self._spec.workload.statements)
+
     def execute_further(self, keeper: CacheKeeper | None) -> None:
         """Execute statements that are to be executed several times, but for once; their times are kept.
 

@@ -1,0 +1,203 @@
+"""One start of a server in which all arms of a block take turns; each gets a trial's record of it.
+
+The server is started anew, each arm's sessions are checked from inside, and each arm's statements are
+executed once between readings and samplers, as in a trial of its own. Then they take turns in rounds: every
+arm once in each round, in a session of its own that stays open, in an order that was drawn for the round. The
+figure of an arm is made of its rounds, whose seconds are all kept.
+
+How many rounds there are, and whether the first execution after a switch is thrown away, follows from an
+execution of each arm before the first round that counts for nothing, so it can't favour an arm. Records are
+written when the last round has ended: a start either counts for all arms, or for none.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgassay.errors import UsageError
+from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
+from pgassay.record import layout
+from pgassay.record.experiment import TrialWriter
+from pgassay.trial import limited, steps
+from pgassay.trial.before_and_after import machine_speed
+from pgassay.trial.measure.statements import StatementTimer
+from pgassay.trial.measure.work_plans import PlanWork, execute_plans
+from pgassay.trial.observe.during_trial import volume_imposed
+from pgassay.trial.run import abandon, write_trial
+from pgassay.trial.state import OnStep, TrialState, outcome
+from pgassay.trial.target import Machine, Target
+
+# What the rounds of a start are to take together, and how many there are at least, and at most.
+ROUNDS_S = 2.0
+ROUNDS_MIN, ROUNDS_MAX = 5, 200
+# Where so many rounds would take longer than this, there are fewer.
+ROUNDS_S_MAX, ROUNDS_LEAST = 20.0, 3
+# After a switch the processor's caches hold another arm's data, which costs milliseconds at most.
+DISCARDED_BELOW_S = 0.05
+
+# Seconds by arm, round and statement; and the figure of each arm's statements that is made of them.
+RoundSeconds = Sequence[Sequence[Sequence[float]]]
+Figures = Sequence[Sequence[float]]
+
+
+@dataclass(frozen=True)
+class Turns:
+    """How arms take turns: their places in a round (from 0), and what is made of all rounds' seconds."""
+
+    order: Callable[[int], Sequence[int]]
+    figures: Callable[[RoundSeconds], Figures]
+
+
+@dataclass
+class _Ready:
+    """What the rounds need of one arm, once its own part of the start is done."""
+
+    trial: TrialState
+    prepared: steps.Prepared
+    timer: StatementTimer
+    rounds_s: list[tuple[float, ...]] = field(default_factory=list)
+
+
+class _Start:
+    """The trials of one start; `at` is the one that is at work, to which a failure belongs."""
+
+    def __init__(self, trials: Sequence[TrialState], turns: Turns, works: Sequence[PlanWork | None]) -> None:
+        self.trials = trials
+        self.at = trials[0]
+        self._turns = turns
+        self._works = works
+
+    def measure(self, machine: Machine) -> None:
+        """The whole start, up to the records."""
+        was_restored = steps.restore(self.at, machine)
+        with ExitStack() as sessions:
+            ready = []
+            for trial in self.trials:
+                self.at = trial
+                ready.append(self._measure_alone(trial, machine, sessions))
+                trial.facts["restored"] = was_restored
+            self._take_turns(ready)
+            for each, work in zip(ready, self._works, strict=True):
+                self.at = each.trial
+                if work is not None:
+                    execute_plans(each.trial, each.prepared.server, each.prepared.explained, work)
+                each.trial.stage("")
+                each.prepared.server.close_control()
+
+    def _measure_alone(self, trial: TrialState, machine: Machine, sessions: ExitStack) -> _Ready:
+        """One arm's sessions, asserted from inside, and its statements once, with all that is observed."""
+        trial.stage("starting")
+        local = machine.start_server(trial.spec.arm, fresh=trial is self.trials[0])
+        steps.assert_arm(trial, local.running)
+        steps.assert_machine(trial, machine, local)
+        steps.prepare_server(trial, local)
+        prepared = steps.plan_statements(trial, local.running, local)
+        with steps.counted_statements(prepared) as counted:
+            timer = StatementTimer(
+                prepared.server,
+                trial.arm,
+                trial.spec.protocol,
+                local,
+                prepared.relations,
+                trial.on_step,
+            )
+            sessions.enter_context(timer)
+            steps.finish_caches(trial, prepared)
+            trial.stage("canary")
+            trial.fields["canary_s"] = machine_speed.canary_s()
+            with volume_imposed(trial):
+                before = steps.measure_between_readings(trial, prepared, counted, timer)
+                trial.stage("verifying")
+                steps.verify_trial(trial, prepared, before)
+        if trial.spec.protocol.plans != "off":
+            trial.observation.plans = prepared.explained
+        trial.stage("")
+        return _Ready(trial, prepared, timer)
+
+    def _take_turns(self, ready: Sequence[_Ready]) -> None:
+        """The rounds; each arm's observations then hold its figures, and the seconds they are made of."""
+        self.trials[0].on_step("taking turns")
+        rehearsed_s = []
+        for each in ready:
+            self.at = each.trial
+            rehearsed_s.append(sum(each.timer.execute_once()))
+        rounds, discarded = planned_rounds(rehearsed_s)
+        for number in range(rounds):
+            for place in self._turns.order(number):
+                each = ready[place]
+                self.at = each.trial
+                for _ in range(discarded):
+                    each.timer.execute_once()
+                each.rounds_s.append(each.timer.execute_once())
+        figures = self._turns.figures([each.rounds_s for each in ready])
+        for each, of_arm in zip(ready, figures, strict=True):
+            observed = each.trial.observation
+            observed.statements = [
+                statement.model_copy(update={"elapsed_s": figure_s, "rounds_s": seconds})
+                for statement, figure_s, seconds in zip(
+                    observed.statements, of_arm, zip(*each.rounds_s, strict=True), strict=True
+                )
+            ]
+
+
+def planned_rounds(rehearsed_s: Sequence[float]) -> tuple[int, int]:
+    """How many rounds a start has, and how many executions are thrown away after each switch.
+
+    rehearsed_s: the seconds of each arm's statements together. Alike for all arms.
+    """
+    discarded = 1 if max(rehearsed_s) < DISCARDED_BELOW_S else 0
+    round_s = max(sum(rehearsed_s), 1e-6) * (1 + discarded)
+    least = max(ROUNDS_LEAST, min(ROUNDS_MIN, int(ROUNDS_S_MAX / round_s)))
+    return min(ROUNDS_MAX, max(least, int(ROUNDS_S / round_s))), discarded
+
+
+def run_start(
+    specs: Sequence[TrialSpec],
+    target: Target,
+    folder: Path,
+    turns: Turns,
+    works: Sequence[PlanWork | None],
+    on_step: OnStep = lambda _: None,
+) -> list[tuple[Path, TrialRecord]]:
+    """Run one start for the arms of a block, in their order; returns the folder and record of each.
+
+    Where an arm fails there is the record of that one alone, with its reason: nothing counts of the others.
+    An interruption is recorded for the first, and goes on. Raises as `run_trial`.
+    """
+    begun = time.monotonic()
+    machine = target.machine
+    if machine is None:
+        raise AssertionError("a server that runs already is not started")
+    trials = [TrialState(spec, target, on_step) for spec in specs]
+    start = _Start(trials, turns, works)
+    try:
+        status, reason = outcome(lambda: start.measure(machine), f": see {layout.SERVER_LOG_FILE}")
+        if status != "ok":
+            reason += limited.out_of_memory_reason(start.at.arm, machine.group)
+            lost = abandon(target)
+            ended = _written(start.at, folder, status, reason)
+            if lost is not None:
+                raise lost
+            return [ended]
+    except UsageError:
+        target.abandon()
+        raise
+    except (KeyboardInterrupt, SystemExit):
+        target.abandon()
+        _written(trials[0], folder, "interrupted", "interrupted by the user")
+        raise
+    plans_s = sum(trial.fields.get("plans_s", 0.0) for trial in trials)
+    share_s = (time.monotonic() - begun - plans_s) / len(trials)
+    for trial in trials:
+        trial.share_s = share_s
+    return [_written(trial, folder, "ok", "") for trial in trials]
+
+
+def _written(trial: TrialState, folder: Path, status: TrialStatus, reason: str) -> tuple[Path, TrialRecord]:
+    writer = TrialWriter(folder, trial.spec.number, trial.spec.attempt)
+    try:
+        return writer.final, write_trial(trial, writer, status, reason)
+    finally:
+        writer.discard()

@@ -1,0 +1,51 @@
+"""Rounds of a start: how many, in which order, what figure comes of them, and which arms can have them."""
+
+import math
+from collections import Counter
+
+import pytest
+
+from pgassay.analysis.statistics.within_starts import start_seconds
+from pgassay.design.schedule import round_order
+from pgassay.trial.start import planned_rounds
+
+
+@pytest.mark.parametrize(
+    ("rehearsed_s", "rounds", "discarded"),
+    [
+        ([0.001] * 3, 200, 1),
+        ([0.01] * 3, 33, 1),
+        ([0.3] * 3, 5, 0),
+        ([30.0] * 3, 3, 0),
+        # The slow arm decides for all of them.
+        ([0.001, 0.1], 19, 0),
+    ],
+)
+def test_rounds_follow_from_an_execution_that_counts_for_nothing(
+    rehearsed_s: list[float], rounds: int, discarded: int
+) -> None:
+    assert planned_rounds(rehearsed_s) == (rounds, discarded)
+
+
+def test_each_round_has_an_order_of_its_own() -> None:
+    orders = [tuple(round_order(7, 2, number, 3)) for number in range(600)]
+    assert orders == [tuple(round_order(7, 2, number, 3)) for number in range(600)]
+    counts = Counter(orders)
+    assert len(counts) == 6 and min(counts.values()) > 60
+    assert orders != [tuple(round_order(7, 3, number, 3)) for number in range(600)]
+
+
+def test_the_ratio_of_two_arms_is_the_median_of_the_rounds_ratios() -> None:
+    """What slows a whole round down is taken out, and one round of a checkpoint moves nothing."""
+    slowness = [1.0, 1.3, 0.9, 5.0, 1.1]
+    first = [[0.1 * each] for each in slowness]
+    second = [[0.12 * each] for each in slowness]
+    second[2] = [3.0]
+    (one,), (other,) = start_seconds([first, second])
+    assert math.isclose(other / one, 1.2)
+
+
+def test_arms_with_more_statements_are_taken_alone() -> None:
+    one, other = start_seconds([[[1.0], [2.0], [3.0]], [[1.0, 4.0], [2.0, 4.0], [3.0, 4.0]]])
+    assert one == pytest.approx([2.0])
+    assert other == pytest.approx([2.0, 4.0])
