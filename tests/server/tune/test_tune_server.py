@@ -17,7 +17,7 @@ from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.terminal.progress import NullProgress
-from pgassay.tune.source.counted import CATALOG, UTILITY, read_counted
+from pgassay.tune.source.counted import CATALOG, UTILITY, VALUES, read_counted
 from pgassay.tune.source.dump import dumped
 from pgassay.tune.source.gather import explained_on, gather
 from pgassay.tune.source.server import Source, open_source
@@ -109,6 +109,29 @@ def refused(session: ControlSession, server: Server) -> None:
         session.execute("DROP EXTENSION pg_stat_statements")
         with pytest.raises(UsageError, match="CREATE EXTENSION pg_stat_statements in postgres"):
             read_counted(source, reading, 20)
+
+
+@pytest.mark.shares_machine
+def test_what_reads_a_whole_table_has_its_place_before_a_load_of_inserts() -> None:
+    with counting_server(best_build()) as (server, session):
+        session.execute("SET pg_stat_statements.track = none")
+        session.execute(
+            "CREATE TABLE members AS SELECT i AS id, i || '@x' AS email FROM generate_series(1, 20000) i"
+        )
+        session.execute("CREATE TABLE visits (id int, note text)")
+        session.execute("SELECT pg_stat_statements_reset()")
+        session.execute("SET pg_stat_statements.track = top")
+        for number in range(3):
+            session.execute(f"SELECT id FROM members WHERE lower(email) = '{number}@x'")
+        session.execute("INSERT INTO visits SELECT i, repeat('x', 500) FROM generate_series(1, 200000) i")
+        session.execute("SET pg_stat_statements.track = none")
+        source = open_source(connection_string(server))
+        with source.session() as reading:
+            one, both = read_counted(source, reading, 1), read_counted(source, reading, 2)
+        # The load, which takes far longer, only has the place that the login leaves.
+        assert {each.sql.split()[0] for each in both.chosen} == {"INSERT", "SELECT"}
+        assert [each.sql.split()[0] for each in one.chosen] == ["SELECT"]
+        assert one.ignored[VALUES] == 1
 
 
 # --- The whole command.

@@ -57,7 +57,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--statements",
         type=options.whole,
         metavar="N",
-        help="with a DSN: so many of those that took most, by pg_stat_statements (default 20)",
+        help="with a DSN: so many of those that took most in all, for a call or for a row (default 20)",
     )
     add(
         "--values",

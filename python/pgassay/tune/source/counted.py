@@ -1,4 +1,4 @@
-"""The statements of one database that took most of its time, as pg_stat_statements counted them.
+"""The statements of one database that are worth tuning, as pg_stat_statements counted them.
 
 The view's columns differ by the extension's version, and a server that was upgraded may have an older one
 than its own: they are looked up (contrib/pg_stat_statements/pg_stat_statements--*.sql). Its counters are
@@ -25,6 +25,10 @@ HIDDEN_TEXT = "<insufficient privilege>"
 HIDDEN_SHARE_MAX = 0.5
 UTILITY, CATALOG, NESTED = "utility statements", "statements of catalogs", "statements within functions"
 HIDDEN, UNREADABLE = "statements of other roles", "statements that can't be read"
+# An index has nothing to find for them, so what can be improved has its places first.
+VALUES = "INSERTs of values, which search no table"
+# A statement that ran once may be somebody's own look at the data: it counts by its total alone.
+CALLS_MIN = 2
 _PLANNED = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 _SYSTEM_SCHEMAS = ("pg_catalog", "information_schema", "pg_toast")
 _NOT_LOADED = "55000"
@@ -40,7 +44,8 @@ FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extna
 WHERE e.extname = 'pg_stat_statements'"""
 _COUNTED = """
 SELECT s.queryid::text, pg_catalog.max(s.query), pg_catalog.sum(s.calls)::float8,
-    pg_catalog.sum(s.total_exec_time)::float8, pg_catalog.sum(s.rows)::float8, {top}
+    pg_catalog.sum(s.total_exec_time)::float8, pg_catalog.sum(s.rows)::float8, {top},
+    pg_catalog.sum(s.shared_blks_hit + s.shared_blks_read)::float8
 FROM {schema}.pg_stat_statements(true) s JOIN pg_catalog.pg_database d ON d.oid = s.dbid
 WHERE d.datname = pg_catalog.current_database()
 GROUP BY s.queryid, {top}
@@ -75,7 +80,7 @@ class CountedStatement:
 
 @dataclass(frozen=True)
 class Counted:
-    """The statements that took most, and what was passed over; `total_ms` and `statements` are of all.
+    """The statements that were chosen, and what was passed over; `total_ms` and `statements` are of all.
 
     `since`, `since_s`: when counting began, and how many seconds ago; '' and None where it is not known.
     """
@@ -91,7 +96,10 @@ class Counted:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the view, of all roles together; `query_id` is None where the role may not see the text."""
+    """A row of the view, of all roles together; `query_id` is None where the role may not see the text.
+
+    `blocks`: those that it looked at, in shared buffers or not.
+    """
 
     query_id: str | None
     query: str
@@ -99,10 +107,11 @@ class Row:
     total_ms: float
     rows: float
     is_top: bool = True
+    blocks: float = 0.0
 
 
 def read_counted(source: Source, session: ControlSession, wanted: int) -> Counted:
-    """The `wanted` statements that took most of the time.
+    """The `wanted` statements that `choose` takes.
 
     Raises UsageError, with what to type on the server, where the extension is missing or can't be read, and
     where nothing was counted.
@@ -123,8 +132,8 @@ def read_counted(source: Source, session: ControlSession, wanted: int) -> Counte
     except psycopg.Error as error:
         raise UsageError(_unreadable(source, error)) from None
     read_rows = [
-        Row(query_id, str(query or ""), calls, total_ms, count, bool(is_top))
-        for query_id, query, calls, total_ms, count, is_top in rows
+        Row(query_id, str(query or ""), calls, total_ms, count, bool(is_top), blocks)
+        for query_id, query, calls, total_ms, count, is_top, blocks in rows
     ]
     counted = choose(read_rows, wanted, str(since[0]) if since and since[0] else "")
     counted = replace(counted, since_s=since[1] if since and since[1] and since[1] > 0 else None)
@@ -156,11 +165,12 @@ def _only(ignored: dict[str, int]) -> str:
 
 
 def choose(rows: Sequence[Row], wanted: int, since: str = "") -> Counted:
-    """The statements that took most of the time, with a name each. Pure.
+    """The statements that took most in all, for a call, or for a row that they return. Pure.
 
-    Passed over, and counted by their kind: what has no plan, what reads catalogs alone (pgassay's own
-    reading, and that of other monitoring), what runs within functions (its time is that of the call as well),
-    and what the role may not see.
+    The three take turns, so that neither a report nor what is called often crowds out the rest. INSERTs of
+    values have the places that others leave. Each has a name. Passed over, and counted by their kind: what
+    has no plan, what reads catalogs alone (pgassay's own reading, and that of other monitoring), what runs
+    within functions (its time is that of the call as well), and what the role may not see.
     """
     ignored: Counter[str] = Counter()
     top = [row for row in rows if row.is_top]
@@ -168,7 +178,8 @@ def choose(rows: Sequence[Row], wanted: int, since: str = "") -> Counted:
     total_ms = sum(row.total_ms for row in top)
     hidden = [row for row in top if row.query_id is None or row.query == HIDDEN_TEXT]
     ignored[HIDDEN] = len(hidden)
-    chosen: list[CountedStatement] = []
+    able: list[tuple[Row, ast.Node]] = []
+    inserts: list[tuple[Row, ast.Node]] = []
     for row in sorted(top, key=lambda row: -row.total_ms):
         if row.query_id is None or row.query == HIDDEN_TEXT or row.calls <= 0:
             continue
@@ -180,12 +191,18 @@ def choose(rows: Sequence[Row], wanted: int, since: str = "") -> Counted:
         kind = kind_of(tree)
         if kind:
             ignored[kind] += 1
-        elif len(chosen) < wanted:
-            name = _name(tree, row.query_id, (each.name for each in chosen))
-            share = row.total_ms / total_ms if total_ms else 0.0
-            chosen.append(
-                CountedStatement(name, row.query_id, row.query, row.calls, row.total_ms, row.rows, share)
-            )
+        else:
+            (inserts if _inserts_values(tree) else able).append((row, tree))
+    taken = _in_turns([row for row, _ in able], wanted)
+    left = max(wanted - len(taken), 0)
+    ignored[VALUES] = len(inserts[left:])
+    places = [(row, tree) for row, tree in able if row.query_id in taken] + inserts[:left]
+    chosen: list[CountedStatement] = []
+    for row, tree in sorted(places, key=lambda place: -place[0].total_ms):
+        query_id = str(row.query_id)
+        name = _name(tree, query_id, (each.name for each in chosen))
+        share = row.total_ms / total_ms if total_ms else 0.0
+        chosen.append(CountedStatement(name, query_id, row.query, row.calls, row.total_ms, row.rows, share))
     return Counted(
         tuple(chosen),
         {kind: count for kind, count in ignored.items() if count},
@@ -194,6 +211,30 @@ def choose(rows: Sequence[Row], wanted: int, since: str = "") -> Counted:
         since,
         sum(row.total_ms for row in hidden) / total_ms if total_ms else 0.0,
     )
+
+
+def _in_turns(rows: Sequence[Row], wanted: int) -> set[str | None]:
+    """The numbers of the first `wanted` rows by total time, mean time and blocks for a row, in turns."""
+    often = [row for row in rows if row.calls >= CALLS_MIN]
+    orders = (
+        sorted(rows, key=lambda row: -row.total_ms),
+        sorted(often, key=lambda row: -row.total_ms / row.calls),
+        sorted(often, key=lambda row: -row.blocks / max(row.rows, row.calls)),
+    )
+    taken: set[str | None] = set()
+    while len(taken) < min(wanted, len(rows)):
+        for order in orders:
+            following = next((row.query_id for row in order if row.query_id not in taken), None)
+            if following is not None and len(taken) < wanted:
+                taken.add(following)
+    return taken
+
+
+def _inserts_values(tree: ast.Node) -> bool:
+    """Whether a statement only adds rows that it names: it reads no table for them."""
+    if not isinstance(tree, ast.InsertStmt):
+        return False
+    return sum(isinstance(node, ast.RangeVar) for node in walk(tree)) == 1
 
 
 def kind_of(tree: ast.Node) -> str:

@@ -18,7 +18,7 @@ from pgassay.tune.answer.verdicts import UNLIKE, ranked
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.source import dump
 from pgassay.tune.source.copied import differences, locale_of, missing_extensions, settings_of
-from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, choose
+from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, VALUES, choose
 from pgassay.tune.source.files import left_out_text, statements_text
 from pgassay.tune.source.gather import gather, given_values, unmatched
 from pgassay.tune.source.origin import Origin, plan_difference, time_difference, unlike
@@ -50,6 +50,34 @@ def test_what_took_most_is_chosen_and_what_is_passed_over_is_counted() -> None:
     assert found.hidden_share == pytest.approx(320 / 2010)
     assert len(choose(rows, 20).chosen) == 4
     assert choose([], 5).chosen == ()
+
+
+LOAD = [
+    row(number, f"INSERT INTO events_{number} VALUES ($1, $2)", 1000.0 - number, calls=9e5)
+    for number in range(5)
+]
+
+
+def test_inserts_of_values_do_not_crowd_out_what_can_be_improved() -> None:
+    login = row(11, "SELECT * FROM customers WHERE lower(email) = $1", 10.0)
+    copied = row(12, "INSERT INTO archive SELECT * FROM orders WHERE placed < $1", 5.0)
+    found = choose([*LOAD, login, copied], 3)
+    # What reads a table for its rows is searched for; one place is left, for the largest of the others.
+    assert [each.query_id for each in found.chosen] == ["0", "11", "12"]
+    assert found.ignored == {VALUES: 4}
+    assert choose([*LOAD, login, copied], 20).ignored == {}
+
+
+def test_total_time_mean_time_and_blocks_for_a_row_take_turns() -> None:
+    often = [row(number, f"SELECT * FROM t{number} WHERE id = $1", 900.0, calls=1e6) for number in range(5)]
+    slow = row(11, "SELECT * FROM reports", 20.0, calls=2.0, rows=1e6)
+    wasteful = row(
+        12, "SELECT * FROM customers WHERE lower(email) = $1", 10.0, calls=50.0, rows=50.0, blocks=1e6
+    )
+    once = row(13, "SELECT count(*) FROM customers", 15.0, calls=1.0, rows=1.0, blocks=1e5)
+    found = choose([*often, slow, wasteful, once], 3)
+    assert [each.query_id for each in found.chosen] == ["0", "11", "12"]
+    assert len(choose([*often, slow, wasteful, once], 20).chosen) == 8
 
 
 def test_a_table_s_name_of_several_lines_is_one_of_a_statement() -> None:
