@@ -206,9 +206,9 @@ def add_plan_options(parser: argparse._ActionsContainer, texts: "Mapping[str, st
     add(
         "--restart",
         choices=("needed", "each"),
-        default="needed",
+        default="each",
         help="needed: arms that one running server can be, in warm caches, take turns in it, and a block "
-        "is one start; each: every trial has a server of its own (default needed)",
+        "is one start; each: every trial has a server of its own (default each)",
     )
     add(
         "--plans",

@@ -62,7 +62,7 @@ _WORDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("covariate", "none", COVARIATES),
     ("observe", "normal", OBSERVE),
     ("between", "nothing", BETWEEN),
-    ("restart", "needed", RESTART),
+    ("restart", "each", RESTART),
     ("plans", "work", PLAN_KINDS),
     ("baseline", "fixed", BASELINES),
 )
@@ -84,7 +84,7 @@ def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> Compare
         settings=settings_of(path, document.get("set", {})),
         out=out,
         command=command,
-        **{"restart": "needed", **fields_of(path, document)},
+        **fields_of(path, document),
     )
 
 
