@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pgassay.report.text import bounds
+from pgassay.report.text import bounds, figure
 
 Ends = tuple[float | None, float | None]
 
-# No measured effect of interest lies beyond; an unbounded interval must not flatten all others.
+# The ends of a wide interval lie beyond, and must not flatten all others; an estimate never does.
 _SPAN_MAX = math.log(64)
 
 
@@ -58,9 +58,10 @@ def scale_for(
     for ends in intervals:
         if ends is not None:
             logs += [abs(math.log(end)) for end in bounds(ends) if 0 < end < math.inf]
-    logs += [abs(math.log(value)) for value in ratios if value is not None and 0 < value < math.inf]
+    estimates = [abs(math.log(value)) for value in ratios if value is not None and 0 < value < math.inf]
+    span_max = max(_SPAN_MAX, 1.05 * max(estimates, default=0.0))
     odd_width = width if width % 2 else width - 1
-    return Scale(span=min(max(logs) * 1.05, _SPAN_MAX), margin=margin, width=max(11, odd_width))
+    return Scale(span=min(max(logs + estimates) * 1.05, span_max), margin=margin, width=max(11, odd_width))
 
 
 def draw(scale: Scale, ends: Ends | None, ratio: float | None, glyphs: Glyphs) -> str:
@@ -85,7 +86,11 @@ def draw(scale: Scale, ends: Ends | None, ratio: float | None, glyphs: Glyphs) -
 
 def axis(scale: Scale) -> str:
     """The labels below the bars: both ends of the axis and 1."""
-    left, right = f"{math.exp(-scale.span):.2f}", f"{math.exp(scale.span):.2f}"
+    left, right = (_end(math.exp(sign * scale.span)) for sign in (-1, 1))
     cells = list(left + " " * (scale.width - len(left) - len(right)) + right)
     cells[scale.column(1.0)] = "1"
     return "".join(cells)
+
+
+def _end(value: float) -> str:
+    return f"{value:.2f}" if 0.05 <= value < 20 else figure(value, 2)

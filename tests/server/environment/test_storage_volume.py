@@ -62,7 +62,7 @@ def read_blocks(file: Path, count: int) -> float:
     buffer = mmap(-1, BLOCK)
     opened = os.open(file, os.O_RDONLY | os.O_DIRECT)
     try:
-        blocks = os.fstat(opened).st_size // BLOCK
+        blocks = os.lseek(opened, 0, os.SEEK_END) // BLOCK
         began = time.monotonic()
         for index in range(count):
             assert os.preadv(opened, [buffer], (index * 4799 % blocks) * BLOCK) == BLOCK
@@ -231,6 +231,27 @@ def test_a_mounted_volume_is_as_slow_as_it_says_until_it_is_interrupted(home: Pa
         _, complaint = process.communicate(timeout=60)
     assert process.returncode == 0, complaint
     assert not mounted_at(folder) and list(folder.iterdir()) == []
+
+
+def test_a_volume_is_mounted_only_once_its_limit_stands(home: Path, tmp_path: Path) -> None:
+    """Whoever waits for the mount and reads at once gets no more than the volume gives."""
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    # 100 operations a second, without credits.
+    words = ("volumes", "mount", "gp2,size=30GiB,credits=empty", folder, "--json", "--used", "64MB")
+    process = whole_tool.start(*words, home=home)
+    try:
+        deadline = time.monotonic() + 120
+        while not mounted_at(folder):
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.002)
+        source = mounted_at(folder)[0].source
+        # The first reads may come from the fraction of a second that a bucket holds.
+        assert read_blocks(Path(source), 150) > 1.0
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 0, complaint
 
 
 def test_both_volumes_are_behind_one_instance(home: Path) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from pgassay.analysis.statistics.eprocess import FloatArray
-from pgassay.words import duration_rounded, percent_rounded, plural
+from pgassay.words import duration, duration_rounded, percent_rounded, plural
 
 PILOT_BLOCKS_MIN = 3
 BLOCKS_MIN_POOLED, BLOCKS_MIN_PAIRED = 4, 6
@@ -181,9 +181,15 @@ def resolution_sentence(
     )
     spread = resolvable_spread(blocks, effect, **terms)  # type: ignore[arg-type]
     if blocks < least or spread <= 0:
+        if duration_rounded(time_s) == duration_rounded(least * block_s):
+            # "3 minutes are too few for what takes 3 minutes" is a riddle.
+            given = given.replace(duration_rounded(time_s), duration(time_s), 1)
+            needed = duration(least * block_s)
+        else:
+            needed = duration_rounded(least * block_s)
         return (
             f"{given}, too few for a verdict, which takes at least {plural(least, 'block')} "
-            f"({duration_rounded(least * block_s)}); to resolve {percent_rounded(effect)}, {otherwise}."
+            f"({needed}); to resolve {percent_rounded(effect)}, {otherwise}."
         )
     single = percent_rounded(spread / math.sqrt(2))
     return (

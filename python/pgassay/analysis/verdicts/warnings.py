@@ -1,7 +1,8 @@
 """The warnings of a result: what a reader must know before believing it."""
 
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from pgassay.model.experiment import Covariate
 from pgassay.record.experiment import StoredExperiment
 from pgassay.words import figure, percent_rounded
 
+# A figure with its unit: numbers of names, settings and versions have none, and must stay apart.
+_NUMBER = re.compile(r"(?<![\w=,.:/-])\d[\d,]*(?:\.\d+)?(?= ?(?:%|µs|ms|s|kB|MB|GB)(?!\w))")
 STEAL_FRACTION_MAX = 0.01
 # What is timed before each trial (`trial.before_and_after.machine_speed`), by its covariate's name.
 _FIXED_TASKS: dict[Covariate, str] = {"canary": "processor", "memory": "memory", "disk": "disk"}
@@ -36,9 +39,34 @@ def collect_warnings(
         *stored.warnings,
         *stored.experiment.warnings,
     ]
-    for trial in stored.trials:
-        found.extend(trial.record.warnings)
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys((*found, *of_trials([trial.record.warnings for trial in stored.trials]))))
+
+
+def of_trials(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
+    """What trials warned of, once where they differ in their figures alone, with how many had it.
+
+    The one with the largest first figure stands for them, and the least and the largest are named.
+    """
+    alike: dict[str, dict[str, int]] = {}
+    for told in warnings:
+        for sentence in dict.fromkeys(told):
+            counted = alike.setdefault(_NUMBER.sub("#", sentence), {})
+            counted[sentence] = counted.get(sentence, 0) + 1
+    made = []
+    for counted in alike.values():
+        sentences = sorted(counted, key=_first_figure)
+        if len(sentences) == 1:
+            made += sentences
+            continue
+        trials = sum(counted.values())
+        made.append(f"{sentences[-1].rstrip('.')} (the largest of {trials} trials that say so).")
+    return tuple(made)
+
+
+def _first_figure(sentence: str) -> float:
+    """The first figure of a sentence that is no part of a name."""
+    found = [match[0].replace(",", "") for match in _NUMBER.finditer(sentence)]
+    return float(found[0]) if found else 0.0
 
 
 def machine_sentences(stored: StoredExperiment) -> tuple[str, ...]:
@@ -85,9 +113,14 @@ def _twins(study: Study, twins: dict[str, TwinCheck]) -> list[str]:
         where = f" at {stratum}" if stratum else ""
         if check.ok is None:
             least = next(blocks for blocks in range(1, 1000) if can_fire(blocks, len(twins)))
+            known, counted = check.rows, f"before {study.row_word} {least}"
+            if known != study.blocks:
+                # Where arms own copies of the data, the blocks of the same copies count as one.
+                counted = f"before {least} sets of blocks, one for each making of the copies"
+            verb = "is" if known == 1 else "are"
             sentences.append(
-                f"The twin{where} is not yet tested: its check can't speak before {study.row_word} {least}, "
-                f"and {study.blocks} {'is' if study.blocks == 1 else 'are'} complete."
+                f"The twin{where} is not yet tested: its check can't speak {counted}, and {known} "
+                f"{verb} complete."
             )
         elif not check.ok:
             sentences.append(
@@ -150,6 +183,10 @@ def _changed_speeds(study: Study) -> list[str]:
 def _unsettled(study: Study) -> list[str]:
     sentences = []
     for arm in study.experiment.arms:
+        volumes = [record.facts.volume for record in study.table.valid[arm.id]]
+        if any(volume.credits_ended_s is not None for volume in volumes):
+            # That is why it fell: no longer warm-up changes it, and the cause names it.
+            continue
         loads = [record.load.per_second for record in study.table.valid[arm.id] if record.load is not None]
         change = unsettled_change(loads, study.experiment.contract.margin)
         if change is None:

@@ -58,6 +58,7 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
         overhead = served.measure_overhead()
         served.set_write_cache(is_volatile=model.latency.flush.median_ns > 0)
         served.impose(model.model_dump(mode="json"), seed=1)
+        served.mount()
         mounted = {
             "volume": model.name,
             "catalogue_date": str(loaded.catalogue.date),

@@ -117,7 +117,9 @@ class AttachedImage:
         self.device = BlockDevice(None, 0, 0)
 
     def attach(self, make_file_system: Callable[[Path], None] | None = None) -> None:
-        """Attach and mount; leaves nothing behind when it fails. `make_file_system` gets the device before.
+        """Attach and, but in a user's folder, mount; leaves nothing behind when it fails.
+
+        `make_file_system` gets the device before.
 
         Raises UsageError when the image is in use or direct I/O is impossible, DamagedImageError when
         the file system can't be mounted.
@@ -134,15 +136,20 @@ class AttachedImage:
             self.device = _attach_loop(self.image)
             if make_file_system is not None:
                 make_file_system(Path(f"/dev/{self.device.name}"))
-            self._mount_token = registry.register("mount", path=str(self.root))
             if not self._is_users:
-                make_folder(self.root, self._owner)
-            _mount(self.device, self.root)
-            if not self._is_users:
-                make_folder(self.root, self._owner)
+                self.mount()
         except BaseException:
             self.detach()
             raise
+
+    def mount(self) -> None:
+        """Mount it: in the user's folder only once the device's limits stand, for it is used at once."""
+        self._mount_token = registry.register("mount", path=str(self.root))
+        if not self._is_users:
+            make_folder(self.root, self._owner)
+        _mount(self.device, self.root)
+        if not self._is_users:
+            make_folder(self.root, self._owner)
 
     def set_read_ahead_kb(self, value_kb: int) -> None:
         """Set the device's read-ahead where it differs; given back when the image is detached."""

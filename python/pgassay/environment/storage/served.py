@@ -218,6 +218,10 @@ class ServedImage:
             self.check()
             raise
 
+    def mount(self) -> None:
+        """Show it in the user's folder, where whoever uses it is answered as the model says."""
+        self.attached.mount()
+
     def release(self) -> list[Second]:
         """Answer at once again; returns what was delivered. Raises MeasurementError where nobody serves."""
         try:

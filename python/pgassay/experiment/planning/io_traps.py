@@ -58,11 +58,20 @@ def _pinned(arms: Sequence[Arm], block_bytes: int) -> Iterator[str]:
     room = min(rooms, key=lambda each: each.has_bytes / each.needs_bytes)
     if room.has_bytes < room.needs_bytes:
         enough = -(-room.needs_bytes // _SHARED_BUFFERS_STEP) * _SHARED_BUFFERS_STEP >> 20
-        advised = "1GB" if enough <= 1024 else f"{enough}MB"
+        caps = [arm.spec.memory_bytes >> 20 for arm in arms if arm.spec.memory_bytes is not None]
+        remedy = f"set shared_buffers={'1GB' if enough <= 1024 else f'{enough}MB'}"
+        if caps and min(caps) < 4096:
+            # A quarter of the memory that the servers get, as far as that is enough.
+            most = min(caps) // 4
+            remedy = (
+                f"set shared_buffers={enough}MB"
+                if enough <= most
+                else f"name at least --memory {4 * enough}MB with shared_buffers={enough}MB"
+            )
         yield (
             f"shared_buffers is {room.has_bytes >> 20} MB: below about {room.needs_bytes >> 20} MB a backend "
             "may not pin its whole look-ahead, which can hide a difference between I/O methods "
-            f"(set shared_buffers={advised})"
+            f"({remedy})"
         )
 
 

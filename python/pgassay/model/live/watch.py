@@ -223,3 +223,14 @@ class WatchSample(Frozen):
     device: DeviceRates | None
     host: HostUse | None
     missing: tuple[str, ...]
+
+
+def pass_number(phase: str, ended: int) -> int:
+    """Which of VACUUM's passes a phase is part of; 1 for a phase that has no passes.
+
+    index_vacuum_count rises after the indexes and before the heap of the same pass
+    (lazy_vacuum_all_indexes of src/backend/access/heap/vacuumlazy.c).
+    """
+    if phase == "vacuuming heap":
+        return max(ended, 1)
+    return ended + 1 if phase in ("scanning heap", "vacuuming indexes") else 1

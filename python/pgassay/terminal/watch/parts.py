@@ -14,6 +14,7 @@ from pgassay.model.live.watch import (
     ServerSample,
     Wait,
     WatchSample,
+    pass_number,
 )
 from pgassay.report import bar as interval_bar
 from pgassay.report import text
@@ -207,8 +208,12 @@ def progress(server: ServerSample) -> Part:
 
 def progress_phase(command: CommandProgress) -> str:
     """The phase, with the number of VACUUM's pass over the indexes from the second on."""
-    again = f" (pass {command.passes + 1})" if command.passes else ""
-    return f"{command.phase}{again}" if command.phase else "not shown to this role"
+    number = pass_number(command.phase or "", command.passes or 0)
+    return (
+        f"{command.phase}{f' (pass {number})' if number > 1 else ''}"
+        if command.phase
+        else "not shown to this role"
+    )
 
 
 def progress_relation(command: CommandProgress) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from pgassay.errors import first_line
+from pgassay.model.live.watch import pass_number
 from pgassay.model.trial import CounterRow, figure
 from pgassay.record.columns import to_parquet
 from pgassay.trial.target import ServerSession
@@ -52,9 +53,9 @@ def progress_words(view: str, relation: str, figures: CounterRow) -> str:
     """
     phase = str(figures.get("phase") or "")
     words = f"{relation}: {phase}" if relation else phase
-    passes = passes_ended(view, figures)
-    if passes and phase in ("scanning heap", "vacuuming indexes"):
-        words += f" (pass {passes + 1})"
+    number = pass_number(phase, passes_ended(view, figures))
+    if number > 1:
+        words += f" (pass {number})"
     counted = counted_in_phase(view, figures)
     if counted is None:
         return words

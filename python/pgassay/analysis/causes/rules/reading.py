@@ -115,7 +115,8 @@ CACHED = Rule(
     layer="measurement",
     phrase="processors, with nothing to read from a device",
     remedy=(
-        "There is no I/O to speed up: to compare I/O use --cache cold or cold-each, more data or less memory."
+        "There is no I/O to speed up: fewer pages, rows or calls are what helps. Where I/O is what you want "
+        "to compare, use --cache cold or cold-each, more data or less memory."
     ),
     next_step=(
         "Look which statements go through most pages (shared_blks_hit and shared_blks_read of "

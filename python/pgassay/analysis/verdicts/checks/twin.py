@@ -23,7 +23,8 @@ class TwinCheck:
 
     ok: None while so few blocks could not fire the gate, else whether it has not fired.
     evidence: M after the last block; evidence_max: its running maximum, for the gate.
-    pairs: the evidence of the pairs of each measure; level: α, of the interval.
+    pairs: the evidence of the pairs of each measure; level: α, of the interval;
+    rows: how many pairs there are.
     """
 
     ok: bool | None
@@ -31,6 +32,7 @@ class TwinCheck:
     evidence_max: float
     pairs: Evidence
     level: float
+    rows: int = 0
 
     # Only a report, or a gate that fired, asks for these; every look at an experiment makes a check.
     @cached_property
@@ -82,6 +84,7 @@ def check_twin(pairs: FloatArray, alpha: float, gates: int = 1) -> TwinCheck:
         evidence_max=evidence_max,
         pairs=evidence,
         level=alpha,
+        rows=pairs.shape[-2],
     )
 
 

@@ -1,0 +1,58 @@
+"""Sentences that said what was not so: warnings, bars, promises, phases, the memory that is advised."""
+
+import math
+
+import pytest
+
+from pgassay.analysis.statistics.power import resolution_sentence
+from pgassay.analysis.verdicts.warnings import of_trials
+from pgassay.model.live.watch import pass_number
+from pgassay.report import bar
+from pgassay.trial.measure.progress import progress_words
+
+
+def test_warnings_that_differ_in_figures_alone_are_one() -> None:
+    def doubt(volume: str, share: int) -> str:
+        return f"imitating {volume} took {share}% of the processors, which the server lacked"
+
+    told = [(doubt("gp3,size=100GiB", share),) for share in (31, 62, 45, 38, 52, 33, 60)]
+    assert of_trials(told) == (f"{doubt('gp3,size=100GiB', 62)} (the largest of 7 trials that say so).",)
+    # Other volumes, settings and versions are other matters.
+    apart = [(doubt("gp3,size=100GiB", 31), doubt("gp3,size=200GiB", 31)), ("PostgreSQL 17 is old",)]
+    assert of_trials([*apart, ("PostgreSQL 18 is old",)]) == (
+        *apart[0],
+        "PostgreSQL 17 is old",
+        "PostgreSQL 18 is old",
+    )
+
+
+def test_an_estimate_is_never_outside_of_its_plot() -> None:
+    scale = bar.scale_for([(300.0, 800.0)], [514.0], 0.03, 31)
+    assert scale.holds(514.0) and "●" in bar.draw(scale, (300.0, 800.0), 514.0, bar.UNICODE)
+    assert bar.axis(scale).split()[-1].isdigit()
+    # A wide interval alone does not flatten the others.
+    assert bar.scale_for([(0.9, 5000.0)], [1.1], 0.03, 31).span == pytest.approx(math.log(64))
+
+
+def test_too_little_time_is_told_so_that_it_differs_from_what_is_needed() -> None:
+    said = resolution_sentence(180, 15.5, 3)
+    assert said.startswith("3 min 00 s are about 3 blocks of 3 trials, too few for a verdict")
+    assert "at least 4 blocks (3 min 06 s)" in said
+
+
+@pytest.mark.parametrize(
+    ("phase", "ended", "number"),
+    [
+        ("scanning heap", 0, 1),
+        ("vacuuming indexes", 0, 1),
+        ("vacuuming heap", 1, 1),
+        ("scanning heap", 1, 2),
+        ("vacuuming heap", 2, 2),
+        ("cleaning up indexes", 1, 1),
+        ("truncating heap", 3, 1),
+    ],
+)
+def test_the_pass_of_a_vacuum_is_the_one_that_runs(phase: str, ended: int, number: int) -> None:
+    assert pass_number(phase, ended) == number
+    shown = progress_words("vacuum", "t", {"phase": phase, "index_vacuum_count": ended})
+    assert (f"(pass {number})" in shown) is (number > 1)
