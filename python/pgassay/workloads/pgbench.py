@@ -29,7 +29,10 @@ def parse(family: str, text: str) -> WorkloadSpec:
     variables = [name for name in names if name.startswith(VARIABLE)]
     given = typed_options.pairs(parts, f"workload {family}", ("file", *OPTIONS, "writes", *variables))
     if "file" not in given:
-        raise UsageError("workload pgbench needs a script: write --workload pgbench:file=FILE")
+        raise UsageError(
+            "workload pgbench needs a script: write --workload pgbench:file=FILE, "
+            "or tpcb, simple-update or select-only for one of pgbench's own"
+        )
     writes = given.get("writes", "")
     if writes not in ("", "yes", "no"):
         raise UsageError(f"workload pgbench: writes={writes} is not known: write writes=yes or writes=no")

@@ -144,7 +144,7 @@ def test_it_is_reported_again_without_a_server(finished: Finished, tmp_path: Pat
     assert written.startswith("<!doctype html>")
     assert written.rstrip().endswith("</html>")
     text = whole_tool.run("report", finished.folder).stdout
-    assert re.search(r"enable_indexscan=off is \S+ % slower", " ".join(text.split()))
+    assert re.search(r"enable_indexscan=off is \S+ × as slow", " ".join(text.split()))
     assert (
         max(len(line) for line in text.splitlines() if not line.startswith(("Again", "Folder", "report")))
         <= 100
@@ -157,7 +157,7 @@ def test_it_is_listed(finished: Finished) -> None:
     listed = whole_tool.run("list", finished.folder.parent)
     assert listed.returncode == 0, listed.stderr
     assert str(finished.folder) in listed.stdout.replace("\n", "")
-    assert re.search(r"enable_indexscan=off is \S+ % slower", " ".join(listed.stdout.split()))
+    assert re.search(r"enable_indexscan=off is \S+ × as slow", " ".join(listed.stdout.split()))
 
 
 def test_more_blocks_are_added_by_resume(finished: Finished) -> None:

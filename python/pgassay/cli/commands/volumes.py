@@ -155,7 +155,8 @@ def _fit(arguments: argparse.Namespace) -> int:
         size_gib, rest = divmod(size_bytes(arguments.size, "--size", example="100GiB"), GIB)
         if rest or not 1 <= size_gib <= SIZE_GIB_MAX:
             raise UsageError(
-                f"--size {arguments.size} is not a whole number of GiB: write for example --size 100GiB"
+                f"--size {arguments.size} is not a whole number of GiB from 1 to {SIZE_GIB_MAX}: "
+                "write for example --size 100GiB"
             )
     runs = [run for file in files for run in read_fio(file)]
     entry = to_toml(fit(runs, arguments.name or "own", size_gib), date.today())
