@@ -21,8 +21,8 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune
 from pgassay.tune.search.executions import executions_in_trial, most_executions
-from pgassay.tune.search.selection import Seconds
-from pgassay.tune.statements import MeasuredStatement, workload_of
+from pgassay.tune.search.selection import STATEMENT_MARGIN, Seconds
+from pgassay.tune.statements import MeasuredStatement, importance_of, workload_of
 
 FACTOR = "fixes"
 # From so many members that do not help, what is left of the set is no arm of its proof.
@@ -35,7 +35,12 @@ def without(candidate: Candidate) -> str:
     return f"without {candidate.id}"
 
 
-def arm_of(base: ArmSpec, statements: Sequence[MeasuredStatement], fixes: Sequence[Candidate]) -> ArmSpec:
+def arm_of(
+    base: ArmSpec,
+    statements: Sequence[MeasuredStatement],
+    fixes: Sequence[Candidate],
+    weights: Mapping[str, float] | None = None,
+) -> ArmSpec:
     """The arm with these fixes: its data prepared by their SQL, their settings, their texts, on their server.
 
     The settings that are fixed stay so on another version, as far as it has them (`experiment/planning`). Of
@@ -50,20 +55,29 @@ def arm_of(base: ArmSpec, statements: Sequence[MeasuredStatement], fixes: Sequen
             "storage": next((each.storage for each in last if each.storage is not None), base.storage),
             "prepare": (*base.prepare, *(statement for each in fixes for statement in each.sql)),
             "settings": {**base.settings, **settings},
-            "workload": workload_of(statements, base.workload, rewritten),
+            "workload": workload_of(statements, base.workload, rewritten, weights),
         }
     )
 
 
 def arms_of(
-    base: ArmSpec, statements: Sequence[MeasuredStatement], members: Sequence[Candidate]
+    base: ArmSpec,
+    statements: Sequence[MeasuredStatement],
+    members: Sequence[Candidate],
+    weights: Mapping[str, float] | None = None,
 ) -> dict[str, ArmSpec]:
-    """Every arm by its name; with one member the set without it is the workload as it is."""
-    arms = {CHOSEN: arm_of(base, statements, members), AS_IT_IS: arm_of(base, statements, ())}
+    """Every arm by its name; with one member the set without it is the workload as it is.
+
+    `weights`: what a second of each statement counts in the family's own metric.
+    """
+
+    def arm(fixes: Sequence[Candidate]) -> ArmSpec:
+        return arm_of(base, statements, fixes, weights)
+
+    arms = {CHOSEN: arm(members), AS_IT_IS: arm(())}
     if len(members) > 1:
         for member in members:
-            rest = [each for each in members if each is not member]
-            arms[without(member)] = arm_of(base, statements, rest)
+            arms[without(member)] = arm([each for each in members if each is not member])
     return arms
 
 
@@ -111,7 +125,7 @@ def prove(
     The caller holds the host's lock. Raises UsageError where the disk can't hold the arms' data.
     """
     request = replace(planned.request, max_time_s=max(1.0, seconds), out=folder)
-    arms = arms_of(planned.spec, statements, members)
+    arms = arms_of(planned.spec, statements, members, importance_of(statements, times[0]))
     protocol = protocol_of(planned.base.protocol, statements, arms, times, limits)
     base = replace(planned.base, protocol=protocol)
     given = GivenArms(FACTOR, CHOSEN, arms)
@@ -126,7 +140,8 @@ class Effect:
     `word`: 'slower' where the arm without is slower, so that the fix helps. `at_least`: without the fix a
     statement was stopped, so that the true gain is larger: the interval has no upper end then. `in_place_of`:
     the id of the other member of two that do the same, without which this one is compared with the workload
-    as it is. `late`: the statements that were stopped with the chosen set.
+    as it is. `late`: the statements that were stopped with the chosen set. `sped`: the statements that it was
+    found to make faster, by the margin of a statement at least.
     """
 
     gain: float | None
@@ -138,6 +153,7 @@ class Effect:
     at_least: bool = False
     in_place_of: str = ""
     late: tuple[str, ...] = ()
+    sped: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -235,8 +251,11 @@ def does_not_help(effect: Effect, margin: float) -> bool:
     """Whether a proof says that the set is no slower without it, or by less than the margin.
 
     By its estimate: a proof ends once its intervals exclude 1, and those may still reach beyond the margin.
-    Where a statement was stopped the estimate is a lower bound and refutes nothing.
+    Where a statement was stopped the estimate is a lower bound and refutes nothing. What makes a statement
+    faster helps, however little of the whole that is.
     """
+    if effect.sped:
+        return False
     if effect.word == "slower":
         return not effect.at_least and effect.gain is not None and effect.gain < 1 + margin
     return effect.word in ("equivalent", "faster")
@@ -282,7 +301,7 @@ def effect_of(
     arm = _arm(result.arms, arm_name)
     if arm is None:
         return Effect(None, None, "inconclusive")
-    statements, slowed = [], []
+    statements, slowed, sped = [], [], []
     for statement in result.statements:
         mine = _arm(statement.arms, arm_name)
         if mine is None or not mine.ratio:
@@ -300,6 +319,10 @@ def effect_of(
         )
         if mine.verdict == "faster" and not mine.withheld and name not in stopped:
             slowed.append(name)
+        low = (turned(mine.interval) or (None, None))[0]
+        is_found = mine.verdict == "slower" and not mine.withheld and name not in late
+        if is_found and low is not None and low >= 1 + STATEMENT_MARGIN:
+            sped.append(name)
     is_open = arm.withheld or (bool(stopped) and arm.verdict != "slower")
     is_open = is_open or (bool(late) and arm.verdict != "faster")
     return Effect(
@@ -311,6 +334,7 @@ def effect_of(
         arm.trials,
         bool(stopped) and not late,
         late=tuple(late),
+        sped=tuple(sped),
     )
 
 

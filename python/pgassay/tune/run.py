@@ -203,7 +203,7 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     to_try = known.gathered.to_try
     more = "more than " if known.baseline.endless else ""
     progress.message(
-        f"{more}{total_s(known.baseline.weights, known.baseline.seconds):.3g} s for all statements; "
+        f"{more}{total_s(known.baseline.calls, known.baseline.seconds):.3g} s for all statements; "
         f"{len(known.gathered.candidates)} candidates, {len(to_try)} to be tried on a copy"
     )
 
@@ -246,7 +246,10 @@ def _search(
     planned, baseline, asked, to_try = known.planned, known.baseline, known.asked, known.gathered.to_try
     assert baseline is not None and asked is not None
     begins_at, tells_at = time.monotonic(), known.began_at + TELLS_AT_SHARE * planned.request.max_time_s
-    gain_min, members_max = 1 + planned.request.margin, request.members_max_of(len(planned.statements))
+    gain_min, members_max = (
+        baseline.gain_min(planned.request.margin),
+        request.members_max_of(len(planned.statements)),
+    )
     space_bytes = math.inf if request.max_space_bytes is None else request.max_space_bytes
     progress.stage("trying candidates on a copy")
     for attempt, share in ((search, FIRST_LOOK_SHARE), (look_with_settings, SETTINGS_LOOK_SHARE)):
@@ -285,7 +288,7 @@ def _settle(known: Known, copy: TrialCopy) -> None:
         {each.id: each for each in known.gathered.to_try},
         searched.tried,
         time.monotonic() + PREDICTION_SHARE * max(known.left_s, 0.0),
-        1 + known.planned.request.margin,
+        known.baseline.gain_min(known.planned.request.margin),
     )
 
 

@@ -241,10 +241,16 @@ def measured(statements: Sequence[TunedStatement]) -> tuple[MeasuredStatement, .
 
 
 def workload_of(
-    statements: Sequence[MeasuredStatement], base: WorkloadSpec, rewritten: Mapping[str, str]
+    statements: Sequence[MeasuredStatement],
+    base: WorkloadSpec,
+    rewritten: Mapping[str, str],
+    weights: Mapping[str, float] | None = None,
 ) -> WorkloadSpec:
-    """The workload that trials run; `rewritten`: by the statement's name the SQL that replaces it."""
-    weights = weights_of(statements)
+    """The workload that trials run; `rewritten`: by the statement's name the SQL that replaces it.
+
+    `weights`: what a second of each counts; by how often it is called without.
+    """
+    weights = dict(weights) if weights is not None else weights_of(statements)
     if all(weight == 1 for weight in weights.values()):
         weights = {}
     return base.model_copy(
@@ -260,6 +266,44 @@ def workload_of(
 def weights_of(statements: Sequence[MeasuredStatement]) -> dict[str, float]:
     """How often each counts; the sets of values of a statement share its weight."""
     return {each.name: each.of.weight / max(1, len(each.of.parameters)) for each in statements}
+
+
+# Of a statement's importance, where weights are given, what follows from its part of the time.
+_BY_TIME = 0.5
+
+
+def importance_of(statements: Sequence[MeasuredStatement], seconds: Mapping[str, float]) -> dict[str, float]:
+    """What a second of each counts, so that every statement matters, however little of all time it takes.
+
+    Without weights each counts alike: the sum is then that of each one's time as a part of what it took. With
+    weights half of it is its part of the workload's time. In units that leave the whole workload's seconds,
+    by how often each is called, what they are. `seconds`: as they are now, by name.
+    """
+    calls = weights_of(statements)
+    whole_s = math.fsum(calls[name] * seconds[name] for name in calls)
+    timed = [each for each in statements if seconds[each.name] > 0]
+    if not timed or not whole_s:
+        return calls
+    alike = 1 / len({each.of.name for each in timed})
+    has_weights = len({each.of.weight for each in statements}) > 1
+    found = dict.fromkeys(calls, 0.0)
+    for each in timed:
+        part = alike / max(1, len(each.of.parameters))
+        if has_weights:
+            of_time = calls[each.name] * seconds[each.name] / whole_s
+            part = _BY_TIME * of_time + (1 - _BY_TIME) * part
+        found[each.name] = part * whole_s / seconds[each.name]
+    return found
+
+
+def least_share(statements: Sequence[MeasuredStatement], seconds: Mapping[str, float]) -> float:
+    """The part of the least important statement in the whole, with all sets of its values."""
+    weights = importance_of(statements, seconds)
+    whole = math.fsum(weights[name] * seconds[name] for name in weights)
+    shares: dict[str, float] = {}
+    for each in statements:
+        shares[each.of.name] = shares.get(each.of.name, 0.0) + weights[each.name] * seconds[each.name]
+    return min((share for share in shares.values() if share > 0), default=0.0) / whole if whole else 1.0
 
 
 def sql_with(statement: MeasuredStatement, rewritten: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from pgassay.model.tuning.answer import Fix, TuneCause, TuneResult, TuneSymptom
 from pgassay.record.documents import read_result, to_json
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
+from pgassay.tune.answer.by_statement import answers, workload_gain
 from pgassay.tune.answer.parameter_group import parameter_group
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.sentences import PROOF_REFUSED, has_nothing_to_do, summary
@@ -193,6 +194,14 @@ def compose(
     # As they were proven: one upon the other, in the order in which they were chosen.
     chosen = [each for each in search.members if each.id in recommended]
     left_out = search.unsolved
+    by_statement = answers(
+        judged.baseline,
+        search.chosen_seconds,
+        search.remaining or search.selection.ids,
+        search.made_faster,
+        fixes,
+        confirmed or proved,
+    )
     proof = proof_of(proved, search.selection.ids, search.predicted_together, left_out) if proved else None
     confirmation = proof_of(confirmed, search.remaining, None, left_out) if confirmed else None
     cause = cause_of_trials(proved.result) if proved else None
@@ -205,9 +214,12 @@ def compose(
         symptom=told.symptom,
         cause=told_cause(cause, told.plan_cause),
         fixes=fixes,
+        statements=by_statement,
+        workload_gain=workload_gain(by_statement, judged.baseline.calls),
         nothing_to_do=has_nothing_to_do(fixes, is_interrupted=told.is_interrupted) and not left_out,
         verdict=summary(
             fixes,
+            by_statement,
             confirmation or proof,
             told.symptom.seconds,
             margin=search.margin,

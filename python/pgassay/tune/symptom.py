@@ -48,7 +48,8 @@ def symptom_of(
 ) -> TuneSymptom:
     """The workload as it was measured; of statements of a server with what is known of them there."""
     unlike = unlike or {}
-    whole = total_s(baseline.weights, baseline.seconds)
+    calls = baseline.calls
+    whole = total_s(calls, baseline.seconds)
     dataset = planned.spec.dataset
     if origin is not None:
         said = (f"{name} is not what it is on the source: {reason}" for name, reason in unlike.items())
@@ -67,8 +68,8 @@ def symptom_of(
                 name=each.name,
                 sql=each.sql,
                 seconds=baseline.seconds[each.name],
-                weight=baseline.weights[each.name],
-                share=baseline.weights[each.name] * baseline.seconds[each.name] / whole if whole else 0.0,
+                weight=calls[each.name],
+                share=calls[each.name] * baseline.seconds[each.name] / whole if whole else 0.0,
                 writes=each.of.writes,
                 plan=_line_of(each, baseline, plans),
                 at_least=each.name in baseline.endless,

@@ -16,6 +16,7 @@ FixLayer = Literal["design", "operations", "infrastructure"]
 FixVerdict = Literal["recommended", "no help", "worse", "unsafe", "screened out", "not decided"]
 # What the verdict rests on: fresh blocks of randomised trials, the search, the planner's word, or nothing.
 Evidence = Literal["proof", "search", "planner", "none"]
+StatementVerdict = Literal["faster", "slower", "not decided", "measured once", "as it was"]
 Ends = tuple[float | None, float | None]
 VERDICTS: tuple[FixVerdict, ...] = (
     *("recommended", "no help", "worse", "unsafe", "screened out", "not decided"),
@@ -160,8 +161,35 @@ class TuneProof(Frozen):
     left_out: tuple[str, ...] = ()
 
 
+class StatementAnswer(Frozen):
+    """What was chosen does to one statement: what its user reads first.
+
+    `seconds_before`, `seconds_after`: as it is, and with all that was chosen; `ratio`: the one over the other.
+    `interval`: of the proof, at the level of the family of statements; None for what was measured once.
+    `verdict`: 'faster' and 'slower' are proven; 'measured once' by the search alone; 'not decided' by the proof
+    so far; 'as it was' where nothing that was chosen touches it. `fixes`: the ids of the chosen fixes that made
+    it faster. `unproven`: those of them that are not recommended. `at_least`: as in FixStatement.
+    """
+
+    name: str
+    sql: str
+    seconds_before: float
+    seconds_after: float | None = None
+    ratio: float | None = None
+    interval: Ends | None = None
+    verdict: StatementVerdict = "as it was"
+    fixes: tuple[str, ...] = ()
+    unproven: tuple[str, ...] = ()
+    at_least: bool = False
+    share: float = 0.0
+
+
 class TuneResult(Frozen):
     """The contract for scripts; schema in schemas/tune.schema.json.
+
+    `statements`: what was chosen does to each, which is the answer. `workload_gain`: the speed of the whole
+    workload, each statement as often as it is called, with all that was chosen over that without; by the
+    ratios of its statements.
 
     `confirmation`: the second stage of the proof, of what its first left of the set, where two or more
     members did not help; its verdicts take the place of the first's.
@@ -179,6 +207,8 @@ class TuneResult(Frozen):
     cause: TuneCause
     fixes: tuple[Fix, ...]
     nothing_to_do: bool
+    statements: tuple[StatementAnswer, ...] = ()
+    workload_gain: float | None = None
     verdict: str
     proof: TuneProof | None = None
     confirmation: TuneProof | None = None

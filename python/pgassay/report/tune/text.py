@@ -3,7 +3,15 @@
 from collections.abc import Iterator, Sequence
 
 from pgassay import __version__
-from pgassay.model.tuning.answer import Ends, Fix, FixStatement, FixVerdict, TuneProof, TuneResult
+from pgassay.model.tuning.answer import (
+    Ends,
+    Fix,
+    FixStatement,
+    FixVerdict,
+    StatementVerdict,
+    TuneProof,
+    TuneResult,
+)
 from pgassay.model.tuning.source import TuneSource
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
@@ -43,6 +51,13 @@ _TONES: dict[FixVerdict, Tone] = {
     "no help": QUIET,
     "screened out": QUIET,
 }
+_STATEMENT_TONES: dict[StatementVerdict, Tone] = {
+    "faster": STRONG,
+    "slower": ALARM,
+    "not decided": WARNING,
+    "measured once": WARNING,
+    "as it was": QUIET,
+}
 _EVIDENCE = {"proof": "proven", "search": "tried", "planner": "by the planner", "none": ""}
 # As many as are read; --json has them all.
 _OTHERS_SHOWN_MAX = 40
@@ -67,7 +82,7 @@ def render_html(result: TuneResult, *, chart_library: str = "") -> str:
     from pgassay.report.charts import tune_charts
 
     return page.render(
-        f"What mends {result.symptom.workload}",
+        f"Fixes for {result.symptom.workload}",
         sections(result),
         footer=f"Made by pgassay {__version__}.",
         drawings=list(tune_charts.drawings(result)),
@@ -86,6 +101,7 @@ def sections(result: TuneResult) -> list[Section]:
     others = [fix for fix in result.fixes if fix.verdict != "recommended"]
     made = [
         Section("", "answer", tuple(_answer(result))),
+        Section("Statements", "statements", tuple(_by_statement(result))),
         Section("Symptom", "symptom", tuple(_symptom(result))),
         Section("Cause", "cause", (Paragraph(_cause(result)),)),
     ]
@@ -110,6 +126,51 @@ def _answer(result: TuneResult) -> Iterator[Block]:
     yield Paragraph(result.verdict, STRONG)
     if result.interrupted:
         yield Paragraph("It was stopped before its end: this is what was known then.", WARNING)
+
+
+def _by_statement(result: TuneResult) -> Iterator[Block]:
+    """Each statement, before and after, and by which fix: what the question was."""
+    if not result.statements:
+        return
+    titles = {fix.id: f"{fix.rank}. {fix.title}" for fix in result.fixes}
+    heads = ("statement", "before", "after", "times as fast", "interval", "by", "verdict")
+    rows = []
+    for each in result.statements:
+        gain = "" if each.ratio is None else _gain(each.ratio, at_least=each.at_least)
+        by = "; ".join(titles.get(name, name) for name in each.fixes)
+        word = f"{each.verdict} (proven)" if each.verdict in ("faster", "slower") else each.verdict
+        rows.append(
+            Row(
+                (
+                    Cell(each.name),
+                    Cell(_time(each.seconds_before, at_least=each.at_least)),
+                    Cell("" if each.seconds_after is None else seconds(each.seconds_after)),
+                    Cell(gain),
+                    Cell(_interval(each.interval)),
+                    Cell(by),
+                    Cell(word, _STATEMENT_TONES[each.verdict]),
+                )
+            )
+        )
+    shorts = {"times as fast": "× as fast"}
+    columns = (
+        Column(head, is_figure=1 <= place <= 4, short=shorts.get(head, ""))
+        for place, head in enumerate(heads)
+    )
+    yield Table(tuple(columns), (Group(tuple(rows)),))
+    if result.workload_gain is not None:
+        yield Paragraph(
+            f"The whole workload, as often as each is called: {_gain(result.workload_gain)}", QUIET
+        )
+    unproven = [fix for fix in result.fixes if fix.verdict == "not decided" and fix.sql]
+    if unproven:
+        listed = [f"{fix.rank}. {fix.title}: {_shortened(fix.sql)}" for fix in unproven[:_OTHERS_SHOWN_MAX]]
+        yield bullets(listed, title="Found and not proven", tone=WARNING)
+
+
+def _shortened(sql: str) -> str:
+    one_line = " ".join(sql.split())
+    return one_line if len(one_line) <= _SQL_SHOWN_MAX else f"{one_line[:_SQL_SHOWN_MAX]}…"
 
 
 def _symptom(result: TuneResult) -> Iterator[Block]:

@@ -2,17 +2,19 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from pgassay.model.tuning.answer import Fix, TuneProof
+from pgassay.model.tuning.answer import Fix, StatementAnswer, TuneProof
 from pgassay.tune.answer.verdicts import looked_slower
 from pgassay.words import percent, plural
 from pgassay.words import seconds as duration
 
+_STATEMENTS_SHOWN_MAX = 6
 # How the warning begins that says why.
 PROOF_REFUSED = "the proof could not be run"
 
 
 def summary(
     fixes: Sequence[Fix],
+    statements: Sequence[StatementAnswer],
     proof: TuneProof | None,
     seconds: float,
     *,
@@ -25,7 +27,7 @@ def summary(
     clients: int = 1,
     is_interrupted: bool = False,
 ) -> str:
-    """The answer in a few sentences.
+    """The answer in a few sentences. `statements`: what was chosen does to each.
 
     `members`: the ids of what was chosen to be proved, which alone more of its blocks can decide. `go_on`:
     the command that goes on with its proof, '' for none. `endless`: the statements that did not end, as they
@@ -48,6 +50,7 @@ def summary(
         return " ".join(filter(None, (unsolved, nothing, _left_out_for_space(fixes))))
     names = "; ".join(fix.title for fix in recommended)
     lines = [f"Recommended: {names}."]
+    lines += _by_statement(statements)
     lines += _together(proof, clients) if proof is not None and proof.gain is not None else []
     lines += filter(None, (_left_out_for_space(fixes), unsolved))
     unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
@@ -60,16 +63,35 @@ def summary(
     return " ".join(lines)
 
 
+def _by_statement(statements: Sequence[StatementAnswer]) -> list[str]:
+    """What is proven of each statement, what gains most first."""
+    proven = [each for each in statements if each.verdict == "faster" and not each.unproven and each.ratio]
+    proven.sort(key=lambda each: -(each.ratio or 0.0))
+    shown = [_statement(each) for each in proven[:_STATEMENTS_SHOWN_MAX]]
+    more = len(proven) - len(shown)
+    if not shown:
+        return []
+    return [f"Proven: {', '.join(shown)}{f' and {more} more' if more else ''}."]
+
+
+def _statement(answer: StatementAnswer) -> str:
+    low, high = answer.interval or (None, None)
+    gain = _figure(answer.ratio or 1.0)
+    if answer.at_least or high is None:
+        return f"{answer.name} at least {_figure(low or answer.ratio or 1.0)} × as fast"
+    return f"{answer.name} {gain} × as fast ({_figure(low or 1.0)} to {_figure(high)})"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
 def _together(proof: TuneProof, clients: int) -> list[str]:
-    """What all chosen fixes gain, and what is slower with them."""
-    low, high = proof.interval or (None, None)
-    ends = f" ({low:.2f} to {high:.2f})" if low is not None and high is not None else ""
-    gain = f"{proof.gain:.2f} × as fast{ends}"
-    if proof.at_least:
-        slow = [each.name for each in proof.statements if each.at_least]
-        gain = f"at least {low or proof.gain:.2f} × as fast, as {', '.join(slow)} never ended without them"
-    at_once = f", with {clients} clients at once" if clients > 1 else ""
-    lines = [f"All chosen fixes together: {gain}{at_once}."]
+    """What is slower with all that was chosen, or looked so."""
+    lines = [f"This was measured with {clients} clients at once."] if clients > 1 else []
+    slow = [each.name for each in proof.statements if each.at_least]
+    if proof.at_least and slow:
+        lines.append(f"{', '.join(slow)} never ended without them.")
     if proof.slower:
         lines.append(f"Slower with them: {', '.join(proof.slower)}.")
     doubtful = looked_slower(proof.statements, proof.slower)

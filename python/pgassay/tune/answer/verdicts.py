@@ -15,9 +15,18 @@ from pgassay.model.tuning.answer import (
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof import Effect, Proved, does_not_help, hides_gains
 from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import WORSE_MAX, Baseline, Tried, is_slower
+from pgassay.tune.search.selection import (
+    STATEMENT_MARGIN,
+    WORSE_MAX,
+    Baseline,
+    Tried,
+    faster_of,
+    is_slower,
+)
 from pgassay.words import percent, size
 
+# A statement that one timing shows faster by less may be as fast: short ones vary so much.
+_ONCE_MIN = 1.5
 _ORDER: dict[FixVerdict, int] = {
     "recommended": 0,
     "not decided": 1,
@@ -40,6 +49,10 @@ HIDDEN = (
     "needed was not measured"
 )
 MORE = "more was promising than could be proved in the time"
+TRADED = (
+    "it makes {faster} faster and {slower} slower by more than matters: which of them counts is yours to say"
+)
+ONCE = "measured once, not proven: {gains}"
 NO_TIME = "no time was left to try it: give more with --max-time"
 NOT_TOLD = "it looked slower once; whether it is could not be told from the noise of the runs"
 
@@ -186,10 +199,11 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
         return "worse", "search", None, ""
     if alone < WORSE_MAX:
         return "no help", "search", None, NOT_TOLD
+    once = _once(judged, tried)
     selection = judged.searched.selection
     beside, left_bytes = selection.beside.get(name), selection.over.get(name)
-    if alone < 1 + judged.margin:
-        return "no help", "search", None, ""
+    if alone < judged.baseline.gain_min(judged.margin):
+        return ("not decided", "search", None, once) if once else ("no help", "search", None, "")
     if left_bytes is not None:
         return "screened out", "search", None, _too_large(tried, left_bytes)
     standing = [_proven(judged, each)[0] in ("recommended", "not decided") for each in judged.members]
@@ -204,6 +218,28 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
     if not any(standing):
         return "not decided", "search", None, OF_THE_SEARCH
     return "no help", "search", None, _beside_what_was_chosen(judged, name)
+
+
+def _once(judged: Judged, tried: Tried) -> str:
+    """The statements that a fix made faster when it was tried, and that nothing that was chosen does; or ''.
+
+    Nothing that makes a statement faster is called of no help.
+    """
+    base = judged.baseline.seconds
+    taken = {
+        name
+        for each in judged.members
+        if (other := judged.searched.tried.get(each)) is not None
+        for name in faster_of(other.seconds, base)
+    }
+    gains = {
+        name: base[name] / tried.seconds[name]
+        for name in faster_of(tried.seconds, base) - taken
+        if tried.seconds[name] > 0
+    }
+    words = (f"{name} {gain:.3g} × as fast" for name, gain in sorted(gains.items()) if gain >= _ONCE_MIN)
+    listed = ", ".join(words)
+    return ONCE.format(gains=listed) if listed else ""
 
 
 def _too_large(tried: Tried, left_bytes: float) -> str:
@@ -233,6 +269,16 @@ def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | N
     is_last = name in judged.remaining or not judged.remaining
     if proved is not None and is_last and effect.word != "faster" and hides_gains(proved, judged.margin):
         return "not decided", "proof", effect, HIDDEN
+    lost = _lost(effect)
+    if lost:
+        faster = ", ".join(effect.sped) or "the workload"
+        if effect.sped or effect.word == "slower":
+            return "not decided", "proof", effect, TRADED.format(faster=faster, slower=", ".join(lost))
+    if effect.sped and effect.word != "faster":
+        if all(statement in judged.unlike for statement in effect.sped):
+            return "not decided", "proof", effect, UNLIKE
+        parts = (_alone(judged, effect), _slowed(effect))
+        return "recommended", "proof", effect, "; ".join(filter(None, parts))
     if effect.word == "slower":
         if does_not_help(effect, judged.margin):
             return "no help", "proof", effect, _less_than_matters(effect, judged.margin)
@@ -248,6 +294,17 @@ def _proven(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | N
         late = f"{', '.join(effect.late)} was stopped in trials with all that was chosen"
         return "not decided", "proof", effect, f"{late}: what that gains is not known"
     return "not decided", "proof", effect, "the proof came to no verdict in its time"
+
+
+def _lost(effect: Effect) -> list[str]:
+    """The statements that a fix was found to make slower by more than a statement may lose."""
+    ends = {each.name: each.interval for each in effect.statements}
+    most = 1 / (1 + STATEMENT_MARGIN)
+    return [
+        name
+        for name in effect.slowed
+        if (interval := ends.get(name)) is not None and interval[1] is not None and interval[1] < most
+    ]
 
 
 def _helps_unlike_alone(judged: Judged, effect: Effect) -> bool:

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 
 from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.plans.plan import ExplainedPlan
-from pgassay.tune.statements import MeasuredStatement, weights_of
+from pgassay.tune.statements import MeasuredStatement, importance_of, least_share, weights_of
 
 # Seconds of each statement that a set of fixes touches, by name.
 Seconds = Mapping[str, float]
+# A statement that is faster or slower by less is called the same.
+STATEMENT_MARGIN = 0.1
 # A workload that is slower by less than that is called nothing.
 WORSE_MAX = 0.9
 # With a fix a statement is stopped that takes so many times as long as with the best, and so many seconds.
@@ -43,9 +45,18 @@ class Baseline:
         return frozenset(each.of.name for each in self.statements if each.name in self.endless)
 
     @property
-    def weights(self) -> dict[str, float]:
-        """How often each counts in the workload's time."""
+    def calls(self) -> dict[str, float]:
+        """How often each is called beside the others."""
         return weights_of(self.statements)
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """What a second of each counts: no statement is too short to matter."""
+        return importance_of(self.statements, self.seconds)
+
+    def gain_min(self, margin: float) -> float:
+        """What the whole gains at least by a fix that makes its least important statement faster enough."""
+        return 1 + min(margin, STATEMENT_MARGIN * least_share(self.statements, self.seconds))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,83 @@
+"""What was chosen does to each statement: the answer that its user reads first. Pure."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+from pgassay.model.tuning.answer import Fix, FixStatement, StatementAnswer, StatementVerdict
+from pgassay.tune.proof import Effect, Proved
+from pgassay.tune.search.selection import Baseline, Seconds
+
+# A ratio nearer to 1 than this is none that anybody asked for.
+_SAME = 0.02
+
+
+def answers(
+    baseline: Baseline,
+    chosen: Seconds,
+    members: Sequence[str],
+    made_faster: Mapping[str, Collection[str]],
+    fixes: Sequence[Fix],
+    proved: Proved | None,
+) -> tuple[StatementAnswer, ...]:
+    """Every statement, in the workload's order.
+
+    `chosen`: the seconds with all that was chosen, by the search; `members`: the ids of that; `made_faster`: by
+    id the statements that each made faster in the search; `proved`: the last stage of the proof.
+    """
+    effect = proved.together if proved is not None and proved.together.gain is not None else None
+    found = {each.name: each for each in effect.statements} if effect is not None else {}
+    recommended = {fix.id for fix in fixes if fix.verdict == "recommended"}
+    calls = baseline.calls
+    whole_s = math.fsum(calls[name] * baseline.seconds[name] for name in calls)
+    made = []
+    for each in baseline.statements:
+        before = baseline.seconds[each.name]
+        by = tuple(name for name in members if each.name in made_faster.get(name, ()))
+        answer = StatementAnswer(
+            name=each.name,
+            sql=each.sql,
+            seconds_before=before,
+            fixes=by,
+            unproven=tuple(name for name in by if name not in recommended),
+            share=calls[each.name] * before / whole_s if whole_s else 0.0,
+            at_least=each.name in baseline.endless,
+        )
+        made.append(answer.model_copy(update=_measured(answer, found.get(each.name), effect, chosen)))
+    return tuple(made)
+
+
+def _measured(
+    answer: StatementAnswer, proven: FixStatement | None, effect: Effect | None, chosen: Seconds
+) -> dict[str, object]:
+    """What is known of one statement: by the proof, else by the search."""
+    if proven is not None and effect is not None:
+        return {
+            "seconds_after": (proven.waited_s or answer.seconds_before) / proven.ratio
+            if proven.ratio
+            else None,
+            "ratio": proven.ratio,
+            "interval": proven.interval,
+            "verdict": _verdict(answer, proven, effect),
+            "at_least": proven.at_least,
+        }
+    after = chosen.get(answer.name, answer.seconds_before)
+    if not answer.fixes or not 0 < after < math.inf or abs(after / answer.seconds_before - 1) < _SAME:
+        return {}
+    return {"seconds_after": after, "ratio": answer.seconds_before / after, "verdict": "measured once"}
+
+
+def _verdict(answer: StatementAnswer, proven: FixStatement, effect: Effect) -> StatementVerdict:
+    if answer.name in effect.sped:
+        return "faster"
+    if answer.name in effect.slowed:
+        return "slower"
+    return "not decided" if answer.fixes else "as it was"
+
+
+def workload_gain(answers_given: Sequence[StatementAnswer], calls: Mapping[str, float]) -> float | None:
+    """The whole workload's speed with what was chosen over that without; None where nothing is known."""
+    if not any(each.ratio for each in answers_given):
+        return None
+    before = math.fsum(calls[each.name] * each.seconds_before for each in answers_given)
+    after = math.fsum(calls[each.name] * each.seconds_before / (each.ratio or 1.0) for each in answers_given)
+    return before / after if after > 0 else None
