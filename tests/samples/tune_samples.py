@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, TwinResult
 from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
 from pgassay.model.workload import Metric
+from pgassay.tune.answer.by_statement import answers, workload_gain
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.verdicts import Judged, proof_of, ranked
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.proof import AS_IT_IS, CHOSEN, FACTOR, Proved, effect_of, without
 from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import Baseline, Selection, Step, Tried
+from pgassay.tune.search.selection import Baseline, Selection, Step, Tried, faster_of
 from pgassay.tune.statements import measured
 
 SECRET = "Jane O''Neill"
@@ -149,6 +150,10 @@ def answer(known: Judged | None = None) -> TuneResult:
         if any(f.id == each.id and f.verdict == "recommended" for f in fixes)
     ]
     proof = proof_of(known.proved, known.members, 4.6) if known.proved else None
+    tried = known.searched.tried
+    chosen_s = {name: s for each in reversed(known.members) for name, s in tried[each].seconds.items()}
+    made_faster = {each: faster_of(tried[each].seconds, known.baseline.seconds) for each in known.members}
+    statements = answers(known.baseline, chosen_s, known.members, made_faster, fixes, known.proved)
     return TuneResult(
         schema=1,
         folder="/results",
@@ -174,7 +179,9 @@ def answer(known: Judged | None = None) -> TuneResult:
         cause=TuneCause(layer="design", cause="rows-removed", sentence=f"customer = '{SECRET}'"),
         fixes=fixes,
         nothing_to_do=has_nothing_to_do(fixes),
-        verdict=summary(fixes, proof, 1.6, margin=0.03),
+        statements=statements,
+        workload_gain=workload_gain(statements, known.baseline.calls),
+        verdict=summary(fixes, proof, 1.6, statements=statements, margin=0.03),
         proof=proof,
         apply_sql=apply_script(chosen, None),
         undo_sql=undo_script(chosen, None),

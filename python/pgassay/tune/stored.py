@@ -219,9 +219,9 @@ def compose(
         nothing_to_do=has_nothing_to_do(fixes, is_interrupted=told.is_interrupted) and not left_out,
         verdict=summary(
             fixes,
-            by_statement,
             confirmation or proof,
             told.symptom.seconds,
+            statements=by_statement,
             margin=search.margin,
             members=search.selection.ids,
             go_on=go_on,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from pgassay.analysis.redaction.sentences import name_without_literals, sentence_without_literals
-from pgassay.model.tuning.answer import Fix, SymptomStatement, TuneProof, TuneResult
+from pgassay.model.tuning.answer import Fix, StatementAnswer, SymptomStatement, TuneProof, TuneResult
 from pgassay.model.tuning.source import TuneSource
 from pgassay.sql_text import REDACTED, literals, without_literals
 
@@ -37,6 +37,7 @@ def redacted(result: TuneResult) -> TuneResult:
             ),
             "cause": result.cause.model_copy(update={"sentence": _without(result.cause.sentence, known)}),
             "fixes": tuple(_fix(each, known) for each in result.fixes),
+            "statements": tuple(_answer(each, known) for each in result.statements),
             "verdict": _without(result.verdict, known),
             "proof": result.proof and _proof(result.proof, known),
             "confirmation": result.confirmation and _proof(result.confirmation, known),
@@ -111,6 +112,11 @@ def _fix(fix: Fix, known: Known) -> Fix:
             "rewritten": {name: without_literals(sql) for name, sql in fix.rewritten.items()},
         }
     )
+
+
+def _answer(answer: StatementAnswer, known: Known) -> StatementAnswer:
+    named = {key: tuple(_name(each, known) for each in getattr(answer, key)) for key in ("fixes", "unproven")}
+    return answer.model_copy(update=named)
 
 
 def _proof(proof: TuneProof, known: Known) -> TuneProof:

@@ -162,17 +162,17 @@ class TuneProof(Frozen):
 
 
 class StatementAnswer(Frozen):
-    """What was chosen does to one statement: what its user reads first.
+    """What was chosen does to one statement of the symptom, by its name: what its user reads first.
 
-    `seconds_before`, `seconds_after`: as it is, and with all that was chosen; `ratio`: the one over the other.
-    `interval`: of the proof, at the level of the family of statements; None for what was measured once.
-    `verdict`: 'faster' and 'slower' are proven; 'measured once' by the search alone; 'not decided' by the proof
-    so far; 'as it was' where nothing that was chosen touches it. `fixes`: the ids of the chosen fixes that made
-    it faster. `unproven`: those of them that are not recommended. `at_least`: as in FixStatement.
+    `seconds_before`, `seconds_after`: as it is, and with all that was chosen; `ratio`: the one over the
+    other. `interval`: of the proof, at the level of the family of statements; None for what was measured
+    once. `verdict`: 'faster' and 'slower' are proven; 'measured once' by the search alone; 'not decided' by
+    the proof so far; 'as it was' where nothing that was chosen touches it. `fixes`: the ids of the chosen
+    fixes that made it faster. `unproven`: those of them that are not recommended. `at_least`: as in
+    FixStatement. `share`: its part of the workload's time as it is.
     """
 
     name: str
-    sql: str
     seconds_before: float
     seconds_after: float | None = None
     ratio: float | None = None

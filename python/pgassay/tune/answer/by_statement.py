@@ -21,8 +21,9 @@ def answers(
 ) -> tuple[StatementAnswer, ...]:
     """Every statement, in the workload's order.
 
-    `chosen`: the seconds with all that was chosen, by the search; `members`: the ids of that; `made_faster`: by
-    id the statements that each made faster in the search; `proved`: the last stage of the proof.
+    `chosen`: the seconds with all that was chosen, by the search; `members`: the ids of that;
+    `made_faster`: by id the statements that each made faster in the search; `proved`: the last stage of the
+    proof.
     """
     effect = proved.together if proved is not None and proved.together.gain is not None else None
     found = {each.name: each for each in effect.statements} if effect is not None else {}
@@ -35,7 +36,6 @@ def answers(
         by = tuple(name for name in members if each.name in made_faster.get(name, ()))
         answer = StatementAnswer(
             name=each.name,
-            sql=each.sql,
             seconds_before=before,
             fixes=by,
             unproven=tuple(name for name in by if name not in recommended),
@@ -57,7 +57,7 @@ def _measured(
             else None,
             "ratio": proven.ratio,
             "interval": proven.interval,
-            "verdict": _verdict(answer, proven, effect),
+            "verdict": _verdict(answer, effect),
             "at_least": proven.at_least,
         }
     after = chosen.get(answer.name, answer.seconds_before)
@@ -66,7 +66,7 @@ def _measured(
     return {"seconds_after": after, "ratio": answer.seconds_before / after, "verdict": "measured once"}
 
 
-def _verdict(answer: StatementAnswer, proven: FixStatement, effect: Effect) -> StatementVerdict:
+def _verdict(answer: StatementAnswer, effect: Effect) -> StatementVerdict:
     if answer.name in effect.sped:
         return "faster"
     if answer.name in effect.slowed:

@@ -14,10 +14,10 @@ PROOF_REFUSED = "the proof could not be run"
 
 def summary(
     fixes: Sequence[Fix],
-    statements: Sequence[StatementAnswer],
     proof: TuneProof | None,
     seconds: float,
     *,
+    statements: Sequence[StatementAnswer] = (),
     margin: float,
     members: Collection[str] = (),
     go_on: str = "",

@@ -228,10 +228,11 @@ def test_the_answer_says_what_is_a_bound_and_that_rows_could_not_be_compared() -
     # Only tried: what did not end with it either is not told as a ratio.
     (alone, _) = ranked(endless_judged(proved=None))
     assert alone.at_least and [(each.name, each.ratio) for each in alone.statements] == [("list", 500.0)]
-    proof = samples.answer(known).proof
+    answered = samples.answer(known)
+    proof, statements = answered.proof, answered.statements
     assert proof is not None and proof.at_least
-    told = summary((best,), proof, 10.5, margin=0.03, endless={"place": 5.0})
-    assert "at least 3.33 × as fast, as list never ended without them" in told
+    told = summary((best,), proof, 10.5, statements=statements, margin=0.03, endless={"place": 5.0})
+    assert "Proven: list at least 8.33 × as fast." in told and "list never ended without them." in told
     assert "Did not end with anything that was tried: place (5.000 s);" in told
     told = summary((best,), proof, 10.5, margin=0.03, endless={"place": 5.0}, ended_unproven=["place"])
     assert "Ended only with what is not proven: place." in told and "Did not end with" not in told
