@@ -56,12 +56,15 @@ class RemoteServer(Frozen):
     encryption: str = "disable"
 
 
-class ArmSpec(Frozen):
+class ArmSpec(Extended):
     """Everything that a level may patch; `settings` holds every setting given explicitly.
 
     `memory_bytes` and `cpus` cap the whole server, page cache included; None: as the machine has.
     `server`: one that runs already, in place of a build, a storage and a dataset of pgassay's own.
+    `without_indexes`: those that the data have and this arm does not, hidden while it has its turn.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("without_indexes",)
 
     build: Build
     storage: StorageSpec
@@ -72,6 +75,7 @@ class ArmSpec(Frozen):
     memory_bytes: int | None = None
     cpus: float | None = None
     server: RemoteServer | None = None
+    without_indexes: tuple[str, ...] = ()
 
     @property
     def leaves_data_changed(self) -> bool:

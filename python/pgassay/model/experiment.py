@@ -61,12 +61,14 @@ class Protocol(Extended):
     list, by its name, of which the least counts (the mean where clients execute them at once); one that is
     not named is executed once (at once: `trial/measure/mix.py`). `statement_limits`:
     after how many seconds a trial stops each of these statements of a list, by its name; that time is then a
-    lower bound of what it takes, and counts in its place.
+    lower bound of what it takes, and counts in its place. `switched_indexes`: those that some arm is without,
+    on data that all arms share. `rolls_back`: arms that take turns in one server roll back what their
+    statements write.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
         *("readings", "repetitions", "plans", "plans_as_prepared", "before_trial", "executions"),
-        "statement_limits",
+        *("statement_limits", "switched_indexes", "rolls_back"),
     )
 
     cache: CacheState
@@ -82,6 +84,8 @@ class Protocol(Extended):
     before_trial: str = ""
     executions: dict[str, int] = Field(default_factory=dict)
     statement_limits: dict[str, float] = Field(default_factory=dict)
+    switched_indexes: tuple[str, ...] = ()
+    rolls_back: bool = False
 
 
 class StatisticalContract(Extended):

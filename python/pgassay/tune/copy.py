@@ -18,6 +18,7 @@ from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.datasets import OnStage, snapshots
 from pgassay.environment.linux import pagecache
 from pgassay.environment.server.enclosure import is_enclosing
+from pgassay.environment.server.index_visibility import show_indexes
 from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
@@ -33,6 +34,7 @@ from pgassay.native.sql import SqlSession
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.endless.limits import Waiting
 from pgassay.tune.statements import MeasuredStatement
+from pgassay.tune.switchable import indexes_of
 
 # Runs of a statement: at least and at most so many, and no further one once they took so long together. One
 # is enough where it takes so long that its noise is small beside it: a search spends most of its time there.
@@ -54,7 +56,15 @@ _WAL_BYTES = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint
 _EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
 # Into shared buffers, as pg_prewarm does by default.
 _READS_ALL = """SELECT sum(pg_prewarm(oid)) FROM pg_class
-WHERE oid >= 16384 AND relkind IN ('r', 'i', 'm') AND relpersistence <> 't'"""
+WHERE oid >= 16384 AND relkind IN ('r', 'i', 'm') AND relpersistence <> 't'
+AND NOT EXISTS (SELECT FROM pg_index WHERE indexrelid = pg_class.oid AND NOT indislive)"""
+_BYTES = """SELECT pg_database_size(current_database())
+- coalesce((SELECT sum(pg_relation_size(indexrelid)) FROM pg_index WHERE NOT indislive), 0)::bigint"""
+# What is hidden may take so much of the size of the data.
+HIDDEN_SHARE_MAX = 0.5
+_HIDDEN_BYTES = (
+    "SELECT coalesce(sum(pg_relation_size(name::regclass)), 0)::bigint FROM unnest(%s::text[]) name"
+)
 _HAS_WRITTEN = "SELECT 1 WHERE pg_current_xact_id_if_assigned() IS NOT NULL"
 _COMMITS = "SELECT pg_logical_emit_message(true, 'pgassay', '')"
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, WAL, VERBOSE, SETTINGS, FORMAT JSON) "
@@ -90,6 +100,8 @@ class TrialCopy:
         self._volume: Volume | None = None
         self._settings = dict(spec.settings)
         self._applied: list[Candidate] = []
+        # By the id of a candidate its indexes, which are there and hidden.
+        self._hidden: dict[str, tuple[str, ...]] = {}
         # What stays applied below whatever is asked for.
         self.ground: tuple[Candidate, ...] = ()
         self._server: Server | None = None
@@ -191,8 +203,8 @@ class TrialCopy:
         return time.monotonic() - begun
 
     def bytes(self) -> int:
-        """The size of the database."""
-        row = self.session.execute("SELECT pg_database_size(current_database())").fetchone()
+        """The size of the database, without what is hidden."""
+        row = self.session.execute(_BYTES).fetchone()
         return int(row[0]) if row else 0
 
     def wal_bytes(self) -> int:
@@ -340,6 +352,12 @@ class TrialCopy:
                 self._again()
                 return 0.0
             self._restart_with_settings()
+            indexes = indexes_of(candidate)
+            if candidate.id in self._hidden:
+                show_indexes(self.session, self._hidden.pop(candidate.id), shown=True)
+                return 0.0
+            if indexes is None:
+                self._drop_hidden()
             return self.apply(candidate.sql)
         except (UsageError, MeasurementError):
             self._applied.pop()
@@ -366,14 +384,39 @@ class TrialCopy:
             self._again()
             return
         try:
-            self.apply(candidate.undo)
+            if not self._hide(candidate):
+                self.apply(candidate.undo)
             self._restart_with_settings()
         except (UsageError, MeasurementError):
             self._again()
 
+    def _hide(self, candidate: Candidate) -> bool:
+        """Hide the indexes of one that is nothing else, so that none is built twice; False where it can't be.
+
+        What writes here is rolled back, so that they stay whole.
+        """
+        indexes = indexes_of(candidate)
+        if not indexes:
+            return False
+        all_hidden = [index for names in self._hidden.values() for index in names]
+        row = self.session.execute(_HIDDEN_BYTES, ([*all_hidden, *indexes],)).fetchone()
+        if not row or row[0] > HIDDEN_SHARE_MAX * self.snapshot.bytes:
+            return False
+        show_indexes(self.session, indexes, shown=False)
+        self._hidden[candidate.id] = indexes
+        return True
+
+    def _drop_hidden(self) -> None:
+        """What else is applied may write tables anew, or VACUUM them, which leaves hidden indexes behind."""
+        for name in list(self._hidden):
+            indexes = self._hidden.pop(name)
+            show_indexes(self.session, indexes, shown=True)
+            self.apply([f"DROP INDEX {index}" for index in indexes])
+
     def _again(self) -> None:
         """The data as they were, on the server and the storage that is wanted now, and all applied again."""
         wanted = self.spec
+        self._hidden.clear()
         for candidate in self._applied:
             build, storage = candidate.build or wanted.build, candidate.storage or wanted.storage
             wanted = wanted.model_copy(update={"build": build, "storage": storage})

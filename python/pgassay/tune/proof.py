@@ -5,6 +5,7 @@ fixed before its first trial: the chosen set is the control, and every other arm
 set's gain is that over the workload as it is, and a member's gain that of the set over the set without it.
 """
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from pgassay.model.result import ArmResult, CompareResult
 from pgassay.model.tuning.answer import Ends, FixStatement
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
+from pgassay.tune.arms import AS_IT_IS, CHOSEN, SharedArms, arms_of_shared, shared_protocol
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune
 from pgassay.tune.search.executions import executions_in_trial, most_executions
@@ -27,7 +29,6 @@ from pgassay.tune.statements import MeasuredStatement, importance_of, workload_o
 FACTOR = "fixes"
 # From so many members that do not help, what is left of the set is no arm of its proof.
 FALLEN_MIN = 2
-CHOSEN, AS_IT_IS = "all chosen", "as it is"
 
 
 def without(candidate: Candidate) -> str:
@@ -115,18 +116,26 @@ def prove(
     folder: Path,
     progress: Progress,
     trial_s: float = 0.0,
+    shared: SharedArms | None = None,
 ) -> StoredExperiment:
     """Run the experiment in `folder` for at most so many seconds, or until all of it is decided.
 
     `times`: the seconds of the statements as they are and with the chosen set, by the search. `limits`: after
     how many seconds those are stopped that do not end as they are. `trial_s`: what a trial takes on average,
-    by the search as well: a rehearsal shows the chosen set alone, which is the fastest.
+    by the search as well: a rehearsal shows the chosen set alone, which is the fastest. `shared`: its arms
+    where they take turns in one server; else each has data and a server of its own.
 
     The caller holds the host's lock. Raises UsageError where the disk can't hold the arms' data.
     """
     request = replace(planned.request, max_time_s=max(1.0, seconds), out=folder)
-    arms = arms_of(planned.spec, statements, members, importance_of(statements, times[0]))
-    protocol = protocol_of(planned.base.protocol, statements, arms, times, limits)
+    weights = importance_of(statements, times[0])
+    if shared is None:
+        arms = arms_of(planned.spec, statements, members, weights)
+        protocol = protocol_of(planned.base.protocol, statements, arms, times, limits)
+    else:
+        arms = arms_of_shared(planned.spec, statements, members, shared, weights)
+        protocol = shared_protocol(planned.base.protocol, members, statements)
+        request = replace(request, restart="needed", cache=protocol.cache)
     base = replace(planned.base, protocol=protocol)
     given = GivenArms(FACTOR, CHOSEN, arms)
     parsed = parse_arms(request, planned.servers, base, planned.given, given)
@@ -165,18 +174,66 @@ class Proved:
     members: Mapping[str, Effect]
 
 
-def read_proof(stored: StoredExperiment, members: Sequence[Candidate]) -> Proved:
-    """The verdicts of a proof, at any moment of it."""
+def read_proof(
+    stored: StoredExperiment, members: Sequence[Candidate], shared: SharedArms | None = None
+) -> Proved:
+    """The verdicts of a proof, at any moment of it. `shared`: its arms, where they took turns in a server."""
     result, stopped = analyse(stored), _stopped(stored)
 
     def effect(name: str) -> Effect:
         return effect_of(result, name, stopped.get(name), stopped.get(CHOSEN))
 
     together = effect(AS_IT_IS)
+    if shared is not None:
+        return Proved(result, together, _told_in_turns(result, members, shared, stored))
     if len(members) == 1:
         return Proved(result, together, {members[0].id: together})
     effects = {each.id: effect(without(each)) for each in members}
     return with_one_of_two(Proved(result, together, effects), result.margin)
+
+
+def _told_in_turns(
+    result: CompareResult, members: Sequence[Candidate], shared: SharedArms, stored: StoredExperiment
+) -> dict[str, Effect]:
+    """What each member does to the statements that it touches, by the arm that tells it."""
+    weights = stored.experiment.contract.weights
+    found = {}
+    for member in members:
+        arm = shared.told_by.get(member.id)
+        if arm is not None:
+            found[member.id] = _of_statements(effect_of(result, arm), shared.touched[member.id], weights)
+    return found
+
+
+def _of_statements(effect: Effect, names: Collection[str], weights: Mapping[str, float]) -> Effect:
+    """The part of an arm's effect that is of these statements, and its gain over those alone.
+
+    The intervals of all statements hold at once, as those of one family, and so does what follows from their
+    ends: the gain grows with each statement's own.
+    """
+    mine = tuple(each for each in effect.statements if each.name in names)
+    sped = tuple(name for name in effect.sped if name in names)
+    slowed = tuple(name for name in effect.slowed if name in names)
+    parts = [(weights.get(each.name, 1.0) * (each.after_s or 0.0), each) for each in mine]
+    after = math.fsum(part for part, _ in parts)
+
+    def whole(ratios: Sequence[float | None]) -> float | None:
+        known = [part * ratio for (part, _), ratio in zip(parts, ratios, strict=True) if ratio is not None]
+        return math.fsum(known) / after if after and len(known) == len(parts) else None
+
+    return replace(
+        effect,
+        gain=whole([each.ratio for each in mine]),
+        interval=(
+            whole([each.interval[0] if each.interval else None for each in mine]),
+            whole([each.interval[1] if each.interval else None for each in mine]),
+        ),
+        word="slower" if sped else "faster" if slowed else "inconclusive",
+        statements=mine,
+        sped=sped,
+        slowed=slowed,
+        at_least=False,
+    )
 
 
 def with_one_of_two(proved: Proved, margin: float) -> Proved:
@@ -315,6 +372,8 @@ def effect_of(
                 interval=_bounded(turned(mine.interval), lower=name not in late, upper=name not in stopped),
                 at_least=is_bound,
                 waited_s=stopped.get(name),
+                before_s=mine.median,
+                after_s=_median(statement.arms, CHOSEN),
             )
         )
         if mine.verdict == "faster" and not mine.withheld and name not in stopped:
@@ -336,6 +395,11 @@ def effect_of(
         late=tuple(late),
         sped=tuple(sped),
     )
+
+
+def _median(arms: Sequence[ArmResult], name: str) -> float | None:
+    arm = _arm(arms, name)
+    return None if arm is None else arm.median
 
 
 def _bounded(interval: Ends | None, *, lower: bool, upper: bool) -> Ends | None:

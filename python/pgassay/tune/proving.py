@@ -24,9 +24,10 @@ from pgassay.model.arm import ArmSpec
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER
 from pgassay.terminal.progress import Progress
+from pgassay.tune.arms import AS_IT_IS, arms_of_shared
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune, request_from
-from pgassay.tune.proof import AS_IT_IS, FACTOR, arms_of, prove, read_proof, remaining_of
+from pgassay.tune.proof import FACTOR, arms_of, prove, read_proof, remaining_of
 from pgassay.tune.search.proof_time import (
     FIRST_STAGE_SHARE,
     PROOF_SHARE,
@@ -61,7 +62,7 @@ class Proving:
 
     def run(self, left_s: Callable[[], float], progress: Progress) -> None:
         """Prove in the time that is left; raises UsageError where the disk can't hold the arms' data."""
-        is_staged = len(self.search.members) >= STAGED_MEMBERS_MIN
+        is_staged = self._is_staged
         share = FIRST_STAGE_SHARE if is_staged else PROOF_SHARE
         progress.stage("proving what was chosen in fresh blocks")
         self.first = self._prove(self.search.members, PROOF_FOLDER, share * left_s(), progress)
@@ -78,8 +79,13 @@ class Proving:
         if self.second is not None:
             self.second = _resumed(self.second, left_s(), progress)
             return
-        is_staged = len(self.search.members) >= STAGED_MEMBERS_MIN
+        is_staged = self._is_staged
         self._to_the_end((FIRST_STAGE_SHARE, 1.0) if is_staged else (1.0,), left_s, progress)
+
+    @property
+    def _is_staged(self) -> bool:
+        """Whether a second stage may follow: in one server the planner says what is needed beside what."""
+        return self.search.shared is None and len(self.search.members) >= STAGED_MEMBERS_MIN
 
     def read(self) -> None:
         """Read both stages as they lie in the folder; one that is not there stays None."""
@@ -95,7 +101,12 @@ class Proving:
     def specs(self) -> list[ArmSpec]:
         """Of every arm whose data may have been made."""
         specs = [arm.spec for each in (self.first, self.second) if each for arm in each.experiment.arms]
-        if self.planned is not None:
+        if self.planned is not None and self.search.shared is not None:
+            statements, members = measured(self.search.statements), self.search.members
+            specs += arms_of_shared(
+                self.planned.spec, statements, members, self.search.shared, self.search.seconds
+            ).values()
+        elif self.planned is not None:
             for members in (self.search.members, self.search.remaining_members):
                 statements = measured(self.search.statements)
                 specs += arms_of(self.planned.spec, statements, members).values()
@@ -125,7 +136,7 @@ class Proving:
         self._confirm(left_s, progress)
 
     def _remaining(self) -> tuple[str, ...]:
-        if self.first is None:
+        if self.first is None or self.search.shared is not None:
             return ()
         proved = read_proof(self.first, self.search.members)
         return remaining_of(proved, self.search.margin, self.search.made_faster)
@@ -135,7 +146,8 @@ class Proving:
     ) -> StoredExperiment:
         # Kept, so that the data of its arms are known whatever happens.
         self.planned = planned = self.planned or planned_again(self.folder / PROOF_FOLDER, self.search)
-        request = replace(planned.request, alpha=alpha_of(len(self.search.members)))
+        alpha = alpha_of(len(self.search.members)) if self.search.shared is None else CompareRequest.alpha
+        request = replace(planned.request, alpha=alpha)
         return prove(
             replace(planned, request=request),
             [each for each in measured(self.search.statements) if each.name not in self.search.unsolved],
@@ -146,6 +158,7 @@ class Proving:
             folder=self.folder / name,
             progress=progress,
             trial_s=self.search.block_s / trials_in_block(len(self.search.members)),
+            shared=self.search.shared,
         )
 
 

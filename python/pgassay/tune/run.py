@@ -3,7 +3,7 @@
 import contextlib
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -18,9 +18,10 @@ from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.holding import held
 from pgassay.terminal.progress import Progress
 from pgassay.tune.answer.sentences import PROOF_REFUSED
+from pgassay.tune.arms import SharedArms, can_share, shared_arms
 from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
 from pgassay.tune.baseline import baseline_of
-from pgassay.tune.candidate import Symptom
+from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.endless.limits import as_proven, expected_in_proof, give_in_proof
 from pgassay.tune.endless.rows import compare_on_data
@@ -64,6 +65,8 @@ from pgassay.tune.tools import Gathered, Tools, gather
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
 # with the chosen set show.
 FIRST_LOOK_SHARE, SETTINGS_LOOK_SHARE = 0.75, 0.85
+# Of the time that is left, where the proof's arms can take turns in one server.
+SHARED_SEARCH_SHARE = 0.5
 # When the best so far is told, as a share of the whole time.
 TELLS_AT_SHARE = 1 / 6
 # A statement may take so much of the whole time, or so many seconds.
@@ -84,6 +87,7 @@ class Known:
     gathered: Gathered = field(default_factory=Gathered)
     searched: Searched = field(default_factory=Searched)
     trial: TrialTime = field(default_factory=TrialTime)
+    shared: SharedArms | None = None
     proving: Proving | None = None
     copy_notes: tuple[str, ...] = ()
     load_s: float = 0.0
@@ -176,7 +180,7 @@ def look(
         known.gathered = compare_on_data(
             copy, tools, known.asked, known.baseline, known.gathered, known.searched
         )
-        if proves:
+        if proves and not _shares(known, copy):
             _settle(known, copy)
         progress.message(best_so_far(known.baseline, known.gathered.to_try, known.searched))
 
@@ -217,6 +221,8 @@ def _search_s(known: Known, copy: TrialCopy, progress: Progress, *, proves: bool
     max_time_s = known.planned.request.max_time_s
     expected = replace(known.baseline, seconds=expected_in_proof(known.baseline))
     known.trial = _trial_time(known, expected, expected.seconds, copy)
+    if _can_share(known, ()):
+        return SHARED_SEARCH_SHARE * left_s
     said = too_short(max_time_s - left_s, left_s, expected, known.trial)
     if said and known.gathered.to_try:
         progress.message(said)
@@ -266,6 +272,28 @@ def _search(
         progress.message, asking_again(tools, copy, asked, planned.given),
         gain_min=gain_min, members_max=members_max, space_bytes=space_bytes,
     )  # fmt: skip
+
+
+def _shares(known: Known, copy: TrialCopy) -> bool:
+    """Whether the proof's arms take turns in one server; then which arms there are, and what is left out."""
+    assert known.baseline is not None
+    selection = known.searched.selection
+    by_id = {each.id: each for each in known.gathered.candidates}
+    members = [by_id[name] for name in selection.ids]
+    if not members or not _can_share(known, members):
+        return False
+    known.shared = shared_arms(copy, known.baseline, members, known.searched.tried, known.facts)
+    for name in known.shared.unused:
+        selection = selection.less(name, 1.0)
+    known.searched.selection = selection
+    return True
+
+
+def _can_share(known: Known, members: Sequence[Candidate]) -> bool:
+    assert known.baseline is not None
+    planned = known.planned
+    cache, clients = planned.base.protocol.cache, planned.spec.workload.clients
+    return can_share(planned.spec, cache, known.baseline, members, clients)
 
 
 def _settle(known: Known, copy: TrialCopy) -> None:
@@ -320,7 +348,7 @@ def search_of(known: Known) -> StoredSearch:
         planned.request.margin,
         known.unlike,
         known.trial,
-    )
+    ).model_copy(update={"shared": known.shared})
 
 
 def result_of(known: Known, *, is_interrupted: bool) -> TuneResult:

@@ -21,6 +21,7 @@ from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.sentences import PROOF_REFUSED, has_nothing_to_do, summary
 from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.answer.verdicts import Judged, proof_of, ranked
+from pgassay.tune.arms import SharedArms
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
@@ -70,6 +71,8 @@ class StoredSearch(Frozen):
     data_s: float = 0.0
     # The measured statements that did not end as they are in the time that they were given, their `seconds`.
     endless: tuple[str, ...] = ()
+    # The arms of a proof that take turns in one server; None where each has data and a server of its own.
+    shared: SharedArms | None = None
     # What was said until the proof began: what was left out, and what did not end.
     warnings: tuple[str, ...] = ()
 
@@ -91,7 +94,12 @@ class StoredSearch(Frozen):
 
     @property
     def made_faster(self) -> dict[str, frozenset[str]]:
-        """By the id of what was tried the statements that it made faster, by a tenth and more."""
+        """By the id of what was tried the statements that it made faster, by a tenth and more.
+
+        Of a proof in one server, the statements that each member touches while the others are in place.
+        """
+        if self.shared is not None:
+            return {name: frozenset(touched) for name, touched in self.shared.touched.items()}
         return {name: faster_of(tried.seconds, self.seconds) for name, tried in self.tried.items()}
 
     @property
@@ -287,8 +295,10 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
     """What is known of all candidates, by the search and by both stages of the proof."""
     members = search.members
     baseline = Baseline(measured(search.statements), search.seconds, {}, endless=search.endless)
-    proved = read_proof(stored, members) if stored is not None and members else None
-    found = remaining_of(proved, search.margin, search.made_faster) if proved else ()
+    proved = read_proof(stored, members, search.shared) if stored is not None and members else None
+    found: tuple[str, ...] = ()
+    if proved is not None and search.shared is None:
+        found = remaining_of(proved, search.margin, search.made_faster)
     confirmed = read_proof(second, search.remaining_members) if second is not None else None
     return Judged(
         candidates=search.candidates,

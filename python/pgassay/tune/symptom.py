@@ -6,8 +6,9 @@ from pgassay.model.cause import UNKNOWN
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.result import CompareResult
 from pgassay.model.tuning.answer import FixLayer, SymptomStatement, TuneCause, TuneSymptom
+from pgassay.tune.arms import AS_IT_IS
 from pgassay.tune.plan import PlannedTune
-from pgassay.tune.proof import AS_IT_IS, FACTOR
+from pgassay.tune.proof import FACTOR
 from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import Origin
 from pgassay.tune.statements import MeasuredStatement

@@ -22,7 +22,9 @@ def reason_for_restarts(
 ) -> str:
     """Why each trial has a server of its own, in a clause; '' where the arms take turns in one server."""
     return (
-        _of_request(request, protocol, design) or next(filter(None, map(_of_arm, arms)), "") or _unlike(arms)
+        _of_request(request, protocol, design)
+        or next(filter(None, (_of_arm(arm, protocol) for arm in arms)), "")
+        or _unlike(arms)
     )
 
 
@@ -40,13 +42,13 @@ def _of_request(request: CompareRequest, protocol: Protocol, design: BlockDesign
     return "" if design.data_copies else "each arm has the copy of the data that it names"
 
 
-def _of_arm(arm: Arm) -> str:
+def _of_arm(arm: Arm, protocol: Protocol) -> str:
     workload = arm.spec.workload
     if arm.spec.server is not None:
         return "the servers run already"
     if workload.kind != "statements" or workload.is_mix or workload.is_maintenance:
         return "only statements that are executed one by one can take turns"
-    if arm.spec.leaves_data_changed:
+    if arm.spec.leaves_data_changed and not (protocol.rolls_back and arm.spec.dataset.settled):
         return "the statements change the data"
     if arm.spec.memory_bytes is not None or arm.spec.cpus is not None:
         return "the servers are capped"

@@ -79,7 +79,8 @@ class FixStatement(Frozen):
     """What a fix does to one statement. `interval`: None for what the search alone measured.
 
     `at_least`: without the fix it did not end and was stopped after `waited_s`, so that the ratio is a lower
-    bound; not where it was stopped with the fix as well, which bounds nothing.
+    bound; not where it was stopped with the fix as well, which bounds nothing. `before_s`, `after_s`: the
+    medians of the proof's trials without and with it.
     """
 
     name: str
@@ -87,6 +88,8 @@ class FixStatement(Frozen):
     interval: Ends | None = None
     at_least: bool = False
     waited_s: float | None = None
+    before_s: float | None = None
+    after_s: float | None = None
 
 
 class FixCost(Frozen):

@@ -59,14 +59,20 @@ class StatementTimer:
         local: LocalServer | None,
         relations: list[Relation],
         on_step: Callable[[str], None],
+        *,
+        rolls_back: bool = False,
     ) -> None:
-        """`on_step` gets what a maintenance command is at, in words, while it runs; on another thread."""
+        """`on_step` gets what a maintenance command is at, in words, while it runs; on another thread.
+
+        `rolls_back`: each statement is executed in a transaction of its own that is rolled back, untimed.
+        """
         self._server = server
         self._spec = spec
         self._protocol = protocol
         self._local = local
         self._relations = relations
         self._on_step = on_step
+        self._rolls_back = rolls_back
         self.session = SqlSession()
         self._progress: ProgressSampler | None = None
         self._done: list[MaintenanceObservation] = []
@@ -202,6 +208,8 @@ class StatementTimer:
     def _run(self, statement: Statement) -> Executed:
         """The statement; one that the protocol stops takes exactly as long as it is given."""
         limit_s = self._protocol.statement_limits.get(statement.name)
+        if limit_s is None and self._rolls_back:
+            return self._rolled_back(statement)
         if limit_s is None:
             return self.session.execute(statement.name, statement.sql)
         self.session.execute("limit", f"SET statement_timeout = '{limit_s * 1000:.0f}ms'")
@@ -216,6 +224,13 @@ class StatementTimer:
             self._stopped.add(statement.name)
         self.session.execute("no limit", "RESET statement_timeout")
         return done
+
+    def _rolled_back(self, statement: Statement) -> Executed:
+        self.session.execute("begin", "BEGIN")
+        try:
+            return self.session.execute(statement.name, statement.sql)
+        finally:
+            self.session.execute("rollback", "ROLLBACK")
 
     def _time(
         self, statement: Statement, facts: plans.PlanFacts | None

@@ -51,10 +51,10 @@ def _measured(
 ) -> dict[str, object]:
     """What is known of one statement: by the proof, else by the search."""
     if proven is not None and effect is not None:
+        before = proven.waited_s or proven.before_s or answer.seconds_before
         return {
-            "seconds_after": (proven.waited_s or answer.seconds_before) / proven.ratio
-            if proven.ratio
-            else None,
+            "seconds_before": answer.seconds_before if proven.at_least else before,
+            "seconds_after": proven.after_s or (before / proven.ratio if proven.ratio else None),
             "ratio": proven.ratio,
             "interval": proven.interval,
             "verdict": _verdict(answer, effect),

@@ -120,7 +120,7 @@ FROM pg_catalog.pg_index i
     JOIN pg_catalog.pg_class c ON c.oid = i.indrelid
     JOIN pg_catalog.pg_namespace n ON n.oid = x.relnamespace
     JOIN pg_catalog.pg_am m ON m.oid = x.relam
-WHERE {_OURS}
+WHERE {_OURS} AND i.indislive
 ORDER BY i.indrelid, x.relname
 """
 
@@ -140,7 +140,7 @@ FROM pg_catalog.pg_index i
         AND k.attribute <> 0
     LEFT JOIN pg_catalog.pg_opclass p ON p.oid = k.class
     LEFT JOIN pg_catalog.pg_collation o ON o.oid = k.collated
-WHERE {_OURS}
+WHERE {_OURS} AND i.indislive
 ORDER BY i.indexrelid, k.position
 """
 

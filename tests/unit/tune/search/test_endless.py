@@ -13,6 +13,7 @@ from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.report.tune.text import render_markdown
 from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import ranked
+from pgassay.tune.arms import AS_IT_IS
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
 from pgassay.tune.endless.estimated_plan import as_if_executed
 from pgassay.tune.endless.limits import (
@@ -26,7 +27,7 @@ from pgassay.tune.endless.limits import (
     unsolved,
 )
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.proof import AS_IT_IS, Proved, effect_of
+from pgassay.tune.proof import Proved, effect_of
 from pgassay.tune.rewrites.registry import Rewritten
 from pgassay.tune.same_results.check import SameResults
 from pgassay.tune.search.search import Searched
