@@ -49,10 +49,10 @@ from pgassay.experiment.running.run import host_lock, run_parsed
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.terminal.live import choose
 from pgassay.terminal.progress import Progress
+from pgassay.tune.arms import arm_of
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
-from pgassay.tune.proof import arm_of
 from pgassay.tune.proving import remove_copies
 from pgassay.tune.run import (
     STATEMENT_SHARE_MAX,

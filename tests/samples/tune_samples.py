@@ -6,12 +6,13 @@ from pgassay.model.result import ArmResult, CompareResult, StatementResult, Twin
 from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
 from pgassay.model.workload import Metric
 from pgassay.tune.answer.by_statement import answers, workload_gain
+from pgassay.tune.answer.judged import Judged
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.sentences import has_nothing_to_do, summary
-from pgassay.tune.answer.verdicts import Judged, proof_of, ranked
-from pgassay.tune.arms import AS_IT_IS, CHOSEN
+from pgassay.tune.answer.verdicts import proof_of, ranked
+from pgassay.tune.arms import AS_IT_IS, CHOSEN, FACTOR, without
 from pgassay.tune.candidate import Candidate, TunedStatement
-from pgassay.tune.proof import FACTOR, Proved, effect_of, without
+from pgassay.tune.effects import Proved, effect_of
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Selection, Step, Tried, faster_of
 from pgassay.tune.statements import measured

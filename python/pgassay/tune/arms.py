@@ -6,7 +6,7 @@ tells what the fix does to it. Else an arm leaves the fix out; fixes that touch 
 such an arm. So a set of twelve takes two to four arms.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pgassay.model.arm import ArmSpec
 from pgassay.model.base import Frozen
@@ -21,6 +21,7 @@ from pgassay.tune.search.touched import differs, estimates, is_told_by_plan
 from pgassay.tune.statements import MeasuredStatement, workload_of
 from pgassay.tune.switchable import indexes_of, is_switchable
 
+FACTOR = "fixes"
 CHOSEN, AS_IT_IS = "all chosen", "as it is"
 # What a statement writes is rolled back in each turn, and leaves dead rows behind: one that writes much would
 # slow down all that read them.
@@ -33,18 +34,76 @@ class SharedArms(Frozen):
     """The arms of a proof in one server. `left_out`: by the arm's name the ids of the fixes it is without.
 
     `told_by`: by the id of a member the arm that tells what it does; `touched`: the measured statements that
-    it does something to. `unused`: the ids of what no plan uses beside the others, which are no members.
+    it does something to; `written`: those that maintain it. `unused`: the ids of what no plan uses beside the
+    others, which are no members.
     """
 
     left_out: dict[str, tuple[str, ...]]
     told_by: dict[str, str]
     touched: dict[str, tuple[str, ...]]
+    written: dict[str, tuple[str, ...]]
     unused: tuple[str, ...] = ()
 
     @property
     def statements(self) -> frozenset[str]:
         """All that are measured: nothing changes for the others."""
-        return frozenset(name for names in self.touched.values() for name in names)
+        both = (*self.touched.values(), *self.written.values())
+        return frozenset(name for names in both for name in names)
+
+    def of(self, member: str) -> tuple[str, ...]:
+        """The statements by which a member is judged."""
+        return (*self.touched[member], *self.written[member])
+
+
+def without(candidate: Candidate) -> str:
+    """The name of the arm of the set without this member."""
+    return f"without {candidate.id}"
+
+
+def arm_of(
+    base: ArmSpec,
+    statements: Sequence[MeasuredStatement],
+    fixes: Sequence[Candidate],
+    weights: Mapping[str, float] | None = None,
+) -> ArmSpec:
+    """The arm with these fixes: its data prepared by their SQL, their settings, their texts, on their server.
+
+    The settings that are fixed stay so on another version, as far as it has them (`experiment/planning`). Of
+    two versions, or two volumes, the last one counts, as on the search's copy.
+    """
+    last = fixes[::-1]
+    rewritten = {rewrite.statement: rewrite.sql for each in fixes for rewrite in each.rewrites}
+    settings = {name: value for each in fixes for name, value in each.settings.items()}
+    return base.model_copy(
+        update={
+            "build": next((each.build for each in last if each.build is not None), base.build),
+            "storage": next((each.storage for each in last if each.storage is not None), base.storage),
+            "prepare": (*base.prepare, *(statement for each in fixes for statement in each.sql)),
+            "settings": {**base.settings, **settings},
+            "workload": workload_of(statements, base.workload, rewritten, weights),
+        }
+    )
+
+
+def arms_of(
+    base: ArmSpec,
+    statements: Sequence[MeasuredStatement],
+    members: Sequence[Candidate],
+    weights: Mapping[str, float] | None = None,
+) -> dict[str, ArmSpec]:
+    """Every arm by its name; with one member the set without it is the workload as it is.
+
+    `weights`: what a second of each statement counts in the family's own metric.
+    """
+
+    def arm(fixes: Sequence[Candidate]) -> ArmSpec:
+        return arm_of(base, statements, fixes, weights)
+
+    arms = {CHOSEN: arm(members), AS_IT_IS: arm(())}
+    if len(members) > 1:
+        for member in members:
+            arms[without(member)] = arm([each for each in members if each is not member])
+    return arms
 
 
 def can_share(
@@ -70,17 +129,21 @@ def shared_arms(
     facts: SchemaFacts | None,
 ) -> SharedArms:
     """Ask the planner of the copy, on which the members are applied and taken back. Raises as that does."""
-    left, unused = list(members), list[str]()
     statements = baseline.statements
-    nothing = _plans(copy, statements, ())
+
+    def plans(fixes: Sequence[Candidate]) -> Plans:
+        copy.align(fixes)
+        return estimates(copy, statements, _texts(fixes))
+
+    def plans_without(left: Sequence[Candidate], ids: Collection[str]) -> Plans:
+        return plans([each for each in left if each.id not in ids])
+
+    left, unused, nothing = list(members), list[str](), plans(())
     while True:
-        everything = _plans(copy, statements, left)
-        without = {
-            member.id: _plans(copy, statements, [each for each in left if each is not member])
-            for member in left
-        }
+        everything = plans(left)
+        without_it = {member.id: plans_without(left, [member.id]) for member in left}
         touched = {
-            member.id: _touched(member, statements, everything, without[member.id], tried, facts)
+            member.id: _touched(member, statements, everything, without_it[member.id], tried)
             for member in left
         }
         needless = next((member for member in reversed(left) if not touched[member.id]), None)
@@ -89,41 +152,58 @@ def shared_arms(
             break
         left.remove(needless)
         unused.append(needless.id)
-    writing = {each.name for each in statements if each.of.writes}
-    own = [
-        member.id
-        for member in left
-        if len(left) > 1
+    groups: list[tuple[str, ...]] = []
+    for name in _told_apart(touched, without_it, nothing):
+        for place, group in enumerate(groups):
+            together = (*group, name)
+            if _are_apart(together, touched, without_it, plans_without(left, together)):
+                groups[place] = together
+                break
+        else:
+            groups.append((name,))
+    arms = {f"without {', '.join(group)}": group for group in groups}
+    told_by = dict.fromkeys(touched, AS_IT_IS) | {name: arm for arm, group in arms.items() for name in group}
+    return SharedArms(
+        left_out={CHOSEN: (), AS_IT_IS: tuple(touched), **arms},
+        told_by=told_by,
+        touched=touched,
+        written={member.id: _written(member, statements, touched[member.id], facts) for member in left},
+        unused=tuple(unused),
+    )
+
+
+def _told_apart(
+    touched: Mapping[str, Collection[str]], without_it: Mapping[str, Plans], nothing: Plans
+) -> list[str]:
+    """The members that the workload as it is does not tell.
+
+    Those that share a statement with another, and those without which it has another plan than as it is.
+    """
+    return [
+        name
+        for name, statements in touched.items()
+        if len(touched) > 1
         and any(
-            differs(without[member.id][name], nothing[name], by_cost=False)
-            or any(name in touched[other] for other in touched if other != member.id)
-            for name in touched[member.id]
-            if name not in writing
+            differs(without_it[name][each], nothing[each], by_cost=False)
+            or any(each in others for other, others in touched.items() if other != name)
+            for each in statements
         )
     ]
-    left_out = {CHOSEN: tuple[str, ...](), AS_IT_IS: tuple(member.id for member in left)}
-    told_by = dict.fromkeys(touched, AS_IT_IS)
-    groups: list[list[str]] = []
-    for name in own:
-        mine = {*touched[name]} - writing
-        free = (group for group in groups if all(mine.isdisjoint(touched[other]) for other in group))
-        group = next(free, None)
-        if group is None:
-            groups.append([name])
-        else:
-            group.append(name)
-    for group in groups:
-        arm = f"without {', '.join(group)}"
-        left_out[arm] = tuple(group)
-        told_by |= dict.fromkeys(group, arm)
-    return SharedArms(left_out=left_out, told_by=told_by, touched=touched, unused=tuple(unused))
 
 
-def _plans(
-    copy: TrialCopy, statements: Sequence[MeasuredStatement], fixes: Sequence[Candidate]
-) -> dict[str, ExplainedPlan]:
-    copy.align(fixes)
-    return estimates(copy, statements, _texts(fixes))
+def _are_apart(
+    group: Sequence[str],
+    touched: Mapping[str, Collection[str]],
+    without_it: Mapping[str, Plans],
+    without_all: Plans,
+) -> bool:
+    """Whether one arm without all of them tells of each what an arm without it alone would."""
+    found = [each for name in group for each in touched[name]]
+    return len(found) == len(set(found)) and not any(
+        differs(without_it[name][each], without_all[each], by_cost=False)
+        for name in group
+        for each in touched[name]
+    )
 
 
 def _texts(fixes: Sequence[Candidate]) -> dict[str, str]:
@@ -138,22 +218,34 @@ def _touched(
     member: Candidate,
     statements: Sequence[MeasuredStatement],
     everything: Plans,
-    without: Plans,
+    without_it: Plans,
     tried: Mapping[str, Tried],
-    facts: SchemaFacts | None,
 ) -> tuple[str, ...]:
-    """What it does something to: by plans, by its text, by what was seen, and by what it costs writers."""
+    """What it does something to: by plans, by its text, and where those don't tell all by what was seen."""
     rewritten = _texts([member])
     seen = () if is_told_by_plan(member) or member.id not in tried else tried[member.id].touched
+    return tuple(
+        each.name
+        for each in statements
+        if differs(everything[each.name], without_it[each.name], by_cost=False)
+        or each.of.name in rewritten
+        or each.name in seen
+    )
+
+
+def _written(
+    member: Candidate,
+    statements: Sequence[MeasuredStatement],
+    touched: Collection[str],
+    facts: SchemaFacts | None,
+) -> tuple[str, ...]:
+    """The statements that write what it has to be maintained for, and that it does nothing else to."""
     of = tuple[TunedStatement, ...](each.of for each in statements)
     elsewhere = writing_elsewhere(member, of, facts)
     return tuple(
         each.name
         for each in statements
-        if differs(everything[each.name], without[each.name], by_cost=False)
-        or each.of.name in rewritten
-        or each.name in seen
-        or (each.of.writes and member.sql and each.of.name not in elsewhere)
+        if each.of.writes and member.sql and each.of.name not in elsewhere and each.name not in touched
     )
 
 

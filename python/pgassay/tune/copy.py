@@ -18,7 +18,6 @@ from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.datasets import OnStage, snapshots
 from pgassay.environment.linux import pagecache
 from pgassay.environment.server.enclosure import is_enclosing
-from pgassay.environment.server.index_visibility import show_indexes
 from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
@@ -34,7 +33,7 @@ from pgassay.native.sql import SqlSession
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.endless.limits import Waiting
 from pgassay.tune.statements import MeasuredStatement
-from pgassay.tune.switchable import indexes_of
+from pgassay.tune.switchable import READS_ALL, SHOWN_BYTES, HiddenIndexes
 
 # Runs of a statement: at least and at most so many, and no further one once they took so long together. One
 # is enough where it takes so long that its noise is small beside it: a search spends most of its time there.
@@ -47,6 +46,8 @@ RUN_S = 0.01
 SLOWER_TIMES_MAX, TIMEOUT_MIN_S = 3.0, 2.0
 # Beside the data and as much again for what is built on them.
 WORKING_ROOM_BYTES = 256 * 1024**2
+# What was built and taken back stays hidden up to so much of the size of the data.
+HIDDEN_SHARE_MAX = 0.5
 _COLD = ("cold", "cold-each")
 _ALIKE_AGAIN = ("warm-buffers", "as-is")
 _QUERY_CANCELED = "57014"
@@ -54,17 +55,6 @@ _QUERY_CANCELED = "57014"
 _OUTSIDE = ("58P01", "38000", "08001")
 _WAL_BYTES = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 _EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
-# Into shared buffers, as pg_prewarm does by default.
-_READS_ALL = """SELECT sum(pg_prewarm(oid)) FROM pg_class
-WHERE oid >= 16384 AND relkind IN ('r', 'i', 'm') AND relpersistence <> 't'
-AND NOT EXISTS (SELECT FROM pg_index WHERE indexrelid = pg_class.oid AND NOT indislive)"""
-_BYTES = """SELECT pg_database_size(current_database())
-- coalesce((SELECT sum(pg_relation_size(indexrelid)) FROM pg_index WHERE NOT indislive), 0)::bigint"""
-# What is hidden may take so much of the size of the data.
-HIDDEN_SHARE_MAX = 0.5
-_HIDDEN_BYTES = (
-    "SELECT coalesce(sum(pg_relation_size(name::regclass)), 0)::bigint FROM unnest(%s::text[]) name"
-)
 _HAS_WRITTEN = "SELECT 1 WHERE pg_current_xact_id_if_assigned() IS NOT NULL"
 _COMMITS = "SELECT pg_logical_emit_message(true, 'pgassay', '')"
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, WAL, VERBOSE, SETTINGS, FORMAT JSON) "
@@ -100,8 +90,7 @@ class TrialCopy:
         self._volume: Volume | None = None
         self._settings = dict(spec.settings)
         self._applied: list[Candidate] = []
-        # By the id of a candidate its indexes, which are there and hidden.
-        self._hidden: dict[str, tuple[str, ...]] = {}
+        self._hidden = HiddenIndexes()
         # What stays applied below whatever is asked for.
         self.ground: tuple[Candidate, ...] = ()
         self._server: Server | None = None
@@ -204,7 +193,7 @@ class TrialCopy:
 
     def bytes(self) -> int:
         """The size of the database, without what is hidden."""
-        row = self.session.execute(_BYTES).fetchone()
+        row = self.session.execute(SHOWN_BYTES).fetchone()
         return int(row[0]) if row else 0
 
     def wal_bytes(self) -> int:
@@ -272,7 +261,7 @@ class TrialCopy:
         try:
             first = 0.0
             if once and self._cache == "warm-buffers":
-                self.apply([_READS_ALL])
+                self.apply([READS_ALL])
             elif not once and self._cache not in _COLD:
                 first = self._run(statement, sql, timeout_s)  # what it reads is in memory from now on
             runs_min = RUNS_MIN_LONG if once or first >= LONG_S else RUNS_MIN
@@ -352,13 +341,9 @@ class TrialCopy:
                 self._again()
                 return 0.0
             self._restart_with_settings()
-            indexes = indexes_of(candidate)
-            if candidate.id in self._hidden:
-                show_indexes(self.session, self._hidden.pop(candidate.id), shown=True)
+            if self._hidden.show(self.session, candidate):
                 return 0.0
-            if indexes is None:
-                self._drop_hidden()
-            return self.apply(candidate.sql)
+            return self.apply([*self._hidden.to_be_dropped(self.session, candidate), *candidate.sql])
         except (UsageError, MeasurementError):
             self._applied.pop()
             self._again()
@@ -384,34 +369,11 @@ class TrialCopy:
             self._again()
             return
         try:
-            if not self._hide(candidate):
+            if not self._hidden.hide(self.session, candidate, HIDDEN_SHARE_MAX * self.snapshot.bytes):
                 self.apply(candidate.undo)
             self._restart_with_settings()
         except (UsageError, MeasurementError):
             self._again()
-
-    def _hide(self, candidate: Candidate) -> bool:
-        """Hide the indexes of one that is nothing else, so that none is built twice; False where it can't be.
-
-        What writes here is rolled back, so that they stay whole.
-        """
-        indexes = indexes_of(candidate)
-        if not indexes:
-            return False
-        all_hidden = [index for names in self._hidden.values() for index in names]
-        row = self.session.execute(_HIDDEN_BYTES, ([*all_hidden, *indexes],)).fetchone()
-        if not row or row[0] > HIDDEN_SHARE_MAX * self.snapshot.bytes:
-            return False
-        show_indexes(self.session, indexes, shown=False)
-        self._hidden[candidate.id] = indexes
-        return True
-
-    def _drop_hidden(self) -> None:
-        """What else is applied may write tables anew, or VACUUM them, which leaves hidden indexes behind."""
-        for name in list(self._hidden):
-            indexes = self._hidden.pop(name)
-            show_indexes(self.session, indexes, shown=True)
-            self.apply([f"DROP INDEX {index}" for index in indexes])
 
     def _again(self) -> None:
         """The data as they were, on the server and the storage that is wanted now, and all applied again."""

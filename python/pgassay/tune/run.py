@@ -18,7 +18,7 @@ from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.holding import held
 from pgassay.terminal.progress import Progress
 from pgassay.tune.answer.sentences import PROOF_REFUSED
-from pgassay.tune.arms import SharedArms, can_share, shared_arms
+from pgassay.tune.arms import SharedArms, arm_of, can_share, shared_arms
 from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Candidate, Symptom
@@ -29,7 +29,6 @@ from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
-from pgassay.tune.proof import arm_of
 from pgassay.tune.proving import Proving, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
@@ -348,7 +347,8 @@ def search_of(known: Known) -> StoredSearch:
         planned.request.margin,
         known.unlike,
         known.trial,
-    ).model_copy(update={"shared": known.shared})
+        known.shared,
+    )
 
 
 def result_of(known: Known, *, is_interrupted: bool) -> TuneResult:

@@ -1,5 +1,6 @@
 """What the search came to, as search.json keeps it, and the answer that follows from it and from a proof."""
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,21 +12,22 @@ from pgassay.durable import replace_file
 from pgassay.environment.cleanup.source_copies import is_dump_of_a_run
 from pgassay.errors import UsageError
 from pgassay.model.base import Frozen
-from pgassay.model.tuning.answer import Fix, TuneCause, TuneResult, TuneSymptom
+from pgassay.model.tuning.answer import Fix, StatementAnswer, TuneCause, TuneProof, TuneResult, TuneSymptom
 from pgassay.record.documents import read_result, to_json
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
 from pgassay.tune.answer.by_statement import answers, workload_gain
+from pgassay.tune.answer.judged import Judged
 from pgassay.tune.answer.parameter_group import parameter_group
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.sentences import PROOF_REFUSED, has_nothing_to_do, summary
 from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
-from pgassay.tune.answer.verdicts import Judged, proof_of, ranked
+from pgassay.tune.answer.verdicts import proof_of, ranked
 from pgassay.tune.arms import SharedArms
 from pgassay.tune.candidate import Candidate, TunedStatement
+from pgassay.tune.effects import Proved, read_proof, remaining_of
 from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.proof import Proved, read_proof, remaining_of
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, TrialTime, more_s, typed
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, faster_of, total_s
@@ -144,6 +146,7 @@ def stored_search(
     margin: float,
     unlike: Mapping[str, str] | None = None,
     trial: TrialTime | None = None,
+    shared: SharedArms | None = None,
 ) -> StoredSearch:
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
     proven, selection = as_proven(baseline, searched.selection)
@@ -159,6 +162,8 @@ def stored_search(
         for step in steps:
             predicted[step.id] = before / step.total_s
             before = step.total_s
+    if shared is not None and steps:
+        predicted = {name: _own_gain(proven, steps[-1].seconds, shared.touched[name]) for name in predicted}
     trial, count = trial or TrialTime(), len(steps)
     return StoredSearch(
         block_s=trial.block_s(selection, proven.seconds, count) if count else 0.0,
@@ -182,7 +187,17 @@ def stored_search(
         facts=facts,
         margin=margin,
         unlike=dict(unlike or {}),
+        shared=shared,
     )
+
+
+def _own_gain(baseline: Baseline, chosen: Seconds, touched: Sequence[str]) -> float:
+    """What a member is predicted to gain over the statements that it touches, with all that was chosen."""
+    before, after = (
+        math.fsum(baseline.weights[name] * seconds[name] for name in touched)
+        for seconds in (baseline.seconds, chosen)
+    )
+    return before / after if after else 1.0
 
 
 def compose(
@@ -220,25 +235,12 @@ def compose(
         schema=1,
         folder=str(told.folder),
         symptom=told.symptom,
-        cause=told_cause(cause, told.plan_cause),
+        cause=told_cause(cause, told.plan_cause, fixes),
         fixes=fixes,
         statements=by_statement,
         workload_gain=workload_gain(by_statement, judged.baseline.calls),
         nothing_to_do=has_nothing_to_do(fixes, is_interrupted=told.is_interrupted) and not left_out,
-        verdict=summary(
-            fixes,
-            confirmation or proof,
-            told.symptom.seconds,
-            statements=by_statement,
-            margin=search.margin,
-            members=search.selection.ids,
-            go_on=go_on,
-            endless={name: search.seconds[name] for name in left_out},
-            ended_unproven=[name for name in left_out if search.ended_with(name)],
-            is_refused=any(each.startswith(PROOF_REFUSED) for each in told.warnings),
-            clients=told.symptom.clients,
-            is_interrupted=told.is_interrupted,
-        ),
+        verdict=_summary(search, told, fixes, by_statement, confirmation or proof, go_on),
         proof=proof,
         confirmation=confirmation,
         apply_sql=apply_script(chosen, search.facts),
@@ -249,6 +251,30 @@ def compose(
         interrupted=told.is_interrupted,
         not_rewritten=search.refused,
         warnings=_warnings(search, told, proved, confirmed),
+    )
+
+
+def _summary(
+    search: StoredSearch,
+    told: Told,
+    fixes: Sequence[Fix],
+    statements: Sequence[StatementAnswer],
+    proof: TuneProof | None,
+    go_on: str,
+) -> str:
+    return summary(
+        fixes,
+        proof,
+        told.symptom.seconds,
+        statements=statements,
+        margin=search.margin,
+        members=search.selection.ids,
+        go_on=go_on,
+        endless={name: search.seconds[name] for name in search.unsolved},
+        ended_unproven=[name for name in search.unsolved if search.ended_with(name)],
+        is_refused=any(each.startswith(PROOF_REFUSED) for each in told.warnings),
+        clients=told.symptom.clients,
+        is_interrupted=told.is_interrupted,
     )
 
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pglast import ast, parse_sql
 from pglast.parser import ParseError
 
+from pgassay.environment.server.index_visibility import show_indexes
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.settings import classify
 from pgassay.environment.server.validation import build_settings
 from pgassay.model.build import Build
@@ -12,6 +14,14 @@ from pgassay.tune.candidate import Candidate
 
 # What stays when an index is hidden, and changes nothing by itself.
 _BESIDE = (ast.CreateExtensionStmt, ast.VacuumStmt)
+# Into shared buffers, as pg_prewarm does by default.
+READS_ALL = """SELECT sum(pg_prewarm(oid)) FROM pg_class
+WHERE oid >= 16384 AND relkind IN ('r', 'i', 'm') AND relpersistence <> 't'
+AND NOT EXISTS (SELECT FROM pg_index WHERE indexrelid = pg_class.oid AND NOT indislive)"""
+# The size of the database, without what is hidden.
+SHOWN_BYTES = """SELECT pg_database_size(current_database())
+- coalesce((SELECT sum(pg_relation_size(indexrelid)) FROM pg_index WHERE NOT indislive), 0)::bigint"""
+_BYTES = "SELECT coalesce(sum(pg_relation_size(name::regclass)), 0)::bigint FROM unnest(%s::text[]) name"
 
 
 def indexes_of(candidate: Candidate) -> tuple[str, ...] | None:
@@ -43,6 +53,51 @@ def is_switchable(candidate: Candidate, build: Build) -> bool:
     return indexes_of(candidate) is not None and all(
         classify(facts, name) == "session" for name in candidate.settings
     )
+
+
+class HiddenIndexes:
+    """The indexes of candidates that were tried on a copy and taken back: hidden, so none is built twice.
+
+    What writes on the copy is rolled back, so that they stay whole while nothing else is applied to it.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, tuple[str, ...]] = {}
+
+    def clear(self) -> None:
+        """Forget them: the data were put back."""
+        self._names.clear()
+
+    def show(self, session: ControlSession, candidate: Candidate) -> bool:
+        """Show those of a candidate that was there before; False for another one."""
+        names = self._names.pop(candidate.id, ())
+        show_indexes(session, names, shown=True)
+        return bool(names)
+
+    def hide(self, session: ControlSession, candidate: Candidate, bytes_max: float) -> bool:
+        """Hide those of a candidate that makes nothing else; False where it does, or all take too much."""
+        indexes = indexes_of(candidate)
+        if not indexes:
+            return False
+        hidden = [index for names in self._names.values() for index in names]
+        row = session.execute(_BYTES, ([*hidden, *indexes],)).fetchone()
+        if not row or row[0] > bytes_max:
+            return False
+        show_indexes(session, indexes, shown=False)
+        self._names[candidate.id] = indexes
+        return True
+
+    def to_be_dropped(self, session: ControlSession, candidate: Candidate) -> list[str]:
+        """What drops all of them, shown again, before a candidate that makes something else than indexes.
+
+        It may write tables anew, or VACUUM them, which leaves hidden indexes behind.
+        """
+        if indexes_of(candidate) is not None:
+            return []
+        names = [index for names in self._names.values() for index in names]
+        show_indexes(session, names, shown=True)
+        self._names.clear()
+        return [f"DROP INDEX {name}" for name in names]
 
 
 def _quoted(name: str) -> str:

@@ -5,10 +5,9 @@ from collections.abc import Mapping, Sequence
 from pgassay.model.cause import UNKNOWN
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.result import CompareResult
-from pgassay.model.tuning.answer import FixLayer, SymptomStatement, TuneCause, TuneSymptom
-from pgassay.tune.arms import AS_IT_IS
+from pgassay.model.tuning.answer import Fix, FixLayer, SymptomStatement, TuneCause, TuneSymptom
+from pgassay.tune.arms import AS_IT_IS, FACTOR
 from pgassay.tune.plan import PlannedTune
-from pgassay.tune.proof import FACTOR
 from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import Origin
 from pgassay.tune.statements import MeasuredStatement
@@ -36,6 +35,7 @@ _LAYER_OF_FINDING: dict[str, FixLayer] = {
     "whole-table": "design",
     "index-searches": "design",
 }
+_CAUSES_SHOWN_MAX = 3
 Plans = Mapping[str, tuple[ExplainedPlan, ...]]
 
 
@@ -127,17 +127,31 @@ def cause_of_trials(result: CompareResult) -> TuneCause | None:
         if cause.arm == f"{FACTOR}={AS_IT_IS}" and cause.cause != UNKNOWN and cause.layer != "measurement":
             share = "" if cause.share is None else f"{cause.share:.0%} of the time"
             figures = ", ".join(f"{name} {_figure(value)}" for name, value in cause.evidence.items())
-            sentence = "; ".join(part for part in (share, figures) if part)
+            sentence = f"{cause.cause}: {'; '.join(part for part in (share, figures) if part)}"
             return TuneCause(layer=cause.layer, cause=cause.cause, sentence=sentence)
     return None
 
 
-def told_cause(of_trials: TuneCause | None, of_plans: TuneCause) -> TuneCause:
-    """Of both the one that says more: that a processor was busy with the work tells less than with which."""
+def told_cause(of_trials: TuneCause | None, of_plans: TuneCause, fixes: Sequence[Fix] = ()) -> TuneCause:
+    """What the fixes that were proven mend says most, in the words of their statements.
+
+    Else of both others the one that says more: that a processor was busy with the work tells less than with
+    which.
+    """
+    mended = [fix for fix in fixes if fix.verdict == "recommended" and fix.reason and fix.statements]
+    if mended and of_plans.cause != ENDLESS:
+        said = [f"{_most_of(fix)}: {fix.reason.partition(';')[0]}" for fix in mended[:_CAUSES_SHOWN_MAX]]
+        more = [f"and {len(mended) - len(said)} more below"] if len(mended) > len(said) else []
+        return TuneCause(layer=mended[0].layer, cause=mended[0].kind, sentence="; ".join([*said, *more]))
     if of_trials is None:
         return of_plans
     says_more = of_plans.cause in _LAYER_OF_FINDING or of_plans.cause == ENDLESS
     return of_plans if of_trials.cause == WORK_ALONE and says_more else of_trials
+
+
+def _most_of(fix: Fix) -> str:
+    """The statement that a fix gains most by."""
+    return max(fix.statements, key=lambda each: each.ratio).name
 
 
 def cause_of_plans(baseline: Baseline, plans: Plans) -> TuneCause:

@@ -16,7 +16,9 @@ from pgassay.trial.start import planned_rounds
         ([0.001] * 3, 200, 1),
         ([0.01] * 3, 33, 1),
         ([0.3] * 3, 5, 0),
-        ([30.0] * 3, 3, 0),
+        ([6.0] * 3, 3, 0),
+        # Starts are what counts: three rounds of minutes would say no more than one.
+        ([30.0] * 3, 1, 0),
         # The slow arm decides for all of them.
         ([0.001, 0.1], 19, 0),
     ],

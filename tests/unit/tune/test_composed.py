@@ -16,7 +16,7 @@ from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune import going_on, stored
-from pgassay.tune.proof import Proved
+from pgassay.tune.effects import Proved
 from pgassay.tune.proving import Proving
 from pgassay.tune.search.selection import Selection, Step
 from pgassay.tune.stored import (

@@ -5,17 +5,10 @@ import pytest
 import tune_samples as samples
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.answer import Fix
-from pgassay.tune.answer.verdicts import HIDDEN, NOT_CONFIRMED, ranked
-from pgassay.tune.proof import (
-    AS_IT_IS,
-    Effect,
-    Proved,
-    does_not_help,
-    effect_of,
-    remaining_of,
-    with_one_of_two,
-    without,
-)
+from pgassay.tune.answer.judged import HIDDEN, NOT_CONFIRMED
+from pgassay.tune.answer.verdicts import ranked
+from pgassay.tune.arms import AS_IT_IS, without
+from pgassay.tune.effects import Effect, Proved, does_not_help, effect_of, remaining_of, with_one_of_two
 from pgassay.tune.proving import alpha_of
 
 NAMES = ("good", "second", "third")

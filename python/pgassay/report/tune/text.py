@@ -238,8 +238,9 @@ def _share(value: float | None) -> str:
 
 
 def _cause(result: TuneResult) -> str:
+    """In the statement's own words where they are known."""
     cause = result.cause
-    return f"{cause.layer}: {cause.cause}" + (f" ({cause.sentence})" if cause.sentence else "")
+    return cause.sentence or f"{cause.layer}: {cause.cause}"
 
 
 def _recommended(result: TuneResult, fixes: Sequence[Fix]) -> Iterator[Block]:

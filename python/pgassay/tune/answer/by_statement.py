@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from pgassay.model.tuning.answer import Fix, FixStatement, StatementAnswer, StatementVerdict
-from pgassay.tune.proof import Effect, Proved
+from pgassay.tune.effects import Effect, Proved
 from pgassay.tune.search.selection import Baseline, Seconds
 
 # A ratio nearer to 1 than this is none that anybody asked for.
@@ -51,13 +51,15 @@ def _measured(
 ) -> dict[str, object]:
     """What is known of one statement: by the proof, else by the search."""
     if proven is not None and effect is not None:
+        verdict = _verdict(answer, effect)
         before = proven.waited_s or proven.before_s or answer.seconds_before
         return {
             "seconds_before": answer.seconds_before if proven.at_least else before,
             "seconds_after": proven.after_s or (before / proven.ratio if proven.ratio else None),
-            "ratio": proven.ratio,
+            # Of a write that was not found to be slower the interval says by how much it may be.
+            "ratio": None if verdict == "as it was" else proven.ratio,
             "interval": proven.interval,
-            "verdict": _verdict(answer, effect),
+            "verdict": verdict,
             "at_least": proven.at_least,
         }
     after = chosen.get(answer.name, answer.seconds_before)

@@ -83,7 +83,7 @@ def touched_by(
     for statement in baseline.statements:
         plan = copy.estimate(sql_with(statement, rewritten), statement.name)
         is_changed = differs(baseline.estimates[statement.name], plan, by_cost=not by_use)
-        is_written = bool(candidate.sql) and writes(plan)
+        is_written = bool(candidate.sql) and _writes(plan)
         is_meant = statement.of.name in candidate.statements
         # The queries of a constraint's triggers, which look for rows that refer to one, are in no plan.
         is_used = is_used or is_changed or (is_written and is_meant)
@@ -163,7 +163,7 @@ def on_top(
             each
             for each in baseline.statements
             if (each.name in alone and not by_use)
-            or (candidate.sql and writes(after[each.name]))
+            or (candidate.sql and _writes(after[each.name]))
             or differs(before[each.name], after[each.name], by_cost=not by_use)
         ]
         # What takes much longer than with those taken is not waited for as long as it took without them.
@@ -226,5 +226,5 @@ def timed(
     }
 
 
-def writes(plan: ExplainedPlan) -> bool:
+def _writes(plan: ExplainedPlan) -> bool:
     return any(node.type == _WRITES for node in plan.nodes)

@@ -9,9 +9,10 @@ import pytest
 import tune_samples as samples
 from pgassay.model.tuning.answer import Fix
 from pgassay.report.tune import text
+from pgassay.tune.answer.judged import Judged
 from pgassay.tune.answer.sentences import has_nothing_to_do, summary
-from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, OF_THE_SEARCH, Judged, ranked
-from pgassay.tune.proof import Proved
+from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, OF_THE_SEARCH, ranked
+from pgassay.tune.effects import Proved
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
 

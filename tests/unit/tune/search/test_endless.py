@@ -15,6 +15,7 @@ from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.arms import AS_IT_IS
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
+from pgassay.tune.effects import Proved, effect_of
 from pgassay.tune.endless.estimated_plan import as_if_executed
 from pgassay.tune.endless.limits import (
     Waiting,
@@ -27,7 +28,6 @@ from pgassay.tune.endless.limits import (
     unsolved,
 )
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.proof import Proved, effect_of
 from pgassay.tune.rewrites.registry import Rewritten
 from pgassay.tune.same_results.check import SameResults
 from pgassay.tune.search.search import Searched

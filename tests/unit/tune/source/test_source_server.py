@@ -14,7 +14,8 @@ from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.answer import FixStatement
 from pgassay.model.tuning.source import SourceLeftOut, TuneSource
 from pgassay.report.tune.text import render_markdown
-from pgassay.tune.answer.verdicts import UNLIKE, ranked
+from pgassay.tune.answer.judged import UNLIKE
+from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.source import dump
 from pgassay.tune.source.copied import differences, locale_of, missing_extensions, settings_of

@@ -1,0 +1,1 @@
+"""A shop drawn by a seed: its data, and the statements that its users type."""

@@ -1,0 +1,156 @@
+"""What is known of all candidates, and what its proof says of one that was chosen. Pure."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgassay.model.tuning.answer import Evidence, FixStatement, FixVerdict
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.effects import Effect, Proved, does_not_help, hides_gains
+from pgassay.tune.search.search import Searched
+from pgassay.tune.search.selection import STATEMENT_MARGIN, WORSE_MAX, Baseline
+from pgassay.words import percent
+
+UNLIKE = "it helps on the copy most what is not there as it is on the source: that proves nothing"
+NOT_CONFIRMED = (
+    "two or more of the chosen fixes do not help, and no time was left to measure what is left of them"
+)
+HIDDEN = (
+    "the set gains, and is as fast without it alone: others of the set do the same, and which of them are "
+    "needed was not measured"
+)
+TRADED = (
+    "it makes {faster} faster and {slower} slower by more than matters: which of them counts is yours to say"
+)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What is known of all candidates; `checks`: by id what is said of the same results.
+
+    `unsafe`: by id why a candidate's results are not the same, or could not be shown to be. `left_out`: by id
+    why one was not tried at all. `unlike`: by the name of a measured statement why it is not on the copy what
+    it is on the server that it was read from: nothing is called proven for it. `remaining`: the members that
+    were left where two or more did not help, whose verdicts are those of `confirmed`, a second stage.
+    `side_costs`: by id what a fix costs standbys and later updates. `writing_elsewhere`: by id the names of
+    statements that write, and none of its tables.
+    """
+
+    candidates: Sequence[Candidate]
+    baseline: Baseline
+    searched: Searched
+    members: tuple[str, ...] = ()
+    predicted: Mapping[str, float] = field(default_factory=dict)
+    proved: Proved | None = None
+    remaining: tuple[str, ...] = ()
+    confirmed: Proved | None = None
+    margin: float = 0.03
+    checks: Mapping[str, str] = field(default_factory=dict)
+    unsafe: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
+    unlike: Mapping[str, str] = field(default_factory=dict)
+    side_costs: Mapping[str, str] = field(default_factory=dict)
+    writing_elsewhere: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+
+def proven_verdict(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | None, str]:
+    """(verdict, what it rests on, what the proof says, why) of one that was chosen."""
+    proved = judged.confirmed if name in judged.remaining else judged.proved
+    effect = proved.members.get(name) if proved else None
+    if name in judged.remaining and (effect is None or effect.gain is None):
+        return "not decided", "search", None, NOT_CONFIRMED
+    if effect is None or effect.gain is None:
+        has_failed = proved is not None and proved.result.stopped == "failed"
+        failed, open_ = "its trials failed: the warnings say why", "its proof was not run to a verdict"
+        said = failed if has_failed else open_
+        return "not decided", "search", None, f"it was chosen, and {said}"
+    is_last = name in judged.remaining or not judged.remaining
+    if proved is not None and is_last and effect.word != "faster" and hides_gains(proved, judged.margin):
+        return "not decided", "proof", effect, HIDDEN
+    lost = _lost(effect)
+    if lost:
+        faster = ", ".join(effect.sped) or "the workload"
+        if effect.sped or effect.word == "slower":
+            return "not decided", "proof", effect, TRADED.format(faster=faster, slower=", ".join(lost))
+    if effect.sped and effect.word != "faster":
+        if all(statement in judged.unlike for statement in effect.sped):
+            return "not decided", "proof", effect, UNLIKE
+        parts = (_alone(judged, effect), _slowed(effect))
+        return "recommended", "proof", effect, "; ".join(filter(None, parts))
+    if effect.word == "slower":
+        if does_not_help(effect, judged.margin):
+            return "no help", "proof", effect, _less_than_matters(effect, judged.margin)
+        if _helps_unlike_alone(judged, effect):
+            return "not decided", "proof", effect, UNLIKE
+        parts = (_alone(judged, effect), _slowed(effect))
+        return "recommended", "proof", effect, "; ".join(filter(None, parts))
+    if effect.word == "faster":
+        return "worse", "proof", effect, ""
+    if effect.word == "equivalent":
+        return "no help", "proof", effect, ""
+    if effect.late:
+        late = f"{', '.join(effect.late)} was stopped in trials with all that was chosen"
+        return "not decided", "proof", effect, f"{late}: what that gains is not known"
+    return "not decided", "proof", effect, "the proof came to no verdict in its time"
+
+
+def _lost(effect: Effect) -> list[str]:
+    """The statements that a fix was found to make slower by more than a statement may lose."""
+    ends = {each.name: each.interval for each in effect.statements}
+    most = 1 / (1 + STATEMENT_MARGIN)
+    return [
+        name
+        for name in effect.slowed
+        if (interval := ends.get(name)) is not None and interval[1] is not None and interval[1] < most
+    ]
+
+
+def _helps_unlike_alone(judged: Judged, effect: Effect) -> bool:
+    """Whether statements that are not on the copy what they are on their server save most of the time."""
+    if not judged.unlike:
+        return False
+    baseline = judged.baseline
+    if not effect.statements:
+        return all(each.name in judged.unlike for each in baseline.statements)
+    saved = {
+        each.name: baseline.weights[each.name] * baseline.seconds[each.name] * (1 - 1 / each.ratio)
+        for each in effect.statements
+        if each.ratio > 1
+    }
+    in_doubt = math.fsum(seconds for name, seconds in saved.items() if name in judged.unlike)
+    return in_doubt >= 0.5 * math.fsum(saved.values())
+
+
+def _less_than_matters(effect: Effect, margin: float) -> str:
+    less = f"it gains less than the {percent(margin)} that matter"
+    high = effect.interval[1] if effect.interval is not None else None
+    return f"{less} by its estimate; its interval reaches further" if high and high >= 1 + margin else less
+
+
+def _alone(judged: Judged, effect: Effect) -> str:
+    """That a gain is not that of the set over the set without it, and why."""
+    titles = {each.id: each.title for each in judged.candidates}
+    other = titles.get(effect.in_place_of)
+    return f"alone it does what it does with '{other}': this is what it gains alone" if other else ""
+
+
+def _slowed(effect: Effect) -> str:
+    doubtful = looked_slower(effect.statements, effect.slowed)
+    parts = (
+        f"it makes {', '.join(effect.slowed)} slower" if effect.slowed else "",
+        f"with it {', '.join(doubtful)} looked slower, which is not proven" if doubtful else "",
+    )
+    return "; ".join(filter(None, parts))
+
+
+def looked_slower(statements: Sequence[FixStatement], slower: Collection[str]) -> list[str]:
+    """The statements that were slower by a tenth and more on average, and not found to be: with the figure.
+
+    A proof ends once the whole workload is decided, and one statement of many takes more blocks.
+    """
+    return [
+        f"{each.name} ({each.ratio:.2f} ×)"
+        for each in statements
+        if each.ratio < WORSE_MAX and not each.at_least and each.name not in slower
+    ]
