@@ -61,7 +61,11 @@ class Whole:
             return True
         # Dropping an index is for the space as well; what else frees some must prove that it helps.
         is_first = fix.rank == 1 and fix.verdict == "not decided"
-        return fix.kind == "unneeded-index" and FREES in fix.note and (fix.verdict == "no help" or is_first)
+        return (
+            fix.kind == "unneeded-index"
+            and FREES in fix.note
+            and (fix.verdict in ("no help", "not needed") or is_first)
+        )
 
     def chosen(self, drawn: Drawn) -> Found:
         """What became of the fix in the search."""

@@ -5,9 +5,10 @@ executed once between readings and samplers, as in a trial of its own. Then they
 arm once in each round, in a session of its own that stays open, in an order that was drawn for the round. The
 figure of an arm is made of its rounds, whose seconds are all kept.
 
-How many rounds there are, and whether the first execution after a switch is thrown away, follows from an
-execution of each arm before the first round that counts for nothing, so it can't favour an arm. Records are
-written when the last round has ended: a start either counts for all arms, or for none.
+How many rounds there are, how often a turn executes a short statement, and whether its first execution after
+a switch is thrown away, follows from an execution of each arm before the first round that counts for nothing,
+so it can't favour an arm. Records are written when the last round has ended: a start either counts for all
+arms, or for none.
 """
 
 import time
@@ -37,8 +38,11 @@ ROUNDS_MIN, ROUNDS_MAX = 5, 200
 ROUNDS_S_MAX, ROUNDS_LEAST, ROUNDS_S_LONG = 20.0, 3, 60.0
 # An arm that takes longer needs no execution beside the observed one to tell how long its rounds are.
 REHEARSED_BELOW_S = 1.0
-# After a switch the processor's caches hold another arm's data, which costs milliseconds at most.
+# After a switch the processor's caches hold another arm's data, and the session learns of what is hidden,
+# which costs milliseconds at most.
 DISCARDED_BELOW_S = 0.05
+# In a turn a shorter statement is executed until it took so long, at most so often.
+REPEATED_S, REPEATS_MAX = 0.01, 15
 
 # Seconds by arm, round and statement; and the figure of each arm's statements that is made of them.
 RoundSeconds = Sequence[Sequence[Sequence[float]]]
@@ -130,16 +134,13 @@ class _Start:
     def _take_turns(self, ready: Sequence[_Ready]) -> None:
         """The rounds; each arm's observations then hold its figures, and the seconds they are made of."""
         self.trials[0].on_step("taking turns")
-        rehearsed_s = [self._rehearsed_s(each) for each in ready]
-        rounds, discarded = planned_rounds(rehearsed_s)
-        for number in range(rounds):
+        turns = planned_turns([self._rehearsed_s(each) for each in ready])
+        for number in range(turns.rounds):
             for place in self._turns.order(number):
                 each = ready[place]
                 self.at = each.trial
                 self._switch(each.trial, each.prepared.server, each.timer)
-                for _ in range(discarded):
-                    each.timer.execute_once()
-                each.rounds_s.append(each.timer.execute_once())
+                each.rounds_s.append(each.timer.take_turn(turns.repeats[place]))
         self._show_all(ready[0])
         figures = self._turns.figures([each.rounds_s for each in ready])
         for each, of_arm in zip(ready, figures, strict=True):
@@ -151,17 +152,17 @@ class _Start:
                 )
             ]
 
-    def _rehearsed_s(self, ready: _Ready) -> float:
-        """What an arm's statements take, by an execution that counts for nothing.
+    def _rehearsed_s(self, ready: _Ready) -> tuple[float, ...]:
+        """What each of an arm's statements takes, by an execution that counts for nothing.
 
         Where the one that was observed took long, it is as good.
         """
         self.at = ready.trial
-        observed_s = sum(each.elapsed_s for each in ready.trial.observation.statements)
-        if observed_s >= REHEARSED_BELOW_S:
+        observed_s = tuple(each.elapsed_s for each in ready.trial.observation.statements)
+        if sum(observed_s) >= REHEARSED_BELOW_S:
             return observed_s
         self._switch(ready.trial, ready.prepared.server, ready.timer)
-        return sum(ready.timer.execute_once())
+        return ready.timer.execute_once()
 
     def _switch(self, trial: TrialState, server: ServerSession, timer: StatementTimer | None = None) -> None:
         """Hide the indexes that an arm is without, and show the others."""
@@ -177,16 +178,42 @@ class _Start:
         show_all_but(ready.prepared.server.control, ready.trial.spec.protocol.switched_indexes, ())
 
 
-def planned_rounds(rehearsed_s: Sequence[float]) -> tuple[int, int]:
-    """How many rounds a start has, and how many executions are thrown away after each switch.
+@dataclass(frozen=True)
+class PlannedTurns:
+    """How many rounds a start has; by arm and place how many executions of a statement a turn has.
 
-    rehearsed_s: the seconds of each arm's statements together. Alike for all arms.
+    0: one, with none before it that is thrown away.
     """
-    discarded = 1 if max(rehearsed_s) < DISCARDED_BELOW_S else 0
-    round_s = max(sum(rehearsed_s), 1e-6) * (1 + discarded)
+
+    rounds: int
+    repeats: tuple[tuple[int, ...], ...]
+
+
+def planned_turns(rehearsed_s: Sequence[Sequence[float]]) -> PlannedTurns:
+    """The rounds of a start; rehearsed_s: the seconds by arm and statement.
+
+    Where the arms have as many statements each, those at the same place are executed equally often in all.
+    """
+    slowest_s = rehearsed_s
+    if len({len(of_arm) for of_arm in rehearsed_s}) == 1:
+        slowest_s = [[max(of_place) for of_place in zip(*rehearsed_s, strict=True)]] * len(rehearsed_s)
+    repeats = tuple(tuple(map(_repeats, of_arm)) for of_arm in slowest_s)
+    round_s = sum(
+        seconds * (often + 1)
+        for of_arm, counts in zip(rehearsed_s, repeats, strict=True)
+        for seconds, often in zip(of_arm, counts, strict=True)
+    )
+    round_s = max(round_s, 1e-6)
     fewest = 1 if ROUNDS_LEAST * round_s > ROUNDS_S_LONG else ROUNDS_LEAST
     least = max(fewest, min(ROUNDS_MIN, int(ROUNDS_S_MAX / round_s)))
-    return min(ROUNDS_MAX, max(least, int(ROUNDS_S / round_s))), discarded
+    return PlannedTurns(min(ROUNDS_MAX, max(least, int(ROUNDS_S / round_s))), repeats)
+
+
+def _repeats(seconds: float) -> int:
+    """A short statement beside a long one has as few rounds as that: it is executed more often in each."""
+    if seconds >= DISCARDED_BELOW_S:
+        return 0
+    return max(1, min(REPEATS_MAX, int(REPEATED_S / max(seconds, 1e-6))))
 
 
 def run_start(

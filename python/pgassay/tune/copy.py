@@ -35,19 +35,16 @@ from pgassay.tune.endless.limits import Waiting
 from pgassay.tune.statements import MeasuredStatement
 from pgassay.tune.switchable import READS_ALL, SHOWN_BYTES, HiddenIndexes
 
-# Runs of a statement: at least and at most so many, and no further one once they took so long together. One
-# is enough where it takes so long that its noise is small beside it: a search spends most of its time there.
+# Runs of a statement: at least and at most so many, and no further one once they took so long together; one
+# where it takes so long that its noise is small beside it.
 RUNS_MIN, RUNS_MAX, RUNS_S = 3, 7, 0.3
 RUNS_MIN_LONG, LONG_S = 1, 2.0
-# In a run a statement that only reads is executed until it took so long, where each time finds the same
-# caches: the first in a session takes longer than the others, which is much of a short one.
+# In a run a statement that only reads is executed until it took so long, where the caches stay the same.
 RUN_S = 0.01
 # A statement that a candidate makes slower than that is stopped: it is known to be worse.
 SLOWER_TIMES_MAX, TIMEOUT_MIN_S = 3.0, 2.0
-# Beside the data and as much again for what is built on them.
-WORKING_ROOM_BYTES = 256 * 1024**2
-# What was built and taken back stays hidden up to so much of the size of the data.
-HIDDEN_SHARE_MAX = 0.5
+# Beside the data and as much again for what is built on them; so much of it may be what is hidden.
+WORKING_ROOM_BYTES, HIDDEN_SHARE_MAX = 256 * 1024**2, 0.5
 _COLD = ("cold", "cold-each")
 _ALIKE_AGAIN = ("warm-buffers", "as-is")
 _QUERY_CANCELED = "57014"
@@ -75,7 +72,7 @@ def _failure(name: str, reason: str, sqlstate: str | None) -> UsageError:
 class TrialCopy:
     """A working copy of an arm's data, and the server on it; both go away with the `with` block.
 
-    Its working copy is number 0 of the snapshot, which the trials of the proof use afterwards.
+    Its working copy is number 0 of the snapshot, which the proof's trials use afterwards.
     """
 
     def __init__(self, spec: ArmSpec, *, cache: str, statement_timeout_s: float, on_stage: OnStage) -> None:
@@ -91,13 +88,12 @@ class TrialCopy:
         self._settings = dict(spec.settings)
         self._applied: list[Candidate] = []
         self._hidden = HiddenIndexes()
-        # What stays applied below whatever is asked for.
-        self.ground: tuple[Candidate, ...] = ()
+        self.ground: tuple[Candidate, ...] = ()  # stays applied below whatever is asked for
         self._server: Server | None = None
         self._group: Cgroup | None = None
         self._session: SqlSession | None = None
         self._control: ControlSession | None = None
-        # How long the server took to get its copy of the data and to start, at first.
+        # How long the first start took, with its copy of the data.
         self.opened_s = 0.0
 
     def __enter__(self) -> Self:
@@ -193,12 +189,14 @@ class TrialCopy:
 
     def bytes(self) -> int:
         """The size of the database, without what is hidden."""
-        row = self.session.execute(SHOWN_BYTES).fetchone()
-        return int(row[0]) if row else 0
+        return self._number(SHOWN_BYTES)
 
     def wal_bytes(self) -> int:
         """How much WAL the server has written in its life."""
-        row = self.session.execute(_WAL_BYTES).fetchone()
+        return self._number(_WAL_BYTES)
+
+    def _number(self, sql: str) -> int:
+        row = self.session.execute(sql.encode()).fetchone()
         return int(row[0]) if row else 0
 
     def estimate(self, sql: str, name: str) -> ExplainedPlan:
@@ -327,8 +325,6 @@ class TrialCopy:
             else:
                 self._stop()
                 self._start()
-
-    # --- Candidates on it, one upon the other.
 
     def push(self, candidate: Candidate) -> float:
         """Apply a candidate on top of those that are applied; the seconds that its SQL took.

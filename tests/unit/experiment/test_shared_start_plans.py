@@ -7,26 +7,33 @@ import pytest
 
 from pgassay.analysis.statistics.within_starts import start_seconds
 from pgassay.design.schedule import round_order
-from pgassay.trial.start import planned_rounds
+from pgassay.trial.start import planned_turns
 
 
 @pytest.mark.parametrize(
-    ("rehearsed_s", "rounds", "discarded"),
+    ("rehearsed_s", "rounds", "repeats"),
     [
-        ([0.001] * 3, 200, 1),
-        ([0.01] * 3, 33, 1),
-        ([0.3] * 3, 5, 0),
-        ([6.0] * 3, 3, 0),
+        ([[0.001]] * 3, 60, [10]),
+        ([[0.01]] * 3, 33, [1]),
+        ([[0.3]] * 3, 5, [0]),
+        ([[6.0]] * 3, 3, [0]),
         # Starts are what counts: three rounds of minutes would say no more than one.
-        ([30.0] * 3, 1, 0),
+        ([[30.0]] * 3, 1, [0]),
         # The slow arm decides for all of them.
-        ([0.001, 0.1], 19, 0),
+        ([[0.001], [0.1]], 19, [0]),
+        # A short statement beside a long one is executed several times in each of the few rounds.
+        ([[0.5, 0.001], [0.5, 0.0002]], 5, [0, 10]),
     ],
 )
 def test_rounds_follow_from_an_execution_that_counts_for_nothing(
-    rehearsed_s: list[float], rounds: int, discarded: int
+    rehearsed_s: list[list[float]], rounds: int, repeats: list[int]
 ) -> None:
-    assert planned_rounds(rehearsed_s) == (rounds, discarded)
+    turns = planned_turns(rehearsed_s)
+    assert turns.rounds == rounds and turns.repeats == (tuple(repeats),) * len(rehearsed_s)
+
+
+def test_arms_of_other_statements_are_repeated_by_their_own() -> None:
+    assert planned_turns([[0.001], [0.1, 0.001]]).repeats == ((10,), (0, 10))
 
 
 def test_each_round_has_an_order_of_its_own() -> None:

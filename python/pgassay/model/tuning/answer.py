@@ -13,13 +13,13 @@ from pgassay.model.tuning.source import TuneSource
 
 TUNE_SCHEMA = 1
 FixLayer = Literal["design", "operations", "infrastructure"]
-FixVerdict = Literal["recommended", "no help", "worse", "unsafe", "screened out", "not decided"]
+FixVerdict = Literal["recommended", "no help", "not needed", "worse", "unsafe", "screened out", "not decided"]
 # What the verdict rests on: fresh blocks of randomised trials, the search, the planner's word, or nothing.
 Evidence = Literal["proof", "search", "planner", "none"]
 StatementVerdict = Literal["faster", "slower", "not decided", "measured once", "as it was"]
 Ends = tuple[float | None, float | None]
 VERDICTS: tuple[FixVerdict, ...] = (
-    *("recommended", "no help", "worse", "unsafe", "screened out", "not decided"),
+    *("recommended", "not needed", "no help", "worse", "unsafe", "screened out", "not decided"),
 )
 
 

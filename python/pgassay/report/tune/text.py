@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 
 from pgassay import __version__
 from pgassay.model.tuning.answer import (
-    Ends,
     Fix,
     FixStatement,
     FixVerdict,
-    StatementVerdict,
     TuneProof,
     TuneResult,
 )
@@ -41,6 +39,8 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
+from pgassay.report.tune.figures import ends_words, gain_words, interval_words, time_words
+from pgassay.report.tune.statements import OTHERS_SHOWN_MAX, by_statement
 from pgassay.words import percent, plural, seconds, size
 
 _TONES: dict[FixVerdict, Tone] = {
@@ -48,20 +48,11 @@ _TONES: dict[FixVerdict, Tone] = {
     "worse": ALARM,
     "unsafe": ALARM,
     "not decided": WARNING,
+    "not needed": QUIET,
     "no help": QUIET,
     "screened out": QUIET,
 }
-_STATEMENT_TONES: dict[StatementVerdict, Tone] = {
-    "faster": STRONG,
-    "slower": ALARM,
-    "not decided": WARNING,
-    "measured once": WARNING,
-    "as it was": QUIET,
-}
 _EVIDENCE = {"proof": "proven", "search": "tried", "planner": "by the planner", "none": ""}
-# As many as are read; --json has them all.
-_OTHERS_SHOWN_MAX = 40
-_SQL_SHOWN_MAX = 300
 # Of statements that were read from a server: a statement's mean there, and its part of all.
 _THERE = ("mean on the source", "share there")
 
@@ -101,7 +92,7 @@ def sections(result: TuneResult) -> list[Section]:
     others = [fix for fix in result.fixes if fix.verdict != "recommended"]
     made = [
         Section("", "answer", tuple(_answer(result))),
-        Section("Statements", "statements", tuple(_by_statement(result))),
+        Section("Statements", "statements", tuple(by_statement(result))),
         Section("Symptom", "symptom", tuple(_symptom(result))),
         Section("Cause", "cause", (Paragraph(_cause(result)),)),
     ]
@@ -128,57 +119,12 @@ def _answer(result: TuneResult) -> Iterator[Block]:
         yield Paragraph("It was stopped before its end: this is what was known then.", WARNING)
 
 
-def _by_statement(result: TuneResult) -> Iterator[Block]:
-    """Each statement, before and after, and by which fix: what the question was."""
-    if not result.statements:
-        return
-    titles = {fix.id: f"{fix.rank}. {fix.title}" for fix in result.fixes}
-    heads = ("statement", "before", "after", "times as fast", "interval", "by", "verdict")
-    rows = []
-    for each in result.statements:
-        gain = "" if each.ratio is None else _gain(each.ratio, at_least=each.at_least)
-        by = "; ".join(titles.get(name, name) for name in each.fixes)
-        word = f"{each.verdict} (proven)" if each.verdict in ("faster", "slower") else each.verdict
-        rows.append(
-            Row(
-                (
-                    Cell(each.name),
-                    Cell(_time(each.seconds_before, at_least=each.at_least)),
-                    Cell("" if each.seconds_after is None else seconds(each.seconds_after)),
-                    Cell(gain),
-                    Cell(_interval(each.interval)),
-                    Cell(by),
-                    Cell(word, _STATEMENT_TONES[each.verdict]),
-                )
-            )
-        )
-    shorts = {"times as fast": "× as fast"}
-    columns = (
-        Column(head, is_figure=1 <= place <= 4, short=shorts.get(head, ""))
-        for place, head in enumerate(heads)
-    )
-    yield Table(tuple(columns), (Group(tuple(rows)),))
-    if result.workload_gain is not None:
-        yield Paragraph(
-            f"The whole workload, as often as each is called: {_gain(result.workload_gain)}", QUIET
-        )
-    unproven = [fix for fix in result.fixes if fix.verdict == "not decided" and fix.sql]
-    if unproven:
-        listed = [f"{fix.rank}. {fix.title}: {_shortened(fix.sql)}" for fix in unproven[:_OTHERS_SHOWN_MAX]]
-        yield bullets(listed, title="Found and not proven", tone=WARNING)
-
-
-def _shortened(sql: str) -> str:
-    one_line = " ".join(sql.split())
-    return one_line if len(one_line) <= _SQL_SHOWN_MAX else f"{one_line[:_SQL_SHOWN_MAX]}…"
-
-
 def _symptom(result: TuneResult) -> Iterator[Block]:
     symptom = result.symptom
+    took = time_words(symptom.seconds, at_least=symptom.at_least)
     yield Paragraph(
         f"{plural(len(symptom.statements), 'statement')} of {symptom.workload} on {symptom.data}, PostgreSQL "
-        f"{symptom.version}, cache {symptom.cache}: {_time(symptom.seconds, at_least=symptom.at_least)} for "
-        "all of them once."
+        f"{symptom.version}, cache {symptom.cache}: {took} for all of them once."
     )
     if symptom.clients > 1:
         yield Paragraph(
@@ -187,7 +133,7 @@ def _symptom(result: TuneResult) -> Iterator[Block]:
         )
     heads: tuple[str, ...] = ("statement", "time", "share", "where most of it goes")
     rows: list[tuple[str, ...]] = [
-        (each.name, _time(each.seconds, at_least=each.at_least), percent(each.share), each.plan)
+        (each.name, time_words(each.seconds, at_least=each.at_least), percent(each.share), each.plan)
         for each in symptom.statements
     ]
     if symptom.source is not None:
@@ -199,11 +145,6 @@ def _symptom(result: TuneResult) -> Iterator[Block]:
     yield Table(columns, made.groups)
     if symptom.copy_notes:
         yield bullets(symptom.copy_notes, title="The copy")
-
-
-def _time(value: float, *, at_least: bool) -> str:
-    """A time in words; of what did not end how long it was waited for."""
-    return f"more than {seconds(value)}" if at_least else seconds(value)
 
 
 def _source(source: TuneSource) -> Iterator[Block]:
@@ -258,7 +199,8 @@ def _recommended(result: TuneResult, fixes: Sequence[Fix]) -> Iterator[Block]:
     if result.parameter_group:
         yield Fold("As lines of a parameter group", (Code("\n".join(result.parameter_group)),))
     proof = result.confirmation or result.proof
-    if proof is not None and proof.statements:
+    # Answers that were stored before have no table of their statements.
+    if proof is not None and proof.statements and not result.statements:
         yield Subheading("All chosen fixes together, statement by statement")
         yield Figure("statements")
         yield _of_statements(result, proof)
@@ -274,27 +216,27 @@ def _of_statements(result: TuneResult, proof: TuneProof) -> Table:
         times = ("", "")
         if was is not None:
             with_s = (each.waited_s or was.seconds) / each.ratio
-            times = (_time(was.seconds, at_least=was.at_least), seconds(with_s))
-        gain = _gain(each.ratio, at_least=each.at_least)
-        rows.append((each.name, *times, gain, _interval(each.interval)))
+            times = (time_words(was.seconds, at_least=was.at_least), seconds(with_s))
+        gain = gain_words(each.ratio, at_least=each.at_least)
+        rows.append((each.name, *times, gain, interval_words(each.interval)))
     made = plain_table(heads, rows)
     return Table(tuple(Column(head, is_figure=place > 0) for place, head in enumerate(heads)), made.groups)
 
 
 def _statement_words(statement: FixStatement) -> str:
-    gain = _gain(statement.ratio, at_least=statement.at_least)
-    return f"{statement.name}: {gain}{_ends(statement.interval)}"
+    gain = gain_words(statement.ratio, at_least=statement.at_least)
+    return f"{statement.name}: {gain}{ends_words(statement.interval)}"
 
 
 def _others(fixes: Sequence[Fix], *, is_drawn: bool) -> Iterator[Block]:
-    yield _table(fixes[:_OTHERS_SHOWN_MAX])
+    yield _table(fixes[:OTHERS_SHOWN_MAX])
     if is_drawn:
         yield Figure("gains")
-    notes = [f"{fix.rank}. {fix.title}: {fix.note}" for fix in fixes[:_OTHERS_SHOWN_MAX] if fix.note]
+    notes = [f"{fix.rank}. {fix.title}: {fix.note}" for fix in fixes[:OTHERS_SHOWN_MAX] if fix.note]
     if notes:
         yield bullets(notes)
-    if len(fixes) > _OTHERS_SHOWN_MAX:
-        yield Paragraph(f"… and {len(fixes) - _OTHERS_SHOWN_MAX} more: --json has them all.", QUIET)
+    if len(fixes) > OTHERS_SHOWN_MAX:
+        yield Paragraph(f"… and {len(fixes) - OTHERS_SHOWN_MAX} more: --json has them all.", QUIET)
 
 
 _COLUMNS = (
@@ -340,9 +282,9 @@ def _row(fix: Fix) -> Row:
         Cell(f"{fix.rank}. {fix.title}"),
         Cell(fix.layer),
         Cell(verdict, _TONES[fix.verdict]),
-        Cell("" if fix.gain is None else _gain(fix.gain, at_least=fix.at_least)),
-        Cell(_interval(fix.interval)),
-        Cell("" if fix.predicted_gain is None else _gain(fix.predicted_gain)),
+        Cell("" if fix.gain is None else gain_words(fix.gain, at_least=fix.at_least)),
+        Cell(interval_words(fix.interval)),
+        Cell("" if fix.predicted_gain is None else gain_words(fix.predicted_gain)),
         Cell("" if cost.build_s is None else seconds(cost.build_s)),
         Cell("" if not cost.bytes else _bytes(cost.bytes)),
         Cell(_writes(fix)),
@@ -354,37 +296,18 @@ def _bytes(count: int) -> str:
     return size(count) if count >= 0 else f"−{size(-count)}"
 
 
-def _gain(value: float, *, at_least: bool = False) -> str:
-    """A gain in words; of what was stopped without the fix more than the figure."""
-    words = f"{value:.3g} ×" if value < 100 else f"{value:,.0f} ×"
-    return f"over {words}" if at_least else words
-
-
-def _interval(interval: Ends | None) -> str:
-    if interval is None:
-        return ""
-    low, high = (None if end is None else f"{end:.3g}" for end in interval)
-    if low is None or high is None:
-        return f"at least {low}" if low else f"at most {high}" if high else "not bounded yet"
-    return f"{low} to {high}"
-
-
-def _ends(interval: Ends | None) -> str:
-    return "" if interval is None else f" ({_interval(interval)})"
-
-
 def _tree(result: TuneResult) -> Iterator[TreeLine]:
     """Symptom → cause → candidate → proof."""
     symptom = result.symptom
-    yield TreeLine(0, f"{symptom.workload}: {_time(symptom.seconds, at_least=symptom.at_least)}", STRONG)
+    yield TreeLine(0, f"{symptom.workload}: {time_words(symptom.seconds, at_least=symptom.at_least)}", STRONG)
     for each in symptom.statements:
-        took = _time(each.seconds, at_least=each.at_least)
+        took = time_words(each.seconds, at_least=each.at_least)
         yield TreeLine(1, f"{each.name}: {took}, {percent(each.share)}; {each.plan}")
     yield TreeLine(1, f"cause: {_cause(result)}", STRONG)
     for fix in result.fixes:
         yield TreeLine(2, f"{fix.title} [{fix.kind}]: {fix.reason}", _TONES[fix.verdict])
-        gain = _gain(fix.gain, at_least=fix.at_least) if fix.gain is not None else ""
-        gain = f", {gain}{_ends(fix.interval)}" if gain else ""
+        gain = gain_words(fix.gain, at_least=fix.at_least) if fix.gain is not None else ""
+        gain = f", {gain}{ends_words(fix.interval)}" if gain else ""
         how = _how(fix)
         yield TreeLine(
             3, f"{fix.verdict}{f' ({how})' if how else ''}{gain}{f'; {fix.note}' if fix.note else ''}"
@@ -394,7 +317,7 @@ def _tree(result: TuneResult) -> Iterator[TreeLine]:
             continue
         gain = "no figure yet"
         if proof.gain is not None:
-            gain = f"{_gain(proof.gain, at_least=proof.at_least)}{_ends(proof.interval)}"
+            gain = f"{gain_words(proof.gain, at_least=proof.at_least)}{ends_words(proof.interval)}"
         yield TreeLine(
             1, f"{name}: {plural(proof.blocks, 'block')} of {proof.folder}, {gain}, {proof.verdict}", STRONG
         )

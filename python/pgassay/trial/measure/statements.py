@@ -1,7 +1,8 @@
 """Times a list of statements, one by one, in one session of the native binary."""
 
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -152,6 +153,18 @@ class StatementTimer:
     def execute_once(self) -> tuple[float, ...]:
         """Execute all statements once more as they are; the seconds of each, and nothing else of them."""
         return tuple(self._run(statement).elapsed_s for statement in self._spec.workload.statements)
+
+    def take_turn(self, repeats: Sequence[int]) -> tuple[float, ...]:
+        """One turn: each statement so many times, by its place; the seconds of each, the median of those.
+
+        0: once, and nothing is thrown away. Else one execution goes before those that count.
+        """
+        seconds = []
+        for statement, often in zip(self._spec.workload.statements, repeats, strict=True):
+            if often:
+                self._run(statement)
+            seconds.append(statistics.median(self._run(statement).elapsed_s for _ in range(often or 1)))
+        return tuple(seconds)
 
     def execute_further(self, keeper: CacheKeeper | None) -> None:
         """Execute statements that are to be executed several times, but for once; their times are kept.

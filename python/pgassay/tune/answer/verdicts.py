@@ -28,10 +28,11 @@ _ONCE_MIN = 1.5
 _ORDER: dict[FixVerdict, int] = {
     "recommended": 0,
     "not decided": 1,
-    "no help": 2,
-    "worse": 3,
-    "unsafe": 4,
-    "screened out": 5,
+    "not needed": 2,
+    "no help": 3,
+    "worse": 4,
+    "unsafe": 5,
+    "screened out": 6,
 }
 BESIDE = "it helps alone, and nothing beside what was chosen"
 # Where what was chosen was not borne out, what it took the place of was not refuted by it.
@@ -73,7 +74,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
     freed = ""
     took = (built.bytes if built and candidate.sql else None) or 0
     # Whatever it does to the time: space is measured and no matter of chance.
-    if verdict in ("no help", "not decided") and took < 0:
+    if verdict in ("no help", "not needed", "not decided") and took < 0:
         freed = f"it frees {size(-took)} of the disk"
     late = _stopped_with(statements, tried if effect is None else None)
     return Fix(
@@ -182,13 +183,13 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
         return "not decided", "search", None, ALONE
     if beside is None:
         if all(standing):
-            return "no help", "search", None, f"{APART}, which gains more"
+            return "not needed", "search", None, f"{APART}, which gains more"
         return "not decided", "search", None, f"{APART}, of which a part does not help"
     if beside >= 1 + judged.margin:
         return "not decided", "search", None, MORE
     if not any(standing):
         return "not decided", "search", None, OF_THE_SEARCH
-    return "no help", "search", None, _beside_what_was_chosen(judged, name)
+    return "not needed", "search", None, _beside_what_was_chosen(judged, name)
 
 
 def _once(judged: Judged, tried: Tried) -> str:

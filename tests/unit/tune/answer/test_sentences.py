@@ -35,11 +35,11 @@ def of_two(beside: dict[str, float], word: str) -> dict[str, Fix]:
 @pytest.mark.parametrize(
     ("beside", "word", "verdict", "note"),
     [
-        ({"index:second": 1.0}, "slower", "no help", BESIDE),
-        ({"index:second": 1.0}, "inconclusive", "no help", BESIDE),
+        ({"index:second": 1.0}, "slower", "not needed", BESIDE),
+        ({"index:second": 1.0}, "inconclusive", "not needed", BESIDE),
         # It takes the place of one that the proof refuted, and was never refuted itself.
         ({"index:second": 1.0}, "equivalent", "not decided", OF_THE_SEARCH),
-        ({}, "slower", "no help", f"{APART}, which gains more"),
+        ({}, "slower", "not needed", f"{APART}, which gains more"),
         ({}, "equivalent", "not decided", f"{APART}, of which a part does not help"),
         ({}, "faster", "not decided", f"{APART}, of which a part does not help"),
     ],
@@ -50,7 +50,7 @@ def test_what_was_passed_over_is_refuted_only_by_what_stands_in_its_place(
     fixes = of_two(beside, word)
     assert (fixes["second"].verdict, fixes["second"].note) == (verdict, note)
     said = summary(tuple(fixes.values()), None, 1.6, margin=0.03)
-    assert "Nothing to do" not in said or verdict == "no help"
+    assert "Nothing to do" not in said or verdict == "not needed"
 
 
 def test_what_helped_alone_before_it_was_stopped_is_not_passed_over() -> None:

@@ -1,0 +1,79 @@
+"""A shop as a user has it: what is slow is mended and proven within a minute, and what needs nothing left."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import whole_tool
+from project_files import ROOT
+
+sys.path.insert(0, str(ROOT / "benchmarks"))
+from tuned_shop import shop
+
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
+
+
+SHOP = shop(5, 4, 60)
+PLANTED = {each.name for each in SHOP.asked if each.mends}
+
+
+@pytest.fixture(scope="module")
+def answer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The folder and the terminal's lines of tune on a small shop with four statements."""
+    folder = tmp_path_factory.mktemp("shop")
+    SHOP.write(folder)
+    done = whole_tool.run(
+        *("tune", "--dataset", f"script:{folder / 'shop.sql'}", "--workload", f"sql:{folder / 'slow.sql'}"),
+        *("--max-time", "90s", "--out", folder / "out"),
+    )
+    assert done.returncode == 0, done.stderr
+    return folder / "out", done.stdout.splitlines()
+
+
+def test_the_first_lines_say_what_to_do_and_what_it_does(answer: tuple[Path, list[str]]) -> None:
+    lines = answer[1]
+    first = " ".join(" ".join(lines[:6]).split())
+    assert first.startswith("Recommended: ")
+    for name in PLANTED:
+        assert re.search(rf"Proven: .*{name} [\d,.]+ × as fast \([\d,.]+ to [\d,.]+\)", first), name
+    # Each statement is a row, before anything else.
+    heads = [line.strip() for line in lines if line and line == line.strip() and len(line) < 20]
+    assert heads[0] == "Statements"
+
+
+def test_each_statement_has_its_own_verdict(answer: tuple[Path, list[str]]) -> None:
+    result = json.loads((answer[0] / "tune.json").read_text("utf-8"))
+    found = {each["name"]: each for each in result["statements"]}
+    assert list(found) == [each["name"] for each in result["symptom"]["statements"]]
+    recommended = [fix for fix in result["fixes"] if fix["verdict"] == "recommended"]
+    for asked in SHOP.asked:
+        given = found[asked.name]
+        by = [fix["sql"] for fix in recommended if fix["id"] in given["fixes"]]
+        if asked.mends:
+            assert given["verdict"] == "faster" and given["interval"][0] > 1.1 and not given["unproven"]
+            assert given["seconds_after"] < given["seconds_before"]
+            assert any(map(asked.is_mended_by, by))
+        else:
+            # What needs nothing has nothing, and no noise is told as a finding.
+            assert given["verdict"] in ("as it was", "not decided") and not by
+    assert {each["name"] for fix in recommended for each in fix["statements"]} == PLANTED
+    # Nothing that makes a statement faster is called of no help.
+    assert all((fix["gain"] or 0) < 1.5 for fix in result["fixes"] if fix["verdict"] == "no help")
+    assert result["cause"]["layer"] == "design" and "was read whole" in result["cause"]["sentence"]
+
+
+def test_the_arms_took_turns_in_starts_of_one_server(answer: tuple[Path, list[str]]) -> None:
+    folder = answer[0] / "proof"
+    experiment = json.loads((folder / "experiment.json").read_text("utf-8"))
+    assert experiment["contract"]["unit"] == "start"
+    prepared = {tuple(arm["spec"]["prepare"]) for arm in experiment["arms"]}
+    assert len(prepared) == 1, "all arms have the same data"
+    without = {arm["name"]: arm["spec"].get("without_indexes", []) for arm in experiment["arms"]}
+    assert without["fixes=all chosen"] == [] and without["fixes=as it is"]
+    assert all(index in experiment["protocol"]["switched_indexes"] for index in without["fixes=as it is"])
+    # The plans that the trials recorded are those with and without.
+    statements = [record["statements"] for record in whole_tool.trials(folder)]
+    assert statements and all(len(each) == len(statements[0]) for each in statements)

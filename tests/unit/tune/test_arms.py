@@ -1,0 +1,122 @@
+"""Which arms a proof in one server has: by what the planner says of each set of fixes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tune_samples as samples
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.tune.arms import AS_IT_IS, CHOSEN, SharedArms, shared_arms
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.copy import TrialCopy
+from pgassay.tune.search.selection import Baseline
+from pgassay.tune.switchable import indexes_of
+
+STATEMENTS = tuple(each.name for each in samples.BASELINE.statements)
+# By the statement the fixes that can serve it, the best first: its plan is by the first that is there.
+Serving = Mapping[str, Sequence[str]]
+
+
+class _Plan:
+    """A plan that is told apart by the fix it is by."""
+
+    def __init__(self, shape: str) -> None:
+        self.shape, self.cost_total = shape, 1.0
+
+
+class _Copy:
+    """A planner that takes the best fix that is there, in the place of a server's: its choices are drawn."""
+
+    def __init__(self, serving: Serving) -> None:
+        self.serving, self.there = serving, frozenset[str]()
+
+    def align(self, fixes: Sequence[Candidate]) -> None:
+        self.there = frozenset(each.id for each in fixes)
+
+    def estimate(self, _sql: str, name: str) -> ExplainedPlan:
+        by = next((fix for fix in self.serving.get(name, ()) if fix in self.there), "")
+        return cast(ExplainedPlan, _Plan(by))
+
+
+def index(name: str) -> Candidate:
+    sql = f'CREATE INDEX "{name}" ON public.orders (a)'
+    return samples.candidate(name).model_copy(
+        update={"id": name, "sql": (sql,), "settings": {}, "rewrites": ()}
+    )
+
+
+def arms(serving: Serving, names: Sequence[str]) -> SharedArms:
+    copy = cast(TrialCopy, _Copy(serving))
+    reading = tuple(
+        replace(each, of=each.of.model_copy(update={"writes": False})) for each in samples.BASELINE.statements
+    )
+    baseline = Baseline(reading, samples.BASELINE.seconds, {})
+    return shared_arms(copy, baseline, [index(name) for name in names], {}, None)
+
+
+def test_fixes_of_statements_of_their_own_take_two_arms() -> None:
+    found = arms({"list": ["a"], "report": ["b"], "place": ["c"]}, ["a", "b", "c"])
+    assert found.left_out == {CHOSEN: (), AS_IT_IS: ("a", "b", "c")}
+    assert found.told_by == dict.fromkeys("abc", AS_IT_IS)
+    assert found.touched == {"a": ("list",), "b": ("report",), "c": ("place",)}
+
+
+def test_one_that_hides_another_is_left_out_in_an_arm_of_its_own() -> None:
+    # Without b the list falls back to a, which nothing else needs: the workload as it is tells too much.
+    found = arms({"list": ["b", "a"], "report": ["a"]}, ["a", "b"])
+    assert found.told_by == {"a": AS_IT_IS, "b": "without b"}
+    assert found.left_out["without b"] == ("b",)
+
+
+def test_what_no_plan_needs_is_no_member_but_one_of_two_alike_stays() -> None:
+    found = arms({"list": ["a", "b"]}, ["a", "b"])
+    assert found.unused == ("b",) and list(found.touched) == ["a"]
+    assert found.left_out == {CHOSEN: (), AS_IT_IS: ("a",)}
+
+
+@given(st.dictionaries(st.sampled_from(STATEMENTS), st.permutations("abcd"), min_size=1))
+def test_every_arm_tells_of_its_members_what_an_arm_without_each_alone_would(serving: Serving) -> None:
+    found = arms(serving, "abcd")
+    members = list(found.touched)
+    assert {*members, *found.unused} == {*"abcd"} and found.left_out[CHOSEN] == ()
+
+    def plan(statement: str, left_out: Sequence[str]) -> str:
+        return next((fix for fix in serving.get(statement, ()) if fix in members and fix not in left_out), "")
+
+    for name, arm in found.told_by.items():
+        assert found.touched[name]
+        for statement in found.touched[name]:
+            assert plan(statement, found.left_out[arm]) == plan(statement, [name])
+    # Every statement that the set changes has a member that is told to change it.
+    changed = {each for each in STATEMENTS if plan(each, []) != plan(each, members)}
+    assert changed == {each for touched in found.touched.values() for each in touched}
+
+
+@pytest.mark.parametrize(
+    ("sql", "names"),
+    [
+        (("CREATE INDEX i ON public.t (a)",), ('public."i"',)),
+        (('CREATE INDEX "I""x" ON s.t (a)', "ANALYZE s.t"), ('"s"."I""x"',)),
+        (
+            ("CREATE EXTENSION IF NOT EXISTS pg_trgm", "CREATE INDEX i ON t USING gin (a gin_trgm_ops)"),
+            ('"i"',),
+        ),
+        (("CREATE UNIQUE INDEX i ON t (a)",), None),
+        (("CREATE INDEX ON t (a)",), None),
+        (("CREATE STATISTICS s ON a, b FROM t", "ANALYZE t"), None),
+        (("VACUUM t",), None),
+        (("nonsense",), None),
+        ((), ()),
+    ],
+)
+def test_what_is_nothing_but_indexes_can_be_hidden(
+    sql: tuple[str, ...], names: tuple[str, ...] | None
+) -> None:
+    found = indexes_of(samples.candidate("x").model_copy(update={"sql": sql}))
+    assert found == (
+        names if names is None else tuple(each.replace("public.", '"public".') for each in names)
+    )
