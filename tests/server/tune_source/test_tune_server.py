@@ -60,6 +60,11 @@ def check_read(source: Source) -> None:
     with source.session() as session:
         counted = read_counted(source, session, 20)
         assert {CATALOG, UTILITY} <= counted.ignored.keys()
+        last = counted.chosen[-1]
+        alone = read_counted(source, session, 20, [last.query_id])
+        assert [(each.query_id, each.share) for each in alone.chosen] == [(last.query_id, last.share)]
+        with pytest.raises(UsageError, match=r"has no statement 17 of .*: name a queryid"):
+            read_counted(source, session, 20, ["17"])
         gathered = gather(source, session, counted.chosen, {}, ())
         by_text = {each.sql: each for each in gathered.statements}
         customer = next(each for sql, each in by_text.items() if "max(status)" in sql)

@@ -60,6 +60,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="with a DSN: so many of those that took most in all, for a call or for a row (default 20)",
     )
     add(
+        "--only",
+        metavar="ID,ID",
+        help="with a DSN: these statements alone, by their queryid in pg_stat_statements",
+    )
+    add(
         "--values",
         type=options.folder,
         metavar="FILE",
@@ -228,15 +233,25 @@ def server_request_of(arguments: argparse.Namespace) -> "ServerRequest":
             raise UsageError(
                 f"--{name} has no place beside a DSN, whose own statements are tuned: leave one of them out"
             )
+    only = tuple(filter(None, (word.strip() for word in (arguments.only or "").split(","))))
+    wrong = next((word for word in only if not word.removeprefix("-").isdecimal()), None)
+    if wrong is not None or (arguments.only is not None and not only):
+        raise UsageError(
+            f"--only '{wrong or arguments.only}' is no queryid of pg_stat_statements: write a number, as "
+            "--only -1234567890123456789"
+        )
+    if only and arguments.statements is not None:
+        raise UsageError("--only names the statements: leave --statements out")
     if arguments.statements is not None and arguments.statements < 1:
         raise UsageError(f"--statements {arguments.statements} is too few: use at least 1")
     arguments.workload, arguments.dataset = "", arguments.dataset or ""
     return ServerRequest(
         arguments.folder,
         _tune_request(arguments),
-        arguments.statements or STATEMENTS_DEFAULT,
+        max(arguments.statements or STATEMENTS_DEFAULT, len(only)),
         arguments.values,
         arguments.log,
+        only,
     )
 
 
@@ -255,7 +270,7 @@ def _refuse_options_of_servers(arguments: argparse.Namespace) -> None:
     """Raises UsageError for what means something with a running server alone."""
     from pgassay.errors import UsageError
 
-    for name in ("statements", "values", "log"):
+    for name in ("statements", "only", "values", "log"):
         if getattr(arguments, name) is not None:
             raise UsageError(
                 f"--{name} needs a running server: write pgassay tune DSN, as postgresql://USER@HOST/DATABASE"

@@ -7,7 +7,7 @@ never reset.
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import psycopg
@@ -110,11 +110,11 @@ class Row:
     blocks: float = 0.0
 
 
-def read_counted(source: Source, session: ControlSession, wanted: int) -> Counted:
-    """The `wanted` statements that `choose` takes.
+def read_counted(source: Source, session: ControlSession, wanted: int, only: Collection[str] = ()) -> Counted:
+    """The `wanted` statements that `choose` takes; of those with the numbers of `only`, where it names any.
 
-    Raises UsageError, with what to type on the server, where the extension is missing or can't be read, and
-    where nothing was counted.
+    Raises UsageError, with what to type on the server, where the extension is missing or can't be read,
+    where nothing was counted, and for a number that no statement has.
     """
     found = session.execute(_FIND).fetchone()
     if found is None:
@@ -135,7 +135,13 @@ def read_counted(source: Source, session: ControlSession, wanted: int) -> Counte
         Row(query_id, str(query or ""), calls, total_ms, count, bool(is_top), blocks)
         for query_id, query, calls, total_ms, count, is_top, blocks in rows
     ]
-    counted = choose(read_rows, wanted, str(since[0]) if since and since[0] else "")
+    missing = [number for number in only if all(row.query_id != number for row in read_rows)]
+    if missing:
+        raise UsageError(
+            f"{source.name}: {LIBRARY} has no statement {missing[0]} of {source.resolved.server.dbname}: "
+            f"name a queryid that SELECT queryid, query FROM {LIBRARY} shows there"
+        )
+    counted = choose(read_rows, wanted, str(since[0]) if since and since[0] else "", frozenset(only))
     counted = replace(counted, since_s=since[1] if since and since[1] and since[1] > 0 else None)
     if counted.hidden_share > HIDDEN_SHARE_MAX or (counted.hidden_share and not counted.chosen):
         role = sql.Identifier(source.role).as_string(None)
@@ -164,13 +170,14 @@ def _only(ignored: dict[str, int]) -> str:
     return f" (only {words})" if words else ""
 
 
-def choose(rows: Sequence[Row], wanted: int, since: str = "") -> Counted:
+def choose(rows: Sequence[Row], wanted: int, since: str = "", only: frozenset[str] = frozenset()) -> Counted:
     """The statements that took most in all, for a call, or for a row that they return. Pure.
 
     The three take turns, so that neither a report nor what is called often crowds out the rest. INSERTs of
     values have the places that others leave. Each has a name. Passed over, and counted by their kind: what
     has no plan, what reads catalogs alone (pgassay's own reading, and that of other monitoring), what runs
-    within functions (its time is that of the call as well), and what the role may not see.
+    within functions (its time is that of the call as well), and what the role may not see. `only`: the
+    numbers of those that are asked for; {} for any.
     """
     ignored: Counter[str] = Counter()
     top = [row for row in rows if row.is_top]
@@ -182,6 +189,8 @@ def choose(rows: Sequence[Row], wanted: int, since: str = "") -> Counted:
     inserts: list[tuple[Row, ast.Node]] = []
     for row in sorted(top, key=lambda row: -row.total_ms):
         if row.query_id is None or row.query == HIDDEN_TEXT or row.calls <= 0:
+            continue
+        if only and row.query_id not in only:
             continue
         try:
             tree = read(row.query)

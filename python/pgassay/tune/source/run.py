@@ -56,6 +56,7 @@ class ServerRequest:
     """What a user asks for. `request.compare` has its dataset as typed, '' where the copy is to be dumped.
 
     `statements`: how many of those that took most; `values`, `log`: files that tell values of parameters.
+    `only`: the numbers of statements (queryid); () for any.
     """
 
     connection_string: str
@@ -63,6 +64,7 @@ class ServerRequest:
     statements: int = STATEMENTS_DEFAULT
     values: Path | None = None
     log: Path | None = None
+    only: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def _read(wanted: ServerRequest, source: Source, progress: Progress) -> _Read:
     log: Iterator[Logged] = read_log(wanted.log) if wanted.log is not None else iter(())
     progress.stage("reading the statements of the server")
     with source.session() as session:
-        counted = read_counted(source, session, wanted.statements)
+        counted = read_counted(source, session, wanted.statements, wanted.only)
         at_work = read_at_work(session, counted)
         gathered = gather(source, session, counted.chosen, given, log)
         for text in unmatched(given, counted.chosen):

@@ -50,6 +50,8 @@ def test_what_took_most_is_chosen_and_what_is_passed_over_is_counted() -> None:
     assert (found.total_ms, found.statements, found.since) == (2010.0, 10, "yesterday")
     assert found.hidden_share == pytest.approx(320 / 2010)
     assert len(choose(rows, 20).chosen) == 4
+    (only,) = choose(rows, 20, only=frozenset({"3"})).chosen
+    assert only.query_id == "3" and only.share == pytest.approx(50 / 2010)
     assert choose([], 5).chosen == ()
 
 
