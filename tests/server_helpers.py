@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +68,17 @@ def run_program(build: Build, *words: str) -> "subprocess.CompletedProcess[str]"
     """Run one of PostgreSQL's programs as the servers' account."""
     argv = [f"{build.bin_directory}/{words[0]}", *words[1:]]
     return subprocess.run(argv, capture_output=True, text=True, check=True, **identity())
+
+
+def run_script(build: Build, script: str, parameters: Mapping[str, object]) -> str:
+    """Run a script as its users do, by psql; what it prints. Raises CalledProcessError where psql stops."""
+    words = [f"{name}={value}" for name, value in parameters.items()]
+    argv = [f"{build.bin_directory}/psql", "-X", "-q", "-A", "-t", "-f", "-", " ".join(words)]
+    account_of_servers = {name: value for name, value in identity().items() if name != "stdin"}
+    done = subprocess.run(
+        argv, input=script, capture_output=True, text=True, check=True, **account_of_servers
+    )
+    return done.stdout
 
 
 def child(function: Callable[[], Any], user: str | None = None) -> "tuple[int, int]":

@@ -146,3 +146,30 @@ def refuse_meaningless(arguments: argparse.Namespace, names: "Iterable[str]", wh
     for name in names:
         if getattr(arguments, name.removeprefix("--").replace("-", "_")):
             raise UsageError(f"{name} has no meaning for {what}: leave it out")
+
+
+def folder_or_server(text: str) -> "Path | str":
+    """A path, or a connection string of libpq: a URI, or keywords and values that name no folder."""
+    import os
+    import re
+
+    # A connection string may be longer than any file's name.
+    if re.match(r"postgres(ql)?://|\s*[a-z_]+\s*=", text) and not os.path.exists(text):  # noqa: PTH110
+        return text
+    return folder(text)
+
+
+def statement_numbers(typed: str | None, count: int | None) -> tuple[str, ...]:
+    """The numbers of `--only`; `count`: what --statements says. Raises UsageError for what is none."""
+    from pgassay.errors import UsageError
+
+    only = tuple(filter(None, (word.strip() for word in (typed or "").split(","))))
+    wrong = next((word for word in only if not word.removeprefix("-").isdecimal()), None)
+    if wrong is not None or (typed is not None and not only):
+        raise UsageError(
+            f"--only '{wrong or typed}' is no queryid of pg_stat_statements: write a number, as "
+            "--only -1234567890123456789"
+        )
+    if only and count is not None:
+        raise UsageError("--only names the statements: leave --statements out")
+    return only

@@ -126,7 +126,9 @@ def test_an_index_of_partitions_of_partitions_is_made_without_a_lock_and_taken_b
     facts = read_facts(session)
 
     def run(script: str) -> list[tuple[object, ...]]:
-        for part in split_statements(script, "script"):
+        # Builds of other versions may come without psql: what psql alone understands is tested by itself.
+        lines = [line for line in script.splitlines() if not line.startswith("\\set") and "gexec" not in line]
+        for part in split_statements("\n".join(lines), "script"):
             if strip_comments(part):
                 session.execute(part)
         return session.execute(

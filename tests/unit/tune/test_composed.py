@@ -72,9 +72,7 @@ def test_fixes_are_applied_in_the_order_in_which_they_were_proven(monkeypatch: p
         monkeypatch, search_of("second", "good"), samples.proved("second", "good"), stopped="decided"
     )
     assert [fix.id for fix in answer.fixes[:2]] == ["index:good", "index:second"]
-    assert answer.apply_sql.index("INDEX CONCURRENTLY second") < answer.apply_sql.index(
-        "INDEX CONCURRENTLY good"
-    )
+    assert answer.apply_sql.index("IF NOT EXISTS second") < answer.apply_sql.index("IF NOT EXISTS good")
     assert answer.undo_sql.index("good") < answer.undo_sql.index("second")
 
 

@@ -15,7 +15,10 @@ Known = Mapping[str, str]
 _LITERAL = re.compile(r"(?:[A-Za-z]|[uU]&)?'(.*?)'?|(\$\w*\$)(.*?)(?:\2)?", re.DOTALL)
 _CONDITION = " where "
 # Lines of scripts whose literals are pgassay's own: limits, and what settings were.
-_OF_NO_DATA = ("SET lock_timeout", "SELECT pg_catalog.")
+_OF_NO_DATA = (
+    *("SET lock_timeout", "SELECT pg_catalog.", "\\set ", "SELECT 'DROP INDEX", "SELECT CASE WHEN b.setting"),
+    *("INSERT INTO public.pgassay_settings_before", "DELETE FROM public.pgassay_settings_before"),
+)
 
 
 def redacted(result: TuneResult) -> TuneResult:

@@ -8,8 +8,6 @@ from pgassay.cli.output import print_result, write_page
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pgassay.model.tuning.answer import TuneResult
     from pgassay.terminal.progress import Progress
     from pgassay.tune.plan import TuneRequest
@@ -46,7 +44,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add = parser.add_argument
     add(
         "folder",
-        type=_folder_or_server,
+        type=options.folder_or_server,
         nargs="?",
         metavar="FOLDER|DSN",
         help="go on with results that are there: with the proof of tune's own, or from an experiment of "
@@ -233,15 +231,7 @@ def server_request_of(arguments: argparse.Namespace) -> "ServerRequest":
             raise UsageError(
                 f"--{name} has no place beside a DSN, whose own statements are tuned: leave one of them out"
             )
-    only = tuple(filter(None, (word.strip() for word in (arguments.only or "").split(","))))
-    wrong = next((word for word in only if not word.removeprefix("-").isdecimal()), None)
-    if wrong is not None or (arguments.only is not None and not only):
-        raise UsageError(
-            f"--only '{wrong or arguments.only}' is no queryid of pg_stat_statements: write a number, as "
-            "--only -1234567890123456789"
-        )
-    if only and arguments.statements is not None:
-        raise UsageError("--only names the statements: leave --statements out")
+    only = options.statement_numbers(arguments.only, arguments.statements)
     if arguments.statements is not None and arguments.statements < 1:
         raise UsageError(f"--statements {arguments.statements} is too few: use at least 1")
     arguments.workload, arguments.dataset = "", arguments.dataset or ""
@@ -253,17 +243,6 @@ def server_request_of(arguments: argparse.Namespace) -> "ServerRequest":
         arguments.log,
         only,
     )
-
-
-def _folder_or_server(text: str) -> "Path | str":
-    """A path, or a connection string of libpq: a URI, or keywords and values that name no folder."""
-    import os
-    import re
-
-    # A connection string may be longer than any file's name.
-    if re.match(r"postgres(ql)?://|\s*[a-z_]+\s*=", text) and not os.path.exists(text):  # noqa: PTH110
-        return text
-    return options.folder(text)
 
 
 def _refuse_options_of_servers(arguments: argparse.Namespace) -> None:

@@ -8,7 +8,7 @@ waits, but waits for every older transaction, also by the lock manager (VirtualX
 src/backend/storage/lmgr/lock.c): seconds would end it beside any long query, and leave an invalid index.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from pglast import ast, enums, parse_sql
 from pglast.parser import ParseError
@@ -22,29 +22,43 @@ from pgassay.tune.names import bounded
 LOCK_TIMEOUT = "5s"
 _LIMITED = f"SET lock_timeout = '{LOCK_TIMEOUT}';"
 _HEAD = (
-    "-- Run with: psql -v ON_ERROR_STOP=1 -f {name}",
+    "-- Run with: psql -f {name}",
+    "\\set ON_ERROR_STOP on",
     "-- A statement that waits for a lock longer than this gives up, so that nobody queues behind it.",
     _LIMITED,
     "-- Limits of the role or the database would end in the middle what takes long.",
     "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings "
     "WHERE name IN ('statement_timeout', 'transaction_timeout');",
 )
+# What a broken run left: CREATE INDEX IF NOT EXISTS would pass over it (\gexec runs what the query returns).
+_INVALID_DROPPED = (
+    "SELECT 'DROP INDEX CONCURRENTLY {index}' FROM pg_catalog.pg_index "
+    "WHERE indexrelid = pg_catalog.to_regclass({name}) AND NOT indisvalid \\gexec"
+)
 _INVALID = (
-    "-- If this fails, it leaves an INVALID index: drop that with DROP INDEX CONCURRENTLY, and go on here."
+    "-- If this fails, it leaves an INVALID index: run this script again, which drops that first.",
+    "-- Reads and writes of the table go on. VACUUM and DDL on it wait until this ends, and so does all that",
+    "-- comes behind that DDL; this waits for transactions that are open now.",
 )
 _INVALID_COPY = (
     "-- If this fails, it leaves an INVALID index whose name ends in _ccnew: drop that with DROP INDEX "
     "CONCURRENTLY."
 )
 _HALF_DROPPED = "-- If this fails, the index may stay and be INVALID: run it again."
-_NOT_DROPPED = (
-    "-- One that is still there stays; an INVALID one, left by what failed, is to be dropped first."
-)
+_NOT_DROPPED = "-- One that is still there stays; an INVALID one, left by what failed, is dropped first."
 _LOCKED_OUT = "-- Choose the time: the table is locked against reads and writes until this is done."
 _AT_ONCE = "-- In one transaction: until its COMMIT the table is locked against reads and writes."
+# initdb has them by default (src/bin/initdb/initdb.c), and pg_upgrade wants both clusters alike.
+_CHECKSUMS_SINCE = 18
+_CHECKSUMS = (
+    "-- Its initdb turns data checksums on, and pg_upgrade refuses a cluster that differs in them. Where the",
+    "-- old server's SHOW data_checksums says off, give initdb --no-data-checksums, or stop the old server",
+    "-- and run pg_checksums --enable first.",
+)
 _RIGHTS = (
     "-- Here, before the COMMIT: its owner, privileges and publications, as psql shows them (\\d+, \\dp)."
 )
+_BEFORE = "public.pgassay_settings_before"
 _ALL_SESSIONS = (
     "-- For each sort and hash of every session; ALTER ROLE ... SET gives it to one role's sessions alone."
 )
@@ -59,7 +73,8 @@ def apply_script(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> str:
 def undo_script(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> str:
     """The statements that take them back, the last one first; what can't be taken back is said."""
     backwards, known = _in_order(fixes)[::-1], _with_partitions(fixes, facts)
-    return _script("undo.sql", backwards, [_undoing(fix, known) for fix in backwards])
+    script = _script("undo.sql", backwards, [_undoing(fix, known) for fix in backwards])
+    return script + (f"\nDROP TABLE {_BEFORE};\n" if any(fix.settings for fix in fixes) else "")
 
 
 def _in_order(fixes: Sequence[Candidate]) -> list[Candidate]:
@@ -115,24 +130,44 @@ def _applying(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
         lines.append(
             f"-- By hand: pg_upgrade to PostgreSQL {fix.build.major}, then ANALYZE of the whole database."
         )
+        if fix.build.major >= _CHECKSUMS_SINCE:
+            lines += _CHECKSUMS
     if fix.storage is not None:
         lines.append("-- By hand: order the volume from the provider; the data need not be loaded anew.")
     for rewrite in fix.rewrites:
         lines += _comment(f"Replace the statement {rewrite.statement} in the application by:")
         lines += _comment(rewrite.sql)
+        lines += _comment(f"It returns the same rows as long as this holds: {rewrite.condition}")
     return lines
 
 
 def _settings_applied(settings: dict[str, str]) -> list[str]:
-    """ALTER SYSTEM, and before it what puts back a value that ALTER SYSTEM has set already, printed."""
+    """ALTER SYSTEM, and before it what ALTER SYSTEM has set already, kept for undo.sql in a table."""
     names = ", ".join(map(_quoted, settings))
     return [
         "-- Where a provider refuses ALTER SYSTEM: set these in its parameter group instead.",
-        "-- Keep what this prints: it puts back what ALTER SYSTEM had set before, which undo.sql can't know.",
-        "SELECT pg_catalog.format('ALTER SYSTEM SET %s = %L;', name, setting) AS before "
-        f"FROM pg_catalog.pg_settings WHERE name IN ({names}) AND sourcefile LIKE '%postgresql.auto.conf';",
+        f"-- The table {_BEFORE} keeps what ALTER SYSTEM had set before, for undo.sql.",
+        f"CREATE TABLE IF NOT EXISTS {_BEFORE} (name text PRIMARY KEY, setting text);",
+        f"INSERT INTO {_BEFORE} SELECT s.name, f.setting FROM pg_catalog.pg_settings s "
+        "LEFT JOIN pg_catalog.pg_file_settings f ON f.name = s.name AND f.error IS NULL "
+        "AND f.sourcefile LIKE '%postgresql.auto.conf' "
+        f"WHERE s.name IN ({names}) ON CONFLICT DO NOTHING;",
         *([_ALL_SESSIONS] if settings.keys() & MEMORY_OF_EACH else []),
         *(f"ALTER SYSTEM SET {name} = {_quoted(value)};" for name, value in settings.items()),
+        "SELECT pg_reload_conf();",
+    ]
+
+
+def _settings_undone(settings: Collection[str]) -> list[str]:
+    """Each setting as ALTER SYSTEM had it, or reset where that had not set it; none that apply.sql left."""
+    names = ", ".join(map(_quoted, settings))
+    return [
+        f"CREATE TABLE IF NOT EXISTS {_BEFORE} (name text PRIMARY KEY, setting text);",
+        "SELECT CASE WHEN b.setting IS NULL THEN pg_catalog.format('ALTER SYSTEM RESET %s', s.name) "
+        "ELSE pg_catalog.format('ALTER SYSTEM SET %s = %L', s.name, b.setting) END "
+        f"FROM pg_catalog.pg_settings s JOIN {_BEFORE} b USING (name) "
+        f"WHERE s.name IN ({names}) \\gexec",
+        f"DELETE FROM {_BEFORE} WHERE name IN ({names});",
         "SELECT pg_reload_conf();",
     ]
 
@@ -167,9 +202,7 @@ def _undoing(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
         lines.append("-- This can't be taken back, and need not be: it changed no row that a query returns.")
     lines += [f"-- {each} stays: others may use it by now." for each in _extensions(fix)]
     if fix.settings:
-        lines.append("-- What ALTER SYSTEM had set before, apply.sql has printed.")
-        lines += [f"ALTER SYSTEM RESET {name};" for name in fix.settings]
-        lines.append("SELECT pg_reload_conf();")
+        lines += _settings_undone(fix.settings)
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
     if fix.build is not None:
@@ -210,22 +243,31 @@ def online(
         table = _table(root.relation, facts)
         if table is not None and table.kind == "partitioned" and facts is not None:
             return list(_by_partition(root, table, facts))
-        root.concurrent = True
-        root.if_not_exists = is_undo and bool(root.idxname)
-        return _unlimited(_NOT_DROPPED if is_undo else _INVALID, _text(root))
+        return _made_concurrently(root, [_NOT_DROPPED] if is_undo else _INVALID)
     if isinstance(root, ast.DropStmt):
         root.missing_ok = is_undo or root.missing_ok
         if root.removeType == enums.ObjectType.OBJECT_INDEX and len(root.objects or ()) == 1:
             root.concurrent = not is_partitioned and not _drops_of_partitioned(root, facts)
-            return _unlimited(_HALF_DROPPED, _text(root)) if root.concurrent else [_text(root)]
+            return _unlimited([_HALF_DROPPED], [_text(root)]) if root.concurrent else [_text(root)]
     if isinstance(root, ast.ReindexStmt) and "concurrently" in {each.defname for each in root.params or ()}:
-        return _unlimited(_INVALID_COPY, _text(root))
+        return _unlimited([_INVALID_COPY], [_text(root)])
     return [*warned, _text(root)]
 
 
-def _unlimited(comment: str, statement: str) -> list[str]:
+def _made_concurrently(root: ast.IndexStmt, comments: Sequence[str]) -> list[str]:
+    """An index that can be made again: one that a broken run left INVALID goes first, a whole one stays."""
+    root.concurrent = True
+    if not root.idxname or root.relation is None:
+        return _unlimited(comments, [_text(root)])
+    root.if_not_exists = True
+    index = _named(root.relation.schemaname, str(root.idxname))
+    dropped = _INVALID_DROPPED.format(index=index.replace("'", "''"), name=_quoted(index))
+    return _unlimited(comments, [dropped, _text(root)])
+
+
+def _unlimited(comments: Sequence[str], statements: Sequence[str]) -> list[str]:
     """What runs CONCURRENTLY waits for older transactions as long as they take."""
-    return [comment, "SET lock_timeout = 0;", statement, _LIMITED]
+    return [*comments, "SET lock_timeout = 0;", *statements, _LIMITED]
 
 
 def _parsed(statement: str) -> ast.Node | None:
@@ -309,7 +351,7 @@ def _by_partition(root: ast.IndexStmt, table: TableFacts, facts: SchemaFacts) ->
             relation.inh = True
         yield _text(root)
         return
-    relation.inh = False
+    relation.inh, root.if_not_exists = False, True
     yield _text(root)
     yield from _on_parts(root, table, name, facts, name)
 
@@ -320,7 +362,7 @@ def _on_parts(
     """The index on each of a table's partitions, and below them; `index`: the table's own, there already."""
     for part in _partitions(table, facts):
         own, is_parted = _of_partition(part, name), part.kind == "partitioned"
-        root.idxname, root.concurrent = own, not is_parted
+        root.idxname, root.concurrent, root.if_not_exists = own, not is_parted, True
         root.relation = ast.RangeVar(
             schemaname=part.schema_, relname=part.name, inh=not is_parted, relpersistence="p"
         )
@@ -328,9 +370,14 @@ def _on_parts(
             yield _text(root)
             yield from _on_parts(root, part, own, facts, name)
         else:
-            yield from _unlimited(_INVALID, _text(root))
+            yield from _made_concurrently(root, _INVALID)
         above, attached = _qualified(table.schema_, index), _qualified(part.schema_, own)
         yield f"ALTER INDEX {above} ATTACH PARTITION {attached};"
+
+
+def _named(schema: str | None, name: str) -> str:
+    """A name with its schema where that is given."""
+    return _qualified(schema, name) if schema else '"' + name.replace('"', '""') + '"'
 
 
 def _qualified(schema: str, name: str) -> str:
