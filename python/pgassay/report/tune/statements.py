@@ -69,7 +69,9 @@ def by_statement(result: TuneResult) -> Iterator[Block]:
         yield Paragraph(
             f"The whole workload, as often as each is called: {gain_words(result.workload_gain)}", QUIET
         )
-    unproven = [fix for fix in result.fixes if fix.verdict == "not decided" and fix.sql]
+    unproven = [
+        fix for fix in result.fixes if fix.verdict == "not decided" and fix.evidence != "none" and fix.sql
+    ]
     if unproven:
         listed = [
             f"{fix.rank}. {fix.title}: {_looked(fix)}{shortened(fix.sql)}"
