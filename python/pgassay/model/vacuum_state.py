@@ -79,10 +79,11 @@ class Holder(Frozen):
     """Who may still need row versions of the past, so that VACUUM keeps them.
 
     `transactions`: how many have begun since what it sees; `seconds`: how long it has existed, None where
-    the server doesn't say. `name`: of a session its process and application, else its own name.
+    the server doesn't say. `name`: of a session its process and application, else its own name. A standby
+    is one that is connected, and asks for its queries' sake (hot_standby_feedback).
     """
 
-    kind: Literal["session", "prepared transaction", "replication slot"]
+    kind: Literal["session", "prepared transaction", "standby", "replication slot"]
     name: str
     transactions: int
     seconds: float | None = None

@@ -127,6 +127,9 @@ def test_a_word_as_a_remedy_and_a_cause_of_which_nothing_can_be_tried() -> None:
     arms = [arm(1.0, synchronous_commit="on"), arm(2.5, "faster", synchronous_commit="off")]
     assert answer(arms, cause="wal-fsync").remedy_status == "proved"
     assert answer(arms, of=1, cause="wal-fsync").remedy_status == "not tried"
+    # It waits for the same flush here, and says nothing of not waiting for it.
+    alike = [arm(1.0, synchronous_commit="on"), arm(1.0, "equivalent", synchronous_commit="local")]
+    assert answer(alike, cause="wal-fsync").remedy_status == "not tried"
     assert answer(arms, cause="row-locks").remedy_status is None
     assert judged([spill("no such arm")], arms)[0].remedy_status is None
 

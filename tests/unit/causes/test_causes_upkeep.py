@@ -10,6 +10,7 @@ from cause_samples import FLOW, LIMIT, account, evidence, item, load_arm, load_r
 from pgassay.analysis.causes.base import Found, Missing
 from pgassay.analysis.causes.evidence import Evidence, Processors
 from pgassay.analysis.causes.rank import trial_causes
+from pgassay.analysis.causes.rules.vacuuming import AUTOVACUUM
 from pgassay.analysis.causes.trial_evidence import evidence_of_trial
 from pgassay.model.arm import RemoteServer
 from pgassay.model.vacuum_state import Holder, TableState, VacuumState
@@ -93,6 +94,30 @@ def test_what_a_fifth_of_dead_rows_takes_is_no_fault() -> None:
 def test_time_that_goes_elsewhere_makes_no_fault() -> None:
     elsewhere = scanned(BLOATED, read_s=0.3, cpu_s=0.2, cpu_in_reads_s=0.1, wal_s=9.5)
     assert not faults_of(elsewhere)
+
+
+STANDBY = Holder(kind="standby", name="process 9 (replica)", transactions=9, seconds=1000.0)
+PREPARED = Holder(kind="prepared transaction", name="x", transactions=9, seconds=1000.0)
+
+
+@pytest.mark.parametrize(
+    ("holder", "told", "never"),
+    [
+        (SESSION, "End the transaction of the session", "slot"),
+        (PREPARED, "ROLLBACK PREPARED", "session"),
+        # What holds the rows is a query of the standby: without its slot it would have to be made anew.
+        (STANDBY, "end that query", "is to be dropped"),
+        (SLOT, "Only a slot that no standby uses any more", "End the transaction"),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Holder) else "",
+)
+def test_the_remedy_is_for_who_holds_the_rows(holder: Holder, told: str, never: str) -> None:
+    remedy = faults_of(scanned(DEAD, (holder,)))["bloat-held"].remedy
+    assert told in remedy and never not in remedy and remedy.endswith(("VACUUM.", "dropped."))
+
+
+def test_autovacuum_is_not_to_be_slowed_down() -> None:
+    assert "Not by a longer autovacuum_vacuum_cost_delay" in AUTOVACUUM.remedy
 
 
 @pytest.mark.parametrize("holder", [SESSION, SLOT], ids=lambda holder: holder.kind)

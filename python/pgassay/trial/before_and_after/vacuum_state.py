@@ -90,7 +90,8 @@ ORDER BY a.attrelid, a.attnum"""
 # keeps rows of catalogs alone, and a VACUUM nobody's (src/backend/storage/ipc/procarray.c,
 # ComputeXidHorizons).
 _HOLDERS = r"""
-SELECT 'session', 'process ' || pid || coalesce(' (' || nullif(application_name, '') || ')', ''),
+SELECT CASE WHEN backend_type = 'walsender' THEN 'standby' ELSE 'session' END,
+       'process ' || pid || coalesce(' (' || nullif(application_name, '') || ')', ''),
        greatest(age(backend_xmin), age(backend_xid)),
        extract(epoch FROM clock_timestamp() - coalesce(xact_start, backend_start))::float8
 FROM pg_stat_activity

@@ -76,7 +76,8 @@ SELECT c.oid::bigint AS oid, n.nspname AS schema_, c.relname AS name,
         pg_catalog.pg_stat_get_last_autovacuum_time(c.oid))::text AS last_vacuum,
     GREATEST(pg_catalog.pg_stat_get_last_analyze_time(c.oid),
         pg_catalog.pg_stat_get_last_autoanalyze_time(c.oid))::text AS last_analyze,
-    CASE WHEN c.relfrozenxid::text <> '0' THEN pg_catalog.age(c.relfrozenxid) END AS transactions_age
+    CASE WHEN c.relfrozenxid::text <> '0' THEN pg_catalog.age(c.relfrozenxid) END AS transactions_age,
+    CASE WHEN c.relminmxid::text <> '0' THEN pg_catalog.mxid_age(c.relminmxid) END AS multixacts_age
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p', 'm', 'v', 'f') AND {_OURS}
 ORDER BY n.nspname, c.relname

@@ -127,6 +127,7 @@ class TableFacts(Frozen):
     last_vacuum: str | None = None
     last_analyze: str | None = None
     transactions_age: int | None = None
+    multixacts_age: int | None = None
 
     def is_partition_of(self, table: "TableFacts") -> bool:
         """Whether it is a partition of that table, of which another schema may have one of the same name."""

@@ -147,9 +147,24 @@ def _held(evidence: Evidence) -> Answer:
     }
     if holder.seconds is not None:
         who["held_s"] = holder.seconds
-    return _found(evidence, waste, **who)
+    return replace(_found(evidence, waste, **who), remedy=_REMEDIES[holder.kind])
 
 
+# A slot that is dropped takes its standby with it: what holds the rows is a query there.
+_OF_A_STANDBY = (
+    "What holds them is the oldest query of the standby, by hot_standby_feedback: look there in "
+    "pg_stat_activity for the oldest backend_xmin, and end that query or shorten its like; a reporting "
+    "standby may do without hot_standby_feedback. Keep the replication slot. Then VACUUM."
+)
+_REMEDIES = {
+    "session": "End the transaction of the session named in the evidence, and have its application commit "
+    "or end what it does not use (idle_in_transaction_session_timeout). Then VACUUM.",
+    "prepared transaction": "COMMIT PREPARED or ROLLBACK PREPARED the transaction named in the evidence. "
+    "Then VACUUM.",
+    "standby": _OF_A_STANDBY,
+    "replication slot": f"{_OF_A_STANDBY} Only a slot that no standby uses any more (active is false in "
+    "pg_replication_slots) is to be dropped.",
+}
 BLOAT = Rule(
     cause="bloat",
     kind="fault",
@@ -168,8 +183,8 @@ HELD = Rule(
     layer="operations",
     phrase="scans read dead rows that VACUUM may not remove",
     remedy=(
-        "End what holds the dead rows (the session, the prepared transaction or the replication slot named "
-        "in the evidence): VACUUM can't remove them before that. Then VACUUM."
+        "End what holds the dead rows, which the evidence names: VACUUM can't remove them before that. "
+        "Then VACUUM."
     ),
     next_step="Look what the holder named does, and who would miss it if it ended.",
     find=_held,

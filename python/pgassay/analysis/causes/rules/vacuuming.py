@@ -104,8 +104,9 @@ AUTOVACUUM = Rule(
     layer="operations",
     phrase="autovacuum needed the same processors, device or WAL",
     remedy=(
-        "Let it work a little all the time (lower autovacuum_vacuum_scale_factor of the tables named), slow "
-        "it down (autovacuum_vacuum_cost_delay), or VACUUM when nobody waits."
+        "Let it work a little all the time (lower autovacuum_vacuum_scale_factor of the tables named), or "
+        "VACUUM them when nobody waits. Not by a longer autovacuum_vacuum_cost_delay: what it does not get "
+        "done is bloat later."
     ),
     next_step="Look at pg_stat_progress_vacuum and at the tables it comes back to.",
     find=_autovacuum,

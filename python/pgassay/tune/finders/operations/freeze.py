@@ -1,45 +1,53 @@
-"""Tables near the age at which PostgreSQL freezes them whatever else is going on.
+"""Tables beyond the age at which PostgreSQL freezes them whatever else is going on.
 
-Evidence: the age of relfrozenxid beside autovacuum_freeze_max_age.
-Threshold: three quarters of it: from there on a forced run, which takes no notice of locks that it blocks,
-can begin on a busy day. Prediction: no statement becomes faster; it is told for its risk, and not tried.
+Evidence: the ages of relfrozenxid and relminmxid beside autovacuum_freeze_max_age and
+autovacuum_multixact_freeze_max_age (src/backend/commands/vacuum.c, vacuum_get_cutoffs).
+Threshold: a quarter beyond either. Below it is ordinary life: a table reaches the age, is frozen by
+autovacuum, and begins again. Beyond it autovacuum is switched off, too slow, or held up, and PostgreSQL
+refuses commands in the end. Prediction: no statement becomes faster; it is told for its risk, and not tried.
 """
 
 from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
+from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import Finder, Offer
 from pgassay.tune.finders.evidence.building import place
 from pgassay.tune.finders.evidence.evidence import Evidence
 
-AGE_SHARE_MIN = 0.75
-_DEFAULT_MAX_AGE = 200_000_000
+AGE_TIMES_MIN = 1.25
+_DEFAULT_MAX_AGE, _DEFAULT_MULTIXACT_MAX_AGE = 200_000_000, 400_000_000
 UNTRIED = "no statement becomes faster by it: it is told for its risk, and not tried"
 
 
 def _find(evidence: Evidence) -> Iterator[Offer]:
-    limit = evidence.setting("autovacuum_freeze_max_age", _DEFAULT_MAX_AGE)
-    old = [
-        table
-        for table in evidence.facts.tables
-        if table.kind in ("table", "materialized view")
-        and (table.transactions_age or 0) >= AGE_SHARE_MIN * limit
-        and table.pages
-    ]
+    limits = {
+        "transactions": evidence.setting("autovacuum_freeze_max_age", _DEFAULT_MAX_AGE),
+        "multixacts": evidence.setting("autovacuum_multixact_freeze_max_age", _DEFAULT_MULTIXACT_MAX_AGE),
+    }
+    old: list[tuple[float, TableFacts, str, int]] = []
+    for table in evidence.facts.tables:
+        if table.kind not in ("table", "materialized view") or not table.pages:
+            continue
+        ages = {"transactions": table.transactions_age or 0, "multixacts": table.multixacts_age or 0}
+        kind = max(ages, key=lambda name: ages[name] / limits[name])
+        if ages[kind] >= AGE_TIMES_MIN * limits[kind]:
+            old.append((ages[kind] / limits[kind], table, kind, ages[kind]))
     if not old:
         return
-    old.sort(key=lambda table: (-(table.transactions_age or 0), table.name))
+    old.sort(key=lambda each: (-each[0], each[1].name))
+    _, worst, kind, age = old[0]
     yield Offer(
         Candidate(
             id="freeze",
             layer="operations",
             kind="freeze",
-            title=f"Freeze {len(old)} table{'s' if len(old) > 1 else ''} at a time of your choice",
-            reason=f"{old[0].name} is {old[0].transactions_age or 0:,} transactions old; at "
-            f"{limit:,.0f} a forced "
-            f"VACUUM begins, of {sum(table.pages for table in old):,} pages in all",
+            title=f"Freeze {len(old)} table{'s' if len(old) > 1 else ''} that autovacuum does not get to",
+            reason=f"{worst.name} is {age:,} {kind} old, and autovacuum was to freeze it at "
+            f"{limits[kind]:,.0f}: it is switched off, too slow, or held up by an old transaction, a "
+            f"prepared one or a replication slot; {sum(each[1].pages for each in old):,} pages in all",
             statements=(),
-            sql=tuple(f"VACUUM (FREEZE) {place(table)}" for table in old),
+            sql=tuple(f"VACUUM (FREEZE) {place(each[1])}" for each in old),
             undoable=False,
             physical=True,
             described=True,
