@@ -31,7 +31,9 @@ def facts(*indexes: IndexFacts, **fields: object) -> SchemaFacts:
         {"schema_": "public", "name": "t", "kind": "table", "columns": COLUMNS, "indexes": indexes,
          "rows": ROWS, "pages": 600, "all_visible_pages": 600, **fields}
     )  # fmt: skip
-    return SchemaFacts(version=180000, database="d", encoding="UTF8", collation="C", tables=(table,))
+    return SchemaFacts(
+        version=180000, database="d", encoding="UTF8", collation="C", tables=(table,), counted_days=400.0
+    )
 
 
 def plan(filter_: str = "(a = 7)", rows: int = 20, ms: float = 20.0, rest_ms: float = 0.1) -> ExplainedPlan:

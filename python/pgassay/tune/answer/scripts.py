@@ -109,8 +109,15 @@ def _script(name: str, fixes: Sequence[Candidate], parts: Sequence[list[str]]) -
         return ""
     lines = [_HEAD[0].format(name=name), *_HEAD[1:]]
     for fix, part in zip(fixes, parts, strict=True):
-        lines += ["", *_comment(fix.title), *part]
+        lines += ["", *_comment(fix.title), *_why(fix), *part]
     return "\n".join(lines) + "\n"
+
+
+def _why(fix: Candidate) -> list[str]:
+    """Of what takes something away why, and how it comes back: whoever runs the script is to read both."""
+    if fix.kind != "unneeded-index":
+        return []
+    return [*_comment(fix.reason), *(_comment(f"To take it back: {'; '.join(fix.undo)}") if fix.undo else [])]
 
 
 def _comment(text: str) -> list[str]:

@@ -32,6 +32,9 @@ SELECT d.datname AS database, pg_catalog.pg_encoding_to_char(d.encoding)::text A
     pg_catalog.current_setting('TimeZone') AS time_zone,
     pg_catalog.current_schemas(false)::text[] AS search_path,
     pg_catalog.current_setting('block_size')::int AS block_bytes,
+    EXTRACT(epoch FROM pg_catalog.clock_timestamp() - COALESCE(
+        pg_catalog.pg_stat_get_db_stat_reset_time(d.oid), pg_catalog.pg_postmaster_start_time())
+        )::float8 / 86400 AS counted_days,
     c.num_timed AS checkpoints_timed, c.num_requested AS checkpoints_requested /* 17+ */
     c.checkpoints_timed, c.checkpoints_req AS checkpoints_requested /* 16- */
 FROM pg_catalog.pg_database d
@@ -115,6 +118,8 @@ SELECT i.indexrelid::bigint AS oid, i.indrelid::bigint AS relation, n.nspname AS
     pg_catalog.pg_relation_size(i.indexrelid) AS bytes,
     pg_catalog.pg_relation_size(i.indexrelid) / pg_catalog.current_setting('block_size')::bigint AS pages,
     pg_catalog.pg_stat_get_numscans(i.indexrelid) AS scans,
+    EXTRACT(epoch FROM pg_catalog.clock_timestamp() - /* 16+ */
+        pg_catalog.pg_stat_get_lastscan(i.indexrelid))::float8 / 86400 AS last_scan_days, /* 16+ */
     pg_catalog.pg_get_indexdef(i.indexrelid) AS definition
 FROM pg_catalog.pg_index i
     JOIN pg_catalog.pg_class x ON x.oid = i.indexrelid

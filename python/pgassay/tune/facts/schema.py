@@ -48,7 +48,10 @@ class IndexKey(Frozen):
 
 
 class IndexFacts(Frozen):
-    """An index. `constraint`: the name of the constraint that owns it; `scans`: pg_stat_user_indexes."""
+    """An index. `constraint`: the name of the constraint that owns it; `scans`: pg_stat_user_indexes.
+
+    `last_scan_days`: how many days ago it was scanned last (16 and newer); None where it never was.
+    """
 
     schema_: str
     name: str
@@ -70,6 +73,7 @@ class IndexFacts(Frozen):
     bytes: int = 0
     pages: int = 0
     scans: int | None = None
+    last_scan_days: float | None = None
     definition: str = ""
 
 
@@ -186,6 +190,8 @@ class SchemaFacts(Frozen):
     # asked.
     checkpoints_timed: int | None = None
     checkpoints_requested: int | None = None
+    # For how many days at least the server has counted; None where it is not known.
+    counted_days: float | None = None
     block_bytes: int = 8192
 
     def table(self, name: str, schema: str | None = None) -> TableFacts | None:
@@ -211,6 +217,7 @@ class SchemaFacts(Frozen):
                 "settings": self.settings | _named(source.settings, _OF_CHECKPOINTS),
                 "checkpoints_timed": source.checkpoints_timed,
                 "checkpoints_requested": source.checkpoints_requested,
+                "counted_days": source.counted_days,
             }
         )
 
@@ -226,8 +233,10 @@ def _named(settings: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str
 def _counted(table: TableFacts, source: TableFacts | None) -> TableFacts:
     if source is None:
         return table
-    scans = {index.name: index.scans for index in source.indexes}
+    theirs = {index.name: index for index in source.indexes}
+    counts = ("scans", "last_scan_days")
     indexes = tuple(
-        index.model_copy(update={"scans": scans.get(index.name, index.scans)}) for index in table.indexes
+        index.model_copy(update={name: getattr(theirs.get(index.name, index), name) for name in counts})
+        for index in table.indexes
     )
     return table.model_copy(update={"indexes": indexes, **{name: getattr(source, name) for name in _COUNTS}})

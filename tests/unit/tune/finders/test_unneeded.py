@@ -3,7 +3,8 @@
 import pytest
 
 from finder_samples import facts, index, plan, symptom
-from pgassay.tune.facts.schema import ConstraintFacts, IndexFacts, SchemaFacts
+from pgassay.tune.answer.scripts import apply_script
+from pgassay.tune.facts.schema import ConstraintFacts, IndexFacts, IndexKey, SchemaFacts
 from pgassay.tune.finders.registry import find
 
 READ = plan(ms=0.1)
@@ -47,3 +48,37 @@ def test_an_index_of_a_partitioned_table_is_made_again_for_all_of_it() -> None:
     two = index("two", "b", definition='CREATE INDEX "two" ON ONLY public.t USING btree (b)')
     (found,) = find(symptom(READ, known=facts(index("one", "b"), two, kind="partitioned")))
     assert found.undo == ("CREATE INDEX two ON public.t (b)",)
+
+
+@pytest.mark.parametrize(
+    ("days", "tried"), [(400.0, True), (31.0, True), (6.0, False), (0.2, False), (None, False)]
+)
+def test_never_scanned_is_told_and_not_tried_before_a_month_was_counted(
+    days: float | None, tried: bool
+) -> None:
+    known = facts(index("idle", "b", scans=0), sequential_scans=500).model_copy(update={"counted_days": days})
+    (found,) = find(symptom(READ, known=known))
+    assert found.described is not tried and bool(found.why_not) is not tried
+    assert "scans on standbys are counted there: ask each with SELECT idx_scan FROM" in found.reason
+
+
+def test_what_was_scanned_last_long_ago_may_go_and_what_was_lately_may_not() -> None:
+    for last, expected in ((100.0, ["idle"]), (20.0, []), (None, [])):
+        known = facts(index("idle", "b", scans=7, last_scan_days=last), sequential_scans=500)
+        assert dropped(known) == expected
+
+
+def test_an_index_on_an_expression_stays_since_its_values_are_counted_for_plans() -> None:
+    keys = (IndexKey(column=None, expression="lower(a)", opclass="text_ops"),)
+    assert (
+        dropped(facts(index("idle", scans=0).model_copy(update={"keys": keys}), sequential_scans=500)) == []
+    )
+
+
+def test_the_script_says_why_it_goes_and_how_it_comes_back() -> None:
+    definition = "CREATE INDEX idle ON public.t USING btree (b)"
+    (found,) = find(
+        symptom(READ, known=facts(index("idle", "b", scans=0, definition=definition), sequential_scans=500))
+    )
+    script = apply_script([found], None)
+    assert f"-- {found.reason}" in script and f"-- To take it back: {definition}" in script

@@ -5,9 +5,12 @@ begins with; one that was never scanned since the statistics were reset, though 
 often, and that no plan of this workload uses. Never one that a constraint, uniqueness, the replica identity
 or CLUSTER rests on: those are told apart, and a plain index beside a unique one of the same keys goes. What
 another index is needless beside stays, though it was never scanned: of two that are alike the planner takes
-one. So does what begins with the columns of a foreign key: deletes of rows that are referred to may be rare.
-Threshold: 1 MB, or a statement of the workload that changes the table; a hundred scans of the table before
-"never" means anything. Scans on standbys are counted there alone, which the reason says.
+one. So does what begins with the columns of a foreign key: deletes of rows that are referred to may be rare;
+and an index on an expression, which ANALYZE counts the values of for plans that do not read it.
+Threshold: 1 MB, or a statement of the workload that changes the table; a hundred scans of the table, and
+a month of counting, before "never" means anything: a report may run once a month. Before that it is told and
+not tried. From 16 on the server knows when an index was scanned last: three months ago counts as never.
+Scans on standbys are counted there alone: the reason has the query that asks them.
 Prediction: an INSERT, or an UPDATE that is not HOT, saves this index's part of ModifyTable's time: one part
 of the indexes and the row itself.
 """
@@ -24,6 +27,7 @@ from pgassay.tune.finders.evidence.work import size_in_words
 
 BYTES_MIN = 1 << 20
 SCANS_MIN = 100
+COUNTED_DAYS_MIN, IDLE_DAYS_MIN = 30.0, 90.0
 
 
 def _may_go(index: IndexFacts) -> bool:
@@ -75,14 +79,42 @@ def _is_for_references(table: TableFacts, index: IndexFacts) -> bool:
 def _never_scanned(evidence: Evidence, table: TableFacts, index: IndexFacts) -> tuple[str, str] | None:
     used = any(index.name in scan.indexes for scan in evidence.scans)
     others = sum(each.scans or 0 for each in table.indexes if each is not index)
-    if index.scans != 0 or used or _is_for_references(table, index):
+    is_idle = index.last_scan_days is not None and index.last_scan_days >= IDLE_DAYS_MIN
+    if used or _is_for_references(table, index) or any(key.expression for key in index.keys):
+        return None
+    if index.scans != 0 and not is_idle:
         return None
     scans = others + (table.sequential_scans or 0)
     if scans < SCANS_MIN:
         return None
+    name = index.name.replace("'", "''")
+    ask = f"SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = '{name}'"
+    standbys = f"scans on standbys are counted there: ask each with {ask}"
+    if index.scans:
+        return f"not scanned for {index.last_scan_days:,.0f} days", (
+            f"it was scanned last {index.last_scan_days:,.0f} days ago; {standbys}"
+        )
     return "never scanned", (
-        f"it was never scanned while {table.name} was read {scans:,} times by other ways; scans on "
-        "standbys are counted there"
+        f"it was never scanned while {table.name} was read {scans:,} times by other ways, in "
+        f"{_counted(evidence)}; {standbys}"
+    )
+
+
+def _counted(evidence: Evidence) -> str:
+    days = evidence.facts.counted_days
+    if days is None:
+        return "a time that is not known"
+    return f"{days:,.0f} days of counting" if days >= 1 else "less than a day of counting"
+
+
+def _too_soon(evidence: Evidence, kind: str) -> str:
+    """Why an index that nothing scanned is told and not tried; '' where it was counted for long enough."""
+    days = evidence.facts.counted_days
+    if kind != "never scanned" or (days is not None and days >= COUNTED_DAYS_MIN):
+        return ""
+    return (
+        f"its scans were counted in {_counted(evidence)}: what runs once a month may need it; ask again when "
+        f"{COUNTED_DAYS_MIN:.0f} days were counted"
     )
 
 
@@ -116,6 +148,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
         for index, kind, why in _needless(evidence, table):
             if index.bytes < BYTES_MIN and not savings:
                 continue
+            too_soon = _too_soon(evidence, kind)
             name = f"{quoted(index.schema_)}.{quoted(index.name)}"
             yield Offer(
                 Candidate(
@@ -129,6 +162,8 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                     sql=(f"DROP INDEX {name}",),
                     undo=(_made_again(table, index),),
                     bytes=-index.bytes,
+                    described=bool(too_soon),
+                    why_not=too_soon,
                 ),
                 savings,
                 without_gain=True,
