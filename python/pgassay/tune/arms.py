@@ -224,12 +224,14 @@ def _touched(
     """What it does something to: by plans, by its text, and where those don't tell all by what was seen."""
     rewritten = _texts([member])
     seen = () if is_told_by_plan(member) or member.id not in tried else tried[member.id].touched
+    only_makes_indexes = bool(indexes_of(member))
     return tuple(
         each.name
         for each in statements
         if differs(everything[each.name], without_it[each.name], by_cost=False)
         or each.of.name in rewritten
-        or each.name in seen
+        # A write was seen to change for what it has to maintain: that is told apart (`_written`).
+        or (each.name in seen and not (each.of.writes and only_makes_indexes))
     )
 
 

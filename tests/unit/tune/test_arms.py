@@ -13,7 +13,7 @@ from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.arms import AS_IT_IS, CHOSEN, SharedArms, shared_arms
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.search.selection import Baseline
+from pgassay.tune.search.selection import Baseline, Tried
 from pgassay.tune.switchable import indexes_of
 
 STATEMENTS = tuple(each.name for each in samples.BASELINE.statements)
@@ -70,6 +70,15 @@ def test_one_that_hides_another_is_left_out_in_an_arm_of_its_own() -> None:
     found = arms({"list": ["b", "a"], "report": ["a"]}, ["a", "b"])
     assert found.told_by == {"a": AS_IT_IS, "b": "without b"}
     assert found.left_out["without b"] == ("b",)
+
+
+def test_a_write_that_maintains_an_index_is_its_cost_and_not_what_it_is_for() -> None:
+    made = index("a").model_copy(update={"sql": ('CREATE INDEX "a" ON t (lower(b))', "ANALYZE t")})
+    copy = cast(TrialCopy, _Copy({"list": ["a"]}))
+    tried = {"a": Tried("a", {"list": 0.1, "place": 0.11})}
+    assert samples.BASELINE.statements[2].of.writes
+    found = shared_arms(copy, samples.BASELINE, [made], tried, None)
+    assert (found.touched, found.written) == ({"a": ("list",)}, {"a": ("place",)})
 
 
 def test_what_no_plan_needs_is_no_member_but_one_of_two_alike_stays() -> None:
