@@ -1,6 +1,5 @@
 """What the search came to, as search.json keeps it, and the answer that follows from it and from a proof."""
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, TrialTime, more_s, typed
 from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, faster_of, total_s
+from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, faster_of, gain_over, total_s
 from pgassay.tune.search.turns import predicted_gains
 from pgassay.tune.statements import measured
 from pgassay.tune.symptom import cause_of_trials, told_cause
@@ -163,7 +162,10 @@ def stored_search(
             predicted[step.id] = before / step.total_s
             before = step.total_s
     if shared is not None and steps:
-        predicted = {name: _own_gain(proven, steps[-1].seconds, shared.touched[name]) for name in predicted}
+        predicted = {
+            name: gain_over(proven.weights, proven.seconds, steps[-1].seconds, shared.touched[name])
+            for name in predicted
+        }
     trial, count = trial or TrialTime(), len(steps)
     return StoredSearch(
         block_s=trial.block_s(selection, proven.seconds, count) if count else 0.0,
@@ -189,15 +191,6 @@ def stored_search(
         unlike=dict(unlike or {}),
         shared=shared,
     )
-
-
-def _own_gain(baseline: Baseline, chosen: Seconds, touched: Sequence[str]) -> float:
-    """What a member is predicted to gain over the statements that it touches, with all that was chosen."""
-    before, after = (
-        math.fsum(baseline.weights[name] * seconds[name] for name in touched)
-        for seconds in (baseline.seconds, chosen)
-    )
-    return before / after if after else 1.0
 
 
 def compose(

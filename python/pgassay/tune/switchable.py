@@ -11,6 +11,7 @@ from pgassay.environment.server.settings import classify
 from pgassay.environment.server.validation import build_settings
 from pgassay.model.build import Build
 from pgassay.tune.candidate import Candidate
+from pgassay.tune.names import qualified
 
 # What stays when an index is hidden, and changes nothing by itself.
 _BESIDE = (ast.CreateExtensionStmt, ast.VacuumStmt)
@@ -38,8 +39,7 @@ def indexes_of(candidate: Candidate) -> tuple[str, ...] | None:
         for statement in statements:
             made = statement.stmt
             if isinstance(made, ast.IndexStmt) and made.idxname and made.relation and not made.unique:
-                schema = f"{_quoted(made.relation.schemaname)}." if made.relation.schemaname else ""
-                found.append(f"{schema}{_quoted(made.idxname)}")
+                found.append(qualified(made.relation.schemaname, made.idxname))
             elif not isinstance(made, _BESIDE) or getattr(made, "is_vacuumcmd", False):
                 return None
     return tuple(found)
@@ -49,10 +49,12 @@ def is_switchable(candidate: Candidate, build: Build) -> bool:
     """Whether a session of one server of this build can have it while the next one does not."""
     if candidate.build is not None or candidate.storage is not None or candidate.restart:
         return False
+    indexes = indexes_of(candidate)
+    # ANALYZE alone leaves nothing that can be hidden: all arms would have its statistics.
+    if indexes is None or (candidate.sql and not indexes):
+        return False
     facts = build_settings(build)
-    return indexes_of(candidate) is not None and all(
-        classify(facts, name) == "session" for name in candidate.settings
-    )
+    return all(classify(facts, name) == "session" for name in candidate.settings)
 
 
 class HiddenIndexes:
@@ -98,7 +100,3 @@ class HiddenIndexes:
         show_indexes(session, names, shown=True)
         self._names.clear()
         return [f"DROP INDEX {name}" for name in names]
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

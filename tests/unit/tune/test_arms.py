@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tune_samples as samples
+from pgassay.model.build import Build
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.arms import AS_IT_IS, CHOSEN, SharedArms, shared_arms
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.selection import Baseline, Tried
-from pgassay.tune.switchable import indexes_of
+from pgassay.tune.switchable import indexes_of, is_switchable
 
 STATEMENTS = tuple(each.name for each in samples.BASELINE.statements)
 # By the statement the fixes that can serve it, the best first: its plan is by the first that is there.
@@ -129,3 +130,17 @@ def test_what_is_nothing_but_indexes_can_be_hidden(
     assert found == (
         names if names is None else tuple(each.replace("public.", '"public".') for each in names)
     )
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_one"),
+    [(("CREATE INDEX i ON t (a)",), True), (("ANALYZE t",), False), (("CREATE EXTENSION pg_trgm",), False)],
+)
+def test_what_leaves_nothing_to_hide_needs_data_of_its_own(
+    sql: tuple[str, ...], is_one: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one copy for all arms, those without an ANALYZE would have its statistics as well."""
+    monkeypatch.setattr("pgassay.tune.switchable.build_settings", lambda _build: {})
+    build = Build(origin="apt", version="18.4", major=18, bin_directory="/nowhere")
+    plain = {"sql": sql, "settings": {}, "build": None, "storage": None, "restart": False}
+    assert is_switchable(samples.candidate("x").model_copy(update=plain), build) is is_one

@@ -17,7 +17,7 @@ from pglast.stream import RawStream
 from pgassay.tune.answer.side_costs import MEMORY_OF_EACH, is_writing_anew
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
-from pgassay.tune.names import bounded
+from pgassay.tune.names import bounded, qualified
 
 LOCK_TIMEOUT = "5s"
 _LIMITED = f"SET lock_timeout = '{LOCK_TIMEOUT}';"
@@ -267,7 +267,7 @@ def _made_concurrently(root: ast.IndexStmt, comments: Sequence[str]) -> list[str
     if not root.idxname or root.relation is None:
         return _unlimited(comments, [_text(root)])
     root.if_not_exists = True
-    index = _named(root.relation.schemaname, str(root.idxname))
+    index = qualified(root.relation.schemaname, str(root.idxname))
     dropped = _INVALID_DROPPED.format(index=index.replace("'", "''"), name=_quoted(index))
     return _unlimited(comments, [dropped, _text(root)])
 
@@ -318,7 +318,7 @@ def _made_of_partitions(fix: Candidate, facts: SchemaFacts | None) -> Iterator[t
         if table is not None and table.kind == "partitioned":
             for part in _all_below(table, facts):
                 name = _of_partition(part, str(root.idxname))
-                yield _qualified(part.schema_, name), part.kind == "partitioned"
+                yield qualified(part.schema_, name), part.kind == "partitioned"
 
 
 def _partitions(table: TableFacts, facts: SchemaFacts) -> list[TableFacts]:
@@ -378,15 +378,5 @@ def _on_parts(
             yield from _on_parts(root, part, own, facts, name)
         else:
             yield from _made_concurrently(root, _INVALID)
-        above, attached = _qualified(table.schema_, index), _qualified(part.schema_, own)
+        above, attached = qualified(table.schema_, index), qualified(part.schema_, own)
         yield f"ALTER INDEX {above} ATTACH PARTITION {attached};"
-
-
-def _named(schema: str | None, name: str) -> str:
-    """A name with its schema where that is given."""
-    return _qualified(schema, name) if schema else '"' + name.replace('"', '""') + '"'
-
-
-def _qualified(schema: str, name: str) -> str:
-    """A name with its schema; whoever made the data may have put quotes into both."""
-    return ".".join('"' + each.replace('"', '""') + '"' for each in (schema, name))

@@ -19,6 +19,7 @@ from pgassay.tune.search.selection import (
     Baseline,
     Tried,
     faster_of,
+    gain_over,
     is_slower,
 )
 from pgassay.words import size
@@ -116,9 +117,7 @@ def _own_gain(baseline: Baseline, tried: Tried) -> float:
         return tried.gain(baseline.weights, baseline.seconds)
     writing = {each.name for each in baseline.statements if each.of.writes}
     names = [name for name in tried.seconds if name not in writing] or list(tried.seconds)
-    before = math.fsum(baseline.weights[name] * baseline.seconds[name] for name in names)
-    after = math.fsum(baseline.weights[name] * tried.seconds[name] for name in names)
-    return before / after if after else 0.0
+    return gain_over(baseline.weights, baseline.seconds, tried.seconds, names)
 
 
 def _stopped_with(statements: Sequence[FixStatement], tried: Tried | None) -> str:

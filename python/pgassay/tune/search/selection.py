@@ -5,7 +5,7 @@ What is measured is the time of statements with a set of fixes applied. Nothing 
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.experiment.running.result_bag import Bag
@@ -176,6 +176,13 @@ def gain_of(weights: Mapping[str, float], before: Seconds, touched: Seconds) -> 
     """The workload's speed with these statements' new times over that without; 0 where one is endless."""
     after = total_s(weights, {**before, **touched})
     return 0.0 if math.isinf(after) else total_s(weights, before) / after
+
+
+def gain_over(weights: Mapping[str, float], before: Seconds, after: Seconds, names: Iterable[str]) -> float:
+    """The speed of these statements alone, weighted, with `after` over that with `before`; 0 of no time."""
+    kept = tuple(names)
+    one, other = (math.fsum(weights[name] * each[name] for name in kept) for each in (before, after))
+    return one / other if other else 0.0
 
 
 def is_slower(tried: Tried) -> bool:

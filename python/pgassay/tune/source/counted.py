@@ -177,7 +177,7 @@ def choose(rows: Sequence[Row], wanted: int, since: str = "", only: frozenset[st
     values have the places that others leave. Each has a name. Passed over, and counted by their kind: what
     has no plan, what reads catalogs alone (pgassay's own reading, and that of other monitoring), what runs
     within functions (its time is that of the call as well), and what the role may not see. `only`: the
-    numbers of those that are asked for; {} for any.
+    numbers of those that are asked for; () for any.
     """
     ignored: Counter[str] = Counter()
     top = [row for row in rows if row.is_top]
