@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from frozen import entry_points
+from frozen.digits import rounded
 
 SEEDS = range(20)
 BLOCKS = 30
@@ -53,7 +54,8 @@ class _Drawings(ModuleType):
 
     def vegalite_to_svg(self, chart: Any) -> str:
         specification = chart if isinstance(chart, str) else json.dumps(chart, sort_keys=True)
-        return f"<svg>drawing {hashlib.sha256(specification.encode()).hexdigest()[:16]}</svg>"
+        digest = hashlib.sha256(rounded(specification).encode()).hexdigest()
+        return f"<svg>drawing {digest[:16]}</svg>"
 
     def javascript_bundle(self, *_: object) -> str:
         return "window.vegaEmbed = vegaEmbed;"

@@ -23,6 +23,7 @@ if __name__ == "__main__":
 
 from frozen import archive, conversations, real, synthetic  # noqa: E402  (their place is known only now)
 from frozen.corpus import STRICT, TEXTS, Corpus, place  # noqa: E402
+from frozen.digits import is_same  # noqa: E402
 from native_servers import NativeTestServer  # noqa: E402
 
 
@@ -72,13 +73,15 @@ def listen(corpus: Path) -> dict[str, str]:
 
 
 def write(folder: Path, documents: Mapping[str, str], place: Callable[[Path, str], Path] = place) -> None:
-    """Put the documents in place of those in the folder."""
+    """Put the documents in place of those in the folder; what differs in last digits alone stays."""
+    kept = {path: path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()}
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     for name, document in documents.items():
         path = place(folder, name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(document, "utf-8")
+        before = kept.get(path, "")
+        path.write_text(before if is_same(before, document) else document, "utf-8")
 
 
 if __name__ == "__main__":

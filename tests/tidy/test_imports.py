@@ -37,7 +37,10 @@ ALLOWED = {
     "probe": {"model", "environment", "native", "analysis", "words"},
     # A server that runs already is sampled as a trial is, and judged by the same rules; which arm a running
     # trial is of follows from the design.
-    "live": {"model", "environment", "design", "trial", "record", "analysis", "native", "probe"},
+    # Its statements are read and planned as `tune` does.
+    "live": {
+        "model", "environment", "design", "trial", "record", "analysis", "native", "probe", "tune", "words",
+    },
     "report": {"model", "record", "analysis", "probe", "words"},
     "terminal": {"model", "report", "analysis", "words"},
     "notebook": {"model", "record", "analysis"},

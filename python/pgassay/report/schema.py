@@ -16,6 +16,7 @@ from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
 from pgassay.model.gates.gate import GATE_SCHEMA, GateResult
 from pgassay.model.gates.history import HISTORY_SCHEMA, HistoryResult
 from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
+from pgassay.model.live.diagnosis_change import DIAGNOSIS_CHANGE_SCHEMA, DiagnosisChange
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
 from pgassay.model.machines.fleet import FLEET_SCHEMA, FleetStatus
@@ -70,6 +71,7 @@ COMBINED = Published("combine", CombinedResult, COMBINED_SCHEMA)
 CALIBRATION = Published("calibration", CalibrationResult, CALIBRATION_SCHEMA)
 PROBE = Published("probe", ProbeResult, PROBE_SCHEMA)
 DIAGNOSIS = Published("diagnose", Diagnosis, DIAGNOSIS_SCHEMA, has_causes=True)
+DIAGNOSIS_CHANGE = Published("diagnose-change", DiagnosisChange, DIAGNOSIS_CHANGE_SCHEMA)
 WATCH = Published("watch", WatchSample, WATCH_SCHEMA)
 EXPLAIN = Published("explain", ExplainResult, EXPLAIN_SCHEMA)
 VOLUMES = Published("volumes", VolumesResult, VOLUMES_SCHEMA)
@@ -85,6 +87,7 @@ PUBLISHED = (
     CALIBRATION,
     PROBE,
     DIAGNOSIS,
+    DIAGNOSIS_CHANGE,
     WATCH,
     EXPLAIN,
     VOLUMES,

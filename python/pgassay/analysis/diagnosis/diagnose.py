@@ -5,20 +5,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from pgassay import __version__
-from pgassay.analysis.accounts.threads import Span
-from pgassay.analysis.accounts.work_times import WORKING
+from pgassay.analysis.accounts.threads import BACKEND, Span
 from pgassay.analysis.causes.base import Found, Rule
 from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence
 from pgassay.analysis.causes.rank import TrialCauses, trial_causes
 from pgassay.analysis.causes.registry import next_step
 from pgassay.analysis.causes.sampler_files import moved, read_columns
 from pgassay.analysis.diagnosis.accounts import Accounts, accounts
+from pgassay.analysis.diagnosis.by_statement import by_statement
 from pgassay.analysis.diagnosis.evidence import evidence_of_interval, server_cpu_s
+from pgassay.analysis.diagnosis.headline import STATEMENT, USED_UP, headline
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
 from pgassay.analysis.statistics.change_points import change_points
 from pgassay.model.cause import UNKNOWN, Cause
-from pgassay.model.live.diagnosis import Activity, Change, Diagnosis, Sampling
+from pgassay.model.live.diagnosis import Activity, Change, Diagnosis, Headline, Sampling
 from pgassay.record.observations import floats
 
 # With less than so many connections at work at a time, on average, a server is idle.
@@ -41,6 +42,10 @@ def diagnose(interval: Interval) -> Diagnosis:
     seen = evidence_of_interval(interval, found)
     activity = _activity(interval, found, seen)
     causes = _causes(interval, found, seen, activity)
+    statements = by_statement(interval)
+    blocking = blockers(interval.samples, interval.seconds)
+    first = headline(interval, causes, statements, blocking)
+    causes = _as_the_design_s(causes, first)
     is_idle = activity.connections_busy is not None and activity.connections_busy < BUSY_MIN
     vacuum_state = interval.vacuum_state
     return Diagnosis(
@@ -51,12 +56,15 @@ def diagnose(interval: Interval) -> Diagnosis:
         interrupted=interval.interrupted,
         server=interval.server,
         activity=activity,
+        headline=first,
+        by_statement=statements,
+        passed_over=interval.passed_over,
         causes=causes,
         next=(_IDLE_NEXT,) if is_idle else tuple(next_step(cause.cause) for cause in causes),
         accounts=found.by_process,
         sampled=sampled_statements(interval.samples, interval.seconds),
         statements=interval.statements,
-        blockers=blockers(interval.samples, interval.seconds),
+        blockers=blocking,
         holders=tuple(each for each in vacuum_state.holders if each.transactions > 0) if vacuum_state else (),
         changes=_changes(interval, seen.device),
         missing=interval.missing,
@@ -75,6 +83,15 @@ def _causes(interval: Interval, found: Accounts, seen: Evidence, activity: Activ
     if interval.is_hidden:
         return (_unknown(name, _ALLOW, {"not_known": _HIDDEN}), *faults)
     return (_limit(name, made, found), *faults)
+
+
+def _as_the_design_s(causes: tuple[Cause, ...], first: Headline) -> tuple[Cause, ...]:
+    """Where a statement uses a resource up by its plan, that is the design's: more of it is no remedy."""
+    limit, *faults = causes
+    if first.cause != STATEMENT or limit.cause not in USED_UP:
+        return causes
+    remedy = "Mend the statement named above first: it uses this up."
+    return (limit.model_copy(update={"layer": "design", "remedy": remedy}), *faults)
 
 
 def _limit(name: str, made: TrialCauses, found: Accounts) -> Cause:
@@ -119,7 +136,8 @@ def _unknown(name: str, remedy: str, figures: dict[str, float | str]) -> Cause:
 
 
 def _activity(interval: Interval, found: Accounts, seen: Evidence) -> Activity:
-    busy_s = sum(each.wall_s for name in WORKING if (each := found.of(name)) is not None)
+    backends, workers = found.of(BACKEND), found.of("parallel worker")
+    busy_s = backends.wall_s if backends is not None else 0.0
     device, processors = seen.device, seen.processors
     seconds = interval.seconds
     span = Span(interval.begin_ns, interval.end_ns, False)
@@ -132,6 +150,7 @@ def _activity(interval: Interval, found: Accounts, seen: Evidence) -> Activity:
     return Activity(
         connections_busy=None if interval.is_hidden else busy_s / seconds,
         connections_idle=None if interval.is_hidden else found.idle_s / seconds,
+        parallel_workers=None if interval.is_hidden else (workers.wall_s if workers else 0.0) / seconds,
         transactions_s=rate("pg_stat_database", "xact_commit"),
         rollbacks_s=rate("pg_stat_database", "xact_rollback"),
         postgres_read_mb_s=seen.bytes_read / MB / seconds,

@@ -7,6 +7,7 @@ from pathlib import Path
 from pgassay.analysis.causes.evidence import Caps
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.model.live.statement import PlanFrom
 from pgassay.model.trial import CounterRow
 from pgassay.model.vacuum_state import VacuumState
 
@@ -16,7 +17,8 @@ class Session:
     """A client session within a statement or a transaction at one look.
 
     event_type, event: '' for none; transaction_s: its transaction's age; blocked_by: the processes that it
-    waits for (pg_blocking_pids; 0 is a prepared transaction), () also where that was not asked.
+    waits for (pg_blocking_pids; 0 is a prepared transaction), () also where that was not asked. is_worker: it
+    is a parallel worker of another session's statement.
     """
 
     pid: int
@@ -29,6 +31,49 @@ class Session:
     application: str = ""
     transaction_s: float | None = None
     blocked_by: tuple[int, ...] = ()
+    is_worker: bool = False
+
+
+@dataclass(frozen=True)
+class Referencing:
+    """A foreign key of another table that refers to a table; is_indexed: an index begins with its columns."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: float
+    is_indexed: bool
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """What the catalogs say of a table that a plan reads.
+
+    rows: reltuples, below 0 where it was never analyzed; changed_rows: those written since the last ANALYZE.
+    indexes: the keys of each valid index, columns by name and expressions as SQL. referencing: the foreign
+    keys that refer to it.
+    """
+
+    schema: str
+    name: str
+    rows: float
+    changed_rows: float | None
+    is_analyzed: bool
+    indexes: Mapping[str, tuple[str, ...]]
+    referencing: tuple[Referencing, ...] = ()
+
+
+@dataclass(frozen=True)
+class PlannedStatement:
+    """The plan of a statement that was never executed for it; missing: why there is none.
+
+    key: the statement's number, or its text without constants where it has none. document: what EXPLAIN
+    (FORMAT JSON) said, '' for nothing.
+    """
+
+    key: str
+    document: str
+    plan_from: PlanFrom
+    missing: str = ""
 
 
 @dataclass(frozen=True)
@@ -62,7 +107,10 @@ class Interval:
     delivered to each thread. `clients_cpu_s`: CPU of processes of this machine that were
     connected to the server at the end, `others` that of further ones by name. `statements` is None without
     pg_stat_statements. `vcpus`: the number of the server's processors, as the user gave it. `is_hidden`: the
-    role may not see what sessions of other roles do.
+    role may not see what sessions of other roles do. `statements_s`: the seconds of all statements of
+    pg_stat_statements together, those of the system's catalogs left out; `passed_over`: sentences about the
+    statements that are left out. `planned`, `tables`: the plans of those that took most time, and the tables
+    that they read.
     """
 
     server: DiagnosedServer
@@ -85,6 +133,10 @@ class Interval:
     others: Mapping[str, float] = field(default_factory=dict)
     statements: tuple[CalledStatement, ...] | None = None
     vacuum_state: VacuumState | None = None
+    statements_s: float = 0.0
+    passed_over: tuple[str, ...] = ()
+    planned: tuple[PlannedStatement, ...] = ()
+    tables: tuple[TableShape, ...] = ()
     vcpus: float | None = None
     missing: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

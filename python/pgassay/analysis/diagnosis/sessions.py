@@ -11,7 +11,7 @@ from pgassay.model.live.diagnosis import Blocker, SampledStatement
 STATEMENTS_MAX = 10
 BLOCKERS_MAX = 5
 _WAITS_MAX = 4
-_IN_TRANSACTION = "idle in transaction"
+IN_TRANSACTION = "idle in transaction"
 # Constants of SQL (PostgreSQL's manual, 4.1.2), by which texts of one statement differ. A minus behind
 # another operator is the sign of one.
 _SIGN = r"(?:(?:(?<=[-+*/%=<>(,])|(?<=[-+*/%=<>(,]\s))-)?"
@@ -26,6 +26,11 @@ def without_constants(query: str) -> str:
     return _SPACE.sub(" ", _CONSTANT.sub("?", query)).strip()
 
 
+def statement_key(query_id: str | None, query: str) -> str:
+    """What a statement is known by: its number, else its text without constants."""
+    return query_id or without_constants(query)
+
+
 def sampled_statements(samples: Sequence[SessionsSample], seconds: float) -> tuple[SampledStatement, ...]:
     """The statements that sessions were seen in, those of most time first.
 
@@ -36,16 +41,20 @@ def sampled_statements(samples: Sequence[SessionsSample], seconds: float) -> tup
         return ()
     sample_s = seconds / len(samples)
     waits: dict[tuple[str | None, str], Counter[str]] = {}
+    counts: Counter[tuple[str | None, str]] = Counter()
     for session in (each for sample in samples for each in sample.sessions):
-        waits.setdefault(_statement(session), Counter())[_wait(session)] += 1
-    total = sum(each.total() for each in waits.values())
-    chosen = sorted(waits, key=lambda key: (-waits[key].total(), key[1]))[:STATEMENTS_MAX]
+        key = _statement(session)
+        # What a leader's workers wait for is what it waits for; the time is its own.
+        waits.setdefault(key, Counter())[_wait(session)] += 1
+        counts[key] += 0 if session.is_worker else 1
+    total = max(1, counts.total())
+    chosen = sorted(waits, key=lambda key: (-counts[key], key[1]))[:STATEMENTS_MAX]
     return tuple(
         SampledStatement(
             query_id=key[0],
             query=key[1],
-            seconds=waits[key].total() * sample_s,
-            share=waits[key].total() / total,
+            seconds=counts[key] * sample_s,
+            share=counts[key] / total,
             waits={event: count / waits[key].total() for event, count in waits[key].most_common(_WAITS_MAX)},
         )
         for key in chosen
@@ -54,12 +63,12 @@ def sampled_statements(samples: Sequence[SessionsSample], seconds: float) -> tup
 
 def _statement(session: Session) -> tuple[str | None, str]:
     # Texts of one number differ in their constants alone, and the text is what a person knows it by.
-    return session.query_id, without_constants(session.query)
+    return session.query_id, without_constants(session.query).rstrip("; ")
 
 
 def _wait(session: Session) -> str:
-    if session.state.startswith(_IN_TRANSACTION):
-        return _IN_TRANSACTION
+    if session.state.startswith(IN_TRANSACTION):
+        return IN_TRANSACTION
     return f"{session.event_type}:{session.event}" if session.event_type else ""
 
 

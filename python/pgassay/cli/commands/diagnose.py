@@ -1,4 +1,4 @@
-"""`pgassay diagnose DSN`: what limits a server that runs already, and what should be mended in it."""
+"""`pgassay diagnose DSN`: which statements take a running server's time and why, and what limits it."""
 
 import argparse
 import sys
@@ -20,17 +20,26 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "diagnose",
-        help="look at a running server for half a minute: what limits it, what is wrong, where to look next",
+        help="look at a running server for half a minute: which statements take its time, why, what next",
         description="Looks at a server that runs already, of version 14 or newer, here or elsewhere: reads "
-        "and changes nothing, by about a hundredth of one processor. Says what limits it now, what should "
-        "be mended, where its connections' time went, and what to look at next. Ctrl-C ends it early, with "
-        "what was seen so far.",
+        "and changes nothing, by about a hundredth of one processor. Says which statements take the time and "
+        "what their plans waste (EXPLAIN, never executed), what limits the server, what is wrong, and which "
+        "command goes on from there. Ctrl-C ends it early, with what was seen so far. With two files of "
+        "--json it says what is otherwise in the second.",
         epilog='examples:\n  pgassay diagnose "dbname=shop"\n'
-        "  pgassay diagnose postgresql://me@db.example.com/shop --seconds 60 --json",
+        "  pgassay diagnose postgresql://me@db.example.com/shop --seconds 60 --html today.html\n"
+        "  pgassay diagnose dbname=shop --json > before.json\n"
+        "  pgassay diagnose before.json after.json --html change.html",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    parser.add_argument("dsn", metavar="DSN", help="a connection string of libpq: a URI, or key=value pairs")
+    parser.add_argument(
+        "dsn",
+        metavar="DSN",
+        nargs="+",
+        help="a connection string of libpq: a URI, or key=value pairs; or a file of diagnose --json to show "
+        "it, two to compare them",
+    )
     parser.add_argument(
         "--seconds",
         type=options.duration,
@@ -51,30 +60,75 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, judge, print."""
+    """Look, judge, print; of stored ones, print."""
+    _check(arguments)
+    stored = _stored(arguments.dsn)
+    if len(stored) == 2:
+        _say_change(arguments, *stored)
+    else:
+        _say(arguments, stored[0] if stored else _look(arguments))
+    return 0
+
+
+def _stored(names: list[str]) -> "list[Diagnosis]":
+    """The diagnoses of files; none where a server is named. Raises UsageError for what is neither."""
+    from pathlib import Path
+
+    from pgassay.errors import UsageError
+    from pgassay.record.documents import read_result
+
+    files = [Path(name) for name in names if name.endswith(".json")]
+    if len(names) > 2 or (len(names) == 2 and len(files) < 2):
+        raise UsageError(
+            "diagnose takes one connection string (in quotes, where it has spaces), or two files of diagnose "
+            "--json: pgassay diagnose 'host=HOST dbname=DATABASE'"
+        )
+    from pgassay.model.live.diagnosis import Diagnosis
+
+    remedy = "name a file that diagnose --json of this version wrote"
+    return [read_result(file, Diagnosis, "diagnosis", remedy) for file in files]
+
+
+def _look(arguments: argparse.Namespace) -> "Diagnosis":
     import tempfile
     from pathlib import Path
 
     from pgassay.analysis.diagnosis.diagnose import diagnose
     from pgassay.live.diagnosis.sampling import APPLICATION, sample
     from pgassay.live.target import open_target
-    from pgassay.report.diagnosis import text as report
 
-    _check(arguments)
-    target = open_target(arguments.dsn, "DSN", APPLICATION)
+    target = open_target(arguments.dsn[0], "DSN", APPLICATION)
     with tempfile.TemporaryDirectory(prefix="pgassay-diagnose-") as folder:
         progress = _progress(arguments.seconds, quiet=arguments.quiet)
         found = sample(target, arguments.seconds, Path(folder), progress, arguments.vcpus)
         progress(-1.0)
-        diagnosis = diagnose(found)
+        return diagnose(found)
+
+
+def _say(arguments: argparse.Namespace, diagnosis: "Diagnosis") -> None:
+    from pgassay.report.diagnosis import text as report
+
     if arguments.json:
         sys.stdout.write(report.render_json(diagnosis))
     else:
         sys.stdout.write(report.render(diagnosis, unicode=is_unicode()))
     sys.stdout.flush()  # the result is said, whatever happens to the page
     if arguments.html is not None:
-        _write_page(arguments.html, diagnosis)
-    return 0
+        _write_page(arguments.html, report.render_html(diagnosis))
+
+
+def _say_change(arguments: argparse.Namespace, before: "Diagnosis", after: "Diagnosis") -> None:
+    from pgassay.analysis.diagnosis.change import change_of
+    from pgassay.report.diagnosis import change as report
+
+    change = change_of(before, after)
+    if arguments.json:
+        sys.stdout.write(report.render_json(change))
+    else:
+        sys.stdout.write(report.render(change, unicode=is_unicode()))
+    sys.stdout.flush()
+    if arguments.html is not None:
+        _write_page(arguments.html, report.render_html(change))
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -105,9 +159,8 @@ def _progress(seconds: float, *, quiet: bool) -> "OnElapsed":
     return notify
 
 
-def _write_page(file: "Path", diagnosis: "Diagnosis") -> None:
+def _write_page(file: "Path", content: str) -> None:
     from pgassay.record.documents import write_file
-    from pgassay.report.diagnosis.text import render_html
 
-    write_file(file, render_html(diagnosis).encode())
+    write_file(file, content.encode())
     print(f"report: {file}", file=sys.stderr)

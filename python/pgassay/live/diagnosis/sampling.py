@@ -10,18 +10,19 @@ from pathlib import Path
 import psycopg
 
 from pgassay.analysis.causes.evidence import MB, Caps
-from pgassay.analysis.diagnosis import interval
-from pgassay.analysis.diagnosis.interval import Interval, SessionsSample
+from pgassay.analysis.diagnosis.interval import Cost, Interval, SessionsSample
 from pgassay.environment.cgroup import caps
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError, first_line
 from pgassay.live.diagnosis import observer as observers
 from pgassay.live.diagnosis import processes, queries
+from pgassay.live.diagnosis.plans import with_plans
+from pgassay.live.diagnosis.statements import CalledStatements, Statements
 from pgassay.live.target import Target
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.experiment import ArmCeiling
-from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.model.live.diagnosis import DiagnosedServer
 from pgassay.model.trial import CounterRow
 from pgassay.model.vacuum_state import VacuumState
 from pgassay.native.observer import Observer
@@ -54,7 +55,8 @@ class _Totals:
 
     counters: dict[str, list[CounterRow]]
     settings: dict[str, str]
-    statements: tuple[CalledStatement, ...] | None
+    statements: CalledStatements | None
+    texts: dict[str, str]
     upkeep: VacuumState | None
     caps: Caps
     group: dict[str, float]
@@ -72,7 +74,7 @@ class _Edges:
         self._views = queries.views(session)
         self._pid = target.local.postmaster_pid if target.local else None
         self._caps = caps.caps_of(self._pid) if self._pid else caps.Caps()
-        self._statements = queries.Statements(session)
+        self._statements = Statements(session)
         self._processes = processes.snapshot() if self._pid else {}
         self._group = caps.counters(self._caps)
         self._snapshot = counters.snapshot(session, target.major, self._views)
@@ -88,6 +90,7 @@ class _Edges:
             counters=counters.difference(self._snapshot, after, self._views),
             settings=settings,
             statements=called,
+            texts=self._statements.whole_texts([each.query_id for each in called.chosen] if called else []),
             upkeep=vacuum_state_or_none(self._session),
             caps=Caps(self._caps.cpus, self._caps.memory_bytes),
             group={name: value - self._group.get(name, 0.0) for name, value in group.items()},
@@ -117,6 +120,7 @@ class _Course:
     end_ns: int
     is_interrupted: bool
     samples: list[SessionsSample]
+    texts: dict[str, str]
     totals: _Totals
     tool_cpu_s: float
 
@@ -149,7 +153,8 @@ def sample(
         course = _run(target, session, runner, seconds, progress)
     threads, totals = _threads(observer, session_pid), course.totals
     _write(folder, threads.files | runner.files())
-    return Interval(
+    called = totals.statements
+    interval = Interval(
         server=_described(target, vcpus),
         folder=folder,
         started_at=course.started_at,
@@ -166,7 +171,9 @@ def sample(
         warnings=(*observer.warnings, *runner.warnings, *_unused(vcpus, is_local=is_local)),
         counters=totals.counters,
         settings=totals.settings,
-        statements=totals.statements,
+        statements=called.chosen if called else None,
+        statements_s=called.total_s if called else 0.0,
+        passed_over=called.passed_over if called else (),
         vacuum_state=totals.upkeep,
         caps=totals.caps,
         group=totals.group,
@@ -174,10 +181,11 @@ def sample(
         clients_cpu_s=totals.clients_cpu_s,
         others=totals.others,
     )
+    return with_plans(target, interval, course.texts, totals.texts)
 
 
-def _cost(course: _Course, observer: Observer, threads: "_Threads", rate_hz: float) -> interval.Cost:
-    return interval.Cost(
+def _cost(course: _Course, observer: Observer, threads: "_Threads", rate_hz: float) -> Cost:
+    return Cost(
         tool_cpu_s=course.tool_cpu_s,
         observer_cpu_s=observer.cpu_s,
         sessions_cpu_s=threads.sessions_cpu_s,
@@ -197,17 +205,18 @@ def _run(
     target: Target, session: psycopg.Connection, runner: SamplerRunner, seconds: float, progress: OnElapsed
 ) -> _Course:
     samples: list[SessionsSample] = []
+    texts: dict[str, str] = {}
     started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
     began_cpu_s = time.process_time()
     with _server_loss_explained(), runner:
         edges = _Edges(target, session)
         begin_ns = time.monotonic_ns()
-        is_interrupted = _sample_until(session, seconds, samples, progress)
+        is_interrupted = _sample_until(session, seconds, samples, texts, progress)
         end_ns = time.monotonic_ns()
     with _server_loss_explained():
         totals = edges.close((end_ns - begin_ns) / 1e9)
     tool_cpu_s = time.process_time() - began_cpu_s
-    return _Course(started_at, begin_ns, end_ns, is_interrupted, samples, totals, tool_cpu_s)
+    return _Course(started_at, begin_ns, end_ns, is_interrupted, samples, texts, totals, tool_cpu_s)
 
 
 @dataclass(frozen=True)
@@ -255,14 +264,18 @@ def _server_loss_explained() -> Iterator[None]:
 
 
 def _sample_until(
-    session: psycopg.Connection, seconds: float, samples: list[SessionsSample], progress: OnElapsed
+    session: psycopg.Connection,
+    seconds: float,
+    samples: list[SessionsSample],
+    texts: dict[str, str],
+    progress: OnElapsed,
 ) -> bool:
     """Sample sessions until the time is over; whether it was interrupted before."""
     began = time.monotonic()
     due = began
     try:
         while (now := time.monotonic()) < began + seconds:
-            samples.append(queries.sample_sessions(session, time.monotonic_ns()))
+            samples.append(queries.sample_sessions(session, time.monotonic_ns(), texts))
             progress(now - began)
             due = max(due + _SESSIONS_S, time.monotonic())
             time.sleep(max(0.0, min(due, began + seconds) - time.monotonic()))
@@ -284,6 +297,7 @@ def _described(target: Target, vcpus: float | None) -> DiagnosedServer:
     local = target.local
     return DiagnosedServer(
         vcpus=vcpus,
+        connection=target.resolved.server.connection,
         name=target.name,
         version=target.version,
         role=target.role,

@@ -5,6 +5,7 @@ from pydantic import Field
 from pgassay.model.account import Account
 from pgassay.model.base import Frozen
 from pgassay.model.cause import Cause
+from pgassay.model.live.statement import DiagnosedStatement
 from pgassay.model.vacuum_state import Holder
 
 DIAGNOSIS_SCHEMA = 1
@@ -15,7 +16,8 @@ QUERY_CHARACTERS_MAX = 300
 class DiagnosedServer(Frozen):
     """The server: `name` is HOST:PORT/DATABASE, `is_local` whether its processes are on this machine.
 
-    `vcpus`: the number of its processors as the user gave it, None where it was not given.
+    `vcpus`: the number of its processors as the user gave it, None where it was not given. `connection`: the
+    connection string as it was typed, without its secrets.
     """
 
     name: str
@@ -27,13 +29,15 @@ class DiagnosedServer(Frozen):
     data_directory: str | None
     device: str | None
     vcpus: float | None = None
+    connection: str = ""
 
 
 class Activity(Frozen):
     """What went on, on average over the interval; None where it was not seen.
 
     `connections_busy`: client connections within a statement or a transaction, `connections_idle` those
-    without work, whose time counts nowhere. Rates are those of the whole server, all databases.
+    without work, whose time counts nowhere; `parallel_workers`: processes that helped them. Rates are
+    those of the whole server, all databases.
     `server_read_mb_s`: what the device delivered to the server's processes (to anybody where these are
     hidden); `device_read_mb_s`: to anybody. `server_cpus`, `clients_cpus`, `others_cpus`: processors that the
     server, its clients on this machine and all other processes used; `others`: the greatest of the last by
@@ -54,6 +58,7 @@ class Activity(Frozen):
     clients_cpus: float | None
     others_cpus: float | None
     others: dict[str, float]
+    parallel_workers: float | None = None
 
 
 class SampledStatement(Frozen):
@@ -73,7 +78,7 @@ class SampledStatement(Frozen):
 class CalledStatement(Frozen):
     """A statement by the difference of pg_stat_statements over the interval, its times summed over the calls.
 
-    A call that was still running at the end is not in it.
+    A call that was still running at the end is not in it. `hit_bytes`: found in shared buffers.
     """
 
     query_id: str
@@ -84,6 +89,7 @@ class CalledStatement(Frozen):
     rows: int
     read_bytes: int
     temporary_bytes: int
+    hit_bytes: int = 0
 
 
 class Blocker(Frozen):
@@ -131,13 +137,29 @@ class Sampling(Frozen):
     share_of_core: float
 
 
+class Headline(Frozen):
+    """What matters most, in a sentence, with the SQL that mends it and the next command ('' for none).
+
+    `cause`: the name of the cause that it tells, or 'statement'; `query_id`: of the statement, if any.
+    """
+
+    cause: str
+    sentence: str
+    remedy: str
+    sql: str = ""
+    command: str = ""
+    query_id: str | None = None
+
+
 class Diagnosis(Frozen):
     """The JSON document of `pgassay diagnose`.
 
-    `causes`: the limit first, then the faults. `next`: what to look at, one sentence each, in the causes'
-    order. `holders`: who keeps row versions of the past from being removed, the oldest first. `missing`:
-    evidence that could not be had, with what mends it. `accounts`: by kind of thread, over the interval; idle
-    connections are not in them.
+    `headline`: what matters most. `by_statement`: the statements that took most of the time, with their
+    plans; `passed_over`: a sentence for each kind of statement that is in none of the lists. `causes`: the
+    limit first, then the faults. `next`: what to look at, one sentence each, in the causes' order. `holders`:
+    who keeps row versions of the past from being removed, the oldest first. `missing`: evidence that could
+    not be had, with what mends it. `accounts`: by kind of thread, over the interval; idle connections are not
+    in them.
     """
 
     schema_: int = Field(default=DIAGNOSIS_SCHEMA, alias="schema")
@@ -148,6 +170,9 @@ class Diagnosis(Frozen):
     interrupted: bool
     server: DiagnosedServer
     activity: Activity
+    headline: Headline | None = None
+    by_statement: tuple[DiagnosedStatement, ...] = ()
+    passed_over: tuple[str, ...] = ()
     causes: tuple[Cause, ...]
     next: tuple[str, ...]
     accounts: tuple[Account, ...]

@@ -9,11 +9,21 @@ from pgassay.report import terminal, text
 from pgassay.report.compare import causes
 from pgassay.report.compare.accounts import SHOWN, item_label
 from pgassay.report.compare.json import render_document
+from pgassay.report.diagnosis.statements import headline_section, query, statements_section
 from pgassay.report.html import page
-from pgassay.report.section import QUIET, STRONG, Block, Paragraph, Section, bullets, plain_table
+from pgassay.report.section import (
+    HTML,
+    QUIET,
+    STRONG,
+    Block,
+    Fold,
+    Paragraph,
+    Section,
+    bullets,
+    plain_table,
+)
 
 Table = tuple[str, list[str], list[list[str]]]
-QUERY_CHARACTERS_MAX = 60
 # Smaller parts than this of an account are added up.
 _SHARE_MIN = 0.01
 _ALSO_SHOWN = {"autovacuum": "autovacuum", "checkpointer": "checkpointer", "WAL writer": "WAL writer"}
@@ -47,14 +57,18 @@ def _sections(diagnosis: Diagnosis) -> list[Section]:
     for sentence, *details in cause_lines(diagnosis):
         cause_blocks.append(Paragraph(sentence, STRONG))
         cause_blocks += [bullets(details)] if details else []
+    found, statements = diagnosis.headline, statements_section(diagnosis)
     return [
         Section("", "setting", tuple(Paragraph(line, QUIET) for line in headline(diagnosis))),
-        Section("", "verdict", tuple(cause_blocks)),
-        Section("What to look at next", "next", (bullets(diagnosis.next),)),
+        *([headline_section(found)] if found is not None else []),
+        *([statements] if statements is not None else []),
+        Section("Limit and faults", "verdict", tuple(cause_blocks)),
+        *_next(diagnosis),
         *(
             Section(heading, f"table-{number}", (plain_table(heads, rows),))
             for number, (heading, heads, rows) in enumerate(tables(diagnosis), start=1)
         ),
+        *_statements_apart(diagnosis),
         *(
             Section(heading, f"notes-{number}", (bullets(lines),))
             for number, (heading, lines) in enumerate(notes(diagnosis), start=1)
@@ -75,6 +89,7 @@ def headline(diagnosis: Diagnosis) -> list[str]:
     ]
     known = [
         *_figure(activity.connections_busy, "connections busy"),
+        *_figure(activity.parallel_workers or None, "parallel workers"),
         *_figure(activity.connections_idle, "idle"),
         *_figure(activity.transactions_s, "transactions/s"),
         *_figure(activity.postgres_read_mb_s, "MB/s read by PostgreSQL"),
@@ -123,8 +138,28 @@ def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
 
 def tables(diagnosis: Diagnosis) -> list[Table]:
     """The tables that have rows, in the page's order."""
-    made = [*_accounts(diagnosis), _sampled(diagnosis), _called(diagnosis), _blockers(diagnosis)]
+    made = [*_accounts(diagnosis), _blockers(diagnosis)]
     return [table for table in made if table[2]]
+
+
+def _next(diagnosis: Diagnosis) -> Iterator[Section]:
+    """Where to look for each cause, but for the limit where the headline says what to do."""
+    lines = diagnosis.next if diagnosis.headline is None else diagnosis.next[1:]
+    if lines:
+        yield Section("What to look at next", "next", (bullets(lines),))
+
+
+def _statements_apart(diagnosis: Diagnosis) -> Iterator[Section]:
+    """The statements as each source has them, for the page."""
+    folds = tuple(
+        Fold(heading, (plain_table(heads, rows),), is_titled=False, where=HTML)
+        for heading, heads, rows in (_sampled(diagnosis), _called(diagnosis))
+        if rows
+    )
+    if folds:
+        yield Section(
+            "Statements by where they were seen", "statements-seen", folds, titled=frozenset({"html"})
+        )
 
 
 def _accounts(diagnosis: Diagnosis) -> Iterator[Table]:
@@ -165,12 +200,6 @@ def _items(account: Account, diagnosis: Diagnosis) -> list[list[str]]:
 
 def _row(label: str, seconds: float, wall_s: float) -> list[str]:
     return [label, f"{seconds:.2f}", f"{text.percent_fixed(seconds / wall_s, 1)}"]
-
-
-def query(content: str) -> str:
-    """A statement's text in one line that is short enough for a table."""
-    shown = text.clean(content)
-    return shown if len(shown) <= QUERY_CHARACTERS_MAX else f"{shown[: QUERY_CHARACTERS_MAX - 1]}…"
 
 
 def _sampled(diagnosis: Diagnosis) -> Table:

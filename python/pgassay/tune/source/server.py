@@ -97,7 +97,7 @@ class Source:
 
     def session(self) -> ControlSession:
         """A read-only session in autocommit mode; the caller closes it. Raises UsageError."""
-        return _open(self.resolved, is_superuser=self.is_superuser)
+        return read_only_session(self.resolved, is_superuser=self.is_superuser)
 
 
 def open_source(connection_string: str) -> Source:
@@ -108,11 +108,11 @@ def open_source(connection_string: str) -> Source:
     """
     resolved = resolve(connection_string, WHAT, major_min=MAJOR_MIN)
     try:
-        with _open(resolved, is_superuser=False) as session:
+        with read_only_session(resolved, is_superuser=False) as session:
             found = session.execute(_ROLE).fetchone()
         assert found is not None, "every session has a role"
         role, is_superuser, reads_all_stats, is_standby, checks_clients = found
-        with _open(resolved, is_superuser=is_superuser) as session:
+        with read_only_session(resolved, is_superuser=is_superuser) as session:
             database = session.execute(_DATABASE).fetchone()
             assert database is not None, "every session has a database"
             settings = session.execute(_SETTINGS).fetchall()
@@ -144,7 +144,11 @@ def open_source(connection_string: str) -> Source:
     )
 
 
-def _open(resolved: Resolved, *, is_superuser: bool) -> ControlSession:
+def read_only_session(resolved: Resolved, *, is_superuser: bool) -> ControlSession:
+    """A session that only reads, in autocommit mode, with the planner's settings as the server has them.
+
+    The caller closes it. Raises UsageError.
+    """
     try:
         return connect(_parameters(resolved, is_superuser=is_superuser))
     except psycopg.Error as error:

@@ -14,6 +14,9 @@ from pgassay.analysis.causes.rules import by_sql
 # The server was held back in at least so many of its periods of 100 ms.
 _THROTTLED_MIN = 0.5
 _SATURATED = 0.85
+# Of the time that everybody used of full processors: from so much on it is the server's own work that fills
+# them, and not others'.
+_OWN_SHARE = 2 / 3
 # /proc/stat counts ticks of 10 ms: how many processors there were in a shorter span it can't tell
 # (Documentation/filesystems/proc.rst).
 _SPAN_MIN_S = 0.1
@@ -30,14 +33,18 @@ def throttled_share(evidence: Evidence) -> float:
 def is_saturated(evidence: Evidence) -> bool | None:
     """Whether the server and its client use all processors of the machine; None when not counted.
 
-    False for spans too short to tell.
+    Nearly all by themselves, or most of what is used of processors that are full. False for spans too short
+    to tell.
     """
     processors = evidence.processors
     if processors is None:
         return None
     if evidence.elapsed_s < _SPAN_MIN_S:
         return False
-    return processors.own_s >= _SATURATED * processors.count * evidence.elapsed_s
+    if processors.own_s >= _SATURATED * processors.count * evidence.elapsed_s:
+        return True
+    used_s = processors.own_s + processors.others_s
+    return is_machine_full(evidence) and processors.own_s >= _OWN_SHARE * used_s
 
 
 def is_machine_full(evidence: Evidence) -> bool:
@@ -113,13 +120,19 @@ def _backend_core(evidence: Evidence) -> Answer:
 
 
 def _noise(evidence: Evidence) -> Answer:
-    """Others took the processors: the server waited for one that neither it nor its client used."""
+    """Others took the processors: the server waited for one that neither it nor its client used.
+
+    Of the time in the queue they are to blame for as much as they used of what was used: its connections
+    queue behind each other, too.
+    """
     processors, times = evidence.processors, evidence.times
     if processors is None:
         return Missing("the machine's processor time")
     if is_saturated(evidence) or throttled_share(evidence) >= _THROTTLED_MIN:
         return None
-    if times.share(times.runnable_s) < _NOISE_SHARE_MIN:
+    used_s = processors.others_s + processors.own_s
+    seconds = times.runnable_s * processors.others_s / used_s if used_s > 0 else 0.0
+    if times.share(seconds) < _NOISE_SHARE_MIN:
         return None
     capacity_s = processors.count * evidence.elapsed_s
     if not is_machine_full(evidence) or processors.others_s < (1 - _SATURATED) * capacity_s:
@@ -130,7 +143,7 @@ def _noise(evidence: Evidence) -> Answer:
         "own_cpu_s": processors.own_s,
         "processors": processors.count,
     }
-    return lifted(evidence, times.runnable_s, figures, others_stay=False)
+    return lifted(evidence, seconds, figures, others_stay=False)
 
 
 CPU_QUOTA = Rule(

@@ -1,0 +1,247 @@
+"""What matters most of an interval: one sentence, what to do, and the command to type next.
+
+A statement whose plan wastes its time comes before the resource that it uses up: more processors would only
+waste more. Where sessions wait for a lock, a standby or the client, that comes first, whatever the plans are.
+"""
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+
+from pgassay.analysis.causes.registry import rule_of
+from pgassay.analysis.diagnosis.by_statement import psql
+from pgassay.analysis.diagnosis.interval import Interval
+from pgassay.analysis.diagnosis.statement_findings import excerpt
+from pgassay.model.cause import UNKNOWN, Cause
+from pgassay.model.live.diagnosis import Blocker, Headline
+from pgassay.model.live.statement import DiagnosedStatement
+from pgassay.words import duration, figure, percent_fixed, plural, quantity
+
+STATEMENT = "statement"
+# Of the time of all statements: one that takes less is not what matters most.
+_STATEMENT_SHARE_MIN = 0.25
+# Of the time of connections: what a fault explains of it, where it comes before the limit.
+_FAULT_SHARE_MIN = 0.25
+# Resources that a statement uses up by its plan.
+USED_UP = frozenset(
+    {
+        *("all-cores", "backend-core", "cpu-quota", "cached", "storage-throughput", "storage-iops"),
+        *("storage-latency", "too-few-io-workers", "burst-credits", UNKNOWN),
+    }
+)
+# Faults that come before a limit, where they explain enough of the time or can't be told from other work.
+_FAULTS_FIRST = ("bloat-held", "bloat", "connections", "checkpoint", "temp-spill", "autovacuum", "memory")
+_SINCE_CHECKPOINT_S = 300.0
+_GB = 1024**3
+_SESSION = (
+    "SELECT pid, usename, application_name, client_addr, state, xact_start, query FROM pg_stat_activity"
+)
+
+
+def headline(
+    interval: Interval,
+    causes: Sequence[Cause],
+    statements: Sequence[DiagnosedStatement],
+    blockers: Sequence[Blocker],
+) -> Headline:
+    """The one thing to read; causes as they are told, the limit first."""
+    limit, faults = causes[0], causes[1:]
+    if interval.is_hidden:
+        return _hidden(interval, limit)
+    if "idle_share" in limit.evidence:
+        sentence = "The server was idle: nothing limits it, and nothing can be told of its load."
+        again = f"pgassay diagnose {shlex.quote(interval.server.connection)}"
+        return Headline(cause=UNKNOWN, sentence=sentence, remedy="Diagnose it while it works.", command=again)
+    if limit.cause in ("row-locks", "object-locks") and blockers:
+        return _blocked(interval, limit, blockers[0])
+    held = next((each for each in faults if each.cause == "bloat-held"), None)
+    if held is None and limit.cause in USED_UP:
+        found = next((each for each in statements if _is_wasteful(each)), None)
+        if found is not None:
+            return _of_statement(found)
+    first = _fault_that_matters(limit, faults)
+    if first is not None:
+        return _of_fault(interval, first)
+    return _of_limit(interval, limit, statements)
+
+
+def _is_wasteful(statement: DiagnosedStatement) -> bool:
+    return bool(statement.findings) and statement.share >= _STATEMENT_SHARE_MIN
+
+
+def _hidden(interval: Interval, limit: Cause) -> Headline:
+    role = interval.server.role
+    return Headline(
+        cause=limit.cause,
+        sentence=f"The role {role} sees its own sessions and statements alone: of others nothing is known.",
+        remedy="Have a superuser give it the right to read what all sessions do, and diagnose again.",
+        sql=f'GRANT pg_monitor TO "{role}";' if not role.isidentifier() else f"GRANT pg_monitor TO {role};",
+        command=f"pgassay diagnose {shlex.quote(interval.server.connection)}",
+    )
+
+
+def _of_statement(found: DiagnosedStatement) -> Headline:
+    calls = ""
+    if found.calls_s is not None and found.mean_ms is not None:
+        calls = f" ({_rate(found.calls_s)} of {quantity(found.mean_ms / 1000, 's')})"
+    first = found.findings[0]
+    return Headline(
+        cause=STATEMENT,
+        sentence=f"{excerpt(found.query)} takes {percent_fixed(found.share)} of the time{calls}: "
+        f"{first.sentence}.",
+        remedy=_REMEDIES.get(first.kind, "Try what mends it on a copy of the data."),
+        sql=first.sql,
+        command=found.command,
+        query_id=found.query_id,
+    )
+
+
+_REMEDIES = {
+    "one-by-one": "Have the application ask for all rows at once; look who sends the calls.",
+    "stale-statistics": "ANALYZE, and have autovacuum do so oftener; or try it on a copy first.",
+}
+
+
+def _rate(calls_s: float) -> str:
+    """'21 calls a second', '3 calls a minute'."""
+    if calls_s >= 1:
+        return f"{figure(calls_s)} calls a second"
+    return f"{figure(60 * calls_s, 2)} calls a minute"
+
+
+def _blocked(interval: Interval, limit: Cause, blocker: Blocker) -> Headline:
+    who = f"process {blocker.pid}" if blocker.pid else "a prepared transaction"
+    name = blocker.application or blocker.user
+    open_s = blocker.transaction_s or 0.0
+    since = f", open for {duration(open_s)}" if open_s >= 1 else ""
+    doing = f" ({blocker.state}{since}: {excerpt(blocker.query)})" if blocker.state else ""
+    share = f"{percent_fixed(limit.share or 0.0)} of the time of connections goes to waiting for locks"
+    query = f"{_SESSION} WHERE pid = {blocker.pid}" if blocker.pid else "SELECT * FROM pg_prepared_xacts"
+    return Headline(
+        cause=limit.cause,
+        sentence=f"{share}, up to {plural(blocker.waiting_max, 'session')} at once behind {who}"
+        f"{f' of {name}' if name else ''}{doing}.",
+        remedy=limit.remedy,
+        command=psql(interval, query),
+    )
+
+
+def _fault_that_matters(limit: Cause, faults: Sequence[Cause]) -> Cause | None:
+    """The fault that explains more than a limit of resources does; of one without seconds, by its kind."""
+    known = {each.cause: each for each in faults}
+    for name in _FAULTS_FIRST:
+        fault = known.get(name)
+        if fault is None:
+            continue
+        if fault.share is not None and fault.share >= _FAULT_SHARE_MIN:
+            return fault
+        if name == "bloat-held" or (fault.share is None and name in _WITHOUT_SECONDS.get(limit.cause, ())):
+            return fault
+    return None
+
+
+# What limits it may follow from these faults, whose own seconds can't be told.
+_WITHOUT_SECONDS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
+    ("all-cores", "backend-core", "cpu-quota", "wal-fsync", "lwlocks", "client-bound", UNKNOWN),
+    ("connections", "checkpoint", "temp-spill"),
+)
+
+
+def _of_fault(interval: Interval, fault: Cause) -> Headline:
+    rule = rule_of(fault.cause)
+    phrase = rule.phrase if rule is not None else fault.cause
+    sentence = f"{phrase[0].upper()}{phrase[1:]}"
+    figures, command, sql = fault.evidence, "", ""
+    if fault.cause == "bloat-held":
+        holder = str(figures["held_by"]).removeprefix("session ")
+        sentence = f"{holder} keeps VACUUM from removing dead rows of {figures['table']}"
+        sentence = sentence[0].upper() + sentence[1:]
+        command = psql(interval, f"{_SESSION} WHERE backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC")
+    elif fault.cause == "bloat":
+        sentence += f": {figures['table']} has {figure(float(figures['pages']), 6)} pages"
+        if "pages_needed" in figures:
+            sentence += f" for rows that fill {figure(float(figures['pages_needed']), 6)}"
+        # Space in the middle of a file comes back by a rewrite alone, which the remedy says the price of.
+        sql = f"VACUUM (FULL, ANALYZE) {figures['table']};"
+        counts = "relname, n_live_tup, n_dead_tup, last_vacuum, last_autovacuum"
+        size = "pg_size_pretty(pg_relation_size(relid))"
+        table = str(figures["table"]).replace("$$", "")
+        command = psql(
+            interval, f"SELECT {counts}, {size} FROM pg_stat_user_tables WHERE relid = $${table}$$::regclass"
+        )
+    elif fault.cause == "connections":
+        if "opened_per_second" in figures:
+            sentence = (
+                f"{figure(float(figures['opened_per_second']))} connections are opened a second, for "
+                f"{figure(float(figures['transactions_per_connection']), 2)} transactions each"
+            )
+        command = psql(
+            interval,
+            "SELECT usename, application_name, client_addr, count(*), max(backend_start) FROM "
+            "pg_stat_activity WHERE backend_type = $$client backend$$ GROUP BY 1, 2, 3 ORDER BY 4 DESC",
+        )
+    elif fault.cause == "checkpoint":
+        seconds = quantity(float(figures["seconds_between"]), "s")
+        sentence += f" ({figures['max_wal_size']}), one every {seconds}"
+        sql = f"ALTER SYSTEM SET max_wal_size = '{_wal_size(interval)}'; SELECT pg_reload_conf();"
+        command = psql(interval, "SELECT * FROM " + _checkpoints(interval))
+    share = f": {percent_fixed(fault.share)} of the time of connections" if fault.share else ""
+    return Headline(
+        cause=fault.cause,
+        sentence=f"{sentence}{share}.",
+        remedy=fault.remedy,
+        sql=sql,
+        command=command or f"pgassay tune {shlex.quote(interval.server.connection)}",
+    )
+
+
+def _checkpoints(interval: Interval) -> str:
+    major = int(interval.server.version.split(".")[0].rstrip("abcdefghijklmnopqrstuvwxyz") or 0)
+    return "pg_stat_checkpointer" if major >= 17 else "pg_stat_bgwriter"
+
+
+def _wal_size(interval: Interval) -> str:
+    """What the WAL of five minutes fills twice, at this rate, up to a power of two in GB.
+
+    A checkpoint begins when a bit less than half of max_wal_size is written since the last one, with the
+    default checkpoint_completion_target (src/backend/access/transam/xlog.c, CalculateCheckpointSegments).
+    """
+    rows = interval.counters.get("pg_stat_wal", ())
+    wal_bytes = sum(float(row.get("wal_bytes") or 0) for row in rows)
+    wanted = 2 * wal_bytes / interval.seconds * _SINCE_CHECKPOINT_S / _GB
+    return f"{2 ** max(1, math.ceil(math.log2(max(wanted, 1.0))))}GB"
+
+
+def _of_limit(interval: Interval, limit: Cause, statements: Sequence[DiagnosedStatement]) -> Headline:
+    rule = rule_of(limit.cause)
+    phrase = (rule.on_running_server.phrase or rule.phrase) if rule is not None else ""
+    share = f": {percent_fixed(limit.share)} of the time of connections" if limit.share else ""
+    sentence = f"The server is limited by {phrase}{share}." if phrase else "No rule explains what limits it."
+    top = statements[0] if statements else None
+    if top is not None and limit.cause in USED_UP:
+        sentence += f" Most time goes to {excerpt(top.query)} ({percent_fixed(top.share)})"
+        sentence += ", whose plan shows nothing to mend." if top.plan and not top.findings else "."
+    return Headline(
+        cause=limit.cause,
+        sentence=sentence,
+        remedy=limit.remedy,
+        command=_next_of_limit(interval, limit, top),
+    )
+
+
+def _next_of_limit(interval: Interval, limit: Cause, top: DiagnosedStatement | None) -> str:
+    dsn, folder = shlex.quote(interval.server.connection), interval.server.data_directory
+    if limit.cause == "synchronous-replication":
+        lags = "application_name, client_addr, state, sync_state, write_lag, flush_lag, replay_lag"
+        return psql(interval, f"SELECT {lags} FROM pg_stat_replication")
+    if limit.cause in ("row-locks", "object-locks"):
+        return psql(interval, f"{_SESSION} WHERE cardinality(pg_blocking_pids(pid)) > 0")
+    if limit.cause == "client-bound":
+        return psql(interval, f"{_SESSION} WHERE state LIKE $$idle in transaction%$$ ORDER BY xact_start")
+    if folder and limit.cause in ("storage-throughput", "storage-iops", "storage-latency"):
+        return f"pgassay probe {shlex.quote(folder)}"
+    if folder and limit.cause == "wal-fsync":
+        return f"pgassay probe {shlex.quote(folder + '/pg_wal')}"
+    if top is not None and top.query_id is not None:
+        return f"pgassay tune {dsn} --only={top.query_id}"
+    return f"pgassay watch {dsn}"

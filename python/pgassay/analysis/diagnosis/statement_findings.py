@@ -1,0 +1,274 @@
+"""Why a statement takes the time that it takes: its plan, which was not executed, beside what its calls did.
+
+A plan says what is read; pg_stat_statements says how many rows a call returned and how many pages it looked
+at. What neither tells is left out.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgassay.analysis.diagnosis.interval import TableShape
+from pgassay.analysis.diagnosis.statement_times import StatementTime
+from pgassay.analysis.plans import scan_conditions
+from pgassay.analysis.plans.words import rows_words
+from pgassay.model.live.statement import StatementFinding
+from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.words import figure, join, size
+
+# A scan that keeps more of its table than this has use for most of what it reads.
+_KEPT_MAX = 0.1
+# A table of fewer rows is read whole sooner than by an index, or as soon.
+_TABLE_ROWS_MIN = 1000.0
+# Of the planner's cost of the statement: what takes less decides nothing.
+_COST_SHARE_MIN = 0.3
+_SPILL_BYTES_MIN = 1_000_000
+_MISESTIMATE_MIN, _MISESTIMATE_ROWS_MIN = 10.0, 1000.0
+# One statement for each row of another: so many rows of that, and so short calls.
+_ONE_BY_ONE_ROWS_MIN, _ONE_BY_ONE_MS_MAX, _ONE_BY_ONE_TOLERANCE = 5.0, 5.0, 0.25
+_ONE_BY_ONE_CALLS_MIN = 100
+# Without a plan: so many pages are looked at for each row that is returned.
+_PAGES_MIN = 1000.0
+_USUAL_SCHEMA = "public"
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the findings of one statement rest on; tables by schema and name, block_bytes the server's."""
+
+    time: StatementTime
+    plan: ExplainedPlan | None
+    tables: Mapping[tuple[str, str], TableShape]
+    others: Sequence[StatementTime]
+    settings: Mapping[str, str]
+    block_bytes: int
+
+    @property
+    def rows(self) -> float | None:
+        """The rows of a call."""
+        counted = self.time.counted
+        return counted.rows / counted.calls if counted is not None else None
+
+    @property
+    def pages(self) -> float | None:
+        """The pages that a call looks at."""
+        counted = self.time.counted
+        if counted is None:
+            return None
+        return (counted.read_bytes + counted.hit_bytes) / self.block_bytes / counted.calls
+
+
+def shown_table(schema: str, name: str) -> str:
+    """A table's name, with its schema where that is not the usual one."""
+    return name if schema in ("", _USUAL_SCHEMA) else f"{schema}.{name}"
+
+
+def findings_of_statement(known: Known) -> tuple[StatementFinding, ...]:
+    """What is found of a statement, what matters most first."""
+    rules = (_whole_tables, _foreign_keys, _misestimate, _spills, _of_plan, _one_by_one, _pages)
+    found: dict[str, StatementFinding] = {}
+    for rule in rules:
+        for each in rule(known):
+            # Pages are counted where nothing explains them.
+            if each.kind != "pages" or not found:
+                found.setdefault(each.sql or each.sentence, each)
+    return tuple(found.values())
+
+
+def _whole_tables(known: Known) -> Iterator[StatementFinding]:
+    for node, table in _read_whole(known):
+        keys = scan_conditions.keys_of(node.conditions.get("Filter", ""), node.alias)
+        name = shown_table(table.schema, table.name)
+        kept = rows_words(max(1.0, round(node.rows_estimated or 0.0)))
+        read = f"{name} is read whole, {rows_words(table.rows)} for about {kept.removesuffix(' rows')}"
+        if keys is None:
+            yield StatementFinding(
+                kind="whole-table", sentence=f"{read}: no index can serve its condition as it is written"
+            )
+            continue
+        columns = ", ".join(keys.columns)
+        usable = [index for index, have in table.indexes.items() if have and have[0] == keys.columns[0]]
+        if usable and not keys.method:
+            yield StatementFinding(
+                kind="whole-table",
+                sentence=f"{read}, though {usable[0]} begins with {keys.columns[0]}",
+            )
+            continue
+        method = f" USING {keys.method}" if keys.method else ""
+        needs = f"{keys.needs}; " if keys.needs else ""
+        yield StatementFinding(
+            kind="whole-table",
+            sentence=f"{read}: no index on {columns.removesuffix(' text_pattern_ops')}",
+            sql=f"{needs}CREATE INDEX CONCURRENTLY ON {name}{method} ({columns});",
+        )
+
+
+def _read_whole(known: Known) -> Iterator[tuple[PlanNode, TableShape]]:
+    """Sequential scans that take much of the statement and keep few rows of a table that is not small."""
+    if known.plan is None:
+        return
+    for node in sorted(known.plan.nodes, key=lambda node: -(node.cost_total or 0.0)):
+        table = known.tables.get((node.relation_schema or "", node.relation or ""))
+        if node.type != "Seq Scan" or table is None or "Filter" not in node.conditions:
+            continue
+        rows = max(table.rows, 0.0)
+        kept = (node.rows_estimated or 0.0) * (node.processes if node.parallel else 1.0)
+        share = (node.cost_total or 0.0) / known.plan.cost_total if known.plan.cost_total else 0.0
+        if rows >= _TABLE_ROWS_MIN and kept <= _KEPT_MAX * rows and share >= _COST_SHARE_MIN:
+            yield node, table
+
+
+def _foreign_keys(known: Known) -> Iterator[StatementFinding]:
+    """A DELETE that has each table searched which refers to its own, whole where no index serves."""
+    top = known.plan.nodes[0] if known.plan is not None and known.plan.nodes else None
+    if top is None or top.type != "ModifyTable" or top.name != "Delete":
+        return
+    table = known.tables.get((top.relation_schema or "", top.relation or ""))
+    for each in table.referencing if table is not None else ():
+        if not each.is_indexed and each.rows >= _TABLE_ROWS_MIN:
+            columns = ", ".join(each.columns)
+            yield StatementFinding(
+                kind="foreign-key",
+                sentence=f"{each.table} is searched whole, {rows_words(each.rows)}, for what refers to each "
+                f"row that is deleted: its foreign key has no index on {columns}",
+                sql=f"CREATE INDEX CONCURRENTLY ON {each.table} ({columns});",
+            )
+
+
+def _misestimate(known: Known) -> Iterator[StatementFinding]:
+    """More or fewer rows than the planner expects; its estimate for any values is a mean, as theirs is."""
+    top = known.plan.nodes[0] if known.plan is not None and known.plan.nodes else None
+    never = [table for table in _tables_of(known) if not table.is_analyzed and table.rows != 0]
+    if never:
+        names = join([shown_table(table.schema, table.name) for table in never])
+        has = "have" if len(never) > 1 else "has"
+        yield StatementFinding(
+            kind="stale-statistics",
+            sentence=f"{names} {has} no statistics, so the planner guesses",
+            sql=" ".join(f"ANALYZE {shown_table(table.schema, table.name)};" for table in never),
+        )
+        return
+    rows = known.rows
+    if top is None or rows is None or top.type in ("ModifyTable", "Limit") or top.rows_estimated is None:
+        return
+    expected, real = max(1.0, top.rows_estimated), max(1.0, rows)
+    if max(expected, real) < _MISESTIMATE_ROWS_MIN:
+        return
+    if max(expected / real, real / expected) < _MISESTIMATE_MIN:
+        return
+    sentence = f"a call returns {rows_words(round(real))} where the planner expects {rows_words(expected)}"
+    stale = [table for table in _tables_of(known) if (table.changed_rows or 0) > 0.2 * max(table.rows, 1.0)]
+    if stale:
+        name = shown_table(stale[0].schema, stale[0].name)
+        changed = rows_words(stale[0].changed_rows)
+        yield StatementFinding(
+            kind="stale-statistics",
+            sentence=f"{sentence}: {changed} of {name} were written since its last ANALYZE",
+            sql=f"ANALYZE {name};",
+        )
+        return
+    yield StatementFinding(
+        kind="misestimate",
+        sentence=f"{sentence}, and so may choose the wrong plan",
+        sql=_statistics_of_several(known.plan),
+    )
+
+
+def _statistics_of_several(plan: ExplainedPlan | None) -> str:
+    """Statistics of columns together, where a scan's condition has several; '' else."""
+    for node in plan.nodes if plan is not None else ():
+        texts = [
+            node.conditions[name]
+            for name in ("Index Cond", "Recheck Cond", "Filter")
+            if name in node.conditions
+        ]
+        keys = scan_conditions.keys_of(" AND ".join(f"({text})" for text in texts), node.alias)
+        columns = [each for each in (keys.columns if keys is not None else ()) if not each.startswith("(")]
+        if node.relation is not None and len(columns) > 1:
+            name = shown_table(node.relation_schema or "", node.relation)
+            return f"CREATE STATISTICS ON {', '.join(columns)} FROM {name}; ANALYZE {name};"
+    return ""
+
+
+def _tables_of(known: Known) -> list[TableShape]:
+    if known.plan is None:
+        return []
+    names = dict.fromkeys((node.relation_schema or "", node.relation or "") for node in known.plan.nodes)
+    return [known.tables[name] for name in names if name in known.tables]
+
+
+def _spills(known: Known) -> Iterator[StatementFinding]:
+    counted = known.time.counted
+    if counted is None or counted.temporary_bytes < _SPILL_BYTES_MIN * counted.calls:
+        return
+    # Each block is written once and read once.
+    a_call = counted.temporary_bytes / counted.calls / 2
+    work_mem = known.settings.get("work_mem", "")
+    what = _what_spills(known.plan)
+    yield StatementFinding(
+        kind="spill",
+        sentence=f"{what} of {size(a_call)} a call goes through temporary files: work_mem is {work_mem}",
+    )
+
+
+def _what_spills(plan: ExplainedPlan | None) -> str:
+    """The node whose rows take most room by the estimate, in a word."""
+    words = {"Sort": "a sort", "Hash": "a hash", "Aggregate": "a hash of groups", "Materialize": "a result"}
+    nodes = [node for node in (plan.nodes if plan is not None else ()) if node.type in words]
+    most = max(nodes, key=lambda node: (node.rows_estimated or 0.0) * (node.width or 0), default=None)
+    return words[most.type] if most is not None else "data"
+
+
+def _of_plan(known: Known) -> Iterator[StatementFinding]:
+    """What else the plan calls for: an index in the order of a LIMIT, another way to write it."""
+    if known.plan is None:
+        return
+    whole = {node.id for node, _ in _read_whole(known)}
+    for advice in known.plan.advice:
+        if advice.kind in ("index", "rewrite") and advice.node not in whole:
+            is_sql = advice.kind == "index"
+            yield StatementFinding(
+                kind="plan",
+                sentence=advice.sentence.rstrip("."),
+                sql=(advice.sql or "").replace(f" {_USUAL_SCHEMA}.", " ") if is_sql else "",
+            )
+
+
+def _one_by_one(known: Known) -> Iterator[StatementFinding]:
+    """As many calls of a row each as another statement returned rows: the application asks for each apart."""
+    child = known.time.counted
+    if child is None or child.calls < _ONE_BY_ONE_CALLS_MIN or child.mean_ms > _ONE_BY_ONE_MS_MAX:
+        return
+    if child.rows > 2 * child.calls or not child.query.lstrip("( ").upper().startswith("SELECT"):
+        return
+    for other in known.others:
+        parent = other.counted
+        if parent is None or parent.query_id == child.query_id or parent.calls * 2 > child.calls:
+            continue
+        if not parent.query.lstrip("( ").upper().startswith("SELECT"):
+            continue
+        is_like = abs(child.calls - parent.rows) <= _ONE_BY_ONE_TOLERANCE * parent.rows
+        if parent.rows >= _ONE_BY_ONE_ROWS_MIN * parent.calls and is_like:
+            yield StatementFinding(
+                kind="one-by-one",
+                sentence=f"it is called once for each row of another statement, {child.calls:,} times for "
+                f"{parent.rows:,} rows of {excerpt(parent.query)}: ask for all of them at once, by a join or "
+                "WHERE … = ANY ($1)",
+            )
+            return
+
+
+def excerpt(query: str, characters_max: int = 70) -> str:
+    """The beginning of a statement in one line."""
+    text = " ".join(query.split())
+    return text if len(text) <= characters_max else f"{text[: characters_max - 1].rstrip()}…"
+
+
+def _pages(known: Known) -> Iterator[StatementFinding]:
+    """So many pages for so few rows, where no plan says why."""
+    pages, rows = known.pages, known.rows
+    if known.plan is None and pages is not None and pages >= _PAGES_MIN * max(rows or 0.0, 1.0):
+        yield StatementFinding(
+            kind="pages",
+            sentence=f"a call looks at {pages:,.0f} pages ({size(pages * known.block_bytes)}) and returns "
+            f"{figure(rows or 0.0)} row{'' if rows == 1 else 's'}",
+        )

@@ -1,0 +1,223 @@
+"""What a plan that was not executed and the counts of calls say of a statement; two diagnoses compared."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgassay.analysis.diagnosis.by_statement import by_statement
+from pgassay.analysis.diagnosis.change import change_of
+from pgassay.analysis.diagnosis.diagnose import diagnose
+from pgassay.analysis.diagnosis.interval import (
+    Cost,
+    Interval,
+    PlannedStatement,
+    Referencing,
+    Session,
+    SessionsSample,
+    TableShape,
+)
+from pgassay.analysis.diagnosis.statement_times import statement_times
+from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.report.diagnosis import change as change_report
+from pgassay.report.diagnosis import text as report
+
+SERVER = DiagnosedServer(
+    name="db:5432/shop",
+    version="18.4",
+    role="me",
+    is_local=False,
+    is_standby=False,
+    postmaster_pid=None,
+    data_directory=None,
+    device=None,
+    connection="host=db dbname=shop",
+)
+ORDERS = TableShape("public", "orders", 150_000, 0, True, {"orders_pkey": ("id",)})
+
+
+def called(query_id: str, query: str, calls: int, total_s: float, rows: int, **more: int) -> CalledStatement:
+    return CalledStatement(
+        query_id=query_id,
+        query=query,
+        calls=calls,
+        total_s=total_s,
+        mean_ms=1000 * total_s / calls,
+        rows=rows,
+        read_bytes=0,
+        temporary_bytes=more.get("temporary", 0),
+        hit_bytes=more.get("hit", 0),
+    )
+
+
+def plan(node_type: str, **keys: Any) -> str:
+    usual = {"Startup Cost": 0.0, "Total Cost": 4000.0, "Plan Rows": 38, "Plan Width": 12}
+    return json.dumps([{"Plan": {"Node Type": node_type, **usual, **keys}}])
+
+
+def scan(condition: str, rows: int = 38) -> str:
+    return plan(
+        "Seq Scan",
+        **{"Relation Name": "orders", "Schema": "public", "Alias": "orders", "Plan Rows": rows},
+        Filter=condition,
+    )
+
+
+def interval(*statements: CalledStatement, **changes: Any) -> Interval:
+    base = Interval(
+        server=SERVER,
+        folder=Path("nowhere"),
+        started_at="2026-03-01T12:00:00.000+00:00",
+        begin_ns=0,
+        end_ns=10_000_000_000,
+        seconds_asked=10,
+        interrupted=False,
+        is_hidden=False,
+        cost=Cost(0.0, 0.0, None, 5.0, 0, 0),
+        samples=(),
+        counters={},
+        settings={"work_mem": "4MB", "block_size": "8192"},
+        statements=statements,
+        statements_s=sum(each.total_s for each in statements),
+        tables=(ORDERS,),
+    )
+    return replace(base, **changes)
+
+
+def found(document: str, statement: CalledStatement, **changes: Any) -> list[tuple[str, str, str]]:
+    planned = (PlannedStatement(statement.query_id, document, "generic plan"),)
+    (only,) = by_statement(interval(statement, planned=planned, **changes))
+    return [(each.kind, each.sentence, each.sql) for each in only.findings]
+
+
+BY_CUSTOMER = called("7", "SELECT * FROM orders WHERE customer_id = $1", 100, 1.0, 3800)
+
+
+def test_a_table_read_whole_for_few_rows_asks_for_an_index() -> None:
+    assert found(scan("(orders.customer_id = $1)"), BY_CUSTOMER) == [
+        (
+            "whole-table",
+            "orders is read whole, 150,000 rows for about 38: no index on customer_id",
+            "CREATE INDEX CONCURRENTLY ON orders (customer_id);",
+        )
+    ]
+
+
+def test_an_index_that_is_there_is_named_and_not_offered_again() -> None:
+    indexed = replace(ORDERS, indexes={"orders_customer": ("customer_id", "id")})
+    ((kind, sentence, sql),) = found(scan("(orders.customer_id = $1)"), BY_CUSTOMER, tables=(indexed,))
+    assert (kind, sql) == ("whole-table", "")
+    assert "though orders_customer begins with customer_id" in sentence
+
+
+@pytest.mark.parametrize(
+    ("document", "table", "rows"),
+    [
+        (scan("(orders.customer_id = $1)", rows=80_000), ORDERS, 80_000),
+        (scan("(orders.customer_id = $1)").replace("4000.0", "12.0"), replace(ORDERS, rows=300), 38),
+        (
+            plan("Index Scan", **{"Relation Name": "orders", "Schema": "public", "Alias": "orders"}),
+            ORDERS,
+            38,
+        ),
+    ],
+)
+def test_what_reads_what_it_needs_is_left_alone(document: str, table: TableShape, rows: int) -> None:
+    statement = BY_CUSTOMER.model_copy(update={"rows": 100 * rows})
+    assert found(document, statement, tables=(table,)) == []
+
+
+def test_a_delete_names_the_foreign_key_without_an_index() -> None:
+    lines = Referencing("order_lines", ("order_id",), 1_000_000, is_indexed=False)
+    served = Referencing("payments", ("order_id",), 1_000_000, is_indexed=True)
+    keys = {"Operation": "Delete", "Relation Name": "orders", "Schema": "public", "Alias": "orders"}
+    statement = called("8", "DELETE FROM orders WHERE id = $1", 10, 2.0, 10)
+    tables = (replace(ORDERS, referencing=(lines, served)),)
+    ((kind, sentence, sql),) = found(plan("ModifyTable", **keys), statement, tables=tables)
+    assert kind == "foreign-key"
+    assert "order_lines is searched whole" in sentence
+    assert sql == "CREATE INDEX CONCURRENTLY ON order_lines (order_id);"
+
+
+def test_rows_that_refute_an_estimate_ask_for_statistics_of_the_columns() -> None:
+    statement = called("9", "SELECT * FROM orders WHERE make = $1 AND model = $2", 10, 1.0, 20_000)
+    keys = {"Relation Name": "orders", "Schema": "public", "Alias": "orders", "Plan Rows": 15}
+    document = plan(
+        "Index Scan", **keys, **{"Index Cond": "(orders.make = $1)"}, Filter="(orders.model = $2)"
+    )
+    ((kind, sentence, sql),) = found(document, statement)
+    assert kind == "misestimate"
+    assert "returns 2,000 rows where the planner expects 15 rows" in sentence
+    assert sql == "CREATE STATISTICS ON make, model FROM orders; ANALYZE orders;"
+    stale = replace(ORDERS, changed_rows=100_000.0)
+    ((kind, sentence, sql),) = found(document, statement, tables=(stale,))
+    assert (kind, sql) == ("stale-statistics", "ANALYZE orders;")
+
+
+def test_temporary_files_are_told_with_work_mem() -> None:
+    statement = called("10", "SELECT * FROM orders ORDER BY note", 10, 1.0, 38, temporary=400_000_000)
+    kinds = [kind for kind, _, _ in found(plan("Sort"), statement)]
+    assert kinds == ["spill"]
+
+
+def test_calls_for_each_row_of_another_statement_are_one_finding() -> None:
+    parent = called("1", "SELECT id FROM orders WHERE day = $1", 20, 0.1, 1000)
+    child = called("2", "SELECT name FROM customers WHERE id = $1", 1000, 0.5, 1000)
+    stranger = called("3", "SELECT now()", 5000, 0.2, 5000)
+    by_id = {each.query_id: each for each in by_statement(interval(parent, child, stranger))}
+    assert [each.kind for each in by_id["2"].findings] == ["one-by-one"]
+    assert "1,000 times for 1,000 rows of SELECT id FROM orders" in by_id["2"].findings[0].sentence
+    assert by_id["2"].command.startswith("psql 'host=db dbname=shop' -c 'SELECT usename")
+    assert not by_id["1"].findings
+    assert not by_id["3"].findings
+
+
+def test_without_a_plan_pages_for_rows_are_told() -> None:
+    statement = called("4", "SELECT f($1)", 10, 1.0, 10, hit=8192 * 120_000)
+    (only,) = by_statement(interval(statement, planned=(PlannedStatement("4", "", "", "no right"),)))
+    assert [each.kind for each in only.findings] == ["pages"]
+    assert "12,000 pages" in only.findings[0].sentence
+    assert only.plan_missing == "no right"
+
+
+def test_a_session_without_a_number_counts_for_the_statement_of_its_text() -> None:
+    sessions = (
+        Session(1, None, "SELECT * FROM orders WHERE customer_id = 12;", "active"),
+        Session(2, None, "", "active"),
+        Session(3, "7", "SELECT * FROM orders WHERE customer_id = 5", "active", is_worker=True),
+    )
+    samples = tuple(SessionsSample(second * 1_000_000_000, sessions, 0.0) for second in range(10))
+    (only,) = statement_times(interval(BY_CUSTOMER, samples=samples))
+    assert (only.query_id, only.share) == ("7", 1.0)
+    # Short calls are counted by the server; without its counts by samples, workers' time being no session's.
+    assert only.seconds == BY_CUSTOMER.total_s
+    (only,) = statement_times(interval(samples=samples, statements=None, statements_s=0.0))
+    assert only.seconds == pytest.approx(10)
+
+
+def test_a_wasteful_plan_comes_before_the_processors_that_it_uses(tmp_path: Path) -> None:
+    planned = (PlannedStatement("7", scan("(orders.customer_id = 'x'::text)"), "values of a call"),)
+    sessions = (Session(1, "7", BY_CUSTOMER.query, "active"),)
+    samples = tuple(SessionsSample(second * 1_000_000_000, sessions, 0.0) for second in range(10))
+    diagnosis = diagnose(interval(BY_CUSTOMER, planned=planned, samples=samples, folder=tmp_path))
+    # Nothing was sampled of its threads, so that it may have been idle: the statements stand all the same.
+    (only,) = diagnosis.by_statement
+    assert only.plan is not None
+    assert "'x'" not in diagnosis.model_dump_json()
+    assert "--only=7" in only.command
+    assert "orders is read whole" in report.render(diagnosis)
+
+
+def test_two_diagnoses_are_told_by_statement(tmp_path: Path) -> None:
+    before = diagnose(interval(BY_CUSTOMER, folder=tmp_path))
+    faster = BY_CUSTOMER.model_copy(update={"total_s": 0.01, "mean_ms": 0.1})
+    after = diagnose(interval(faster, folder=tmp_path, started_at="2026-03-01T13:00:00.000+00:00"))
+    change = change_of(before, after)
+    (only,) = change.statements
+    assert only.times_as_fast == pytest.approx(100)
+    assert "100" in change_report.render(change)
+    assert "no experiment" in change_report.render(change)
+    assert "orders" in change_report.render_html(change)
+    assert "The first is the later one" in " ".join(change_of(after, before).notes)
