@@ -54,7 +54,7 @@ CREATE TABLE orders (order_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, c
 INSERT INTO orders (customer_id, status, placed_at, total)
 SELECT 1 + floor(random() * {sizes.customers})::bigint,
   CASE WHEN random() < 0.004 THEN 'open' WHEN random() < 0.1 THEN 'returned' ELSE 'shipped' END,
-  '2024-01-01'::timestamptz + i * interval '900 days' / {sizes.orders}, (random() * 900)::numeric(12, 2)
+  '2024-01-01'::timestamptz + (i::float8 / {sizes.orders}) * interval '900 days', (random() * 900)::numeric(12, 2)
 FROM generate_series(1, {sizes.orders}) i;
 CREATE TABLE order_lines (line_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, order_id bigint NOT NULL,
   product_id bigint NOT NULL, quantity int NOT NULL, price numeric(10, 2) NOT NULL);
@@ -66,7 +66,7 @@ CREATE TABLE events (event_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, s
 INSERT INTO events (session_key, customer_id, kind, happened_at, detail)
 SELECT md5((i / 12)::text), CASE WHEN i % 3 = 0 THEN 1 + floor(random() * {sizes.customers})::bigint END,
   (ARRAY['view','search','basket','pay'])[1 + floor(random() * 4)::int],
-  '2026-01-01'::timestamptz + i * interval '200 days' / {sizes.events}, repeat('x', 20 + i % 60)
+  '2026-01-01'::timestamptz + (i::float8 / {sizes.events}) * interval '200 days', repeat('x', 20 + i % 60)
 FROM generate_series(1, {sizes.events}) i;
 CREATE TABLE tickets (ticket_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, customer_id bigint NOT NULL,
   assignee text NOT NULL, state text NOT NULL, opened_at timestamptz NOT NULL, subject text NOT NULL);

@@ -60,6 +60,7 @@ from pgassay.tune.stored import (
 )
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
+from pgassay.tune.unknown_tables import refuse_unknown_tables
 
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
 # with the chosen set show.
@@ -112,6 +113,7 @@ def run_tune(
     """
     check_folder(request.out)
     planned = plan_tune(request, progress.stage)
+    refuse_unknown_tables(planned)
     with host_lock(progress, wait=wait):
         return run_held(planned, request, tools, progress, isolates=isolates)
 

@@ -75,8 +75,8 @@ def refusal(sql: str, kind: str, facts: SchemaFacts = FACTS) -> str:
         (
             "function-range",
             "SELECT id FROM orders WHERE date_trunc('quarter', placed) = '2024-10-01'",
-            "SELECT id FROM orders WHERE placed >= CAST('2024-10-01 00:00:00' AS timestamp) AND "
-            "placed < CAST('2025-01-01 00:00:00' AS timestamp)",
+            "SELECT id FROM orders WHERE placed >= '2024-10-01 00:00:00'::timestamp AND "
+            "placed < '2025-01-01 00:00:00'::timestamp",
         ),
         ("implicit-cast", "SELECT 1 FROM orders WHERE id <= -2.5", "SELECT 1 FROM orders WHERE id <= -3"),
         (

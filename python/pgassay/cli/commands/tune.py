@@ -33,10 +33,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "tune",
         help="find what makes statements faster, prove it on a copy, and say what did not help",
-        description="Measures the statements of a file, or those that took most of a server's time, on a "
-        "copy of the data, looks for indexes, rewrites of them, maintenance and settings, tries each "
-        "on the copy, and proves what is worth it in fresh blocks of trials: the "
-        "whole chosen set, and the set without each of its members.",
+        description="Measures the statements of a file, or those of a server that took most time, in all or "
+        "for a call, on a copy of the data, looks for indexes, rewrites of them, maintenance and "
+        "settings, tries each on the copy, and proves what is worth it in fresh blocks of trials: the whole "
+        "chosen set, and the set without each of its members.",
         epilog=EPILOG,
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,

@@ -147,7 +147,8 @@ class TuneProof(Frozen):
     `members`: the ids of the chosen fixes; `statements`: what the set does to each statement; `slower`: the
     names of those that it was found to make slower. `at_least`: a statement of the workload as it was did not
     end and was stopped, so that the gain and its interval are lower bounds. `left_out`: the names of those
-    that did not end with the chosen set either, which the proof does not have.
+    that did not end with the chosen set either, which the proof does not have. `assumption`: what its
+    verdicts assume that so few starts of a server can't show, '' where they assume nothing.
     """
 
     folder: str
@@ -162,6 +163,7 @@ class TuneProof(Frozen):
     slower: tuple[str, ...] = ()
     at_least: bool = False
     left_out: tuple[str, ...] = ()
+    assumption: str = ""
 
 
 class StatementAnswer(Frozen):

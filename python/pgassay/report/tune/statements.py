@@ -20,7 +20,7 @@ from pgassay.report.section import (
     bullets,
 )
 from pgassay.report.tune.figures import gain_words, interval_words, shortened, time_words
-from pgassay.words import seconds
+from pgassay.words import plural, seconds
 
 # As many as are read; --json has them all.
 OTHERS_SHOWN_MAX = 40
@@ -65,6 +65,10 @@ def by_statement(result: TuneResult) -> Iterator[Block]:
     yield Table(tuple(columns), (Group(tuple(rows)),))
     if any(each.interval is not None for each in result.statements):
         yield Figure("statements")
+    proof = result.proof
+    if proof is not None and proof.assumption:
+        starts = plural(proof.blocks, "start")
+        yield Paragraph(f"Proven from {starts} of the server; each verdict {proof.assumption}.", QUIET)
     if result.workload_gain is not None:
         yield Paragraph(
             f"The whole workload, as often as each is called: {gain_words(result.workload_gain)}", QUIET

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Collection, Iterator, Sequence
 
+from pgassay.model.result import CompareResult
 from pgassay.model.tuning.answer import (
     Evidence,
     Fix,
@@ -278,4 +279,11 @@ def proof_of(
         slower=effect.slowed,
         at_least=effect.at_least,
         left_out=tuple(left_out),
+        assumption=_assumption(proved.result),
     )
+
+
+def _assumption(result: CompareResult) -> str:
+    """What any direction that is told assumes; all of one experiment assume the same."""
+    statements = [arm for each in result.statements for arm in each.arms]
+    return next((arm.assumption for arm in (*result.arms, *statements) if arm.assumption), "")

@@ -4,6 +4,8 @@ Nodes are pglast's. They are never changed in place: `substitute` makes new ones
 not change is shared.
 """
 
+import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal, InvalidOperation
 from enum import Enum
@@ -22,6 +24,11 @@ IGNORED = frozenset(
     }
 )  # fmt: skip
 TREE_DEPTH_MAX = 200
+# As RawStream writes them; a type is one word or several, with its modifiers.
+_SIMPLE = r"'(?:[^']|'')*'|\$?\d+(?:\.\d+)?|[a-z_][\w.]*"
+_TYPE = r"[a-z_][\w. ]*(?:\(\d+(?:, \d+)?\))?(?:\[\])?"
+_CAST = re.compile(rf"\bCAST\(({_SIMPLE}) AS ({_TYPE})\)")
+_TEXT_CAST = re.compile(r"('(?:[^']|'')*')::text\b(?!\[)")
 
 
 class RefusedError(Exception):
@@ -52,7 +59,23 @@ def write(tree: ast.Node) -> str:
         raise RefusedError(f"the rewritten statement can't be written: {error}") from error
     if len(again) != 1 or meaning(again[0].stmt) != meaning(tree):
         raise RefusedError("the rewritten statement can't be written without a change of meaning")
-    return written
+    return short_casts(written)
+
+
+def short_casts(statement: str) -> str:
+    """The statement with casts as people write them, 'open'::text, where that means the same."""
+    shorter = _CAST.sub(r"\1::\2", statement)
+    with contextlib.suppress(pglast.Error):
+        if shorter != statement and meaning(pglast.parse_sql(shorter)) == meaning(
+            pglast.parse_sql(statement)
+        ):
+            return shorter
+    return statement
+
+
+def as_people_write(words: str) -> str:
+    """An expression within words for a reader: casts short, and none of a text to text."""
+    return _TEXT_CAST.sub(r"\1", _CAST.sub(r"\1::\2", words))
 
 
 def depth(node: object) -> int:

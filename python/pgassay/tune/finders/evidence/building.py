@@ -14,6 +14,7 @@ from pgassay.tune.finders.evidence.conditions import normalised, quoted
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan
 from pgassay.tune.finders.evidence.work import btree_bytes
 from pgassay.tune.names import NAME_BYTES_MAX, digest, shortened
+from pgassay.tune.rewrites.tree import as_people_write, short_casts
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,8 @@ class NewIndex:
     @property
     def title(self) -> str:
         """What it is in words."""
-        return f"{'Index' if self.method == 'btree' else f'{self.method.upper()} index'} on {self._where}"
+        kind = "Index" if self.method == "btree" else f"{self.method.upper()} index"
+        return f"{kind} on {as_people_write(self._where)}"
 
     @property
     def _where(self) -> str:
@@ -87,7 +89,7 @@ class NewIndex:
             words += f" INCLUDE ({', '.join(quoted(name) for name in self.included)})"
         if self.options:
             words += f" WITH ({self.options})"
-        return words + (f" WHERE {self.predicate}" if self.predicate else "")
+        return short_casts(words + (f" WHERE {self.predicate}" if self.predicate else ""))
 
     @property
     def undo(self) -> str:
