@@ -24,8 +24,10 @@ pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.usefix
 @pytest.fixture
 def fleet(home: Path) -> Iterator[Path]:
     """The file of two running workers, which are ended in any case."""
-    path = home / "fleet.toml"
-    started = whole_tool.run("fleet", "start", "--local", "2", "--file", path, home=home)
+    path, temporary = home / "fleet.toml", home / "temporary"
+    temporary.mkdir()
+    words = ("fleet", "start", "--local", "2", "--file", path)
+    started = whole_tool.run(*words, env=whole_tool.environment(home, TMPDIR=str(temporary)))
     assert started.returncode == 0, started.stderr
     name = file.read(path).id
     try:
@@ -34,6 +36,7 @@ def fleet(home: Path) -> Iterator[Path]:
         if path.exists():
             whole_tool.run("fleet", "stop", "--file", path, home=home)
     assert not fleets.left_of(home, name)
+    assert not list(temporary.glob("dask*"))
 
 
 def status(path: Path, home: Path) -> tuple[int, dict[str, str]]:

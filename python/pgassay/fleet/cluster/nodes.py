@@ -46,9 +46,12 @@ _CONFIGURATION = {
 }
 
 
-def configure(*, log_level: int = logging.CRITICAL) -> None:
-    """Set Dask up in this process, before a node or a connection is made."""
-    dask.config.set(_CONFIGURATION)
+def configure(*, log_level: int = logging.CRITICAL, temporary: Path | None = None) -> None:
+    """Set Dask up in this process, before a node or a connection is made.
+
+    temporary: where its nodes keep files; a scheduler of Dask leaves a folder behind in the system's own.
+    """
+    dask.config.set(_CONFIGURATION | ({"temporary-directory": str(temporary)} if temporary else {}))
     for name in ("distributed", "tornado", "asyncio"):
         logging.getLogger(name).setLevel(log_level)
 

@@ -33,7 +33,7 @@ def main() -> None:
     folder = NodeFolder(Path(sys.argv[1]))
     settings = folder.settings()
     logging.basicConfig(format="%(asctime)s %(name)s: %(message)s", level=logging.INFO)
-    nodes.configure(log_level=logging.ERROR)
+    nodes.configure(log_level=logging.ERROR, temporary=folder.path)
     # What is started from here, and is still there when this has been killed, is known by it.
     os.environ[STARTED_BY] = str(folder.path)
     with folder.running():
