@@ -17,7 +17,6 @@ from pgassay.analysis.plans.read import explained
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.datasets import OnStage, snapshots
 from pgassay.environment.linux import pagecache
-from pgassay.environment.server.enclosure import is_enclosing
 from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
@@ -32,13 +31,14 @@ from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.endless.limits import Waiting
+from pgassay.tune.statement_errors import QUERY_CANCELED, TooLongError, refused
 from pgassay.tune.statements import MeasuredStatement
 from pgassay.tune.switchable import READS_ALL, SHOWN_BYTES, HiddenIndexes
 
-# Runs of a statement: at least and at most so many, and no further one once they took so long together; one
-# where it takes so long that its noise is small beside it.
+# Runs of a statement: so many, and no further one once they took so long together; one where its noise is
+# small beside it, and none beside the first, which fills the caches, where that took longer still.
 RUNS_MIN, RUNS_MAX, RUNS_S = 3, 7, 0.3
-RUNS_MIN_LONG, LONG_S = 1, 2.0
+RUNS_MIN_LONG, LONG_S, ONE_RUN_S = 1, 0.3, 5.0
 # In a run a statement that only reads is executed until it took so long, where the caches stay the same.
 RUN_S = 0.01
 # A statement that a candidate makes slower than that is stopped: it is known to be worse.
@@ -47,26 +47,12 @@ SLOWER_TIMES_MAX, TIMEOUT_MIN_S = 3.0, 2.0
 WORKING_ROOM_BYTES, HIDDEN_SHARE_MAX = 256 * 1024**2, 0.5
 _COLD = ("cold", "cold-each")
 _ALIKE_AGAIN = ("warm-buffers", "as-is")
-_QUERY_CANCELED = "57014"
-# undefined_file, external_routine_exception (a program that failed), no connection to another server.
-_OUTSIDE = ("58P01", "38000", "08001")
 _WAL_BYTES = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
 _EVICTS = "SELECT to_regproc('pg_buffercache_evict_all') IS NOT NULL"
 _HAS_WRITTEN = "SELECT 1 WHERE pg_current_xact_id_if_assigned() IS NOT NULL"
 _COMMITS = "SELECT pg_logical_emit_message(true, 'pgassay', '')"
 _EXPLAIN = "EXPLAIN (ANALYZE, BUFFERS, WAL, VERBOSE, SETTINGS, FORMAT JSON) "
 _ESTIMATE = "EXPLAIN (VERBOSE, SETTINGS, FORMAT JSON) "
-
-
-class TooLongError(UsageError):
-    """A statement did not end in its time."""
-
-
-def _failure(name: str, reason: str, sqlstate: str | None) -> UsageError:
-    """What is said of a statement that the copy's server refuses."""
-    if sqlstate in _OUTSIDE and is_enclosing():
-        reason += "; the copy's server sees no file, program or server of this machine"
-    return UsageError(f"statement {name} fails ({reason}): correct its SQL, or leave it out")
 
 
 class TrialCopy:
@@ -93,8 +79,7 @@ class TrialCopy:
         self._group: Cgroup | None = None
         self._session: SqlSession | None = None
         self._control: ControlSession | None = None
-        # How long the first start took, with its copy of the data.
-        self.opened_s = 0.0
+        self.opened_s = 0.0  # how long the first start took, with its copy of the data
 
     def __enter__(self) -> Self:
         try:
@@ -133,10 +118,23 @@ class TrialCopy:
     def session(self) -> ControlSession:
         """A session of the copy's server for looking and for applying; it commits each statement."""
         if self._control is None or self._control.closed:
-            if self._server is None:
-                raise AssertionError("the copy is entered before it is used")
-            self._control = control(self._server, self.snapshot.database)
+            self._control = control(self.server, self.snapshot.database)
         return self._control
+
+    @property
+    def server(self) -> Server:
+        """The server on the copy."""
+        assert self._server is not None, "enter the copy before it is used"
+        return self._server
+
+    def drop_hidden(self) -> None:
+        """Drop the indexes that were tried and taken back."""
+        self.apply(self._hidden.all_dropped(self.session))
+
+    def give_away(self) -> Path:
+        """Stop the server, and leave its data directory to the caller: nothing is tried here any more."""
+        self._stop()
+        return self._working
 
     @property
     def _storage(self) -> Volume:
@@ -223,9 +221,9 @@ class TrialCopy:
         try:
             row = self.session.execute(sql.encode(), prepare=False).fetchone()
         except psycopg.Error as error:
-            if error.sqlstate == _QUERY_CANCELED:
+            if error.sqlstate == QUERY_CANCELED:
                 raise TooLongError(f"statement {name} takes longer than {self.timeout_s:.0f} s") from error
-            raise _failure(name, error.diag.message_primary or first_line(error), error.sqlstate) from error
+            raise refused(name, error.diag.message_primary or first_line(error), error.sqlstate) from error
         document = row[0][0] if row else {}
         return explained(FoundPlan(document, "json"), 1, f"the plan of {name}")
 
@@ -262,15 +260,17 @@ class TrialCopy:
                 self.apply([READS_ALL])
             elif not once and self._cache not in _COLD:
                 first = self._run(statement, sql, timeout_s)  # what it reads is in memory from now on
+                if first >= ONE_RUN_S:
+                    return first
             runs_min = RUNS_MIN_LONG if once or first >= LONG_S else RUNS_MIN
             runs_max = RUNS_MIN_LONG if once else RUNS_MAX
             while len(found) < runs_max and (len(found) < runs_min or math.fsum(found) < RUNS_S):
                 self._prepare_caches(writes=statement.of.writes)
                 found.append(self._run(statement, sql, timeout_s))
         except StatementError as error:
-            if error.sqlstate == _QUERY_CANCELED:
+            if error.sqlstate == QUERY_CANCELED:
                 return timeout_s if waiting is not None and timeout_s == waiting.limit_s else math.inf
-            raise _failure(statement.name, first_line(error), error.sqlstate) from error
+            raise refused(statement.name, first_line(error), error.sqlstate) from error
         except psycopg.Error as error:  # between its runs, as a checkpoint that finds no room
             raise UsageError(f"the copy's server failed at {statement.name}: {first_line(error)}") from error
         return min(found)

@@ -13,6 +13,7 @@ from pgassay.environment.server.enclosure import isolated
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.run import host_lock
+from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.holding import held
@@ -29,6 +30,7 @@ from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
+from pgassay.tune.proof_data import hand_over
 from pgassay.tune.proving import Proving, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results
@@ -88,6 +90,7 @@ class Known:
     searched: Searched = field(default_factory=Searched)
     trial: TrialTime = field(default_factory=TrialTime)
     shared: SharedArms | None = None
+    handed_over: ArmSpec | None = None
     proving: Proving | None = None
     copy_notes: tuple[str, ...] = ()
     load_s: float = 0.0
@@ -178,12 +181,15 @@ def look(
         measure_and_gather(known, tools, copy, progress)
         _search(known, tools, copy, request, progress, _search_s(known, copy, progress, proves=proves))
         assert known.baseline is not None and known.asked is not None
-        known.gathered = compare_on_data(
-            copy, tools, known.asked, known.baseline, known.gathered, known.searched
-        )
-        if proves and not _shares(known, copy):
+        asked, baseline, found = known.asked, known.baseline, known.gathered
+        known.gathered = compare_on_data(copy, tools, asked, baseline, found, known.searched)
+        shares = proves and _shares(known, copy)
+        if proves and not shares:
             _settle(known, copy)
         progress.message(best_so_far(known.baseline, known.gathered.to_try, known.searched))
+        if shares:
+            members = known.gathered.named(known.searched.selection.ids)
+            known.handed_over = hand_over(copy, members, progress.stage)
 
 
 def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Progress) -> None:
@@ -279,8 +285,7 @@ def _shares(known: Known, copy: TrialCopy) -> bool:
     """Whether the proof's arms take turns in one server; then which arms there are, and what is left out."""
     assert known.baseline is not None
     selection = known.searched.selection
-    by_id = {each.id: each for each in known.gathered.candidates}
-    members = [by_id[name] for name in selection.ids]
+    members = known.gathered.named(selection.ids)
     if not members or not _can_share(known, members):
         return False
     known.shared = shared_arms(copy, known.baseline, members, known.searched.tried, known.facts)
@@ -380,6 +385,7 @@ def _removed_afterwards(known: Known) -> Iterator[None]:
         yield
     finally:
         specs = known.proving.specs() if known.proving is not None else []
+        specs += [known.handed_over] if known.handed_over is not None else []
         for each in known.gathered.to_try:
             if each.build is not None or each.storage is not None:
                 specs.append(arm_of(known.planned.spec, measured(known.planned.statements), [each]))

@@ -94,8 +94,10 @@ class HiddenIndexes:
 
         It may write tables anew, or VACUUM them, which leaves hidden indexes behind.
         """
-        if indexes_of(candidate) is not None:
-            return []
+        return [] if indexes_of(candidate) is not None else self.all_dropped(session)
+
+    def all_dropped(self, session: ControlSession) -> list[str]:
+        """What drops all of them, which are shown again for it."""
         names = [index for names in self._names.values() for index in names]
         show_indexes(session, names, shown=True)
         self._names.clear()

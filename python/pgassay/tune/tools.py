@@ -1,6 +1,6 @@
 """The parts that tune is given: who reads a schema, who proposes candidates, who compares results."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -56,6 +56,11 @@ class Gathered:
     def to_try(self) -> list[Candidate]:
         """Those that are neither unsafe nor left out."""
         return [each for each in self.candidates if each.id not in self.unsafe | self.left_out]
+
+    def named(self, ids: Iterable[str]) -> list[Candidate]:
+        """The candidates of these ids, in their order."""
+        by_id = {each.id: each for each in self.candidates}
+        return [by_id[name] for name in ids]
 
 
 # What a rewrite saves is not predicted: half of its statement's time puts it among the others.

@@ -41,7 +41,7 @@ def test_the_first_lines_say_what_to_do_and_what_it_does(answer: tuple[Path, lis
     for name in PLANTED:
         assert re.search(rf"Proven: .*{name} [\d,.]+ × as fast \([\d,.]+ to [\d,.]+\)", first), name
     # Each statement is a row, before anything else.
-    heads = [line.strip() for line in lines if line and line == line.strip() and len(line) < 20]
+    heads = [line for line in lines if line in ("Statements", "Symptom", "Cause", "What helps")]
     assert heads[0] == "Statements"
 
 

@@ -1,10 +1,14 @@
 """Which wait counts as what: a parallel query's own, reads, locks of every type, standbys."""
 
+from typing import Any
+
 import pytest
 
-from cause_samples import account, evidence, item
+from cause_samples import ELAPSED_S, account, evidence, item
 from pgassay.analysis.accounts.work_times import work_times
+from pgassay.analysis.causes.evidence import DeviceFlow
 from pgassay.analysis.causes.rank import trial_causes
+from pgassay.model.experiment import ArmCeiling
 
 
 def test_a_leader_that_waits_for_its_workers_is_explained_by_them() -> None:
@@ -57,3 +61,43 @@ def test_copying_within_a_wait_event_is_processor_time() -> None:
         ]
     )
     assert (times.cpu_s, times.cpu_in_reads_s, times.read_s) == (6.0, 6.0, 3.0)
+
+
+def test_what_writes_wait_for_is_told_apart() -> None:
+    """Each of these had no group once, so that a server that waited for nothing else was 'unknown'."""
+    waits = {
+        "IO:DataFileWrite": "data write", "IO:DataFileExtend": "extension", "IO:DataFileFlush": "data write",
+        "IO:SlruRead": "slru", "LWLock:SubtransSLRU": "slru", "LWLock:WALInsert": "wal insert",
+        "IPC:CheckpointDone": "checkpoint",
+    }  # fmt: skip
+    backend = account("backend", *(item("wait", 1.0, event) for event in waits))
+    times = work_times([backend])
+    for event, group in waits.items():
+        assert times.writing[group][event.partition(":")[2]] == 1.0
+    assert times.written_s("slru") == 2.0
+    assert times.lwlock_s == 0.0
+
+
+@pytest.mark.parametrize("event", ["Buffer:BufferExclusive", "BufferPin:BufferPin", "Timeout:SpinDelay"])
+def test_locks_of_pages_and_spinlocks_are_locks_within_the_server(event: str) -> None:
+    times = work_times([account("backend", item("wait", 2.0, event))])
+    assert times.lwlock_s == 2.0
+
+
+def test_writes_count_against_the_ceiling_that_reads_have() -> None:
+    """1,500 reads and 1,500 writes on 3,000 requests a second are a full volume, and no latency."""
+    written = {"writes_s": 1500.0, "write_mb_s": 12.0, "read_ms": 2.0, "write_ms": 4.0}
+    mixed = DeviceFlow(1e8, 12.0, 1500.0, ELAPSED_S, 9.0, **written)
+    planted: dict[str, Any] = {"read_s": 6.0, "wal_s": 3.0, "cpu_s": 0.5, "device": mixed}
+    volume = ArmCeiling(read_mb_s=125.0, read_mb_s_from="limit", read_iops=3000, read_iops_from="limit")
+    limit = trial_causes(evidence(**planted, ceiling=volume, shares_ceiling=True)).limit
+    assert limit is not None
+    rule, found = limit
+    assert rule.cause == "storage-iops"
+    assert found.seconds == pytest.approx(9.0)
+    told = [found.figures[name] for name in ("write_iops", "read_ms", "write_ms")]
+    assert told == [1500.0, 2.0, 4.0]
+    assert found.figures["share_of_ceiling"] == pytest.approx(1.0)
+    # The kernel's limits count each direction by itself: then it is far from full, and each read is slow.
+    apart = trial_causes(evidence(**planted, ceiling=volume)).limit
+    assert apart is None or apart[0].cause != "storage-iops"

@@ -82,7 +82,7 @@ def test_weights_that_are_all_one_leave_the_experiment_as_it_always_was(tmp_path
 def test_a_rewritten_statement_gets_the_same_values() -> None:
     statement = TunedStatement(name="a", sql="SELECT $1::int", parameters=(("1",), ("2",)))
     assert (
-        sql_with(measured([statement])[1], {"a": "SELECT 1 + $1::int"}) == "SELECT 1 + '2'::integer"
+        sql_with(measured([statement])[1], {"a": "SELECT 1 + $1::int"}) == "SELECT 1 + CAST('2' AS integer)"
     )
 
 

@@ -3,49 +3,32 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pgassay.analysis.accounts.wait_groups import (
+    CHECKPOINT,
+    DATA_WRITE,
+    EXTENSION,
+    LIGHT,
+    LOCK,
+    PARALLEL_QUERY,
+    READ,
+    READS,
+    ROW_LOCK,
+    SLRU,
+    STANDBY,
+    TEMPORARY,
+    TEMPORARY_FILES,
+    WAL_FLUSH,
+    WAL_INSERT,
+    group_of,
+)
 from pgassay.analysis.descriptive.round_trips import RoundTrips
-from pgassay.model.account import Account, AccountItem
+from pgassay.model.account import Account
 from pgassay.model.arm import Arm
 from pgassay.model.trial import TrialRecord
 
 WORKING = ("backend", "parallel worker")
-# Events of reads of relations (src/backend/utils/activity/wait_event_names.txt of 16 to 18).
-READS = frozenset(
-    {
-        *("DataFileRead", "DataFilePrefetch", "AioIoCompletion", "AioIoUringExecution", "AioIoUringSubmit"),
-        *("AioUringCompletion", "AioWorkerSubmissionQueue"),
-        # Another process reads the same page (src/backend/storage/buffer/bufmgr.c, WaitIO); 16 writes IO.
-        *("BufferIo", "BufferIO"),
-    }
-)
-# The events of class IPC in which the processes of one parallel query wait for each other
-# (src/backend/utils/activity/wait_event_names.txt of 17 to 19; wait_event.c of 16 spells some otherwise).
-# All others of the class are waits of their own: for a standby, a checkpoint, a group of transactions.
-_PARALLEL_QUERY = frozenset(
-    {
-        *("AppendReady", "BgworkerShutdown", "BgworkerStartup", "BgWorkerShutdown", "BgWorkerStartup"),
-        *("BtreePage", "ExecuteGather", "HashBatchAllocate", "HashBatchElect", "HashBatchLoad"),
-        *("HashBuildAllocate", "HashBuildElect", "HashBuildHashInner", "HashBuildHashOuter"),
-        *("HashGrowBatchesAllocate", "HashGrowBatchesDecide", "HashGrowBatchesElect"),
-        *("HashGrowBatchesFinish", "HashGrowBatchesReallocate", "HashGrowBatchesRepartition"),
-        *("HashGrowBucketsAllocate", "HashGrowBucketsElect", "HashGrowBucketsReallocate"),
-        *("HashGrowBucketsReinsert", "MessageQueueInternal", "MessageQueuePutMessage"),
-        *("MessageQueueReceive", "MessageQueueSend", "ParallelBitmapScan", "ParallelCreateIndexScan"),
-        "ParallelFinish",
-    }
-)
-_SYNCHRONOUS_REPLICATION = frozenset({"SyncRep"})
-# Queues for ProcArrayLock and for the transaction status, whose first one works for all of them
-# (src/backend/storage/ipc/procarray.c, ProcArrayGroupClearXid; src/backend/access/transam/clog.c).
-_GROUPS = frozenset({"ProcArrayGroupUpdate", "ProcarrayGroupUpdate", "XactGroupUpdate", "ClogGroupUpdate"})
-TEMPORARY = frozenset({"BuffileRead", "BuffileWrite", "BuffileTruncate"})
-WAL = frozenset(
-    {
-        *("WALSync", "WALWrite", "WALInitSync", "WALInitWrite", "WalSync", "WalWrite"),
-        *("WalInitSync", "WalInitWrite", "WALSyncMethodAssign"),
-    }
-)
-_ROWS = frozenset({"transactionid", "tuple"})
+# What writes wait for, beside the flush of WAL.
+WRITE_SIDE = (DATA_WRITE, EXTENSION, SLRU, WAL_INSERT, CHECKPOINT)
 
 
 @dataclass(frozen=True)
@@ -58,7 +41,7 @@ class WorkTimes:
     cpu_in_reads_s: the part of cpu_s within events of reads, which is copying from the page cache.
     temporary_cpu_s: that within events of temporary files. lwlocks: seconds by name, with the queues of
     groups of transactions. lock_s: asleep for locks of other types than rows', locks: by type. standby_s:
-    until synchronous standbys had answered.
+    until synchronous standbys had answered. writing: by the group of WRITE_SIDE its events, with seconds.
     """
 
     total_s: float
@@ -77,6 +60,11 @@ class WorkTimes:
     lock_s: float = 0.0
     locks: Mapping[str, float] = field(default_factory=dict)
     standby_s: float = 0.0
+    writing: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+
+    def written_s(self, group: str) -> float:
+        """Seconds asleep in the events of a group of WRITE_SIDE."""
+        return sum(self.writing.get(group, {}).values())
 
     def share_awake(self, seconds: float) -> float:
         """As a share of the time outside the queue for a processor, which others can lengthen."""
@@ -94,17 +82,17 @@ def work_times(accounts: Sequence[Account]) -> WorkTimes:
     items = [item for account in working for item in account.items]
     # A leader that waits for its workers is as slow as they are: their time says why.
     waits = [item for item in items if item.kind == "wait"]
-    idle_s = sum(item.seconds for item in waits if item.wait_event in _PARALLEL_QUERY)
+    idle_s = sum(item.seconds for item in waits if item.wait_event in PARALLEL_QUERY)
 
     def by_name(group: str) -> dict[str, float]:
         seconds: dict[str, float] = {}
         for item in waits:
-            if _group(item) == group:
+            if group_of(item.wait_event_type, item.wait_event) == group:
                 seconds[item.wait_event] = seconds.get(item.wait_event, 0.0) + item.seconds
         return seconds
 
     def waited(group: str) -> float:
-        return sum(item.seconds for item in waits if _group(item) == group)
+        return sum(by_name(group).values())
 
     def of(kind: str, events: frozenset[str] | None = None) -> float:
         return sum(
@@ -117,19 +105,20 @@ def work_times(accounts: Sequence[Account]) -> WorkTimes:
         total_s=sum(account.wall_s for account in working) - idle_s,
         cpu_s=of("cpu"),
         runnable_s=of("runnable"),
-        read_s=waited("read"),
-        temporary_s=waited("temporary"),
-        wal_s=waited("wal"),
-        row_lock_s=waited("row lock"),
-        lwlock_s=waited("lwlock"),
+        read_s=waited(READ),
+        temporary_s=waited(TEMPORARY_FILES),
+        wal_s=waited(WAL_FLUSH),
+        row_lock_s=waited(ROW_LOCK),
+        lwlock_s=waited(LIGHT),
         client_s=of("client"),
         network_s=of("network"),
         cpu_in_reads_s=of("cpu", READS),
         temporary_cpu_s=of("cpu", TEMPORARY),
-        lwlocks=by_name("lwlock"),
-        lock_s=waited("lock"),
-        locks=by_name("lock"),
-        standby_s=waited("standby"),
+        lwlocks=by_name(LIGHT),
+        lock_s=waited(LOCK),
+        locks=by_name(LOCK),
+        standby_s=waited(STANDBY),
+        writing={group: found for group in WRITE_SIDE if (found := by_name(group))},
     )
 
 
@@ -142,18 +131,3 @@ def times_from_outside(record: TrialRecord, arm: Arm, trips: RoundTrips | None) 
         total_s = record.sessions_s
     network_s = min(total_s, trips.seconds) if trips else 0.0
     return WorkTimes(total_s, 0, 0, 0, 0, 0, 0, 0, 0, network_s, 0, 0, {})
-
-
-def _group(item: AccountItem) -> str:
-    event = item.wait_event
-    if event in READS:
-        return "read"
-    if event in TEMPORARY:
-        return "temporary"
-    if event in WAL:
-        return "wal"
-    if item.wait_event_type == "Lock":
-        return "row lock" if event in _ROWS else "lock"
-    if item.wait_event_type == "IPC":
-        return "standby" if event in _SYNCHRONOUS_REPLICATION else "lwlock" if event in _GROUPS else ""
-    return "lwlock" if item.wait_event_type == "LWLock" else ""

@@ -13,19 +13,34 @@ FULL_OF_LIMIT = 0.7
 def fractions(evidence: Evidence) -> dict[str, float]:
     """How full the device is, by 'read_mb_s' and 'read_iops', as far as ceilings are known.
 
-    A measured ceiling that the device beat is none; a limit may be exceeded for a moment, and stays one.
+    A measured ceiling that the device beat is none; a limit may be exceeded for a moment, and stays one. What
+    is written counts with what is read, where the storage counts both against one ceiling (`counts_writes`).
     """
     flow, ceiling = evidence.device, evidence.ceiling
     found = {}
     if flow is not None and ceiling.read_mb_s:
-        found["read_mb_s"] = flow.read_mb_s / ceiling.read_mb_s
+        written = flow.write_mb_s or 0.0 if counts_writes(evidence, "read_mb_s") else 0.0
+        found["read_mb_s"] = (flow.read_mb_s + written) / ceiling.read_mb_s
     if flow is not None and flow.reads_s is not None and ceiling.read_iops:
-        found["read_iops"] = flow.reads_s / ceiling.read_iops
+        written = flow.writes_s or 0.0 if counts_writes(evidence, "read_iops") else 0.0
+        found["read_iops"] = (flow.reads_s + written) / ceiling.read_iops
     return {
         name: fraction
         for name, fraction in found.items()
         if fraction <= BEATEN or getattr(ceiling, f"{name}_from") == "limit"
     }
+
+
+def counts_writes(evidence: Evidence, name: str) -> bool:
+    """Whether writes use up the ceiling `name`, too: a cloud volume's, and what a device was measured at.
+
+    The kernel's limits are apart for each direction (Documentation/admin-guide/cgroup-v2.rst, io.max). Where
+    few are written they are left out, as nothing follows from them.
+    """
+    flow = evidence.device
+    if flow is None or not flow.is_mixed:
+        return False
+    return evidence.shares_ceiling or getattr(evidence.ceiling, f"{name}_from") != "limit"
 
 
 def is_used_up(evidence: Evidence, name: str, fraction: float) -> bool:

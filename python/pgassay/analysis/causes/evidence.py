@@ -24,6 +24,10 @@ def block_bytes(settings: Mapping[str, str]) -> float:
     return float(settings.get("block_size", PAGE_BYTES))
 
 
+# Of a device's requests: fewer writes beside its reads are no matter.
+_WRITES_SHARE_MIN = 0.05
+
+
 @dataclass(frozen=True)
 class DeviceFlow:
     """What the device delivered while statements read, or during a load; MB are 10⁶ bytes.
@@ -32,6 +36,8 @@ class DeviceFlow:
     read from the device, since its ceiling is for them together.
     service_s: the time of its requests from their start to their end, summed (the kernel's weighted time);
     None where its counters were not sampled. seconds: how long that was.
+    writes_s: writes, flushes and discards a second; write_mb_s: what was written; read_ms, write_ms: the mean
+    time of a read and of a write. None where that was not sampled.
     """
 
     read_bytes: float
@@ -39,6 +45,17 @@ class DeviceFlow:
     reads_s: float | None
     seconds: float
     service_s: float | None
+    writes_s: float | None = None
+    write_mb_s: float | None = None
+    read_ms: float | None = None
+    write_ms: float | None = None
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether so much is written beside the reads that it counts."""
+        if self.writes_s is None or self.reads_s is None:
+            return False
+        return self.writes_s >= _WRITES_SHARE_MIN * (self.reads_s + self.writes_s) > 0
 
 
 @dataclass(frozen=True)
@@ -97,6 +114,7 @@ class Evidence:
     sessions_opened: connections that others than pgassay opened meanwhile, connect_s: what opening one takes.
     is_live: an interval of a server that runs already, of whose clients nothing is known.
     sql: what SQL alone tells of storage and processors, where the server's machine can't be seen.
+    shares_ceiling: the storage's own limits are for reads and writes together, as those of cloud volumes are.
     burst_ends: of imitated volumes, those whose burst credits ended meanwhile.
     """
 
@@ -128,12 +146,19 @@ class Evidence:
     connect_s: float | None = None
     is_live: bool = False
     sql: SqlEvidence | None = None
+    shares_ceiling: bool = False
     burst_ends: tuple[BurstEnd, ...] = ()
 
     @property
     def block_bytes(self) -> float:
         """The size of the server's pages."""
         return block_bytes(self.settings)
+
+    @property
+    def major(self) -> int | None:
+        """The server's major version, None where it is not known."""
+        digits = self.version.split(".")[0].rstrip("abcdefghijklmnopqrstuvwxyz")
+        return int(digits) if digits.isdigit() else None
 
     @property
     def is_unobserved(self) -> bool:

@@ -18,6 +18,7 @@ from pgassay.analysis.causes.rules import (
     throttle,
     vacuuming,
     wal,
+    writing,
 )
 from pgassay.model.cause import UNKNOWN
 
@@ -40,6 +41,11 @@ RULES: tuple[Rule, ...] = (
     locks.LIGHT,
     wal.FSYNC,
     wal.STANDBY,
+    writing.BACKEND_WRITES,
+    writing.FILE_EXTENSION,
+    writing.TRANSACTION_STATUS,
+    writing.WAL_INSERTION,
+    writing.CHECKPOINT_WAIT,
     processors.NOISE,
     io_workers.TOO_MANY,
     discarding.DISCARDING,

@@ -1,6 +1,7 @@
 """The samplers' files beside a trial or an interval, read for its causes: counters over spans of time."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,6 +24,34 @@ def read_columns(folder: Path, sampler: str) -> Columns:
         return observations.columns(folder, sampler) or {}
     except UsageError:
         return {}
+
+
+@dataclass(frozen=True)
+class Requests:
+    """What a device did within spans: rates, mean times of a read and of a write; None: not sampled."""
+
+    writes_s: float | None = None
+    write_mb_s: float | None = None
+    read_ms: float | None = None
+    write_ms: float | None = None
+
+
+_WRITTEN = ("reads", "writes", "write_bytes", "read_ms", "write_ms")
+
+
+def requests(folder: Path, spans: Sequence[Span], seconds: float) -> Requests:
+    """Writes with flushes and discards, and latencies, by the device's own counters."""
+    found = moved(folder, "device", _WRITTEN, spans)
+    if found is None or seconds <= 0:
+        return Requests()
+    reads, writes, write_bytes, read_ms, write_ms = found
+    others = moved(folder, "device", ("flushes", "discards"), spans) or [0.0, 0.0]
+    return Requests(
+        writes_s=(writes + sum(others)) / seconds,
+        write_mb_s=write_bytes / seconds / 1e6,
+        read_ms=read_ms / reads if reads > 0 else None,
+        write_ms=write_ms / writes if writes > 0 else None,
+    )
 
 
 def moved(folder: Path, sampler: str, names: Sequence[str], spans: Sequence[Span]) -> list[float] | None:

@@ -1,6 +1,7 @@
 """The evidence of a stored trial, gathered from its record and its samplers' files."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 
 from pgassay.analysis.accounts.arms import measured_spans, trial_accounts
@@ -15,7 +16,7 @@ from pgassay.analysis.causes.evidence import (
     Processors,
     block_bytes,
 )
-from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, moved
+from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, moved, requests
 from pgassay.analysis.causes.volume_evidence import burst_ends
 from pgassay.analysis.descriptive.round_trips import trips_of_trial
 from pgassay.model.account import Account
@@ -98,6 +99,7 @@ def _of_key(key: _Key) -> Evidence | None:
         over_network=_over_network(record, arm),
         trips=trips,
         sessions_opened=_sessions_opened(record, arm, counters),
+        shares_ceiling=arm.spec.storage.kind == "volume",
         burst_ends=burst_ends(trial.folder, record, spans),
     )
 
@@ -169,7 +171,14 @@ def _device(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | None:
     read_bytes, reads, weighted_ms = counters
     own_bytes = record.verification.server_device_read_bytes
     delivered = read_bytes if own_bytes is None else float(own_bytes)
-    return DeviceFlow(delivered, read_bytes / seconds / MB, reads / seconds, seconds, weighted_ms / 1000)
+    return DeviceFlow(
+        delivered,
+        read_bytes / seconds / MB,
+        reads / seconds,
+        seconds,
+        weighted_ms / 1000,
+        **asdict(requests(trial.folder, spans, seconds)),
+    )
 
 
 def _statements_flow(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | None:

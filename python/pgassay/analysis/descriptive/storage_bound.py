@@ -15,7 +15,7 @@ from scipy import stats
 
 from pgassay.analysis.accounts.arms import measured_spans
 from pgassay.analysis.accounts.threads import BACKEND, Span
-from pgassay.analysis.accounts.work_times import READS, TEMPORARY, WAL
+from pgassay.analysis.accounts.wait_groups import READS, TEMPORARY, WAL
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.trial import Counters, TrialRecord, figure

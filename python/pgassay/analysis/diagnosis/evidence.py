@@ -4,10 +4,12 @@ An interval is a load of unknown clients: no arm is compared, nothing is known o
 their connections' idle time is no part of it.
 """
 
+from dataclasses import asdict
+
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.accounts.work_times import work_times
 from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence, Load, Processors, block_bytes
-from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, moved, read_columns
+from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, Requests, moved, read_columns, requests
 from pgassay.analysis.causes.sql_evidence import SqlEvidence, sql_evidence
 from pgassay.analysis.diagnosis.accounts import OWN, Accounts
 from pgassay.analysis.diagnosis.interval import Interval
@@ -94,6 +96,9 @@ def _device(interval: Interval, span: Span) -> DeviceFlow | None:
     own = _own_read_bytes(interval)
     share = 1.0 if own is None or read_bytes <= 0 else min(1.0, own / read_bytes)
     ceiling = interval.ceiling
+    # Of a limit of its control groups nobody else uses anything: all that is written may be others'.
+    is_own = _LIMIT in (ceiling.read_iops_from, ceiling.read_mb_s_from)
+    written = Requests() if is_own else requests(interval.folder, [span], interval.seconds)
     bytes_share = share if ceiling.read_mb_s_from == _LIMIT else 1.0
     return DeviceFlow(
         read_bytes=read_bytes if own is None else own,
@@ -101,6 +106,7 @@ def _device(interval: Interval, span: Span) -> DeviceFlow | None:
         reads_s=(share if ceiling.read_iops_from == _LIMIT else 1.0) * reads / interval.seconds,
         seconds=interval.seconds,
         service_s=weighted_ms / 1000,
+        **asdict(written),
     )
 
 

@@ -6,7 +6,7 @@ One execution each: the times are an example. Whether a difference is one is for
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.plans.findings import misestimate, plural_figure
+from pgassay.analysis.plans.findings import misestimates, plural_figure
 from pgassay.analysis.plans.matching import matched
 from pgassay.analysis.plans.versions import notes, same_setting, setting_words
 from pgassay.analysis.plans.words import milliseconds, rows_words, size_kb, target, title
@@ -46,6 +46,7 @@ def beside(first: ExplainedPlan, second: ExplainedPlan) -> PlansBeside:
     sentences = [
         *(_shape(both) or [_SAME]),
         *_work(both.pairs),
+        *_estimates(first, second, both.pairs),
         *_statement(first, second),
         *_times(first, second, both.pairs),
     ]
@@ -65,7 +66,7 @@ def beside(first: ExplainedPlan, second: ExplainedPlan) -> PlansBeside:
 def what_changed(first: ExplainedPlan, second: ExplainedPlan) -> tuple[str, ...]:
     """What the second plan does otherwise than the first, without any time; () where nothing differs."""
     both = _matched(first, second)
-    return (*_shape(both), *_work(both.pairs))
+    return (*_shape(both), *_work(both.pairs), *_estimates(first, second, both.pairs))
 
 
 def _differs(first: PlanNode, second: PlanNode) -> bool:
@@ -139,7 +140,7 @@ def _named(nodes: Sequence[PlanNode], most: int = _MANY) -> str:
 
 
 def _work(pairs: Sequence[Pair]) -> Iterator[str]:
-    for kind in (_sorted, _hashed, _stored, _removed, _fetched, _searched, _pruned, _launched, _estimated):
+    for kind in (_sorted, _hashed, _stored, _removed, _fetched, _searched, _pruned, _launched):
         told = 0
         for a, b in pairs:
             if a.never_executed and b.never_executed:
@@ -247,13 +248,18 @@ def _launched(a: PlanNode, b: PlanNode) -> str:
     return f"The {b.name} has {plural(b.workers_launched, 'worker')} in B, {a.workers_launched} in A."
 
 
-def _estimated(a: PlanNode, b: PlanNode) -> str:
-    mine, theirs = misestimate(a), misestimate(b)
-    if (mine is None) == (theirs is None) or max(_total(a.rows, a), _total(b.rows, b)) < _LARGE:
-        return ""
-    if theirs is None:
-        return f"The estimate of the {title(b)} is right in B; in A it is {mine:,.0f} times off."
-    return f"The estimate of the {title(b)} is {theirs:,.0f} times off in B; in A it is right."
+def _estimates(first: ExplainedPlan, second: ExplainedPlan, pairs: Sequence[Pair]) -> list[str]:
+    wrong_in_a, wrong_in_b = misestimates(first), misestimates(second)
+    said = []
+    for a, b in pairs:
+        mine, theirs = wrong_in_a.get(a.id), wrong_in_b.get(b.id)
+        if (mine is None) == (theirs is None) or max(_total(a.rows, a), _total(b.rows, b)) < _LARGE:
+            continue
+        if theirs is None:
+            said.append(f"The estimate of the {title(b)} is right in B; in A it is {mine:,.0f} times off.")
+        else:
+            said.append(f"The estimate of the {title(b)} is {theirs:,.0f} times off in B; in A it is right.")
+    return said[:_MANY]
 
 
 # --- The statement.

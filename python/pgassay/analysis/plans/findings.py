@@ -18,11 +18,28 @@ _UNATTRIBUTED_MIN = 0.1
 _MANY = 12
 
 
-def misestimate(node: PlanNode) -> float | None:
+def misestimates(plan: ExplainedPlan) -> dict[int, float]:
+    """How many times too many or too few rows were estimated of each node of which it was tenfold or more.
+
+    A node that something above stopped early (a LIMIT, a merge join whose other side ended) tells nothing of
+    its estimate when fewer rows came.
+    """
+    stopped = stopped_early(plan.nodes)
+    found: dict[int, float] = {}
+    for node in plan.nodes:
+        ratio = _misestimate(node)
+        if ratio is not None and not (
+            node.id in stopped and (node.rows or 0.0) < (node.rows_estimated or 0.0)
+        ):
+            found[node.id] = ratio
+    return found
+
+
+def _misestimate(node: PlanNode) -> float | None:
     """How many times too many or too few rows were estimated, above 1; None for less than tenfold or no rows.
 
     Both are for one loop (of a process, where there are several). An estimate is never below one row, and a
-    node that was not run, or stopped early by a LIMIT above it, tells nothing of its estimate.
+    node that was not run tells nothing of its estimate.
     """
     if node.rows is None or node.rows_estimated is None or not node.loops:
         return None
@@ -112,10 +129,10 @@ def _spills(plan: ExplainedPlan) -> Iterator[PlanFinding]:
 
 
 def _misestimates(plan: ExplainedPlan) -> Iterator[PlanFinding]:
-    limited = _below_limits(plan.nodes)
+    wrong = misestimates(plan)
     for node in _costliest(plan):
-        ratio = misestimate(node)
-        if ratio is None or (node.id in limited and (node.rows or 0) < (node.rows_estimated or 0)):
+        ratio = wrong.get(node.id)
+        if ratio is None:
             continue
         if max(node.rows or 0.0, node.rows_estimated or 0.0) * (node.loops or 0.0) < _ROWS_MIN:
             continue
@@ -128,7 +145,7 @@ def _misestimates(plan: ExplainedPlan) -> Iterator[PlanFinding]:
         )
 
 
-def _below_limits(nodes: Sequence[PlanNode]) -> set[int]:
+def stopped_early(nodes: Sequence[PlanNode]) -> set[int]:
     """The nodes that something above may have stopped early: a LIMIT, a join that needs one match."""
     found: set[int] = set()
     for node in nodes:

@@ -145,6 +145,32 @@ def ensure(build: Build, dataset: DatasetSpec, prepare: Sequence[str], on_progre
     return made
 
 
+def adopt(
+    build: Build,
+    dataset: DatasetSpec,
+    prepare: Sequence[str],
+    data: Path,
+    base: Snapshot,
+    relations: dict[str, dict[str, int]],
+) -> None:
+    """Make a stopped server's data directory the snapshot of these layers; it is moved, or else copied.
+
+    The caller has executed `prepare` on a copy of `base`, and vouches for it. Raises as `ensure`.
+    """
+    wanted, begun = key(build, dataset, prepare), time.monotonic()
+    with locked(folder() / f"{wanted}.lock"):
+        if find(wanted) is not None:
+            return
+        with made_whole(folder() / wanted) as partial, _disk_full_reported(partial):
+            try:
+                data.rename(partial)
+            except OSError:  # on another file system
+                make_private_folder(partial)
+                run_program(["cp", "-a", "--reflink=auto", f"{data}/.", partial], f"copying {data}")
+            made = datasets.Made(base.database, relations, tuple(base.facts.get("notes", ())))
+            _describe(partial, build, dataset, prepare, made, begun)
+
+
 def find(key: str) -> Snapshot | None:
     """The snapshot of a key; None where it is not here. Raises MeasurementError for a damaged one."""
     return _read(folder() / key)
@@ -203,6 +229,19 @@ def _make(
         made = datasets.make_dataset(build, partial, dataset, on_progress)
     else:
         made = _prepare_copy(partial, build, dataset, prepare, base, on_progress)
+    on_progress("writing the data to the device", None)
+    _describe(partial, build, dataset, prepare, made, begun)
+
+
+def _describe(
+    partial: Path,
+    build: Build,
+    dataset: DatasetSpec,
+    prepare: Sequence[str],
+    made: datasets.Made,
+    begun: float,
+) -> None:
+    """Say what is in it, and write all of it to the device."""
     facts: SnapshotFacts = {
         "format": SNAPSHOT_FORMAT,
         "pgassay_version": __version__,
@@ -218,7 +257,6 @@ def _make(
         "bytes": _size_bytes(partial),
     }
     write_private_file(partial / SNAPSHOT_FILE, json.dumps(facts, indent=1) + "\n")
-    on_progress("writing the data to the device", None)
     sync_tree(partial)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pgassay.analysis.plans.findings import misestimate
+from pgassay.analysis.plans.findings import misestimates
 from pgassay.analysis.plans.words import milliseconds, rows_words, size_kb, title
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.report.section import ALARM, QUIET, WARNING, Tone, TreeLine
@@ -32,9 +32,9 @@ _CONDITIONS = (
 
 def tree_lines(plan: ExplainedPlan, changed: Mapping[int, str] | None = None) -> Iterator[TreeLine]:
     """A plan's tree; `changed` marks nodes that another plan has otherwise, with a word each."""
-    nodes = plan.nodes[:NODES_SHOWN_MAX]
+    nodes, wrong = plan.nodes[:NODES_SHOWN_MAX], misestimates(plan)
     for node, following in zip(nodes, [*nodes[1:], None], strict=True):
-        lines = list(_node_lines(plan, node, (changed or {}).get(node.id, "")))
+        lines = list(_node_lines(plan, node, (changed or {}).get(node.id, ""), wrong.get(node.id)))
         level, below = min(node.depth, _FOLDED_MAX), min(following.depth, _FOLDED_MAX) if following else 0
         # Deeper nodes stand beside each other in the fold of the last level.
         opens = level < _FOLDED_MAX and (len(lines) > 1 or below > level)
@@ -47,7 +47,9 @@ def tree_lines(plan: ExplainedPlan, changed: Mapping[int, str] | None = None) ->
         yield TreeLine(0, text, QUIET, lead=_BLANK, lead_short=_BLANK_SHORT)
 
 
-def _node_lines(plan: ExplainedPlan, node: PlanNode, mark: str) -> Iterator[TreeLine]:
+def _node_lines(
+    plan: ExplainedPlan, node: PlanNode, mark: str, misestimate: float | None
+) -> Iterator[TreeLine]:
     depth = min(node.depth, _INDENTED_MAX)
     deep = f"[{node.depth}] " if node.depth > _INDENTED_MAX else ""
     label = f"{node.subplan}: " if node.subplan else ""
@@ -61,7 +63,7 @@ def _node_lines(plan: ExplainedPlan, node: PlanNode, mark: str) -> Iterator[Tree
         lead=_lead(plan, node),
         lead_short=_lead(plan, node)[:_NARROW_LEAD_WIDTH].ljust(_NARROW_LEAD_WIDTH),
     )
-    for text, tone in _details(node):
+    for text, tone in _details(node, misestimate):
         yield TreeLine(depth, text, tone, mark="     ", lead=_BLANK, lead_short=_BLANK_SHORT)
 
 
@@ -105,11 +107,10 @@ def _number(rows: float) -> str:
     return rows_words(rows).split()[0]
 
 
-def _details(node: PlanNode) -> Iterator[tuple[str, Tone]]:
-    ratio = misestimate(node)
-    if ratio is not None:
+def _details(node: PlanNode, misestimate: float | None) -> Iterator[tuple[str, Tone]]:
+    if misestimate is not None:
         word = "few" if (node.rows or 0.0) > (node.rows_estimated or 0.0) else "many"
-        yield f"{ratio:,.0f} × too {word} rows estimated", WARNING
+        yield f"{misestimate:,.0f} × too {word} rows estimated", WARNING
     if node.disk:
         yield _spill(node), ALARM
     for key in _CONDITIONS:

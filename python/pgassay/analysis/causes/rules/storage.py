@@ -8,9 +8,10 @@ is 100 % busy long before it is full (iostat(1), svctm and %util).
 
 from dataclasses import replace
 
+from pgassay.analysis.accounts.wait_groups import DATA_WRITE, EXTENSION
 from pgassay.analysis.causes.aio_reads import index_share
 from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, SettingRemedy, lifted, raising
-from pgassay.analysis.causes.ceilings import fractions, is_full, is_used_up
+from pgassay.analysis.causes.ceilings import counts_writes, fractions, is_full, is_used_up
 from pgassay.analysis.causes.evidence import DeviceFlow, Evidence
 from pgassay.analysis.causes.read_series import CeilingName
 from pgassay.analysis.causes.rules import by_sql
@@ -44,7 +45,7 @@ def _ceiling_cause(evidence: Evidence, name: CeilingName) -> Answer:
         if name == "read_iops" and isinstance(answer, Found):
             return _of_index_reads(evidence, answer, _INDEX_IOPS)
         return answer
-    if evidence.times.share(evidence.times.read_s) < _READING_MIN:
+    if evidence.times.share(_waited_s(evidence, name)) < _READING_MIN:
         return None
     if flow is None:
         return Missing("what the device delivered")
@@ -58,8 +59,16 @@ def _ceiling_cause(evidence: Evidence, name: CeilingName) -> Answer:
         "ceiling_from": getattr(evidence.ceiling, f"{name}_from") or "probe",
         "share_of_ceiling": found[name],
     }
-    answer = lifted(evidence, evidence.times.read_s, figures, lifts=frozenset({name}))
+    answer = lifted(evidence, _waited_s(evidence, name), figures, lifts=frozenset({name}))
     return _of_index_reads(evidence, answer, _INDEX_IOPS) if name == "read_iops" else answer
+
+
+def _waited_s(evidence: Evidence, name: CeilingName) -> float:
+    """What a full device is waited for: for reads, and where it counts writes as well for these."""
+    times = evidence.times
+    if not counts_writes(evidence, name):
+        return times.read_s
+    return times.read_s + times.wal_s + times.written_s(DATA_WRITE) + times.written_s(EXTENSION)
 
 
 def _of_index_reads(evidence: Evidence, found: Found, remedy: str) -> Found:
@@ -75,6 +84,10 @@ def _figures(flow: DeviceFlow) -> dict[str, float | str]:
     figures: dict[str, float | str] = {"read_mb_s": flow.read_mb_s}
     if flow.reads_s is not None:
         figures["read_iops"] = flow.reads_s
+    if flow.is_mixed and flow.writes_s is not None:
+        figures |= {"write_mb_s": flow.write_mb_s or 0.0, "write_iops": flow.writes_s}
+        latencies = {"read_ms": flow.read_ms, "write_ms": flow.write_ms}
+        figures |= {name: value for name, value in latencies.items() if value is not None}
     return figures
 
 
@@ -101,18 +114,25 @@ def _latency(evidence: Evidence) -> Answer:
     if flow is None or flow.service_s is None or not flow.reads_s:
         return Missing("how long the device worked on its requests")
     full = is_full(evidence)
-    seconds = evidence.times.read_s
-    if full or flow.service_s < _EXPLAINED_MIN * seconds:
+    seconds, service_s = evidence.times.read_s, _reading_s(flow)
+    if full or service_s < _EXPLAINED_MIN * seconds:
         return None
-    if full is None and flow.service_s > _SHALLOW_MAX * seconds:
+    if full is None and service_s > _SHALLOW_MAX * seconds:
         return Missing("the ceiling of the device ('pgassay probe' measures it)")
     figures = _figures(flow) | {
         "ceiling": "not known" if full is None else "not reached",
         "requests_in_flight": flow.service_s / flow.seconds,
-        "read_latency_ms": 1000 * flow.service_s / (flow.reads_s * flow.seconds),
-        "device_service_s": flow.service_s,
+        "read_latency_ms": 1000 * service_s / (flow.reads_s * flow.seconds),
+        "device_service_s": service_s,
     }
     return _of_index_reads(evidence, lifted(evidence, seconds, figures), _INDEX_LATENCY)
+
+
+def _reading_s(flow: DeviceFlow) -> float:
+    """The device's time for its reads: of all its requests where nearly all are reads."""
+    if flow.is_mixed and flow.read_ms is not None and flow.reads_s is not None:
+        return flow.read_ms / 1000 * flow.reads_s * flow.seconds
+    return flow.service_s or 0.0
 
 
 _AT_A_TIME = (

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from pgassay.analysis.accounts.threads import Span
-from pgassay.analysis.accounts.work_times import READS, WORKING
+from pgassay.analysis.accounts.wait_groups import READS
+from pgassay.analysis.accounts.work_times import WORKING
 from pgassay.analysis.causes.base import DEVICE, Answer, Missing, Rule, lifted
 from pgassay.analysis.causes.evidence import MB, Evidence
 from pgassay.analysis.causes.sampler_files import moved, read_columns

@@ -18,6 +18,7 @@ numbers is not known before it has them, so it is tried wherever the cheapest of
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pgassay.analysis.plans.findings import stopped_early
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
@@ -118,6 +119,9 @@ def wrong_scans(evidence: Evidence) -> Iterator[_Wrong]:
         factor = factor_of(scan.node)
         most = max(scan.node.rows or 0.0, scan.node.rows_estimated or 0.0)
         if factor < FACTOR_MIN or most < _ROWS_MIN or scan.limit is not None:
+            continue
+        fewer = (scan.node.rows or 0.0) < (scan.node.rows_estimated or 0.0)
+        if fewer and scan.node.id in stopped_early(scan.plan.nodes):
             continue
         found = _dependent(evidence, scan.plan, scan.node)
         if found is not None:

@@ -1,0 +1,180 @@
+"""What writes wait for beside the flush of WAL: pages that must leave shared buffers, room in files and in
+the WAL's buffers, the status of transactions, and checkpoints.
+
+Waits are those of samples that found the process asleep; `analysis/accounts/wait_groups.py` says which event
+is in which group. Who wrote is counted by pg_stat_io (16 and newer).
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pgassay.analysis.accounts.wait_groups import CHECKPOINT, DATA_WRITE, EXTENSION, SLRU, WAL_INSERT
+from pgassay.analysis.causes.base import Answer, Found, Rule, lifted, raising
+from pgassay.analysis.causes.evidence import Evidence
+from pgassay.model.trial import figure
+
+# Of a bulk write's pages most go through a ring of their own, which no setting makes larger.
+_BULK_SHARE = 0.5
+_SLRU_SETTINGS_MAJOR_MIN = 17
+# By the beginning of a wait's name: whose status it is, what fills it, and the setting that has its size.
+_SLRUS = {
+    "Subtrans": (
+        "subtransaction_buffers",
+        "Sessions look up the parents of subtransactions: have transactions of fewer than 64 savepoints "
+        "(each EXCEPTION block of PL/pgSQL is one), and end old transactions, for which they are looked up",
+    ),
+    "MultiXact": (
+        "multixact_offset_buffers and multixact_member_buffers",
+        "Rows are locked by several transactions at once: foreign keys to few rows and SELECT … FOR SHARE "
+        "make such locks; spread them, or keep the transactions short",
+    ),
+    "Notify": ("notify_buffers", "Listeners lag behind NOTIFY: have them read sooner, or send less"),
+    "Serial": ("serializable_buffers", "Serializable transactions are long or many: make them shorter"),
+    "CommitTs": ("commit_timestamp_buffers", "track_commit_timestamp costs this: is it needed?"),
+    "Xact": (
+        "transaction_buffers",
+        "Sessions look up whether old transactions committed: VACUUM those tables",
+    ),
+}
+
+
+def _waits(group: str, seconds_name: str) -> Callable[[Evidence], Answer]:
+    """A rule's find: the seconds of a group's events, with each event in the figures."""
+
+    def find(evidence: Evidence) -> Answer:
+        seconds = evidence.times.written_s(group)
+        if seconds <= 0:
+            return None
+        events = evidence.times.writing[group]
+        figures: dict[str, float | str] = {
+            seconds_name: seconds,
+            "most_waited_for": max(events, key=lambda name: events[name]),
+        }
+        if evidence.load is not None and evidence.load.transactions:
+            figures[f"{seconds_name.removesuffix('_s')}_ms_per_transaction"] = (
+                1000 * seconds / evidence.load.transactions
+            )
+        return lifted(evidence, seconds, figures)
+
+    return find
+
+
+def _backend_writes(evidence: Evidence) -> Answer:
+    """Backends that write pages of others before they can use their buffers (bufmgr.c, GetVictimBuffer)."""
+    found = _waits(DATA_WRITE, "data_write_s")(evidence)
+    if not isinstance(found, Found):
+        return found
+    rows = [row for row in evidence.counters.rows("pg_stat_io") if str(row.get("object", "")) == "relation"]
+    by_backends = [row for row in rows if str(row.get("backend_type", "")) == "client backend"]
+    written = sum(figure(row, "writes") for row in by_backends)
+    everybody = sum(figure(row, "writes") for row in rows)
+    bulk = sum(figure(row, "writes") for row in by_backends if str(row.get("context", "")).startswith("bulk"))
+    figures = dict(found.figures)
+    if everybody > 0:
+        figures |= {"backend_writes": written, "backend_writes_share": written / everybody}
+    if evidence.settings.get("shared_buffers"):
+        figures["shared_buffers"] = evidence.settings["shared_buffers"]
+    remedy = _BULK if written > 0 and bulk >= _BULK_SHARE * written else ""
+    return replace(found, figures=figures, remedy=remedy)
+
+
+_BULK = (
+    "COPY, CREATE TABLE AS, VACUUM and large scans write through a small ring of buffers of their own, so "
+    "larger shared_buffers change nothing: a storage that takes writes sooner does, or smaller batches."
+)
+
+
+def _slru(evidence: Evidence) -> Answer:
+    found = _waits(SLRU, "slru_s")(evidence)
+    if not isinstance(found, Found):
+        return found
+    name = str(found.figures["most_waited_for"])
+    known = next((words for begins, words in _SLRUS.items() if name.startswith(begins)), None)
+    if known is None:
+        return found
+    setting, words = known
+    major = evidence.major
+    raised = f"; or raise {setting}." if major is None or major >= _SLRU_SETTINGS_MAJOR_MIN else "."
+    return replace(found, remedy=words + raised)
+
+
+def _wal_insert(evidence: Evidence) -> Answer:
+    """The locks of WAL insertion, and of a WAL buffer that must be written before it can be used (xlog.c)."""
+    found = _waits(WAL_INSERT, "wal_insert_s")(evidence)
+    if not isinstance(found, Found):
+        return found
+    figures = dict(found.figures)
+    full = evidence.counters.total("pg_stat_wal", "wal_buffers_full")
+    if full is not None:
+        figures["wal_buffers_full"] = full
+    if evidence.wal_bytes is not None:
+        figures["wal_bytes"] = evidence.wal_bytes
+    if evidence.settings.get("wal_buffers"):
+        figures["wal_buffers"] = evidence.settings["wal_buffers"]
+    return replace(found, figures=figures)
+
+
+BACKEND_WRITES = Rule(
+    cause="backend-writes",
+    kind="limit",
+    layer="infrastructure",
+    phrase="writing out pages of shared buffers to make room",
+    remedy=(
+        "Give the server larger shared_buffers, have the background writer clean ahead (a higher "
+        "bgwriter_lru_maxpages, a shorter bgwriter_delay), or a storage that takes writes sooner."
+    ),
+    next_step=(
+        "Look who writes: SELECT backend_type, context, writes, fsyncs FROM pg_stat_io WHERE object = "
+        "'relation' (16 and newer; buffers_backend of pg_stat_bgwriter before)."
+    ),
+    find=_backend_writes,
+    settings=raising("shared_buffers", "bgwriter_lru_maxpages"),
+    otherwise="A storage that takes writes sooner, or fewer pages changed: fewer indexes, HOT updates.",
+)
+FILE_EXTENSION = Rule(
+    cause="extension",
+    kind="limit",
+    layer="infrastructure",
+    phrase="adding pages to files",
+    remedy=(
+        "Load by COPY or many rows in an INSERT, which add many pages at a time, in fewer sessions; a file "
+        "system that allocates sooner; fewer indexes on the table that grows."
+    ),
+    next_step="Look which table or index grows (pg_relation_size twice), and who writes into it.",
+    find=_waits(EXTENSION, "extension_s"),
+)
+TRANSACTION_STATUS = Rule(
+    cause="slru",
+    kind="limit",
+    layer="design",
+    phrase="the status of transactions, which is kept in small caches",
+    remedy="Look at pg_stat_slru for the cache that reads and writes most, and what fills it.",
+    next_step="Look at pg_stat_slru (blks_read, blks_written), and at the oldest transaction (xact_start).",
+    find=_slru,
+)
+WAL_INSERTION = Rule(
+    cause="wal-insert",
+    kind="limit",
+    layer="infrastructure",
+    phrase="room in the buffers of the WAL",
+    remedy=(
+        "Raise wal_buffers; write less WAL: fewer indexes, checkpoints further apart (max_wal_size), which "
+        "spare whole pages; fewer writers at a time."
+    ),
+    next_step="Look at wal_buffers_full and wal_bytes of pg_stat_wal, and which statements write most WAL.",
+    find=_wal_insert,
+    settings=raising("wal_buffers", "max_wal_size"),
+    otherwise="Write less WAL: fewer indexes, or fewer writers at a time.",
+)
+CHECKPOINT_WAIT = Rule(
+    cause="checkpoint-wait",
+    kind="limit",
+    layer="operations",
+    phrase="waiting for a checkpoint",
+    remedy=(
+        "Find the command that asks for checkpoints and waits (CHECKPOINT, CREATE DATABASE, a base backup "
+        "with --checkpoint=fast), and do it seldom or when the server is quiet."
+    ),
+    next_step="Look who waits: SELECT pid, query FROM pg_stat_activity WHERE wait_event LIKE 'Checkpoint%'.",
+    find=_waits(CHECKPOINT, "checkpoint_wait_s"),
+)

@@ -1,0 +1,52 @@
+"""What was stopped early tells nothing of its estimate: in findings, beside another plan, in the tree."""
+
+import json
+from typing import Any
+
+import pytest
+
+from pgassay.analysis.plans.beside import beside
+from pgassay.analysis.plans.findings import misestimates
+from pgassay.analysis.plans.read import read_plans
+from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.report.explain.tree import tree_lines
+
+
+def node(kind: str, estimated: int, came: int, *below: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    times = {"Actual Startup Time": 0.1, "Actual Total Time": 90.0, "Actual Loops": 1}
+    figures = {"Startup Cost": 0.0, "Total Cost": 900.0, "Plan Rows": estimated, "Actual Rows": came}
+    plans = {"Plans": list(below)} if below else {}
+    return {"Node Type": kind, "Plan Width": 8, **figures, **times, **plans, **keys}
+
+
+def scan(estimated: int, came: int) -> dict[str, Any]:
+    return node("Seq Scan", estimated, came, **{"Relation Name": "orders", "Alias": "orders"})
+
+
+def plan(top: dict[str, Any]) -> ExplainedPlan:
+    return read_plans(json.dumps([{"Plan": top, "Execution Time": 100.0}]), "the test")[0]
+
+
+STOPPED = (
+    plan(node("Limit", 10, 10, scan(200_000, 10))),
+    plan(
+        node("Merge Join", 50, 50, scan(200_000, 1_500), node("Index Scan", 50, 50), **{"Join Type": "Inner"})
+    ),
+)
+
+
+@pytest.mark.parametrize("early", STOPPED, ids=("limit", "merge join"))
+def test_an_estimate_of_what_was_stopped_early_is_not_called_wrong(early: ExplainedPlan) -> None:
+    assert misestimates(early) == {}
+    assert not [each for each in early.findings if each.kind == "misestimate"]
+    assert not [line for line in tree_lines(early) if "rows estimated" in line.text]
+    right = plan(node("Limit", 10, 10, scan(2_000, 2_000)))
+    assert not [each for each in beside(early, right).sentences if "times off" in each]
+
+
+def test_more_rows_than_estimated_are_wrong_wherever_they_stop() -> None:
+    wrong = plan(node("Limit", 5_000, 5_000, scan(10, 5_000)))
+    assert misestimates(wrong) == {1: 500.0}
+    assert any("500 × too few rows estimated" in line.text for line in tree_lines(wrong))
+    right = plan(node("Limit", 5_000, 5_000, scan(5_000, 5_000)))
+    assert any("500 times off in B" in each for each in beside(right, wrong).sentences)
