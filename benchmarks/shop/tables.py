@@ -54,7 +54,8 @@ CREATE TABLE orders (order_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, c
 INSERT INTO orders (customer_id, status, placed_at, total)
 SELECT 1 + floor(random() * {sizes.customers})::bigint,
   CASE WHEN random() < 0.004 THEN 'open' WHEN random() < 0.1 THEN 'returned' ELSE 'shipped' END,
-  '2024-01-01'::timestamptz + (i::float8 / {sizes.orders}) * interval '900 days', (random() * 900)::numeric(12, 2)
+  '2024-01-01'::timestamptz + (i::float8 / {sizes.orders}) * interval '900 days',
+  (random() * 900)::numeric(12, 2)
 FROM generate_series(1, {sizes.orders}) i;
 CREATE TABLE order_lines (line_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, order_id bigint NOT NULL,
   product_id bigint NOT NULL, quantity int NOT NULL, price numeric(10, 2) NOT NULL);

@@ -137,3 +137,37 @@ def test_index_reads_are_not_advised_what_does_nothing_for_them(cause: str) -> N
     other = trial_causes(of(scan("Seq Scan", 9.0), **slow)).limit
     assert other is not None
     assert other[1].remedy == "", "the rule's own"
+
+
+@pytest.mark.parametrize(("version", "matters"), [("16.9", True), ("17.5", True), ("18.1", False)])
+def test_effective_io_concurrency_prefetches_before_asynchronous_reads(version: str, matters: bool) -> None:
+    """Before 18 bitmap heap scans read ahead by it, though nothing is asynchronous."""
+    compared = arm({"effective_io_concurrency": "1"})
+    slow = statement("s", 10**8).model_copy(update={"aio": False})
+    reading = record(statements=(slow,))
+    bitmap = {"s": {"Plan": scan("Bitmap Heap Scan", 90.0)}}
+    found = faults(arm=compared, record=reading, plans=bitmap, version=version)
+    assert "no-aio" not in found
+    by_index = {"s": {"Plan": scan("Index Scan", 90.0)}}
+    assert "no-aio" in faults(arm=compared, record=reading, plans=by_index, version=version)
+    unknown = faults(arm=compared, record=reading, version=version)
+    assert ("no-aio" in unknown) != matters
+
+
+@pytest.mark.parametrize(
+    ("version", "has", "lacks"),
+    [("16.9", "asynchronous I/O takes PostgreSQL 18", ""), ("18.1", "", "takes PostgreSQL")],
+)
+def test_advice_on_latency_is_that_of_the_version(version: str, has: str, lacks: str) -> None:
+    planted = {
+        "read_s": 8.0,
+        "cpu_s": 1.0,
+        "device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, 7.8),
+        "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=5000),
+    }
+    limit = trial_causes(evidence(**planted, version=version)).limit
+    assert limit is not None
+    remedy = limit[1].remedy or limit[0].remedy
+    assert limit[0].cause == "storage-latency"
+    assert has in remedy
+    assert not lacks or lacks not in remedy

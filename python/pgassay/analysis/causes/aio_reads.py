@@ -4,7 +4,6 @@ In 18 and 19 only read streams read asynchronously (`model/aio.py` has the sourc
 scans, and the index part of a bitmap scan, read page by page whatever the method.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from pgassay.analysis.causes.evidence import Evidence
@@ -12,6 +11,7 @@ from pgassay.analysis.descriptive.plans import PlanNode, children_of, number
 from pgassay.model.aio import AIO_NODES, can_read_asynchronously
 
 _BY_INDEX = frozenset({"Index Scan", "Index Only Scan", "Bitmap Index Scan"})
+_BITMAP_HEAP = "Bitmap Heap Scan"
 _BLOCKS = "Shared Read Blocks"
 
 
@@ -22,13 +22,19 @@ def synchronous_share(evidence: Evidence) -> float | None:
     the scans stand for them: a sequential scan of one page beside an index scan of thousands weighs next to
     nothing. Statements count by what the device delivered for them, where that is known, else alike.
     """
-    major = _major(evidence.version)
+    major = evidence.major or 0
     return _share(evidence, lambda kind: not can_read_asynchronously(kind, major))
 
 
 def index_share(evidence: Evidence) -> float | None:
     """The share of reads that index scans do, whatever the version, weighed as in `synchronous_share`."""
     return _share(evidence, lambda kind: kind in _BY_INDEX)
+
+
+def prefetched_share(evidence: Evidence) -> float | None:
+    """The share of reads that effective_io_concurrency prefetches before 18, by bitmap heap scans alone
+    (src/backend/executor/nodeBitmapHeapscan.c of 16 and 17, BitmapPrefetch); weighed as the others."""
+    return _share(evidence, lambda kind: kind == _BITMAP_HEAP)
 
 
 def _share(evidence: Evidence, is_counted: Callable[[str], bool]) -> float | None:
@@ -43,11 +49,6 @@ def _share(evidence: Evidence, is_counted: Callable[[str], bool]) -> float | Non
         counted += importance * sum(weight for kind, weight in scans if is_counted(kind)) / all_read
         total += importance
     return counted / total if total > 0 else None
-
-
-def _major(version: str) -> int:
-    match = re.match(r"\d+", version)
-    return int(match[0]) if match else 0
 
 
 def _scans(plan: object) -> Iterator[tuple[str, float]]:

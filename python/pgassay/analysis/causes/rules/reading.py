@@ -1,9 +1,10 @@
 """Reads that no device or method can speed up: those answered from memory, and those that can't be queued."""
 
-from pgassay.analysis.causes.aio_reads import index_share, synchronous_share
+from pgassay.analysis.causes.aio_reads import index_share, prefetched_share, synchronous_share
 from pgassay.analysis.causes.base import Answer, Found, Missing, OnRunningServer, Rule
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.processors import throttled_share
+from pgassay.model.aio import COMMANDS_SINCE
 
 # Settings and storages whose effect is one on reads from a device.
 _OF_READS = frozenset(
@@ -82,7 +83,7 @@ def _no_aio(evidence: Evidence) -> Answer:
     is_by_index = by_index is not None and by_index >= _SYNCHRONOUS_MIN
     # Before 18 sequential scans combine reads that they don't make asynchronously.
     of_reads = _OF_AIO | (_OF_SIZE if is_by_index else frozenset())
-    factors = sorted(of_reads & evidence.compared)
+    factors = sorted((of_reads & evidence.compared) - _prefetching(evidence))
     read = [item for item in evidence.statements if item.delivered_bytes]
     is_read = bool(read) or (
         evidence.is_load and evidence.device is not None and evidence.device.read_bytes > 0
@@ -107,6 +108,16 @@ def _no_aio(evidence: Evidence) -> Answer:
             "statements_with_aio": float(sum(item.aio for item in read)),
         }
     return Found(evidence.times.read_s, {name: value for name, value in figures.items() if value != ""})
+
+
+def _prefetching(evidence: Evidence) -> frozenset[str]:
+    """Before 18 the setting by which bitmap heap scans prefetch, where they may read: it matters without
+    asynchronous I/O."""
+    if (evidence.major or 0) >= COMMANDS_SINCE:
+        return frozenset()
+    share = prefetched_share(evidence)
+    is_none = share is not None and share <= 1 - _SYNCHRONOUS_MIN
+    return frozenset() if is_none else frozenset({"effective_io_concurrency"})
 
 
 CACHED = Rule(

@@ -34,6 +34,16 @@ _INDEX_LATENCY = (
     "not change: keep more in memory, fetch fewer rows, work with more connections at a time, or use storage "
     "that answers sooner."
 )
+_COMBINE_SINCE, _AIO_SINCE = 17, 18
+_LATENCY_BEFORE_AIO = (
+    "Keep more requests in flight: effective_io_concurrency prefetches for bitmap heap scans (for no other "
+    "scan before 18), and more connections read at a time; asynchronous I/O takes PostgreSQL 18; or use "
+    "storage that answers sooner."
+)
+_IOPS_BEFORE_COMBINING = (
+    "Ask for larger pieces (the device's read-ahead, for sequential scans; io_combine_limit takes PostgreSQL "
+    "17), keep more in memory, or use storage with more IOPS."
+)
 # Requests in flight per process that waits, up to which a queue is shallow.
 _SHALLOW_MAX = 1.5
 
@@ -76,8 +86,18 @@ def _of_index_reads(evidence: Evidence, found: Found, remedy: str) -> Found:
     keeps several of one process in flight (`aio_reads.py`)."""
     share = index_share(evidence)
     if share is None or share < _INDEX_MIN:
-        return found
+        return _of_version(evidence, found, remedy)
     return replace(found, figures=found.figures | {INDEX_SHARE: share}, remedy=remedy)
+
+
+def _of_version(evidence: Evidence, found: Found, by_index: str) -> Found:
+    """With advice that the version has: io_combine_limit came with 17, asynchronous reads with 18."""
+    major = evidence.major
+    if major is None:
+        return found
+    if by_index == _INDEX_LATENCY:
+        return found if major >= _AIO_SINCE else replace(found, remedy=_LATENCY_BEFORE_AIO)
+    return found if major >= _COMBINE_SINCE else replace(found, remedy=_IOPS_BEFORE_COMBINING)
 
 
 def _figures(flow: DeviceFlow) -> dict[str, float | str]:
