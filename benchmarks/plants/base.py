@@ -207,7 +207,11 @@ def _named(plant: Plant, result: Mapping[str, Any], arm: str) -> Named:
     return Named(
         limit=next(cause["cause"] for cause in causes if cause["kind"] == "limit"),
         faults=frozenset(faults if is_planted_noise else faults - {NOISE}),
-        gains={cause["cause"]: cause["gain_if_lifted"] for cause in causes},
+        # Where the other arm measured the gain, what is judged is what had been predicted.
+        gains={
+            cause["cause"]: cause["gain_predicted"] if cause.get("lifted_by") else cause["gain_if_lifted"]
+            for cause in causes
+        },
         is_noisy=NOISE in faults and not is_planted_noise,
         remedies={cause["cause"]: cause.get("remedy", "") for cause in causes},
     )

@@ -1,7 +1,9 @@
 """The proof: fresh blocks of the chosen fixes, of the data as they are, and of the set without each member.
 
-An experiment like any other, on data of its own for each arm; nothing of the search is in it. Its family is
-fixed before its first trial: the chosen set is the control, and every other arm is compared with it. So the
+An experiment like any other, on data of its own for each arm; where its arms share one server, these are the
+search's copy with all their indexes, of which none is built a second time. (What the search executed there was
+rolled back; the few dead rows that this leaves are in all arms alike.) Its family is fixed before its first
+trial: the chosen set is the control, and every other arm is compared with it. So the
 set's gain is that over the workload as it is, and a member's gain that of the set over the set without it.
 """
 
@@ -9,6 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
+
+from pgassay.environment.datasets import OnStage, relation_facts, snapshots
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.plan import GivenArms, parse_arms
 from pgassay.experiment.running.run import run_parsed
 from pgassay.model.arm import ArmSpec
@@ -17,6 +23,7 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
 from pgassay.tune.arms import CHOSEN, FACTOR, SharedArms, arms_of, arms_of_shared, shared_protocol
 from pgassay.tune.candidate import Candidate
+from pgassay.tune.copy import TrialCopy
 from pgassay.tune.plan import PlannedTune
 from pgassay.tune.search.executions import executions_in_trial, most_executions
 from pgassay.tune.search.selection import Seconds
@@ -81,3 +88,26 @@ def prove(
     given = GivenArms(FACTOR, CHOSEN, arms)
     parsed = parse_arms(request, planned.servers, base, planned.given, given)
     return run_parsed(parsed, progress, trial_s=trial_s)
+
+
+def hand_over(copy: TrialCopy, members: list[Candidate], on_stage: OnStage) -> ArmSpec | None:
+    """Leave the copy's data with the members' indexes to the proof's arms; the copy is of no more use.
+
+    Returns the arm whose data these are; None where they can't be had so, and are made anew for the proof.
+    """
+    base = copy.spec
+    spec = base.model_copy(
+        update={"prepare": (*base.prepare, *(sql for each in members for sql in each.sql))}
+    )
+    if not spec.prepare[len(base.prepare) :]:
+        return None
+    on_stage("leaving the indexes to the proof", None)
+    try:
+        copy.align(members)
+        copy.drop_hidden()
+        relations = relation_facts(copy.server, copy.snapshot.database)
+        data = copy.give_away()
+        snapshots.adopt(spec.build, spec.dataset, spec.prepare, data, copy.snapshot, relations)
+    except (UsageError, MeasurementError, psycopg.Error, OSError):
+        return None
+    return spec

@@ -30,7 +30,7 @@ from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
-from pgassay.tune.proof_data import hand_over
+from pgassay.tune.proof import hand_over
 from pgassay.tune.proving import Proving, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.same_results.check import same_results

@@ -215,3 +215,39 @@ def test_a_sentence_names_the_next_limit() -> None:
     assert "up to about 1.5 × as fast, then limited by the machine's processors." in sentence(cause, "a")
     full = cause.model_copy(update={"gain_if_lifted": 1.0})
     assert "without that the machine's processors would limit it as much" in sentence(full, "a")
+
+
+def test_a_measured_gain_replaces_the_predicted_one() -> None:
+    """An arm with more IOPS is 91 % faster where 10 % were predicted: both are said, and nobody else's is."""
+    slow, fast = arm(1.0, storage="small"), arm(1.91, "faster", 0.3, storage="large")
+    third = arm(0.99, "equivalent", work_mem="64MB", storage="small")
+    iops = spill(slow.name, "storage-iops").model_copy(
+        update={"kind": "limit", "gain_if_lifted": 1.1, "gain_interval": (1.05, 1.19)}
+    )
+    other = spill(third.name, "backend-core")
+    found, withdrawn = judged([iops, other], [slow, fast, third])
+    assert (found.gain_if_lifted, found.gain_predicted, found.lifted_by) == (1.91, 1.1, "storage=large")
+    assert found.gain_interval == pytest.approx((1.61, 2.21))
+    said = sentence(found, "storage=small")
+    assert "with storage=large it is 1.91 × as fast" in said
+    assert "where 10 % faster had been predicted" in said
+    assert "up to about" not in said
+    assert withdrawn.gain_if_lifted is None
+
+
+def test_a_prediction_that_held_leaves_the_others_alone() -> None:
+    slow, fast = arm(1.0, storage="small"), arm(1.5, "faster", 0.1, storage="large")
+    iops = spill(slow.name, "storage-iops").model_copy(update={"kind": "limit", "gain_if_lifted": 1.45})
+    other = spill(fast.name, "backend-core")
+    found, kept = judged([iops, other], [slow, fast])
+    assert found.lifted_by == "storage=large"
+    assert "predicted" not in sentence(found, "storage=small")
+    assert kept.gain_if_lifted == 1.5
+
+
+def test_an_arm_that_has_the_limit_still_did_not_lift_it() -> None:
+    slow, fast = arm(1.0, storage="small"), arm(1.05, "faster", 0.01, storage="middle")
+    causes = [spill(each.name, "storage-iops") for each in (slow, fast)]
+    found = judged(causes, [slow, fast])
+    assert [each.lifted_by for each in found] == [None, None]
+    assert found[0].gain_if_lifted == 1.5

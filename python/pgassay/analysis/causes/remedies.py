@@ -33,6 +33,14 @@ _UNITS = {
 }
 
 
+_OF_STORAGE = frozenset(
+    {"storage-throughput", "storage-iops", "storage-latency", "burst-credits", "wal-fsync", "backend-writes"}
+)
+_STORAGE = SettingRemedy("storage", "higher", "Another storage")
+# As far as a prediction may lie from what was measured, as the bench of the causes has it.
+_TOLERANCE = 1.25
+
+
 @dataclass(frozen=True)
 class _Try:
     """Another arm that has the remedy: what came of it, and how fast it was over the arm with the cause."""
@@ -47,9 +55,69 @@ def judged(causes: Sequence[Cause], arms: Sequence[ArmResult]) -> tuple[Cause, .
     """The causes, with what the arms of the experiment say of their remedies.
 
     arms: of the same experiment, with the controls. A remedy that they refute is withdrawn: its words say so
-    in its place. A cause whose remedy is no setting stays as it is.
+    in its place. A cause whose remedy is no setting stays as it is. What lifted a limit in an arm is the gain
+    that is told, in place of the prediction; where a prediction missed so, the others are withdrawn.
     """
-    return tuple(_judged(cause, arms) for cause in causes)
+    told = [_measured(_judged(cause, arms), arms, causes) for cause in causes]
+    if not any(_missed(cause) for cause in told):
+        return tuple(told)
+    return tuple(
+        cause
+        if cause.lifted_by is not None
+        else cause.model_copy(update={"gain_if_lifted": None, "gain_interval": None, "next_limit": None})
+        for cause in told
+    )
+
+
+def _measured(cause: Cause, arms: Sequence[ArmResult], causes: Sequence[Cause]) -> Cause:
+    """The cause with the gain of the arm that lifted it most; as it is where none did.
+
+    An arm lifted it that was faster, by its verdict, and of which the cause is not told any more: one that
+    has it still was only relieved.
+    """
+    own = next((arm for arm in arms if (arm.name, arm.stratum) == (cause.arm, cause.stratum)), None)
+    if own is None or cause.gain_if_lifted is None:
+        return cause
+    tries = list(_tries(own, [arm for arm in arms if arm.stratum == cause.stratum], _lifting(cause)))
+    have_it = {each.arm for each in causes if (each.cause, each.stratum) == (cause.cause, cause.stratum)}
+    lifted = [
+        each for each in tries if each.answer == "faster" and each.ratio and each.arm.name not in have_it
+    ]
+    if not lifted:
+        return cause
+    best = max(lifted, key=lambda each: each.ratio or 0.0)
+    return cause.model_copy(
+        update={
+            "gain_if_lifted": best.ratio,
+            "gain_interval": _ends_over(own, best.arm),
+            "gain_predicted": cause.gain_if_lifted,
+            "lifted_by": _level(best.arm, best.setting),
+            "next_limit": None,
+        }
+    )
+
+
+def _lifting(cause: Cause) -> tuple[SettingRemedy, ...]:
+    """What lifts a cause: its rule's settings, and another storage where the storage is the limit."""
+    rule = rule_of(cause.cause)
+    found = rule.settings if rule is not None else ()
+    return (*found, _STORAGE) if cause.cause in _OF_STORAGE else found
+
+
+def _ends_over(own: ArmResult, other: ArmResult) -> tuple[float, float] | None:
+    """The interval of the other arm's speed over this one's, where one of them is the control."""
+    low, high = (other if own.verdict == "control" else own).interval or (None, None)
+    if low is None or high is None or "control" not in (own.verdict, other.verdict):
+        return None
+    return (low, high) if own.verdict == "control" else (1 / high, 1 / low)
+
+
+def _missed(cause: Cause) -> bool:
+    """Whether what was measured is not what had been predicted."""
+    if cause.gain_predicted is None or cause.gain_interval is None:
+        return False
+    low, high = cause.gain_interval
+    return not low / _TOLERANCE <= cause.gain_predicted <= high * _TOLERANCE
 
 
 def _judged(cause: Cause, arms: Sequence[ArmResult]) -> Cause:
@@ -94,6 +162,8 @@ def _tries(own: ArmResult, arms: Sequence[ArmResult], settings: Sequence[Setting
 def _is_towards(setting: SettingRemedy, before: str | None, after: str | None) -> bool:
     if before is None or after is None:
         return False
+    if setting is _STORAGE:
+        return True  # which of two storages is the faster one, the verdict says
     if isinstance(setting.to, tuple):
         return after in setting.to and before not in setting.to
     low, high = _amount(before), _amount(after)

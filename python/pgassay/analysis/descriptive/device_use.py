@@ -7,7 +7,7 @@ from pgassay.model.experiment import ArmCeiling
 from pgassay.model.result import DeviceUse
 from pgassay.model.trial import TrialRecord
 from pgassay.record.experiment import StoredExperiment
-from pgassay.words import percent_fixed
+from pgassay.words import figure, percent_fixed
 
 # From this share of its ceiling on, a device delivers the most that it can.
 AT_LIMIT = 0.95
@@ -99,4 +99,5 @@ def _sentence(name: str, value: float, ceiling: float, unit: str, source: str) -
         # Neighbouring pages read in one request leave room for others (io_combine_limit, read-ahead).
         remedy = "only fewer or larger requests can help" if unit == _REQUESTS else "no setting can help"
         return f"{sentence}: {remedy}."
-    return f"{sentence}: at most {percent_fixed(1 / share - 1)} more could be had."
+    # Not how much faster anything would be: what else limits it is told among the causes.
+    return f"{sentence}: the device has room for {figure(1 / share, 2)} times as much."

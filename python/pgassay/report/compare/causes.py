@@ -143,6 +143,15 @@ def _gained(cause: Cause) -> str:
     limit = text.clean(cause.next_limit) if cause.next_limit else ""
     if cause.gain_if_lifted is None:
         return ""
+    if cause.lifted_by is not None:
+        predicted = cause.gain_predicted
+        words = (
+            f"; with {text.clean(cause.lifted_by)} it is {text.amount(cause.gain_if_lifted)}{_between(cause)}"
+        )
+        ends = cause.gain_interval
+        if predicted is None or ends is None or ends[0] <= predicted <= ends[1]:
+            return words
+        return f"{words}, where {text.amount(predicted)} had been predicted"
     if cause.gain_if_lifted < _GAIN_MIN:
         return f"; without that {limit} would limit it as much" if limit else ""
     words = f"; without that it could be up to about {text.amount(cause.gain_if_lifted)}{_between(cause)}"
