@@ -1,7 +1,7 @@
 """The proof: fresh blocks of the chosen fixes, of the data as they are, and of the set without each member.
 
 An experiment like any other, on data of its own for each arm; where its arms share one server, these are the
-search's copy with all their indexes, of which none is built a second time. (What the search executed there was
+search's copy with all their indexes, of which none is built a second time. (What the search executed was
 rolled back; the few dead rows that this leaves are in all arms alike.) Its family is fixed before its first
 trial: the chosen set is the control, and every other arm is compared with it. So the
 set's gain is that over the workload as it is, and a member's gain that of the set over the set without it.

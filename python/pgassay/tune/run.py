@@ -28,6 +28,7 @@ from pgassay.tune.endless.limits import as_proven, expected_in_proof, give_in_pr
 from pgassay.tune.endless.rows import compare_on_data
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.facts.unknown_tables import refuse_unknown_tables
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proof import hand_over
@@ -62,7 +63,6 @@ from pgassay.tune.stored import (
 )
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Gathered, Tools, gather
-from pgassay.tune.unknown_tables import refuse_unknown_tables
 
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
 # with the chosen set show.
@@ -116,7 +116,7 @@ def run_tune(
     """
     check_folder(request.out)
     planned = plan_tune(request, progress.stage)
-    refuse_unknown_tables(planned)
+    refuse_unknown_tables(planned.spec, planned.statements, planned.request.workload)
     with host_lock(progress, wait=wait):
         return run_held(planned, request, tools, progress, isolates=isolates)
 

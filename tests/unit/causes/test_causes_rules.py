@@ -26,8 +26,9 @@ from pgassay.analysis.causes.registry import RULES
 from pgassay.analysis.causes.volume_evidence import BurstEnd
 from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.experiment import ArmCeiling
-from pgassay.model.trial import Counters, StatementObservation
+from pgassay.model.trial import StatementObservation
 from pgassay.record.columns import to_parquet
+from write_side_samples import WRITE_SIDE
 
 SCAN = StatementObservation(
     name="scan", elapsed_s=10, rows=1, cold=True, aio=False, device_read_bytes=10**8, device_read_requests=9
@@ -44,10 +45,6 @@ def faults_of(found: Evidence) -> dict[str, Found]:
     return {rule.cause: answer for rule, answer in trial_causes(found).faults}
 
 
-WRITERS = [
-    {"backend_type": name, "object": "relation", "context": "normal", "writes": writes}
-    for name, writes in (("client backend", 9e4), ("checkpointer", 1e4))
-]
 LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     # The planted figures, and what of them made harmless.
     "storage-throughput": (
@@ -117,30 +114,7 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"standby_s": 60.0, "total_s": 80.0, "record": load_record()},
         {"standby_s": 1.0},
     ),
-    "backend-writes": (
-        {
-            "writing": {"data write": {"DataFileWrite": 40.0}},
-            "total_s": 80.0,
-            "counters": Counters({"pg_stat_io": WRITERS}),
-        },
-        {"writing": {"data write": {"DataFileWrite": 1.0}}},
-    ),
-    "extension": (
-        {"writing": {"extension": {"DataFileExtend": 40.0}}, "total_s": 80.0},
-        {"writing": {"extension": {"DataFileExtend": 1.0}}},
-    ),
-    "slru": (
-        {"writing": {"slru": {"SubtransSLRU": 39.0, "SlruRead": 1.0}}, "total_s": 80.0},
-        {"writing": {"slru": {"SubtransSLRU": 1.0}}},
-    ),
-    "wal-insert": (
-        {"writing": {"wal insert": {"WALInsert": 40.0}}, "total_s": 80.0},
-        {"writing": {"wal insert": {"WALInsert": 1.0}}},
-    ),
-    "checkpoint-wait": (
-        {"writing": {"checkpoint": {"CheckpointDone": 40.0}}, "total_s": 80.0},
-        {"writing": {"checkpoint": {"CheckpointDone": 1.0}}},
-    ),
+    **WRITE_SIDE,
     "wal-fsync": ({"wal_s": 60.0, "total_s": 80.0, "record": load_record()}, {"wal_s": 1.0}),
     "client-bound": (
         {"client_s": 60.0, "cpu_s": 5.0, "total_s": 80.0, "arm": load_arm(), "record": load_record()},

@@ -3,7 +3,7 @@
 import pytest
 
 from pgassay.tune.candidate import TunedStatement
-from pgassay.tune.unknown_tables import unknown_table
+from pgassay.tune.facts.unknown_tables import unknown_table
 
 SHOP = """
 CREATE TABLE customers (id int primary key, name text);

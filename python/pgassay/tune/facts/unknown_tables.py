@@ -14,9 +14,9 @@ from pglast import ast
 from pgassay.environment.datasets.dump_header import read_header
 from pgassay.environment.server.programs import run_program
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.arm import ArmSpec
 from pgassay.model.build import Build
 from pgassay.tune.candidate import TunedStatement
-from pgassay.tune.plan import PlannedTune
 from pgassay.tune.rewrites.tree import RefusedError, read, walk
 
 # A longer text is read by whoever loads it.
@@ -45,19 +45,21 @@ _HIDDEN = re.compile(
 _SYSTEM_SCHEMAS = ("pg_catalog", "information_schema")
 
 
-def refuse_unknown_tables(planned: PlannedTune) -> None:
-    """Raise UsageError for a table that no statement of the data creates, with the nearest that one does."""
-    spec = planned.spec
+def refuse_unknown_tables(spec: ArmSpec, statements: Iterable[TunedStatement], workload: str) -> None:
+    """Raise UsageError for a table that no statement of the data creates, with the nearest that one does.
+
+    workload: what the statements are called in the message.
+    """
     source = Path(spec.dataset.source)
     text = _definitions(spec.build, spec.dataset.kind, source)
     if not text:
         return
-    found = unknown_table(text, planned.statements, is_dump=spec.dataset.kind == "dump")
+    found = unknown_table(text, statements, is_dump=spec.dataset.kind == "dump")
     if found is not None:
         statement, name, near = found
         raise UsageError(
-            f"{planned.request.workload}, {statement}: {source.name} creates no table {name}: {near} "
-            "Correct the name and run again"
+            f"{workload}, {statement}: {source.name} creates no table {name}: {near} Correct the name and "
+            "run again"
         )
 
 
