@@ -1,4 +1,4 @@
-"""Evidence of what writes wait for, with what makes each harmless: as `evidence` of `cause_samples` takes it."""
+"""Evidence of what writes wait for, with what makes each harmless, as `cause_samples.evidence` takes it."""
 
 from typing import Any
 
