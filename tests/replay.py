@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from pgassay.design.arms import apply_levels, build_arms, choose_control, combinations
+from pgassay.design.schedule import planned_design
 from pgassay.experiment.running.loop import RunLimits, run_experiment
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import ArmSpec, DatasetSpec
@@ -20,8 +21,11 @@ from pgassay.workloads.registry import parse_workload
 START = "2026-01-01T00:00:00+00:00"
 
 
-def new_experiment(folder: Path, seed: int) -> Path:
-    """Plan work_mem=1MB,2MB,4MB on a full scan and write it to `folder`; returns the folder."""
+def new_experiment(folder: Path, seed: int, *, writes_blocks: bool = False) -> Path:
+    """Plan work_mem=1MB,2MB,4MB on a full scan and write it to `folder`; returns the folder.
+
+    writes_blocks: what a block is made of is written down, as of today's experiments.
+    """
     workload = parse_workload("full-scan:only=sum+read-table")
     base = ArmSpec(
         build=Build(origin="apt", version="18.6", major=18, bin_directory="/usr/lib/postgresql/18/bin"),
@@ -43,6 +47,7 @@ def new_experiment(folder: Path, seed: int) -> Path:
         contrasts=contrasts,
         contract=contract,
         protocol=Protocol(cache="cold-each"),
+        **({"design": planned_design(arms, is_crossed=False)} if writes_blocks else {}),
     )
     write_experiment(folder, experiment)
     return folder
@@ -65,8 +70,13 @@ class Replay:
         wall_s: float = 1.0,
         spread: float = 0.05,
         speed_up: float = 1.0,
+        failing_arms: Collection[str] = (),
     ) -> None:
-        """`speed_up`: how much faster every arm but the control and its twin is."""
+        """`speed_up`: how much faster every arm but the control and its twin is.
+
+        `failing_arms`: the names of those whose trials all fail.
+        """
+        self.failing_arms = failing_arms
         self.seed = seed
         self.sleep_s = sleep_s
         self.failing = failing
@@ -121,6 +131,8 @@ class Replay:
         )
 
     def _status(self, spec: TrialSpec, draw: random.Random) -> TrialStatus:
+        if spec.arm.name in self.failing_arms:
+            return "failed"
         if self.failing is not None:
             return "failed" if (spec.number, spec.attempt) in self.failing else "ok"
         if draw.random() >= self.failing_fraction:

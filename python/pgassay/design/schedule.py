@@ -11,7 +11,8 @@ such copies is a replicate, and the copy is the unit of replication.
 
 The next trial is a pure function of the plan, the plans of its blocks and the trials recorded so far. So a
 resumed experiment goes on exactly where it stopped: a half-done block is finished as it was planned. A failed
-trial is repeated once within its block; a second failure voids the block, whatever the arm.
+trial is repeated once within its block; a second failure voids the block, whatever the arm. An arm that
+can't run is dropped from later blocks (`analysis/verdicts/dropped.py`), and the others go on.
 """
 
 import itertools
@@ -265,10 +266,12 @@ def next_step(
     records: Iterable[TrialRecord],
     plans: Mapping[int, BlockPlan] = _NO_PLANS,
     resting: Collection[str] = (),
+    dropped: Collection[str] = (),
 ) -> Step:
     """The first trial that is still to be run; of a new block where all that were planned are done.
 
-    plans: those recorded, by block; resting: the ids of the arms that take no part in a new block.
+    plans: those recorded, by block; resting: the ids of the arms that take no part in a new block, and
+    dropped: of those that can't run, whose failures void nothing any more.
     """
     done: set[int] = set()
     attempts: dict[int, int] = {}
@@ -284,10 +287,11 @@ def next_step(
     voided: Counter[str | None] = Counter()
     first = 0
     while True:
-        plan = plans.get(len(earlier)) or plan_block(experiment, earlier, resting)
+        plan = plans.get(len(earlier)) or plan_block(experiment, earlier, {*resting, *dropped})
         numbers = range(first, first + len(plan.arm_ids))
-        if not failed_twice.isdisjoint(numbers):
-            voided[plan.stratum] += 1
+        failing = {plan.arm_ids[number - first] for number in failed_twice.intersection(numbers)}
+        if failing:
+            voided[plan.stratum] += not failing <= {*dropped}
         elif done.issuperset(numbers):
             voided[plan.stratum] = 0
         else:

@@ -193,3 +193,37 @@ def test_what_comes_before_the_trials_of_a_block_counts_in_its_time(
     limits = RunLimits(blocks_max=10, time_max_s=200.0, until_decided=False)
     ended = run_experiment(load(folder), replay.Replay(seed=3), limits, NullProgress(), copy)
     assert ended.stopped == "max-time" and ended.seconds_used == 180.0
+
+
+def test_an_arm_that_can_t_run_is_dropped_and_the_others_go_on(tmp_path: Path) -> None:
+    """Its trials fail in two blocks in a row; once that ended the whole experiment."""
+    folder = replay.new_experiment(tmp_path / "dropped", seed=5, writes_blocks=True)
+    runner = replay.Replay(seed=3, failing_arms=("work_mem=2MB",))
+    assert run_to_the_end(folder, runner) == "blocks"
+    stored = load(folder)
+    dropped = next(arm.id for arm in stored.experiment.arms if arm.name == "work_mem=2MB")
+    blocks = [block for block, plan in stored.block_plans.items() if dropped in plan.arm_ids]
+    assert blocks == [0, 1]
+    assert len(stored.block_plans) == LIMITS.blocks_max
+    result = analyse(stored)
+    (sentence,) = [each for each in result.warnings if "is dropped" in each]
+    assert sentence.startswith("work_mem=2MB is dropped, as its trials fail: as recorded")
+    verdicts = {arm.name: arm.verdict for arm in result.arms}
+    assert verdicts["work_mem=2MB"] == "inconclusive"
+    assert result.blocks == LIMITS.blocks_max - 2
+
+
+def test_the_others_verdicts_end_it(tmp_path: Path) -> None:
+    folder = replay.new_experiment(tmp_path / "dropped", seed=5, writes_blocks=True)
+    runner = replay.Replay(seed=3, failing_arms=("work_mem=2MB",), speed_up=3.0)
+    assert run_to_the_end(folder, runner, RunLimits(60, 600.0)) == "decided"
+    verdicts = {arm.name: arm.verdict for arm in analyse(load(folder)).arms}
+    assert verdicts["work_mem=4MB"] == "faster"
+
+
+def test_where_every_arm_fails_it_fails(tmp_path: Path) -> None:
+    folder = replay.new_experiment(tmp_path / "failed", seed=5, writes_blocks=True)
+    runner = replay.Replay(seed=3, failing_arms=("work_mem=2MB", "work_mem=4MB"))
+    assert run_to_the_end(folder, runner) == "failed"
+    control = replay.new_experiment(tmp_path / "control", seed=5, writes_blocks=True)
+    assert run_to_the_end(control, replay.Replay(seed=3, failing_arms=("work_mem=1MB",))) == "failed"

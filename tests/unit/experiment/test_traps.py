@@ -7,9 +7,11 @@ import pytest
 
 import analysis_samples
 from pgassay.environment.linux import free_memory
+from pgassay.experiment.planning.baseline import memory_warnings
 from pgassay.experiment.planning.provisioned import plan_warnings
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import CacheState
+from pgassay.model.workload import LoadSpec
 
 
 def arms_of(memory_bytes: int | None = None, **settings: str) -> Sequence[Arm]:
@@ -95,3 +97,18 @@ def test_settings_that_an_io_method_does_not_use_are_told() -> None:
     assert "io_method=io_uring and worker alone" in told
     assert said(arms_of(), compared="io_workers") == []
     assert said(arms_of(io_method="sync"), compared="io_combine_limit") == []
+
+
+def test_memory_that_the_settings_may_go_beyond_is_foreseen() -> None:
+    """50 connections of sysbench's long ranges ended a server that was given 256 MB."""
+    (arm, *_) = arms_of(memory_bytes=256 << 20, shared_buffers="64MB", work_mem="4MB")
+    load = LoadSpec(script="oltp_read_only", clients=50)
+    workload = arm.spec.workload.model_copy(update={"load": load})
+    crowded = arm.model_copy(update={"spec": arm.spec.model_copy(update={"workload": workload})})
+    (sentence,) = memory_warnings([crowded])
+    assert "memory of 256 MB may be too little" in sentence
+    assert "50 connections" in sentence
+    assert "--memory 640MB" in sentence
+    assert not list(memory_warnings([arm]))
+    roomy = crowded.model_copy(update={"spec": crowded.spec.model_copy(update={"memory_bytes": 768 << 20})})
+    assert not list(memory_warnings([roomy]))

@@ -32,6 +32,7 @@ from pgassay.analysis.verdicts.checks.imitation import imitation_warnings
 from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
+from pgassay.analysis.verdicts.dropped import dropped_arms, dropped_sentences
 from pgassay.analysis.verdicts.families import crossed_family_words, estimates_sentence, family_words
 from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.secondary import analyse_secondary
@@ -179,6 +180,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         compared_defaults=compared_defaults(experiment),
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
         warnings=(
+            *_of_dropped(stored),
             *_warnings_of_trials(study, primary),
             *network_warnings,
             *assumption_sentences(volumes),
@@ -230,6 +232,12 @@ def _twin_results(twins: dict[str, TwinCheck]) -> tuple[TwinResult, ...]:
         )
         for stratum, check in twins.items()
     )
+
+
+def _of_dropped(stored: StoredExperiment) -> tuple[str, ...]:
+    records = [trial.record for trial in stored.trials]
+    dropped = dropped_arms(stored.experiment, records, stored.block_plans)
+    return dropped_sentences(stored, dropped.keys(), dropped)
 
 
 def _worst_twin(twins: tuple[TwinResult, ...]) -> TwinResult:

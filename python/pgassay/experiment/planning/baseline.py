@@ -6,7 +6,7 @@ is then only what a private server needs (its socket, folders and log, `environm
 what it would not start or serve without.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pgassay.design.arms import Candidate
 from pgassay.environment import datasets
@@ -44,6 +44,12 @@ CONNECTIONS_BESIDE_CLIENTS = 20
 MIN_WAL_SEGMENTS_SHIPPED = 5
 MAX_WAL_SEGMENTS_SHIPPED = 64
 _WAL_SIZES = ("min_wal_size", "max_wal_size")
+
+# What a session takes beside its sorts and hashes: its stack, catalogs and plans (src/backend/utils/cache),
+# and what the others of a server take together.
+_SESSION_BYTES, _SERVER_BYTES = 6 << 20, 48 << 20
+_WORK_MEM_SHIPPED_KB = 4096
+_STEP_BYTES = 64 << 20
 
 
 def dataset_of(request: CompareRequest, workload: WorkloadSpec, build: Build) -> DatasetSpec:
@@ -263,3 +269,33 @@ def _caps(spec: ArmSpec) -> str:
     if spec.memory_bytes is None or instance is None or spec.memory_bytes != instance.memory_bytes:
         return words
     return words.replace("memory ", f"memory of {instance.name} ", 1)
+
+
+# --- Caps that an arm's own settings may go beyond.
+
+
+def needed_bytes(arm: Arm) -> int:
+    """What the arm may take at most: shared buffers, and for each connection one sort or hash."""
+    settings, connections = arm.spec.settings, arm.spec.workload.connections or 1
+    buffers = parse_number(settings.get("shared_buffers", SHARED_BUFFERS_SHIPPED), "8kB") or 0.0
+    work_mem = parse_number(settings.get("work_mem", ""), "kB") or _WORK_MEM_SHIPPED_KB
+    sessions = connections * (round(work_mem * 1024) + _SESSION_BYTES)
+    return _SERVER_BYTES + round(buffers * 8192) + sessions
+
+
+def memory_warnings(arms: Sequence[Arm]) -> Iterator[str]:
+    """A sentence for the arm that goes furthest beyond its cap, where one does."""
+    # One session has shared buffers that its data may not fill; many are what ends a server.
+    crowds = [arm for arm in arms if (arm.spec.workload.connections or 1) > 1 and arm.role != "twin"]
+    capped = [arm for arm in crowds if arm.spec.memory_bytes is not None]
+    beyond = [(needed_bytes(arm) / (arm.spec.memory_bytes or 1), arm) for arm in capped]
+    share, arm = max(beyond, key=lambda pair: pair[0], default=(0.0, None))
+    if arm is None or share <= 1:
+        return
+    needed = -(-needed_bytes(arm) // _STEP_BYTES) * _STEP_BYTES
+    connections = arm.spec.workload.connections or 1
+    yield (
+        f"{arm.name}: its memory of {(arm.spec.memory_bytes or 0) >> 20} MB may be too little; the kernel "
+        f"would end the server: shared buffers, and a work_mem and a session for each of {connections} "
+        f"connections, can take {needed >> 20} MB; give it --memory {needed >> 20}MB, or less of these"
+    )

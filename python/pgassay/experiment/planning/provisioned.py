@@ -22,6 +22,7 @@ from pgassay.experiment.planning.baseline import (
     caps_by_arm,
     dataset_of,
     instance_sentences,
+    memory_warnings,
     prepare_of,
     settings_of_all,
     with_buffers_for_the_smallest,
@@ -276,7 +277,7 @@ def plan_warnings(
     block_bytes: int = PAGE_BYTES,
 ) -> tuple[str, ...]:
     """What the report must say about the plan itself, whatever is measured."""
-    sentences = list(io_warnings(arms, base, compared, block_bytes))
+    sentences = [*io_warnings(arms, base, compared, block_bytes), *memory_warnings(arms)]
     balloons = reporting_balloons()
     if balloons and cache in ("cold", "cold-each") and any(arm.spec.memory_bytes is None for arm in arms):
         sentences.append(

@@ -2,7 +2,8 @@
 
 The next trial is a pure function of the plan and the recorded trials (`design/schedule.py`), so resuming asks
 it again. A block's order depends on the seed and its number alone. A failed or invalid trial is repeated once
-within its block; a second failure voids the block, whichever arm it was; two void blocks in a row end the
+within its block; a second failure voids the block, whichever arm it was. An arm that failed so in two blocks
+in a row is dropped, and the others go on; where none would be left, two void blocks in a row end the
 experiment as `failed`. An interrupted attempt counts as neither.
 
 After each complete block the analysis is asked whether everything is decided. Limits of blocks and time are

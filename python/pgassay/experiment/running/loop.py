@@ -4,7 +4,7 @@ Which plans a trial is to execute, and how long that may take, follows from the 
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -12,6 +12,7 @@ from typing import Protocol
 from pgassay.analysis.descriptive.plans import shape
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, decided, interim_result
+from pgassay.analysis.verdicts.dropped import VOIDED_BLOCKS_MAX, dropped_arms, dropped_sentences
 from pgassay.design.schedule import Step, has_fresh_copies, next_step, records_blocks
 from pgassay.environment.builds.unchanged import ChangedBuildError
 from pgassay.environment.cleanup.scratch import scratch_folder
@@ -35,8 +36,6 @@ from pgassay.trial.run import run_trial
 from pgassay.trial.state import NeutralTrial
 from pgassay.trial.target import Target
 
-# Two blocks in a row that could not be completed: a third will not be either.
-VOIDED_BLOCKS_MAX = 2
 # Of an experiment's time what executing plans may take.
 PLANS_SHARE_MAX = 0.1
 
@@ -101,7 +100,8 @@ def run_experiment(
     forgiven: int | None = None if stored.stopped == "failed" else 0
     try:
         while True:
-            step = _next(stored, resting)
+            dropped = _dropped(stored)
+            step = _next(stored, resting, dropped)
             # Who resumes a failed experiment has mended something: its voided blocks are forgiven.
             forgiven = step.voided_in_a_row if forgiven is None else min(forgiven, step.voided_in_a_row)
             block_s = expected_block_s(stored, step, prepared.took_s)
@@ -112,16 +112,22 @@ def run_experiment(
             prepared.make_ready(step)
             stored = _run_one(stored, step, run, progress)
             write_state(stored.folder, stopped="running", seconds_used=used_s())
-            following = _next(stored, resting)
+            known, dropped = dropped, _dropped(stored)
+            for sentence in dropped_sentences(stored, dropped.keys() - known.keys(), dropped):
+                progress.message(sentence)
+            following = _next(stored, resting, dropped)
             if following.begins_block:
                 interim = interim_result(stored)
                 # The whole analysis of a large grid takes a while: once in a round is enough to be shown.
                 if following.visit != step.visit or interim.decided:
                     progress.estimate(analyse(stored), max(0.0, limits.time_max_s - used_s()))
                 if limits.until_decided:
-                    if interim.decided:
-                        return _end(stored, "decided", used_s())
                     resting = decided_arms(stored, interim)
+                    open_arms = {
+                        arm.id for arm in stored.experiment.arms if arm.role == "arm"
+                    } - dropped.keys()
+                    if interim.decided or (dropped and open_arms <= resting):
+                        return _end(stored, "decided", used_s())
     except ChangedBuildError as error:
         _end(stored, "failed", used_s())
         raise MeasurementError(str(error)) from error
@@ -130,9 +136,14 @@ def run_experiment(
         raise
 
 
-def _next(stored: StoredExperiment, resting: frozenset[str]) -> Step:
+def _next(stored: StoredExperiment, resting: frozenset[str], dropped: Collection[str]) -> Step:
     records = (trial.record for trial in stored.trials)
-    return next_step(stored.experiment, records, stored.block_plans, resting)
+    return next_step(stored.experiment, records, stored.block_plans, resting, dropped)
+
+
+def _dropped(stored: StoredExperiment) -> dict[str, str]:
+    records = [trial.record for trial in stored.trials]
+    return dropped_arms(stored.experiment, records, stored.block_plans)
 
 
 def _with_plan(stored: StoredExperiment, step: Step) -> StoredExperiment:
