@@ -14,6 +14,7 @@ from pgassay.experiment.planning.servers import Base, OnStage, Servers
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState
 from pgassay.tune.candidate import TunedStatement
+from pgassay.tune.source.locales import collation_of_dump, installed_locales, locale_of
 from pgassay.tune.source.origin import Origin
 from pgassay.tune.start.base import Start, kind_of
 from pgassay.tune.start.diagnosis import start_of_diagnosis
@@ -27,6 +28,10 @@ CACHE_FITTING: CacheState = "warm-buffers"
 CACHE_DEFAULT: CacheState = "warm-pages"
 BUFFERS_SHARE_MAX = 0.6
 MAX_TIME_MIN_S = 20.0
+COLLATION_NOTE = (
+    "the dump does not say its database's collation, and the copy's is {locale}: where the source has "
+    "another, plans that compare text differ; name the source's with --locale"
+)
 # A set of fixes may have one for each so many statements, or `members_max` where that is more.
 STATEMENTS_PER_MEMBER = 2
 
@@ -129,6 +134,18 @@ def request_from(path: Path, request: TuneRequest, given: Mapping[str, str], arm
     return replace(request, compare=compare, start=start)
 
 
+def _as_the_dump_s(spec: ArmSpec) -> tuple[ArmSpec, tuple[str, ...]]:
+    """The arm with the collation and the encoding that its dump names, and what is said where it can't be."""
+    found = collation_of_dump(spec.build, Path(spec.dataset.source))
+    if found is None:
+        return spec, (COLLATION_NOTE.format(locale=spec.dataset.locale),)
+    locale, said = locale_of(found, installed_locales(), spec.build)
+    update = {"locale": locale, "encoding": found.encoding or spec.dataset.encoding}
+    return spec.model_copy(update={"dataset": spec.dataset.model_copy(update=update)}), (
+        said,
+    ) if said else ()
+
+
 def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
     """Read every word of a request; raises UsageError for the first that can't be meant.
 
@@ -167,4 +184,7 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
         dataset = spec.dataset.model_copy(update={"encoding": request.encoding})
         spec = spec.model_copy(update={"dataset": dataset})
     notes = () if start is None else start.notes
+    if request.locale is None and start is None and spec.dataset.kind == "dump":
+        spec, said = _as_the_dump_s(spec)
+        notes = (*notes, *said)
     return PlannedTune(compare, servers, base, given, spec, statements, chooses_cache, notes)

@@ -13,10 +13,6 @@ from pgassay.tune.source.origin import Origin
 from pgassay.tune.statements import MeasuredStatement
 from pgassay.words import seconds as in_words
 
-COLLATION_NOTE = (
-    "the copy's collation is {locale}: where the source has another, plans that compare text differ; name "
-    "the source's with --locale"
-)
 # The limit of a connection that computes all the time.
 WORK_ALONE = "backend-core"
 ENDLESS = "did-not-end"
@@ -51,12 +47,9 @@ def symptom_of(
     unlike = unlike or {}
     calls = baseline.calls
     whole = total_s(calls, baseline.seconds)
-    dataset = planned.spec.dataset
     if origin is not None:
         said = (f"{name} is not what it is on the source: {reason}" for name, reason in unlike.items())
         notes = (*notes, *origin.notes, *said)
-    elif dataset.kind == "dump":
-        notes = (*notes, COLLATION_NOTE.format(locale=dataset.locale))
     return TuneSymptom(
         workload=planned.request.workload,
         data=planned.data,

@@ -128,7 +128,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add(
         "--locale",
         metavar="NAME",
-        help="the collation of the source's database, as en_US.utf8 (default C; with a DSN the database's)",
+        help="the collation of the source's database, as en_US.utf8, icu:en-US or builtin:C.UTF-8 (default: "
+        "that of the dump or of the database, C where none is known)",
     )
     add("--storage", default="host", metavar="KIND[:OPTIONS]", help="where the copies lie, as for compare")
     add("--memory", metavar="SIZE", help="cap on the server's memory, page cache included, as 2GB")

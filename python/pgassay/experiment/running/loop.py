@@ -100,8 +100,7 @@ def run_experiment(
     forgiven: int | None = None if stored.stopped == "failed" else 0
     try:
         while True:
-            dropped = _dropped(stored)
-            step = _next(stored, resting, dropped)
+            step = _next(stored, resting)
             # Who resumes a failed experiment has mended something: its voided blocks are forgiven.
             forgiven = step.voided_in_a_row if forgiven is None else min(forgiven, step.voided_in_a_row)
             block_s = expected_block_s(stored, step, prepared.took_s)
@@ -112,10 +111,7 @@ def run_experiment(
             prepared.make_ready(step)
             stored = _run_one(stored, step, run, progress)
             write_state(stored.folder, stopped="running", seconds_used=used_s())
-            known, dropped = dropped, _dropped(stored)
-            for sentence in dropped_sentences(stored, dropped.keys() - known.keys(), dropped):
-                progress.message(sentence)
-            following = _next(stored, resting, dropped)
+            following = _next(stored, resting)
             if following.begins_block:
                 interim = interim_result(stored)
                 # The whole analysis of a large grid takes a while: once in a round is enough to be shown.
@@ -123,10 +119,7 @@ def run_experiment(
                     progress.estimate(analyse(stored), max(0.0, limits.time_max_s - used_s()))
                 if limits.until_decided:
                     resting = decided_arms(stored, interim)
-                    open_arms = {
-                        arm.id for arm in stored.experiment.arms if arm.role == "arm"
-                    } - dropped.keys()
-                    if interim.decided or (dropped and open_arms <= resting):
+                    if interim.decided or _rest_without_dropped(stored, resting):
                         return _end(stored, "decided", used_s())
     except ChangedBuildError as error:
         _end(stored, "failed", used_s())
@@ -136,9 +129,16 @@ def run_experiment(
         raise
 
 
-def _next(stored: StoredExperiment, resting: frozenset[str], dropped: Collection[str]) -> Step:
+def _next(stored: StoredExperiment, resting: frozenset[str]) -> Step:
     records = (trial.record for trial in stored.trials)
-    return next_step(stored.experiment, records, stored.block_plans, resting, dropped)
+    return next_step(stored.experiment, records, stored.block_plans, resting, _dropped(stored))
+
+
+def _rest_without_dropped(stored: StoredExperiment, resting: Collection[str]) -> bool:
+    """Whether arms were dropped, and all others have their verdict."""
+    dropped = _dropped(stored)
+    arms = {arm.id for arm in stored.experiment.arms if arm.role == "arm"}
+    return bool(dropped) and arms - dropped.keys() <= {*resting}
 
 
 def _dropped(stored: StoredExperiment) -> dict[str, str]:
@@ -167,7 +167,12 @@ def _run_one(stored: StoredExperiment, step: Step, run: TrialRunner, progress: P
     progress.trial_started(spec.block, spec.position, spec.arm.id, expected_trial_s(stored))
     path, record = run(spec, stored.folder)
     progress.trial_ended(spec.block, spec.position, record.status, outcome_text(record))
-    return replace(stored, trials=(*stored.trials, load_trial(path)), stopped="running")
+    after = replace(stored, trials=(*stored.trials, load_trial(path)), stopped="running")
+    if record.status != "ok":
+        dropped = _dropped(after)
+        for sentence in dropped_sentences(after, dropped.keys() - _dropped(stored).keys(), dropped):
+            progress.message(sentence)
+    return after
 
 
 def _reason_to_stop(

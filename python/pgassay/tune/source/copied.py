@@ -36,7 +36,6 @@ _ALWAYS = frozenset(
 # As much of this machine's memory as a server's shared buffers may take: the page cache needs the rest.
 BUFFERS_SHARE_MAX = 0.4
 MEGABYTE = 1024**2
-_ICU, _BUILTIN = "i", "b"
 
 
 def settings_of(
@@ -72,32 +71,6 @@ def buffers_bytes(text: str, block_bytes: int) -> int:
     """The bytes of a value of shared_buffers as SHOW prints it; 0 for what is none."""
     number = parse_number(text, None)
     return round(number * block_bytes) if number is not None else round(parse_number(text, "B") or 0)
-
-
-def locale_of(source: Source, available: frozenset[str]) -> tuple[str, str]:
-    """(the locale that the copy is made with, a sentence where it is not the source's).
-
-    `available` are the locales of this machine as `locale -a` prints them.
-    """
-    if source.provider == _ICU or source.provider == _BUILTIN:
-        provider = "ICU's" if source.provider == _ICU else "PostgreSQL's own"
-        return "C", (
-            f"the source's collation is {provider} {source.locale or 'default'}, the copy's C: plans that "
-            "compare or sort text may differ"
-        )
-    wanted = source.collation
-    if wanted in ("C", "POSIX") or plain_locale(wanted) in {plain_locale(name) for name in available}:
-        return wanted, ""
-    return "C", (
-        f"the source's collation {wanted} is not installed on this machine, so the copy's is C: plans that "
-        "compare or sort text may differ; install it, or name another with --locale"
-    )
-
-
-def plain_locale(name: str) -> str:
-    """A locale's name as all its spellings are compared: en_US.UTF-8 is en_US.utf8."""
-    language, _, encoding = name.partition(".")
-    return f"{language}.{encoding.lower().replace('-', '').replace('_', '')}" if encoding else language
 
 
 def differences(source: Source, settings: Mapping[str, str], build: Build) -> list[str]:

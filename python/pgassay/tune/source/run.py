@@ -5,7 +5,6 @@ the network for good and start a server on the copy.
 """
 
 import contextlib
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -31,11 +30,12 @@ from pgassay.model.tuning.source import TuneSource
 from pgassay.terminal.progress import Progress
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import run_held
-from pgassay.tune.source.copied import differences, locale_of, missing_extensions, settings_of
+from pgassay.tune.source.copied import differences, missing_extensions, settings_of
 from pgassay.tune.source.counted import Counted, read_counted
 from pgassay.tune.source.dump import dumped, refuse_small_disk, refuse_without_program
 from pgassay.tune.source.files import write_files
 from pgassay.tune.source.gather import Gathered, explained_on, gather, given_values, unmatched
+from pgassay.tune.source.locales import Collation, installed_locales, locale_of
 from pgassay.tune.source.log import Logged, read_log
 from pgassay.tune.source.origin import Origin
 from pgassay.tune.source.server import Source, open_source
@@ -202,7 +202,8 @@ def _request(
     settings = settings_of(source, given, build, memory, known)
     locale, note = wanted.request.locale, ""
     if locale is None and not compare.dataset.startswith("folder:"):
-        locale, note = locale_of(source, installed_locales())
+        collation = Collation(source.provider, source.collation, source.locale)
+        locale, note = locale_of(collation, installed_locales(), build)
     notes = [*([note] if note else []), *differences(source, settings, build), *read.gathered.notes]
     clients = wanted.request.clients
     if clients is None:
@@ -253,15 +254,3 @@ def _origin(read: _Read, settings: dict[str, str], notes: tuple[str, ...]) -> Or
         # A standby counts its own scans: what it never reads the primary may.
         counted=None if source.is_standby else source.facts,
     )
-
-
-def installed_locales() -> frozenset[str]:
-    """The locales of this machine; none where the program `locale` is missing."""
-    try:
-        # A name of glibc's, as that of français, may be written in Latin-1.
-        done = subprocess.run(
-            ["locale", "-a"], capture_output=True, encoding="utf-8", errors="replace", check=False
-        )
-    except OSError:
-        return frozenset()
-    return frozenset(done.stdout.split())

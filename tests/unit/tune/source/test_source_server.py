@@ -18,7 +18,7 @@ from pgassay.tune.answer.judged import UNLIKE
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.source import dump
-from pgassay.tune.source.copied import differences, locale_of, missing_extensions, settings_of
+from pgassay.tune.source.copied import differences, missing_extensions, settings_of
 from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, VALUES, choose
 from pgassay.tune.source.files import left_out_text, statements_text
 from pgassay.tune.source.gather import gather, given_values, unmatched
@@ -101,14 +101,6 @@ def test_settings_of_plans_are_taken_over_unless_others_are_given() -> None:
     assert "another machine" in said[1] and len(said) == 2
     newer = differences(source(), found, BUILD.model_copy(update={"major": 18, "version": "18.1"}))
     assert any("PostgreSQL 18.1, the source 17.4" in sentence for sentence in newer)
-
-
-def test_the_collation_is_the_source_s_where_this_machine_has_it_and_else_said() -> None:
-    assert locale_of(source(), frozenset({"C", "en_US.utf8"})) == ("en_US.UTF-8", "")
-    assert locale_of(source(collation="C"), frozenset()) == ("C", "")
-    locale, note = locale_of(source(), frozenset({"C"}))
-    assert locale == "C" and "en_US.UTF-8 is not installed" in note
-    assert "ICU's und" in locale_of(source(provider="i", locale="und"), frozenset())[1]
 
 
 def test_an_extension_that_the_build_lacks_is_named() -> None:

@@ -1,0 +1,61 @@
+"""The collation of a copy: its source's where the server has it, a dump's own, else said."""
+
+import pytest
+
+from pgassay.environment.server.initdb import can_have_locale
+from pgassay.model.build import Build
+from pgassay.tune.source.locales import Collation, collation_in, locale_of
+
+BUILD = Build(origin="apt", version="18.1", major=18, bin_directory="/opt/bin", configure="'--with-icu'")
+HERE = frozenset({"C", "en_US.utf8"})
+
+
+def older(major: int, configure: str = "") -> Build:
+    return BUILD.model_copy(update={"major": major, "version": f"{major}.1", "configure": configure})
+
+
+def test_a_locale_of_libc_is_kept_where_this_machine_has_it() -> None:
+    assert locale_of(Collation("c", "en_US.UTF-8", ""), HERE, BUILD) == ("en_US.UTF-8", "")
+    assert locale_of(Collation("c", "C", ""), frozenset(), BUILD) == ("C", "")
+    locale, note = locale_of(Collation("c", "de_DE.UTF-8", ""), HERE, BUILD)
+    assert locale == "C"
+    assert "de_DE.UTF-8 is not installed" in note
+    assert "serves LIKE there as it does not on the source" in note
+
+
+@pytest.mark.parametrize(
+    ("source", "build", "wanted"),
+    [
+        (Collation("i", "C", "und-x-icu"), BUILD, "icu:und-x-icu"),
+        (Collation("i", "C", ""), older(16), "icu:und"),
+        (Collation("b", "C", "C.UTF-8"), older(17), "builtin:C.UTF-8"),
+        (Collation("b", "C", "C.UTF-8"), older(16), "C"),
+        (Collation("i", "C", "und"), older(17, "'--without-icu'"), "C"),
+        (Collation("i", "C", "und"), older(14, "'--with-icu'"), "C"),
+    ],
+)
+def test_other_providers_are_kept_where_the_server_has_them(
+    source: Collation, build: Build, wanted: str
+) -> None:
+    locale, note = locale_of(source, HERE, build)
+    assert locale == wanted
+    assert bool(note) == (wanted == "C")
+    assert can_have_locale(build, locale)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("LOCALE_PROVIDER = libc LOCALE = 'en_US.UTF-8'", Collation("c", "en_US.UTF-8", "", "UTF8")),
+        ("LC_COLLATE = 'C' LC_CTYPE = 'en_US.UTF-8'", Collation("c", "C", "", "UTF8")),
+        ("LOCALE_PROVIDER = icu LOCALE = 'C' ICU_LOCALE = 'sv-SE'", Collation("i", "C", "sv-SE", "UTF8")),
+        (
+            "LOCALE_PROVIDER = builtin LOCALE = 'C' BUILTIN_LOCALE = 'C.UTF-8'",
+            Collation("b", "C", "C.UTF-8", "UTF8"),
+        ),
+    ],
+)
+def test_a_dump_names_its_database_s_collation(options: str, expected: Collation) -> None:
+    text = f"SET x = 1;\n\nCREATE DATABASE shop WITH TEMPLATE = template0 ENCODING = 'UTF8' {options};\n"
+    assert collation_in(text) == expected
+    assert collation_in('CREATE TABLE a (b text COLLATE "C");') is None
