@@ -21,10 +21,14 @@ def interval_words(interval: Ends | None) -> str:
     """An interval in words; an end that nothing bounds is not told."""
     if interval is None:
         return ""
-    low, high = (None if end is None else f"{end:.3g}" for end in interval)
+    low, high = (None if end is None else _end(end) for end in interval)
     if low is None or high is None:
         return f"at least {low}" if low else f"at most {high}" if high else "not bounded yet"
     return f"{low} to {high}"
+
+
+def _end(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def ends_words(interval: Ends | None) -> str:
