@@ -8,6 +8,7 @@ from pgassay.analysis.statistics.power import resolution_sentence
 from pgassay.analysis.verdicts.warnings import of_trials
 from pgassay.model.live.watch import pass_number
 from pgassay.report import bar
+from pgassay.report.tune.figures import interval_words
 from pgassay.trial.measure.progress import progress_words
 
 
@@ -56,3 +57,10 @@ def test_the_pass_of_a_vacuum_is_the_one_that_runs(phase: str, ended: int, numbe
     assert pass_number(phase, ended) == number
     shown = progress_words("vacuum", "t", {"phase": phase, "index_vacuum_count": ended})
     assert (f"(pass {number})" in shown) is (number > 1)
+
+
+def test_large_intervals_have_no_exponent() -> None:
+    assert interval_words((1071.4, 1461.2)) == "1,071 to 1,461"
+    assert interval_words((0.98765, 12.3456)) == "0.988 to 12.3"
+    assert interval_words((None, 12345.0)) == "at most 12,345"
+    assert interval_words((None, None)) == "not bounded yet"
