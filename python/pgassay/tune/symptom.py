@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from pgassay.model.cause import UNKNOWN
+from pgassay.model.experiment import CacheState
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.result import CompareResult
+from pgassay.model.storage import StorageSpec
 from pgassay.model.tuning.answer import Fix, FixLayer, SymptomStatement, TuneCause, TuneSymptom
 from pgassay.tune.arms import AS_IT_IS, FACTOR
 from pgassay.tune.plan import PlannedTune
@@ -13,6 +15,8 @@ from pgassay.tune.source.origin import Origin
 from pgassay.tune.statements import MeasuredStatement
 from pgassay.words import seconds as in_words
 
+# States of the caches in which statements find their data in memory.
+_IN_MEMORY = ("warm-buffers", "warm-pages", "as-is")
 # The limit of a connection that computes all the time.
 WORK_ALONE = "backend-core"
 ENDLESS = "did-not-end"
@@ -50,6 +54,7 @@ def symptom_of(
     if origin is not None:
         said = (f"{name} is not what it is on the source: {reason}" for name, reason in unlike.items())
         notes = (*notes, *origin.notes, *said)
+    notes = (*notes, *storage_notes(planned.spec.storage, planned.base.protocol.cache))
     return TuneSymptom(
         workload=planned.request.workload,
         data=planned.data,
@@ -76,6 +81,16 @@ def symptom_of(
         copy_notes=tuple(notes),
         source=origin.told if origin else None,
         clients=planned.spec.workload.connections,
+    )
+
+
+def storage_notes(storage: StorageSpec, cache: CacheState) -> tuple[str, ...]:
+    """Where nothing is read from an imitated volume, it can't matter to queries."""
+    if storage.kind != "volume" or cache not in _IN_MEMORY:
+        return ()
+    return (
+        f"the data are in memory when they are measured (--cache {cache}), so the volume is not read and "
+        "can't matter to what only reads: --cache cold measures what it gives",
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import tune_samples as samples
 from pgassay.analysis.redaction.tuning import redacted
+from pgassay.model.experiment import CacheState
 from pgassay.model.storage import StorageSpec
 from pgassay.model.tuning.answer import VERDICTS, Fix, TuneCause
 from pgassay.report import schema
@@ -22,7 +23,7 @@ from pgassay.tune.effects import turned
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
 from pgassay.tune.stored import Told, compose, read_folder, stored_search, write_result, write_search
-from pgassay.tune.symptom import told_cause
+from pgassay.tune.symptom import storage_notes, told_cause
 from pgassay.tune.tools import Gathered
 
 _ALL = "all chosen fixes together"
@@ -382,3 +383,20 @@ def test_what_is_not_decided_is_not_called_proven() -> None:
     assert "11.58" not in said, "one block of one short statement bounds nothing"
     bounded = unbounded.model_copy(update={"interval": (1.1, None)})
     assert "11.58 ×" in text.render_markdown(answer.model_copy(update={"fixes": (bounded,)}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "cache", "is_said"),
+    [
+        ("volume", "warm-buffers", True),
+        ("volume", "warm-pages", True),
+        ("volume", "cold", False),
+        ("host", "warm-buffers", False),
+    ],
+)
+def test_a_volume_that_nothing_is_read_from_can_not_matter(
+    kind: str, cache: CacheState, is_said: bool
+) -> None:
+    notes = storage_notes(StorageSpec(kind=kind), cache)
+    assert bool(notes) == is_said
+    assert all("can't matter to what only reads" in note for note in notes)
