@@ -52,7 +52,7 @@ ALLOWED = {
     # volume is a candidate with a price.
     "tune": {
         "model", "typed", "environment", "workloads", "factors", "record", "analysis", "experiment", "native",
-        "sql_text", "durable", "words", "terminal", "volumes",
+        "sql_text", "durable", "words", "terminal", "volumes", "trial",
     },
     # A machine of a fleet runs the command line as a process, and sends home what that recorded.
     "fleet": {

@@ -47,6 +47,7 @@ def symptom_for(
         gain_min=min(Symptom.gain_min, planned.request.margin),
         endless=baseline.endless_statements,
         clients=planned.spec.workload.connections,
+        held_by=origin.held_by if origin is not None else "",
     )
 
 

@@ -165,7 +165,7 @@ class Symptom:
     logical copy. `clients` is how many connections run it at once. `versions`, `storages`: what else its
     server could run on. `gain_min`: the part of the workload's time that is worth a change of the schema.
     `endless`: the names of statements that did not end in their time, whose plans are the planner's estimate
-    with that time laid over its costs.
+    with that time laid over its costs. `held_by`: who keeps VACUUM on the source from removing dead rows.
     """
 
     statements: tuple[TunedStatement, ...]
@@ -179,3 +179,4 @@ class Symptom:
     storages: tuple[OtherStorage, ...] = ()
     gain_min: float = 0.02
     endless: frozenset[str] = frozenset()
+    held_by: str = ""

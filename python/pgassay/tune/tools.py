@@ -66,6 +66,8 @@ class Gathered:
 # What a rewrite saves is not predicted: half of its statement's time puts it among the others.
 REWRITE_SAVES = 0.5
 BY_ESTIMATE = "by the planner's estimate"
+# Kinds of fixes that remove dead rows, or the space that they left.
+_OF_VACUUM = ("vacuum", "bloat")
 NOT_ON_A_DUMP = "a dump has lost what this mends: give a physical copy, --dataset folder:BASEBACKUP"
 DESCRIBED = "it changes the contract with the application, so it is described and never tried"
 
@@ -101,10 +103,22 @@ def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
 def found_by(tools: Tools, symptom: Symptom) -> tuple[Candidate, ...]:
     """What the finders offer; the reason of what rests on an estimated plan alone says so."""
     return tuple(
-        each.model_copy(update={"reason": f"{BY_ESTIMATE}: {each.reason}"})
+        _held(each, symptom.held_by).model_copy(update={"reason": f"{BY_ESTIMATE}: {each.reason}"})
         if each.statements and symptom.endless.issuperset(each.statements) and BY_ESTIMATE not in each.reason
-        else each
+        else _held(each, symptom.held_by)
         for each in tools.find(symptom)
+    )
+
+
+def _held(candidate: Candidate, held_by: str) -> Candidate:
+    """What VACUUM does on the copy, and can't do on the source before somebody ends: told and not tried."""
+    if not held_by or candidate.kind not in _OF_VACUUM:
+        return candidate
+    return candidate.model_copy(
+        update={
+            "why_not": f"on the source {held_by} keeps VACUUM from removing dead rows, which nothing on the "
+            "copy does: end that first, and VACUUM then"
+        }
     )
 
 

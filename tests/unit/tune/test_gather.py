@@ -1,15 +1,18 @@
 """Which candidates are tried; what is unsafe, described or of no use on a dump is told."""
 
+from dataclasses import replace
 from typing import cast
 
 import pytest
 
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import MeasurementError
+from pgassay.model.vacuum_state import Holder
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.rewrites.registry import Description, Refusal, Rewritten
 from pgassay.tune.same_results.check import SameResults
+from pgassay.tune.source.origin import holder_of
 from pgassay.tune.tools import DESCRIBED, NOT_ON_A_DUMP, Tools, gather
 from tune_samples import STATEMENTS, candidate
 
@@ -81,3 +84,25 @@ def test_a_candidate_that_two_finders_have_is_one() -> None:
         tools(candidate("a"), candidate("a"), verdict=SameResults("equal", "")), symptom(), NO_SESSION
     )
     assert [each.id for each in found.candidates].count("index:a") == 1
+
+
+def test_what_vacuum_can_not_do_on_the_source_is_told_and_not_tried() -> None:
+    """A copy has no old sessions, slots and prepared transactions, so VACUUM proves itself there."""
+    vacuum, index = candidate("v", kind="vacuum", physical=True), candidate("a")
+    given = tools(vacuum, index, verdict=SameResults("equal", "", instances=1))
+    held = replace(symptom(), held_by="session process 7 (report), for 2.00 h")
+    found = gather(given, held, NO_SESSION)
+    assert "session process 7 (report), for 2.00 h keeps VACUUM" in found.left_out[vacuum.id]
+    assert vacuum.id not in {each.id for each in found.to_try}
+    assert index in found.to_try
+    assert vacuum in gather(given, symptom(), NO_SESSION).to_try
+
+
+def test_a_query_that_passes_holds_nobody_up() -> None:
+    young = Holder(kind="session", name="process 3 (app)", transactions=9, seconds=2.0)
+    old = Holder(kind="prepared transaction", name="lost", transactions=5, seconds=7200.0)
+    slot = Holder(kind="replication slot", name="standby", transactions=3)
+    assert holder_of([young]) == ""
+    assert holder_of([young, old, slot]).startswith("prepared transaction lost, for ")
+    assert holder_of([slot]) == "replication slot standby"
+    assert holder_of([slot.model_copy(update={"transactions": 0})]) == ""

@@ -129,13 +129,9 @@ def read_vacuum_state(connection: "ControlSession") -> VacuumState:
     indexes = connection.execute(_INDEXES.encode(), (INDEXES_MAX,)).fetchall()
     for identifier, *column in connection.execute(_INDEX_COLUMNS.encode(), ([row[3] for row in indexes],)):
         columns.setdefault(identifier, []).append((column[0], column[1], column[2], column[3], column[4]))
-    holders = connection.execute(_HOLDERS.encode(), (_HOLDERS_MAX,)).fetchall()
     return VacuumState(
         tables=tuple(_table(row, columns.get(row[2], ())) for row in tables),
-        holders=tuple(
-            Holder(kind=kind, name=name, transactions=age, seconds=seconds)
-            for kind, name, age, seconds in holders
-        ),
+        holders=read_holders(connection),
         indexes=tuple(
             IndexState(
                 schema_name=schema,
@@ -149,6 +145,14 @@ def read_vacuum_state(connection: "ControlSession") -> VacuumState:
             )
             for schema, table, name, identifier, pages, rows, fillfactor, page_bytes in indexes
         ),
+    )
+
+
+def read_holders(connection: "ControlSession") -> tuple[Holder, ...]:
+    """Who keeps row versions of the past, by the age of what they see, the oldest first."""
+    return tuple(
+        Holder(kind=kind, name=name, transactions=age, seconds=seconds)
+        for kind, name, age, seconds in connection.execute(_HOLDERS.encode(), (_HOLDERS_MAX,)).fetchall()
     )
 
 

@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.source import TuneSource
+from pgassay.model.vacuum_state import Holder
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.search.selection import Baseline
+from pgassay.words import duration
 from pgassay.words import seconds as in_words
 
 TIMES_MAX = 10.0
 # Shorter ones are as long as the server's overhead, which is another on each machine.
 SHORT_MS = 1.0
+# What is younger may be a query that ends by itself.
+HELD_S_MIN = 300.0
 _PASSING = frozenset(
     {
         "Materialize", "Memoize", "Gather", "Gather Merge", "Sort", "Incremental Sort", "Limit", "Result",
@@ -35,7 +39,7 @@ class Origin:
     or why it has none; `mean_ms` and `share` are by the statement's own name. `is_here`: the source runs on
     this machine, so that what is known of it is known of the source. `counted`: its catalogs, whose counts of
     use a copy lacks; None where they are not those of the server that fixes are for. `notes` say how the copy
-    differs.
+    differs. `held_by`: who keeps VACUUM on the source from removing dead rows, '' for nobody.
     """
 
     told: TuneSource
@@ -45,6 +49,7 @@ class Origin:
     is_here: bool
     notes: tuple[str, ...] = field(default=())
     counted: SchemaFacts | None = None
+    held_by: str = ""
 
 
 def unlike(origin: Origin, baseline: Baseline) -> dict[str, str]:
@@ -123,3 +128,12 @@ def _way(node: PlanNode) -> str:
     where = f" on {node.relation}" if node.relation else ""
     by = f" by {node.index}" if node.index else ""
     return f"{node.type.removeprefix('Parallel ')}{where}{by}"
+
+
+def holder_of(holders: Sequence[Holder]) -> str:
+    """The oldest one that VACUUM waits for and that is no passing query; '' for none."""
+    for each in holders:
+        if each.transactions >= 1 and (each.seconds is None or each.seconds >= HELD_S_MIN):
+            since = f", for {duration(each.seconds)}" if each.seconds is not None else ""
+            return f"{each.kind} {each.name}{since}"
+    return ""

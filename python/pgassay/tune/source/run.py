@@ -28,6 +28,7 @@ from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.model.tuning.source import TuneSource
 from pgassay.terminal.progress import Progress
+from pgassay.trial.before_and_after.vacuum_state import read_holders
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import run_held
 from pgassay.tune.source.copied import differences, missing_extensions, settings_of
@@ -37,7 +38,7 @@ from pgassay.tune.source.files import write_files
 from pgassay.tune.source.gather import Gathered, explained_on, gather, given_values, unmatched
 from pgassay.tune.source.locales import Collation, installed_locales, locale_of
 from pgassay.tune.source.log import Logged, read_log
-from pgassay.tune.source.origin import Origin
+from pgassay.tune.source.origin import Origin, holder_of
 from pgassay.tune.source.server import Source, open_source
 from pgassay.tune.source.sessions import AtWork, read_at_work
 from pgassay.tune.start.base import Start, workload_named
@@ -76,6 +77,7 @@ class _Read:
     at_work: AtWork
     gathered: Gathered
     plans: dict[str, ExplainedPlan | str]
+    held_by: str
 
 
 def tune_server(
@@ -166,6 +168,7 @@ def _read(wanted: ServerRequest, source: Source, progress: Progress) -> _Read:
     progress.stage("reading the statements of the server")
     with source.session() as session:
         counted = read_counted(source, session, wanted.statements, wanted.only)
+        held_by = holder_of(read_holders(session))
         at_work = read_at_work(session, counted)
         gathered = gather(source, session, counted.chosen, given, log)
         for text in unmatched(given, counted.chosen):
@@ -184,7 +187,7 @@ def _read(wanted: ServerRequest, source: Source, progress: Progress) -> _Read:
             plans[one.sql] = (
                 why or explained(FoundPlan(document, "json"), 1, f"the plan of {one.name}")  # type: ignore[arg-type]
             )
-    return _Read(source, counted, at_work, gathered, plans)
+    return _Read(source, counted, at_work, gathered, plans, held_by)
 
 
 # --- What is tuned.
@@ -253,4 +256,5 @@ def _origin(read: _Read, settings: dict[str, str], notes: tuple[str, ...]) -> Or
         notes=notes,
         # A standby counts its own scans: what it never reads the primary may.
         counted=None if source.is_standby else source.facts,
+        held_by=read.held_by,
     )
