@@ -224,6 +224,7 @@ def compose(
     can_go_on = stored is not None and _has_its_data(stored) and _can_be_decided(judged, stored, second)
     go_on = _command(search, told.folder, fixes, stored, second) if can_go_on and stored else ""
     settings = {name: value for each in chosen for name, value in each.settings.items()}
+    measured_on = told.symptom.measured_on
     return TuneResult(
         schema=1,
         folder=str(told.folder),
@@ -236,8 +237,8 @@ def compose(
         verdict=_summary(search, told, fixes, by_statement, confirmation or proof, go_on),
         proof=proof,
         confirmation=confirmation,
-        apply_sql=apply_script(chosen, search.facts),
-        undo_sql=undo_script(chosen, search.facts),
+        apply_sql=apply_script(chosen, search.facts, measured_on),
+        undo_sql=undo_script(chosen, search.facts, measured_on),
         go_on=go_on,
         parameter_group=parameter_group(settings),
         seconds_used=round(told.seconds_used, 1),

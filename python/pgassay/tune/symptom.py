@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from pgassay.environment.linux import machine
 from pgassay.model.cause import UNKNOWN
 from pgassay.model.experiment import CacheState
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
@@ -14,6 +15,7 @@ from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import Origin
 from pgassay.tune.statements import MeasuredStatement
 from pgassay.words import seconds as in_words
+from pgassay.words import size
 
 # States of the caches in which statements find their data in memory.
 _IN_MEMORY = ("warm-buffers", "warm-pages", "as-is")
@@ -81,7 +83,17 @@ def symptom_of(
         copy_notes=tuple(notes),
         source=origin.told if origin else None,
         clients=planned.spec.workload.connections,
+        measured_on="" if origin is not None else _machine_words(planned),
     )
+
+
+def _machine_words(planned: PlannedTune) -> str:
+    """The machine that stands for a server of which nothing is known."""
+    memory = size(planned.spec.memory_bytes or machine.memory_bytes())
+    processors = planned.spec.cpus or machine.cores_usable()
+    in_memory = planned.base.protocol.cache in _IN_MEMORY
+    where = "its data in memory" if in_memory else f"its data on {planned.spec.storage.kind}, read cold"
+    return f"{memory} of memory, {processors:g} processors, {where}"
 
 
 def storage_notes(storage: StorageSpec, cache: CacheState) -> tuple[str, ...]:

@@ -52,7 +52,8 @@ class TuneSymptom(Frozen):
 
     `at_least`: a statement did not end, so that `seconds` are a lower bound.
     `source`: the server that its statements were read from; None for statements of a file. `clients`: by how
-    many sessions at once the proof executes the statements; 1: one after the other.
+    many sessions at once the proof executes the statements; 1: one after the other. `measured_on`: the
+    machine that settings are proven on, in words, where nothing is known of the server that they are for.
     """
 
     workload: str
@@ -65,6 +66,7 @@ class TuneSymptom(Frozen):
     copy_notes: tuple[str, ...] = ()
     source: TuneSource | None = None
     clients: int = 1
+    measured_on: str = ""
 
 
 class TuneCause(Frozen):

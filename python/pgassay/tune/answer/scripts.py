@@ -64,17 +64,22 @@ _ALL_SESSIONS = (
 )
 
 
-def apply_script(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> str:
-    """The statements that apply these fixes; '' for none."""
+def apply_script(fixes: Sequence[Candidate], facts: SchemaFacts | None, measured_on: str = "") -> str:
+    """The statements that apply these fixes; '' for none.
+
+    measured_on: the machine in words, where nothing is known of that of the server: then settings, which
+    follow from it, are comments.
+    """
     ordered, known = _in_order(fixes), _with_partitions(fixes, facts)
-    return _script("apply.sql", ordered, [_applying(fix, known) for fix in ordered])
+    return _script("apply.sql", ordered, [_applying(fix, known, measured_on) for fix in ordered])
 
 
-def undo_script(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> str:
+def undo_script(fixes: Sequence[Candidate], facts: SchemaFacts | None, measured_on: str = "") -> str:
     """The statements that take them back, the last one first; what can't be taken back is said."""
     backwards, known = _in_order(fixes)[::-1], _with_partitions(fixes, facts)
-    script = _script("undo.sql", backwards, [_undoing(fix, known) for fix in backwards])
-    return script + (f"\nDROP TABLE {_BEFORE};\n" if any(fix.settings for fix in fixes) else "")
+    script = _script("undo.sql", backwards, [_undoing(fix, known, measured_on) for fix in backwards])
+    has_settings = not measured_on and any(fix.settings for fix in fixes)
+    return script + (f"\nDROP TABLE {_BEFORE};\n" if has_settings else "")
 
 
 def _in_order(fixes: Sequence[Candidate]) -> list[Candidate]:
@@ -124,13 +129,13 @@ def _comment(text: str) -> list[str]:
     return [f"-- {line}" for line in text.splitlines()]
 
 
-def _applying(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
+def _applying(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> list[str]:
     if fix.at_once:
         lines = _together(fix.in_order(fix.sql), [_RIGHTS])
     else:
         lines = [line for statement in fix.sql for line in online(statement, facts)]
     if fix.settings:
-        lines += _settings_applied(fix.settings)
+        lines += _settings_told(fix.settings, measured_on) if measured_on else _settings_applied(fix.settings)
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
     if fix.build is not None:
@@ -146,6 +151,16 @@ def _applying(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
         lines += _comment(rewrite.sql)
         lines += _comment(f"It returns the same rows as long as this holds: {rewrite.condition}")
     return lines
+
+
+def _settings_told(settings: dict[str, str], measured_on: str) -> list[str]:
+    """What to set on a server like the one that it was measured on, for somebody who knows his own."""
+    return [
+        *_comment(
+            f"For a server like this one: {measured_on}. Nothing is known of yours: if it is alike, set"
+        ),
+        *(f"-- ALTER SYSTEM SET {name} = {_quoted(value)};" for name, value in settings.items()),
+    ]
 
 
 def _settings_applied(settings: dict[str, str]) -> list[str]:
@@ -189,7 +204,7 @@ def _ended(statement: str) -> str:
     return f"{statement.rstrip().rstrip(';')};"
 
 
-def _undoing(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
+def _undoing(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> list[str]:
     if fix.at_once:
         lines = _together(fix.in_order(fix.undo))
     else:
@@ -208,7 +223,7 @@ def _undoing(fix: Candidate, facts: SchemaFacts | None) -> list[str]:
     if fix.sql and not (fix.undoable and fix.undo):
         lines.append("-- This can't be taken back, and need not be: it changed no row that a query returns.")
     lines += [f"-- {each} stays: others may use it by now." for each in _extensions(fix)]
-    if fix.settings:
+    if fix.settings and not measured_on:
         lines += _settings_undone(fix.settings)
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")

@@ -3,6 +3,7 @@
 import pytest
 from pglast import parse_sql
 
+import tune_samples
 from pgassay.model.build import Build
 from pgassay.tune.answer.scripts import apply_script, online, undo_script
 from pgassay.tune.candidate import Candidate, StatementRewrite
@@ -309,3 +310,18 @@ def test_a_name_of_a_statement_with_a_line_break_stays_a_comment() -> None:
 
 def test_nothing_recommended_is_no_script() -> None:
     assert apply_script([], None) == undo_script([], None) == ""
+
+
+def test_settings_for_a_server_that_nobody_saw_are_comments() -> None:
+    """This machine's memory and caches say nothing of it: ALTER SYSTEM would take them over."""
+    index = tune_samples.candidate("a")
+    fixes = [index, tune_samples.candidate("m", sql=(), undo=(), settings={"work_mem": "64MB"})]
+    applied, undone = (
+        make(fixes, None, "8 GB of memory, 2 processors") for make in (apply_script, undo_script)
+    )
+    assert "-- ALTER SYSTEM SET work_mem = '64MB';" in applied
+    assert "For a server like this one: 8 GB of memory, 2 processors." in applied
+    assert not [line for line in (applied + undone).splitlines() if line.startswith("ALTER SYSTEM")]
+    assert "CREATE INDEX" in applied
+    assert "pgassay_settings_before" not in applied + undone
+    assert "\nALTER SYSTEM SET work_mem = '64MB';" in apply_script(fixes, None)
