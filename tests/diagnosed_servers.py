@@ -187,7 +187,7 @@ PLANTS = (
         frozenset({"bloat"}),
         ("emptied", "pages for rows that fill"),
         ("psql", "pg_stat_user_tables"),
-        sql="VACUUM (FULL, ANALYZE) public.emptied;",
+        sql="VACUUM (FULL, ANALYZE) emptied;",
     ),
     DiagnosedPlant(
         "replication wait",

@@ -1,4 +1,4 @@
-"""What pgassay says of stored experiments, to the last digit: README.md in this folder."""
+"""What pgassay says of stored experiments, to eleven digits: README.md in this folder."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -67,7 +67,7 @@ def test_figures_verdicts_and_schedules_are_as_they_were(corpus: Corpus) -> None
 
 
 def test_primary_ratios_and_intervals_are_as_they_were(corpus: Corpus) -> None:
-    """To twelve digits; an interval that was empty, whose ends stood in order, is null."""
+    """To eleven digits; an interval that was empty, whose ends stood in order, is null."""
     arms = 0
     for name, expected in json.loads(PRIMARY.read_bytes()).items():
         found = json.loads(corpus.strict()[f"{name}.json"])["arms"]

@@ -20,6 +20,7 @@ from pgassay.analysis.diagnosis.interval import (
     TableShape,
 )
 from pgassay.analysis.diagnosis.statement_times import statement_times
+from pgassay.analysis.plans.words import identifier
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.report.diagnosis import change as change_report
 from pgassay.report.diagnosis import text as report
@@ -130,8 +131,8 @@ def test_what_reads_what_it_needs_is_left_alone(document: str, table: TableShape
 
 
 def test_a_delete_names_the_foreign_key_without_an_index() -> None:
-    lines = Referencing("order_lines", ("order_id",), 1_000_000, is_indexed=False)
-    served = Referencing("payments", ("order_id",), 1_000_000, is_indexed=True)
+    lines = Referencing("public", "order_lines", ("order_id",), 1_000_000, is_indexed=False)
+    served = Referencing("public", "payments", ("order_id",), 1_000_000, is_indexed=True)
     keys = {"Operation": "Delete", "Relation Name": "orders", "Schema": "public", "Alias": "orders"}
     statement = called("8", "DELETE FROM orders WHERE id = $1", 10, 2.0, 10)
     tables = (replace(ORDERS, referencing=(lines, served)),)
@@ -221,3 +222,20 @@ def test_two_diagnoses_are_told_by_statement(tmp_path: Path) -> None:
     assert "no experiment" in change_report.render(change)
     assert "orders" in change_report.render_html(change)
     assert "The first is the later one" in " ".join(change_of(after, before).notes)
+
+
+def test_names_in_sql_are_those_of_the_tables() -> None:
+    """Mixed case, a reserved word, and what somebody put into a name to have it run."""
+    hostile = 'a"; DROP TABLE b; --'
+    table = replace(ORDERS, schema="Shop", name="order")
+    document = scan("(x.customer_id = $1)").replace('"Schema": "public"', '"Schema": "Shop"')
+    document = document.replace('"Relation Name": "orders"', '"Relation Name": "order"').replace(
+        '"Alias": "orders"', '"Alias": "x"'
+    )
+    ((_, sentence, sql),) = found(document, BY_CUSTOMER, tables=(table,))
+    assert sql == 'CREATE INDEX CONCURRENTLY ON "Shop"."order" (customer_id);'
+    assert sentence.startswith("Shop.order is read whole")
+    assert identifier(hostile) == '"a""; DROP TABLE b; --"'
+    assert [identifier(name) for name in ("orders", "Orders", "user", "a b", "_x$1")] == [
+        "orders", '"Orders"', '"user"', '"a b"', "_x$1",
+    ]  # fmt: skip

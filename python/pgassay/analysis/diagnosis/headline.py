@@ -12,6 +12,7 @@ from pgassay.analysis.causes.registry import rule_of
 from pgassay.analysis.diagnosis.by_statement import psql
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.statement_findings import excerpt
+from pgassay.analysis.plans.words import identifier, table_in_sql
 from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.live.diagnosis import Blocker, Headline
 from pgassay.model.live.statement import DiagnosedStatement
@@ -75,7 +76,7 @@ def _hidden(interval: Interval, limit: Cause) -> Headline:
         cause=limit.cause,
         sentence=f"The role {role} sees its own sessions and statements alone: of others nothing is known.",
         remedy="Have a superuser give it the right to read what all sessions do, and diagnose again.",
-        sql=f'GRANT pg_monitor TO "{role}";' if not role.isidentifier() else f"GRANT pg_monitor TO {role};",
+        sql=f"GRANT pg_monitor TO {identifier(role)};",
         command=f"pgassay diagnose {shlex.quote(interval.server.connection)}",
     )
 
@@ -162,12 +163,14 @@ def _of_fault(interval: Interval, fault: Cause) -> Headline:
         if "pages_needed" in figures:
             sentence += f" for rows that fill {figure(float(figures['pages_needed']), 6)}"
         # Space in the middle of a file comes back by a rewrite alone, which the remedy says the price of.
-        sql = f"VACUUM (FULL, ANALYZE) {figures['table']};"
+        schema, _, name = str(figures["table"]).partition(".")
+        place = table_in_sql(schema, name)
+        sql = f"VACUUM (FULL, ANALYZE) {place};"
         counts = "relname, n_live_tup, n_dead_tup, last_vacuum, last_autovacuum"
         size = "pg_size_pretty(pg_relation_size(relid))"
-        table = str(figures["table"]).replace("$$", "")
         command = psql(
-            interval, f"SELECT {counts}, {size} FROM pg_stat_user_tables WHERE relid = $${table}$$::regclass"
+            interval,
+            f"SELECT {counts}, {size} FROM pg_stat_user_tables WHERE relid = $table${place}$table$::regclass",
         )
     elif fault.cause == "connections":
         if "opened_per_second" in figures:

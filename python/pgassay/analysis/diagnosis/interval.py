@@ -38,6 +38,7 @@ class Session:
 class Referencing:
     """A foreign key of another table that refers to a table; is_indexed: an index begins with its columns."""
 
+    schema: str
     table: str
     columns: tuple[str, ...]
     rows: float

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pgassay.analysis.diagnosis.interval import TableShape
 from pgassay.analysis.diagnosis.statement_times import StatementTime
 from pgassay.analysis.plans import scan_conditions
-from pgassay.analysis.plans.words import rows_words
+from pgassay.analysis.plans.words import USUAL_SCHEMA, identifier, rows_words, table_in_sql
 from pgassay.model.live.statement import StatementFinding
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.words import figure, join, size
@@ -28,7 +28,6 @@ _ONE_BY_ONE_ROWS_MIN, _ONE_BY_ONE_MS_MAX, _ONE_BY_ONE_TOLERANCE = 5.0, 5.0, 0.25
 _ONE_BY_ONE_CALLS_MIN = 100
 # Without a plan: so many pages are looked at for each row that is returned.
 _PAGES_MIN = 1000.0
-_USUAL_SCHEMA = "public"
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ class Known:
 
 def shown_table(schema: str, name: str) -> str:
     """A table's name, with its schema where that is not the usual one."""
-    return name if schema in ("", _USUAL_SCHEMA) else f"{schema}.{name}"
+    return name if schema in ("", USUAL_SCHEMA) else f"{schema}.{name}"
 
 
 def findings_of_statement(known: Known) -> tuple[StatementFinding, ...]:
@@ -98,7 +97,8 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
         yield StatementFinding(
             kind="whole-table",
             sentence=f"{read}: no index on {columns.removesuffix(' text_pattern_ops')}",
-            sql=f"{needs}CREATE INDEX CONCURRENTLY ON {name}{method} ({columns});",
+            sql=f"{needs}CREATE INDEX CONCURRENTLY ON {table_in_sql(table.schema, table.name)}{method} "
+            f"({columns});",
         )
 
 
@@ -126,11 +126,13 @@ def _foreign_keys(known: Known) -> Iterator[StatementFinding]:
     for each in table.referencing if table is not None else ():
         if not each.is_indexed and each.rows >= _TABLE_ROWS_MIN:
             columns = ", ".join(each.columns)
+            keys = ", ".join(map(identifier, each.columns))
+            place = table_in_sql(each.schema, each.table)
             yield StatementFinding(
                 kind="foreign-key",
-                sentence=f"{each.table} is searched whole, {rows_words(each.rows)}, for what refers to each "
-                f"row that is deleted: its foreign key has no index on {columns}",
-                sql=f"CREATE INDEX CONCURRENTLY ON {each.table} ({columns});",
+                sentence=f"{shown_table(each.schema, each.table)} is searched whole, {rows_words(each.rows)}"
+                f", for what refers to each row that is deleted: its foreign key has no index on {columns}",
+                sql=f"CREATE INDEX CONCURRENTLY ON {place} ({keys});",
             )
 
 
@@ -144,7 +146,7 @@ def _misestimate(known: Known) -> Iterator[StatementFinding]:
         yield StatementFinding(
             kind="stale-statistics",
             sentence=f"{names} {has} no statistics, so the planner guesses",
-            sql=" ".join(f"ANALYZE {shown_table(table.schema, table.name)};" for table in never),
+            sql=" ".join(f"ANALYZE {table_in_sql(table.schema, table.name)};" for table in never),
         )
         return
     rows = known.rows
@@ -163,7 +165,7 @@ def _misestimate(known: Known) -> Iterator[StatementFinding]:
         yield StatementFinding(
             kind="stale-statistics",
             sentence=f"{sentence}: {changed} of {name} were written since its last ANALYZE",
-            sql=f"ANALYZE {name};",
+            sql=f"ANALYZE {table_in_sql(stale[0].schema, stale[0].name)};",
         )
         return
     yield StatementFinding(
@@ -184,7 +186,7 @@ def _statistics_of_several(plan: ExplainedPlan | None) -> str:
         keys = scan_conditions.keys_of(" AND ".join(f"({text})" for text in texts), node.alias)
         columns = [each for each in (keys.columns if keys is not None else ()) if not each.startswith("(")]
         if node.relation is not None and len(columns) > 1:
-            name = shown_table(node.relation_schema or "", node.relation)
+            name = table_in_sql(node.relation_schema, node.relation)
             return f"CREATE STATISTICS ON {', '.join(columns)} FROM {name}; ANALYZE {name};"
     return ""
 
@@ -229,7 +231,7 @@ def _of_plan(known: Known) -> Iterator[StatementFinding]:
             yield StatementFinding(
                 kind="plan",
                 sentence=advice.sentence.rstrip("."),
-                sql=(advice.sql or "").replace(f" {_USUAL_SCHEMA}.", " ") if is_sql else "",
+                sql=(advice.sql or "").replace(f" {USUAL_SCHEMA}.", " ") if is_sql else "",
             )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pgassay.analysis.plans import scan_conditions
 from pgassay.analysis.plans.estimated import evaluations, offset_rows, reads_whole
-from pgassay.analysis.plans.words import label, rows_words, size_kb
+from pgassay.analysis.plans.words import identifier, label, rows_words, size_kb
 from pgassay.model.plans.plan import ExplainedPlan, PlanAdvice, PlanNode
 
 _LINES_MAX = 4
@@ -60,7 +60,8 @@ def _costliest(plan: ExplainedPlan) -> Sequence[PlanNode]:
 
 
 def _table(node: PlanNode) -> str:
-    return f"{node.relation_schema}.{node.relation}" if node.relation_schema else str(node.relation)
+    schema = f"{identifier(node.relation_schema)}." if node.relation_schema else ""
+    return f"{schema}{identifier(str(node.relation))}"
 
 
 def _index(node: PlanNode, keys: scan_conditions.Keys) -> str:

@@ -15,7 +15,6 @@ import psycopg
 from pglast import ast
 
 from pgassay.analysis.diagnosis.interval import Interval, PlannedStatement, Referencing, TableShape
-from pgassay.analysis.diagnosis.statement_findings import shown_table
 from pgassay.analysis.diagnosis.statement_times import StatementTime, statement_times
 from pgassay.analysis.plans.read import read_plans
 from pgassay.environment.server.sessions import ControlSession
@@ -233,7 +232,8 @@ def _referencing(table: TableFacts, others: Iterable[TableFacts]) -> Iterator[Re
                 continue
             wanted = set(constraint.columns)
             yield Referencing(
-                table=shown_table(other.schema_, other.name),
+                schema=other.schema_,
+                table=other.name,
                 columns=constraint.columns,
                 rows=other.rows,
                 is_indexed=any(
