@@ -1,10 +1,17 @@
 """PostgreSQL binaries of known origin, and what stands between them and io_uring."""
 
+import re
 from typing import ClassVar, Literal
 
 from pgassay.model.base import Extended, Frozen
 
 GateName = Literal["build", "kernel", "limits"]
+
+
+def major_of(version: str) -> int:
+    """The major version of `18.6 (Debian …)` or `19beta4`; 0 when there is none."""
+    match = re.match(r"\d+", version)
+    return int(match.group()) if match else 0
 
 
 class Gate(Frozen):

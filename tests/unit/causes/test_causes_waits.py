@@ -101,3 +101,8 @@ def test_writes_count_against_the_ceiling_that_reads_have() -> None:
     # The kernel's limits count each direction by itself: then it is far from full, and each read is slow.
     apart = trial_causes(evidence(**planted, ceiling=volume)).limit
     assert apart is None or apart[0].cause != "storage-iops"
+
+
+@pytest.mark.parametrize(("version", "major"), [("18.6", 18), ("19beta4", 19), ("20devel", 20), ("", None)])
+def test_a_version_before_its_release_is_known_to_the_rules(version: str, major: int | None) -> None:
+    assert evidence(version=version).major == major

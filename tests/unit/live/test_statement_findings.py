@@ -10,6 +10,7 @@ import pytest
 from pgassay.analysis.diagnosis.by_statement import by_statement
 from pgassay.analysis.diagnosis.change import change_of
 from pgassay.analysis.diagnosis.diagnose import diagnose
+from pgassay.analysis.diagnosis.headline import headline
 from pgassay.analysis.diagnosis.interval import (
     Cost,
     Interval,
@@ -21,6 +22,7 @@ from pgassay.analysis.diagnosis.interval import (
 )
 from pgassay.analysis.diagnosis.statement_times import statement_times
 from pgassay.analysis.plans.words import identifier
+from pgassay.model.cause import Cause
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.report.diagnosis import change as change_report
 from pgassay.report.diagnosis import text as report
@@ -209,6 +211,21 @@ def test_a_wasteful_plan_comes_before_the_processors_that_it_uses(tmp_path: Path
     assert "'x'" not in diagnosis.model_dump_json()
     assert "--only=7" in only.command
     assert "orders is read whole" in report.render(diagnosis)
+
+
+@pytest.mark.parametrize(
+    ("version", "view"),
+    [("16.9", "pg_stat_bgwriter"), ("18.6 (Debian 18.6-1)", "checkpointer"), ("19beta4", "checkpointer")],
+)
+def test_checkpoints_are_looked_up_where_the_version_counts_them(version: str, view: str) -> None:
+    given = {"layer": "postgresql", "phrase": "", "remedy": "Raise max_wal_size.", "next_step": ""}
+    limit = Cause.model_construct(cause="wal-fsync", kind="limit", share=0.1, evidence={}, **given)
+    figures: dict[str, float | str] = {"seconds_between": 7.0, "max_wal_size": "128MB"}
+    fault = Cause.model_construct(cause="checkpoint", kind="fault", share=0.4, evidence=figures, **given)
+    seen = interval(server=SERVER.model_copy(update={"version": version}))
+    told = headline(seen, (limit, fault), (), ())
+    assert view in told.command
+    assert told.sentence.endswith("(128MB), one every 7 s: 40 % of the time of connections.")
 
 
 def test_two_diagnoses_are_told_by_statement(tmp_path: Path) -> None:

@@ -201,6 +201,15 @@ def test_a_diagnosed_statement_is_taken_as_it_is_or_with_the_values_of_a_file(tm
     assert made.compare.build == "17"
 
 
+@pytest.mark.parametrize(("version", "build"), [("18.6 (Debian 18.6-1)", "18"), ("19beta4", "19")])
+def test_the_build_is_the_major_version_of_the_diagnosed_server(
+    tmp_path: Path, version: str, build: str
+) -> None:
+    document = diagnosis(tmp_path / "it.json", called("SELECT count(*) FROM orders"))
+    document.write_text(document.read_text().replace('"17.2"', f'"{version}"'))
+    assert request_from(document, REQUEST, {"dataset": "pgbench"}, None).compare.build == build
+
+
 def test_statements_that_were_only_sampled_count_alike(tmp_path: Path) -> None:
     """A sample has a mark in the place of each constant: a statement of the file is the same without them."""
     document = diagnosis(

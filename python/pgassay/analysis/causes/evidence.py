@@ -12,6 +12,7 @@ from pgassay.analysis.causes.volume_evidence import BurstEnd
 from pgassay.analysis.descriptive.round_trips import RoundTrips
 from pgassay.model.account import Account
 from pgassay.model.base import PAGE_BYTES
+from pgassay.model.build import major_of
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import Counters, StatementObservation
 from pgassay.model.vacuum_state import VacuumState
@@ -157,8 +158,7 @@ class Evidence:
     @property
     def major(self) -> int | None:
         """The server's major version, None where it is not known."""
-        digits = self.version.split(".")[0].rstrip("abcdefghijklmnopqrstuvwxyz")
-        return int(digits) if digits.isdigit() else None
+        return major_of(self.version) or None
 
     @property
     def is_unobserved(self) -> bool:

@@ -6,19 +6,22 @@ waste more. Where sessions wait for a lock, a standby or the client, that comes 
 
 import math
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from pgassay.analysis.causes.registry import rule_of
 from pgassay.analysis.diagnosis.by_statement import psql
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.statement_findings import excerpt
 from pgassay.analysis.plans.words import identifier, table_in_sql
+from pgassay.model.build import major_of
 from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.live.diagnosis import Blocker, Headline
 from pgassay.model.live.statement import DiagnosedStatement
 from pgassay.words import duration, figure, percent_fixed, plural, quantity
 
 STATEMENT = "statement"
+_Figures = Mapping[str, float | str]
 # Of the time of all statements: one that takes less is not what matters most.
 _STATEMENT_SHARE_MIN = 0.25
 # Of the time of connections: what a fault explains of it, where it comes before the limit.
@@ -32,6 +35,16 @@ USED_UP = frozenset(
 )
 # Faults that come before a limit, where they explain enough of the time or can't be told from other work.
 _FAULTS_FIRST = ("bloat-held", "bloat", "connections", "checkpoint", "temp-spill", "autovacuum", "memory")
+# What limits it may follow from these faults, whose own seconds can't be told.
+_WITHOUT_SECONDS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
+    ("all-cores", "backend-core", "cpu-quota", "wal-fsync", "lwlocks", "client-bound", UNKNOWN),
+    ("connections", "checkpoint", "temp-spill"),
+)
+# What to do first of a statement, by the kind of its first finding; else it is tried on a copy.
+_REMEDIES = {
+    "one-by-one": "Have the application ask for all rows at once; look who sends the calls.",
+    "stale-statistics": "ANALYZE, and have autovacuum do so oftener; or try it on a copy first.",
+}
 _SINCE_CHECKPOINT_S = 300.0
 _GB = 1024**3
 _SESSION = (
@@ -97,12 +110,6 @@ def _of_statement(found: DiagnosedStatement) -> Headline:
     )
 
 
-_REMEDIES = {
-    "one-by-one": "Have the application ask for all rows at once; look who sends the calls.",
-    "stale-statistics": "ANALYZE, and have autovacuum do so oftener; or try it on a copy first.",
-}
-
-
 def _rate(calls_s: float) -> str:
     """'21 calls a second', '3 calls a minute'."""
     if calls_s >= 1:
@@ -141,66 +148,83 @@ def _fault_that_matters(limit: Cause, faults: Sequence[Cause]) -> Cause | None:
     return None
 
 
-# What limits it may follow from these faults, whose own seconds can't be told.
-_WITHOUT_SECONDS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
-    ("all-cores", "backend-core", "cpu-quota", "wal-fsync", "lwlocks", "client-bound", UNKNOWN),
-    ("connections", "checkpoint", "temp-spill"),
-)
+@dataclass(frozen=True)
+class _Told:
+    """How a fault is told: a sentence without its end, what mends it as SQL, and a command; '' for none."""
+
+    sentence: str
+    sql: str = ""
+    command: str = ""
 
 
 def _of_fault(interval: Interval, fault: Cause) -> Headline:
     rule = rule_of(fault.cause)
     phrase = rule.phrase if rule is not None else fault.cause
-    sentence = f"{phrase[0].upper()}{phrase[1:]}"
-    figures, command, sql = fault.evidence, "", ""
-    if fault.cause == "bloat-held":
-        holder = str(figures["held_by"]).removeprefix("session ")
-        sentence = f"{holder} keeps VACUUM from removing dead rows of {figures['table']}"
-        sentence = sentence[0].upper() + sentence[1:]
-        command = psql(interval, f"{_SESSION} WHERE backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC")
-    elif fault.cause == "bloat":
-        sentence += f": {figures['table']} has {figure(float(figures['pages']), 6)} pages"
-        if "pages_needed" in figures:
-            sentence += f" for rows that fill {figure(float(figures['pages_needed']), 6)}"
-        # Space in the middle of a file comes back by a rewrite alone, which the remedy says the price of.
-        schema, _, name = str(figures["table"]).partition(".")
-        place = table_in_sql(schema, name)
-        sql = f"VACUUM (FULL, ANALYZE) {place};"
-        counts = "relname, n_live_tup, n_dead_tup, last_vacuum, last_autovacuum"
-        size = "pg_size_pretty(pg_relation_size(relid))"
-        command = psql(
-            interval,
-            f"SELECT {counts}, {size} FROM pg_stat_user_tables WHERE relid = $table${place}$table$::regclass",
-        )
-    elif fault.cause == "connections":
-        if "opened_per_second" in figures:
-            sentence = (
-                f"{figure(float(figures['opened_per_second']))} connections are opened a second, for "
-                f"{figure(float(figures['transactions_per_connection']), 2)} transactions each"
-            )
-        command = psql(
-            interval,
-            "SELECT usename, application_name, client_addr, count(*), max(backend_start) FROM "
-            "pg_stat_activity WHERE backend_type = $$client backend$$ GROUP BY 1, 2, 3 ORDER BY 4 DESC",
-        )
-    elif fault.cause == "checkpoint":
-        seconds = quantity(float(figures["seconds_between"]), "s")
-        sentence += f" ({figures['max_wal_size']}), one every {seconds}"
-        sql = f"ALTER SYSTEM SET max_wal_size = '{_wal_size(interval)}'; SELECT pg_reload_conf();"
-        command = psql(interval, "SELECT * FROM " + _checkpoints(interval))
+    tell = _TOLD_BY.get(fault.cause)
+    told = _Told(phrase) if tell is None else tell(interval, fault.evidence, phrase)
     share = f": {percent_fixed(fault.share)} of the time of connections" if fault.share else ""
     return Headline(
         cause=fault.cause,
-        sentence=f"{sentence}{share}.",
+        sentence=f"{told.sentence[0].upper()}{told.sentence[1:]}{share}.",
         remedy=fault.remedy,
-        sql=sql,
-        command=command or f"pgassay tune {shlex.quote(interval.server.connection)}",
+        sql=told.sql,
+        command=told.command or f"pgassay tune {shlex.quote(interval.server.connection)}",
     )
 
 
-def _checkpoints(interval: Interval) -> str:
-    major = int(interval.server.version.split(".")[0].rstrip("abcdefghijklmnopqrstuvwxyz") or 0)
-    return "pg_stat_checkpointer" if major >= 17 else "pg_stat_bgwriter"
+def _held_bloat(interval: Interval, figures: _Figures, _phrase: str) -> _Told:
+    holder = str(figures["held_by"]).removeprefix("session ")
+    return _Told(
+        f"{holder} keeps VACUUM from removing dead rows of {figures['table']}",
+        command=psql(interval, f"{_SESSION} WHERE backend_xmin IS NOT NULL ORDER BY age(backend_xmin) DESC"),
+    )
+
+
+def _bloat(interval: Interval, figures: _Figures, phrase: str) -> _Told:
+    sentence = f"{phrase}: {figures['table']} has {figure(float(figures['pages']), 6)} pages"
+    if "pages_needed" in figures:
+        sentence += f" for rows that fill {figure(float(figures['pages_needed']), 6)}"
+    schema, _, name = str(figures["table"]).partition(".")
+    place = table_in_sql(schema, name)
+    counts = "relname, n_live_tup, n_dead_tup, last_vacuum, last_autovacuum"
+    size = "pg_size_pretty(pg_relation_size(relid))"
+    looked_at = (
+        f"SELECT {counts}, {size} FROM pg_stat_user_tables WHERE relid = $table${place}$table$::regclass"
+    )
+    # Space in the middle of a file comes back by a rewrite alone, which the remedy says the price of.
+    return _Told(sentence, sql=f"VACUUM (FULL, ANALYZE) {place};", command=psql(interval, looked_at))
+
+
+def _connections(interval: Interval, figures: _Figures, phrase: str) -> _Told:
+    sentence = phrase
+    if "opened_per_second" in figures:
+        each = figure(float(figures["transactions_per_connection"]), 2)
+        sentence = (
+            f"{figure(float(figures['opened_per_second']))} connections are opened a second, for "
+            f"{'one transaction' if each == '1' else f'{each} transactions'} each"
+        )
+    looked_at = (
+        "SELECT usename, application_name, client_addr, count(*), max(backend_start) FROM "
+        "pg_stat_activity WHERE backend_type = $$client backend$$ GROUP BY 1, 2, 3 ORDER BY 4 DESC"
+    )
+    return _Told(sentence, command=psql(interval, looked_at))
+
+
+def _checkpoint(interval: Interval, figures: _Figures, phrase: str) -> _Told:
+    view = "pg_stat_checkpointer" if major_of(interval.server.version) >= 17 else "pg_stat_bgwriter"
+    return _Told(
+        f"{phrase} ({figures['max_wal_size']}), one every {duration(float(figures['seconds_between']))}",
+        sql=f"ALTER SYSTEM SET max_wal_size = '{_wal_size(interval)}'; SELECT pg_reload_conf();",
+        command=psql(interval, f"SELECT * FROM {view}"),
+    )
+
+
+_TOLD_BY: Mapping[str, Callable[[Interval, _Figures, str], _Told]] = {
+    "bloat-held": _held_bloat,
+    "bloat": _bloat,
+    "connections": _connections,
+    "checkpoint": _checkpoint,
+}
 
 
 def _wal_size(interval: Interval) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from pgassay.errors import UsageError
+from pgassay.model.build import major_of
 
 Format = Literal["plain", "custom", "tar", "directory"]
 MAGIC = b"PGDMP"
@@ -46,12 +47,6 @@ class DumpFacts:
     def major(self) -> int:
         """The newest major version that had a part in it; 0 when it says nothing."""
         return max(major_of(self.server_version), major_of(self.program_version))
-
-
-def major_of(version: str) -> int:
-    """The major version of `18.6 (Debian …)`; 0 when there is none."""
-    match = re.match(r"\d+", version)
-    return int(match.group()) if match else 0
 
 
 def read_header(path: Path) -> DumpFacts:

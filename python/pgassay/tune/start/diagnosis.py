@@ -13,6 +13,7 @@ from pglast import fingerprint
 from pglast.parser import ParseError
 
 from pgassay.errors import UsageError
+from pgassay.model.build import major_of
 from pgassay.model.live.diagnosis import QUERY_CHARACTERS_MAX, Diagnosis
 from pgassay.model.workload import Statement
 from pgassay.record.documents import read_result
@@ -59,7 +60,7 @@ def start_of_diagnosis(file: Path, workload: str | None) -> tuple[str, Start]:
             "count alike"
         )
     text = f"statements of {server}"
-    return diagnosis.server.version.split(".")[0], Start(
+    return str(major_of(diagnosis.server.version)), Start(
         workload_named(text, taken), taken, None, tuple(notes)
     )
 
