@@ -52,10 +52,10 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.arms import arm_of
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.look import STATEMENT_SHARE_MAX, Known, look, measure_and_gather, search_of
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.proving import remove_copies
 from pgassay.tune.run import TOOLS, result_of, run_tune
+from pgassay.tune.running.look import STATEMENT_SHARE_MAX, Known, look, measure_and_gather, search_of
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import SEARCH_FILE, TUNE_FILE, read_folder, write_result, write_search
 

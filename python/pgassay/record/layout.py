@@ -15,6 +15,10 @@ WORK_PLANS_FILE = "work_plans.json"
 # What `pgassay tune` writes into the folder of its results: its answer, and what its search came to.
 TUNE_FILE = "tune.json"
 SEARCH_FILE = "search.json"
+# The request that both follow from, for whoever continues.
+TUNE_REQUEST_FILE = "request.json"
+# Of an earlier search of the same folder, each in a folder of its own: 1, 2, …
+EARLIER_FOLDER = "earlier"
 # The experiments of its proof: of all that was chosen, and of what was left of that.
 PROOF_FOLDER, CONFIRMATION_FOLDER = "proof", "confirmation"
 # What `pgassay compare --fleet` writes beside the machines' own folders.

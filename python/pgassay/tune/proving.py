@@ -84,6 +84,16 @@ class Proving:
         self._to_the_end((FIRST_STAGE_SHARE, 1.0) if is_staged else (1.0,), left_s, progress)
 
     @property
+    def is_decided(self) -> bool:
+        """Whether no further block could say more."""
+        last = self.second or self.first
+        return (
+            last is not None
+            and last.stopped == "decided"
+            and (self.second is not None or not self._remaining())
+        )
+
+    @property
     def _is_staged(self) -> bool:
         """Whether a second stage may follow: in one server the planner says what is needed beside what."""
         return self.search.shared is None and len(self.search.members) >= STAGED_MEMBERS_MIN

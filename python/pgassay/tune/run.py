@@ -1,39 +1,30 @@
 """`pgassay tune` from its symptom to its answer, at any moment with what is known so far."""
 
-import contextlib
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 
-from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.enclosure import isolated
-from pgassay.errors import InterruptionError, MeasurementError, UsageError
+from pgassay.errors import InterruptionError
 from pgassay.experiment.running.folder import check_folder, new_folder
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.holding import held
 from pgassay.terminal.progress import Progress
-from pgassay.tune.answer.sentences import PROOF_REFUSED
-from pgassay.tune.arms import arm_of
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.unknown_tables import refuse_unknown_tables
 from pgassay.tune.finders.registry import find
-from pgassay.tune.look import Known, look, search_of
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
-from pgassay.tune.proving import Proving, remove_copies
 from pgassay.tune.rewrites.registry import rewrites
+from pgassay.tune.running.copies import removed_afterwards
+from pgassay.tune.running.kept import keep_request
+from pgassay.tune.running.look import Known, look
+from pgassay.tune.running.prove import has_time_to_prove, prove_chosen, result_of, search_to_prove
+from pgassay.tune.running.search_on import with_time_left
 from pgassay.tune.same_results.check import same_results
-from pgassay.tune.search.proof_time import (
-    lasting,
-)
-from pgassay.tune.statements import measured
 from pgassay.tune.stored import (
-    Told,
-    compose,
     write_result,
     write_search,
 )
-from pgassay.tune.symptom import cause_of_plans, symptom_of
 from pgassay.tune.tools import Tools
 
 
@@ -66,80 +57,43 @@ def run_held(
         for sentence in (*planned.notes, *missing):
             progress.message(sentence)
             known.warnings.append(sentence)
-        with _removed_afterwards(known), held(known.folder):
-            return _run(known, tools, request, progress)
+        runs = [known]
+        with removed_afterwards(runs), held(known.folder):
+            return _run(runs, tools, request, progress)
 
 
-def _run(known: Known, tools: Tools, request: TuneRequest, progress: Progress) -> TuneResult:
-    is_interrupted = False
+def _run(runs: list[Known], tools: Tools, request: TuneRequest, progress: Progress) -> TuneResult:
+    known = runs[0]
     try:
         look(known, tools, request, progress)
-        members = known.searched.selection.ids
-        if members:
-            _prove(known, progress)
+        search = search_to_prove(known)
+        _keep(known, request, tools)
+        if search.selection.ids and has_time_to_prove(known, search, progress):
+            prove_chosen(known, search, progress)
+        known = with_time_left(known, tools, request, progress, runs.append)
     except (KeyboardInterrupt, InterruptionError):
         if known.baseline is None:
             known.folder.rmdir()
             raise
-        is_interrupted = True
+        known.is_interrupted = True
+        _keep(known, request, tools)
         if known.proving is not None:
             known.proving.read()
     except BaseException:
         if not any(known.folder.iterdir()):
             known.folder.rmdir()
         raise
-    result = result_of(known, is_interrupted=is_interrupted)
+    result = result_of(known, is_interrupted=known.is_interrupted)
     write_result(known.folder, result)
     return result
 
 
-def _prove(known: Known, progress: Progress) -> None:
-    assert known.baseline is not None
-    search = search_of(known).model_copy(update={"warnings": lasting(known.warnings)})
-    known.proving = Proving(known.folder, search, known.planned)
-    write_search(known.folder, known.proving.search)
-    write_result(known.folder, result_of(known, is_interrupted=True))
-    try:
-        known.proving.run(lambda: known.left_s, progress)
-    except (UsageError, MeasurementError) as error:
-        # What was found stands, with the blocks that there are: a disk that can't hold all arms, most of all.
-        known.proving.read()
-        known.warnings.append(f"{PROOF_REFUSED}: {error}")
-        progress.message(known.warnings[-1])
-
-
-def result_of(known: Known, *, is_interrupted: bool) -> TuneResult:
-    """The answer with what is known."""
-    assert known.baseline is not None
-    told = Told(
-        folder=known.folder,
-        symptom=symptom_of(
-            known.planned, known.baseline, known.plans, known.copy_notes, known.origin, known.unlike
-        ),
-        plan_cause=cause_of_plans(known.baseline, known.plans),
-        seconds_used=time.monotonic() - known.began_at,
-        is_interrupted=is_interrupted,
-        warnings=known.warnings,
-    )
-    proving = known.proving
-    if proving is None:
-        return compose(search_of(known), told, None)
-    return compose(proving.search, told, proving.first, proving.second)
-
-
-@contextlib.contextmanager
-def _removed_afterwards(known: Known) -> Iterator[None]:
-    """Remove every copy of the data that was not there before, however the run ends."""
-    before = {snapshot.key for snapshot in snapshots.list_snapshots()}
-    try:
-        yield
-    finally:
-        specs = known.proving.specs() if known.proving is not None else []
-        specs += [known.handed_over] if known.handed_over is not None else []
-        for each in known.gathered.to_try:
-            if each.build is not None or each.storage is not None:
-                specs.append(arm_of(known.planned.spec, measured(known.planned.statements), [each]))
-        remove_copies([known.planned.spec, *specs], before)
+def _keep(known: Known, request: TuneRequest, tools: Tools) -> None:
+    """What a later run goes on from, where there is something to prove or to try."""
+    search = known.stored
+    if search.selection.ids or search.untried:
+        write_search(known.folder, search)
+        keep_request(known.folder, request, known.planned, rewrites=tools.rewrites is not None)
 
 
 TOOLS = Tools(read_facts, find, rewrites, same_results)

@@ -1,38 +1,25 @@
-"""What the search came to, as search.json keeps it, and the answer that follows from it and from a proof."""
+"""What the search came to, as search.json keeps it, and the files of a folder of tune's."""
 
-import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from pydantic import ConfigDict, Field
 
 from pgassay.durable import replace_file
-from pgassay.environment.cleanup.source_copies import is_dump_of_a_run
 from pgassay.errors import UsageError
 from pgassay.model.base import Frozen
-from pgassay.model.tuning.answer import Fix, StatementAnswer, TuneCause, TuneProof, TuneResult, TuneSymptom
+from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.documents import read_result, to_json
-from pgassay.record.experiment import StoredExperiment
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
-from pgassay.tune.answer.by_statement import answers, workload_gain
-from pgassay.tune.answer.judged import Judged
-from pgassay.tune.answer.parameter_group import parameter_group
-from pgassay.tune.answer.scripts import apply_script, undo_script
-from pgassay.tune.answer.sentences import PROOF_REFUSED, has_nothing_to_do, summary
-from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
-from pgassay.tune.answer.verdicts import proof_of, ranked
 from pgassay.tune.arms import SharedArms
 from pgassay.tune.candidate import Candidate, TunedStatement
-from pgassay.tune.effects import Proved, read_proof, remaining_of
 from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, TrialTime, more_s, typed
+from pgassay.tune.running.needed import proof_s, search_on_s, start_s
+from pgassay.tune.search.proof_time import TrialTime
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, faster_of, gain_over, total_s
 from pgassay.tune.search.turns import predicted_gains
-from pgassay.tune.statements import measured
-from pgassay.tune.symptom import cause_of_trials, told_cause
 from pgassay.tune.tools import Gathered
 
 
@@ -70,6 +57,8 @@ class StoredSearch(Frozen):
     # What a block of its proof takes by the search's figures, and making the data of its arms, in seconds.
     block_s: float = 0.0
     data_s: float = 0.0
+    # Loading the data, in seconds.
+    load_s: float = 0.0
     # The measured statements that did not end as they are in the time that they were given, their `seconds`.
     endless: tuple[str, ...] = ()
     # The arms of a proof that take turns in one server; None where each has data and a server of its own.
@@ -81,6 +70,25 @@ class StoredSearch(Frozen):
     def members(self) -> list[Candidate]:
         """What was chosen, in order."""
         return self._named(self.selection.ids)
+
+    def search_on_s(self, load_s: float | None = None) -> float:
+        """How long trying what was not tried, and proving the set anew, takes.
+
+        `load_s`: loading the data, where that is not what it took before.
+        """
+        return search_on_s(
+            self.seconds,
+            [each.took_s for each in self.tried.values()],
+            len(self.untried),
+            proof_s(self.block_s, self.data_s, is_shared=self.shared is not None),
+            self.load_s if load_s is None else load_s,
+        )
+
+    @property
+    def untried(self) -> list[Candidate]:
+        """What may help, and was not tried for lack of time."""
+        known = {*self.tried, *self.screened, *self.unsafe, *self.left_out, *self.selection.ids}
+        return [each for each in self.candidates if each.id not in known]
 
     @property
     def remaining_members(self) -> list[Candidate]:
@@ -124,18 +132,6 @@ class StoredSearch(Frozen):
         return [by_id[name] for name in ids]
 
 
-@dataclass(frozen=True)
-class Told:
-    """What an answer says beside its fixes. `plan_cause`: by the plans, where no trial tells."""
-
-    folder: Path
-    symptom: TuneSymptom
-    plan_cause: TuneCause
-    seconds_used: float
-    is_interrupted: bool = False
-    warnings: Sequence[str] = field(default=())
-
-
 def stored_search(
     statements: tuple[TunedStatement, ...],
     baseline: Baseline,
@@ -146,6 +142,7 @@ def stored_search(
     unlike: Mapping[str, str] | None = None,
     trial: TrialTime | None = None,
     shared: SharedArms | None = None,
+    load_s: float = 0.0,
 ) -> StoredSearch:
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
     proven, selection = as_proven(baseline, searched.selection)
@@ -167,9 +164,13 @@ def stored_search(
             for name in predicted
         }
     trial, count = trial or TrialTime(), len(steps)
+    block_s = trial.block_s(selection, proven.seconds, count) if count else 0.0
+    if shared is not None and steps:
+        block_s = start_s(shared, trial.opened_s, proven.seconds, steps[-1].seconds)
     return StoredSearch(
-        block_s=trial.block_s(selection, proven.seconds, count) if count else 0.0,
+        block_s=block_s,
         data_s=trial.data_s(selection, count) if count else 0.0,
+        load_s=load_s,
         endless=baseline.endless,
         statements=statements,
         seconds=dict(baseline.seconds),
@@ -190,165 +191,6 @@ def stored_search(
         margin=margin,
         unlike=dict(unlike or {}),
         shared=shared,
-    )
-
-
-def compose(
-    search: StoredSearch,
-    told: Told,
-    stored: StoredExperiment | None,
-    second: StoredExperiment | None = None,
-) -> TuneResult:
-    """The answer, with the verdicts of a proof at any moment of it; without one nothing is recommended.
-
-    `second`: the stage that confirms what the first left of the set.
-    """
-    judged = _judged(search, stored, second)
-    proved, confirmed = judged.proved, judged.confirmed
-    fixes = ranked(judged)
-    recommended = {fix.id for fix in fixes if fix.verdict == "recommended"}
-    # As they were proven: one upon the other, in the order in which they were chosen.
-    chosen = [each for each in search.members if each.id in recommended]
-    left_out = search.unsolved
-    by_statement = answers(
-        judged.baseline,
-        search.chosen_seconds,
-        search.remaining or search.selection.ids,
-        search.made_faster,
-        fixes,
-        confirmed or proved,
-    )
-    proof = proof_of(proved, search.selection.ids, search.predicted_together, left_out) if proved else None
-    confirmation = proof_of(confirmed, search.remaining, None, left_out) if confirmed else None
-    cause = cause_of_trials(proved.result) if proved else None
-    can_go_on = stored is not None and _has_its_data(stored) and _can_be_decided(judged, stored, second)
-    go_on = _command(search, told.folder, fixes, stored, second) if can_go_on and stored else ""
-    settings = {name: value for each in chosen for name, value in each.settings.items()}
-    measured_on = told.symptom.measured_on
-    return TuneResult(
-        schema=1,
-        folder=str(told.folder),
-        symptom=told.symptom,
-        cause=told_cause(cause, told.plan_cause, fixes),
-        fixes=fixes,
-        statements=by_statement,
-        workload_gain=workload_gain(by_statement, judged.baseline.calls),
-        nothing_to_do=has_nothing_to_do(fixes, is_interrupted=told.is_interrupted) and not left_out,
-        verdict=_summary(search, told, fixes, by_statement, confirmation or proof, go_on),
-        proof=proof,
-        confirmation=confirmation,
-        apply_sql=apply_script(chosen, search.facts, measured_on),
-        undo_sql=undo_script(chosen, search.facts, measured_on),
-        go_on=go_on,
-        parameter_group=parameter_group(settings),
-        seconds_used=round(told.seconds_used, 1),
-        interrupted=told.is_interrupted,
-        not_rewritten=search.refused,
-        warnings=_warnings(search, told, proved, confirmed),
-    )
-
-
-def _summary(
-    search: StoredSearch,
-    told: Told,
-    fixes: Sequence[Fix],
-    statements: Sequence[StatementAnswer],
-    proof: TuneProof | None,
-    go_on: str,
-) -> str:
-    return summary(
-        fixes,
-        proof,
-        told.symptom.seconds,
-        statements=statements,
-        margin=search.margin,
-        members=search.selection.ids,
-        go_on=go_on,
-        endless={name: search.seconds[name] for name in search.unsolved},
-        ended_unproven=[name for name in search.unsolved if search.ended_with(name)],
-        is_refused=any(each.startswith(PROOF_REFUSED) for each in told.warnings),
-        clients=told.symptom.clients,
-        is_interrupted=told.is_interrupted,
-    )
-
-
-def _warnings(search: StoredSearch, told: Told, *stages: Proved | None) -> tuple[str, ...]:
-    """What the search and the run warn of, and both stages of the proof; each sentence once."""
-    of_stages = (words for each in stages if each for words in each.result.warning_sentences)
-    return tuple(dict.fromkeys([*search.warnings, *told.warnings, *of_stages]))
-
-
-def _has_its_data(stored: StoredExperiment) -> bool:
-    """Whether its copies can be made again: a dump that was made of a server goes with the run."""
-    return not any(is_dump_of_a_run(arm.spec.dataset.source) for arm in stored.experiment.arms)
-
-
-def _can_be_decided(judged: Judged, stored: StoredExperiment | None, second: StoredExperiment | None) -> bool:
-    """Whether more blocks may say more: a stage that is decided has none to come, but a second after it."""
-    if second is None and judged.remaining:
-        return True
-    last = second or stored
-    return last is not None and last.stopped != "decided"
-
-
-def _command(
-    search: StoredSearch,
-    folder: Path,
-    fixes: Sequence[Fix],
-    stored: StoredExperiment,
-    second: StoredExperiment | None,
-) -> str:
-    """The command that goes on with a proof that came to no verdict on a member; '' where it has them all."""
-    ids = {*search.selection.ids}
-    if not any(fix.id in ids and fix.verdict == "not decided" for fix in fixes):
-        return ""
-    last = second or stored
-    blocks = len({each.record.block for each in last.trials})
-    # A block was begun: so long one takes, whatever was expected.
-    block_s = max(last.seconds_used / blocks, search.block_s) if blocks else search.block_s
-    share = FIRST_STAGE_SHARE if second is None and len(ids) >= STAGED_MEMBERS_MIN else 1.0
-    time_s = more_s(block_s, search.data_s, blocks, share)
-    return f"pgassay tune {shlex.quote(str(folder))} --max-time {typed(time_s)}"
-
-
-def _judged(search: StoredSearch, stored: StoredExperiment | None, second: StoredExperiment | None) -> Judged:
-    """What is known of all candidates, by the search and by both stages of the proof."""
-    members = search.members
-    baseline = Baseline(measured(search.statements), search.seconds, {}, endless=search.endless)
-    proved = read_proof(stored, members, search.shared) if stored is not None and members else None
-    found: tuple[str, ...] = ()
-    if proved is not None and search.shared is None:
-        found = remaining_of(proved, search.margin, search.made_faster)
-    confirmed = read_proof(second, search.remaining_members) if second is not None else None
-    return Judged(
-        candidates=search.candidates,
-        baseline=baseline,
-        searched=Searched(
-            tried=search.tried,
-            notes=search.notes,
-            screened=search.screened,
-            selection=search.selection,
-            alike=search.alike,
-        ),
-        members=search.selection.ids,
-        predicted=search.predicted,
-        proved=proved,
-        remaining=search.remaining or found,
-        confirmed=confirmed,
-        margin=search.margin,
-        checks=search.checks,
-        notes=search.notes,
-        side_costs={
-            each.id: side_costs(each, tried.wal_bytes, search.statements, search.facts)
-            for each in search.candidates
-            if (tried := search.tried.get(each.id)) is not None
-        },
-        writing_elsewhere={
-            each.id: writing_elsewhere(each, search.statements, search.facts) for each in search.candidates
-        },
-        unsafe=search.unsafe,
-        left_out=search.left_out,
-        unlike=search.unlike,
     )
 
 

@@ -16,6 +16,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run import host_lock
 from pgassay.record.experiment import write_experiment
 from pgassay.terminal.progress import NullProgress
+from pgassay.tune.answer.compose import Told, compose
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
@@ -23,10 +24,12 @@ from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune, request_from
 from pgassay.tune.proving import Proving, deadline, planned_again, remove_copies
 from pgassay.tune.run import run_tune
+from pgassay.tune.running.folder import go_on
+from pgassay.tune.search import search
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Selection, Step
 from pgassay.tune.statements import measured
-from pgassay.tune.stored import StoredSearch, Told, compose, stored_search
+from pgassay.tune.stored import StoredSearch, stored_search, write_search
 from pgassay.tune.tools import Gathered, Tools
 from tuned_orders import SLOW, index, request
 
@@ -60,6 +63,68 @@ def test_a_compared_workload_is_tuned_with_the_data_and_settings_of_its_record(t
     assert "its arm work_mem=8MB" in result.warnings[0]
 
 
+BY_CUSTOMER = index("by_customer", "CREATE INDEX by_customer ON orders (customer)")
+BY_NOTE = index("by_note", "CREATE INDEX by_note ON orders (note)", statements=("noted",))
+NOTED = "-- name: noted\nSELECT count(*) FROM orders WHERE note = 'y';\n"
+
+
+@pytest.mark.timeout(300)
+def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first run has no time for any candidate; a later one tries both, and a third proves nothing new."""
+    tools = Tools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE))
+    before = {snapshot.key for snapshot in snapshots.list_snapshots()}
+    out = tmp_path / "out"
+    with monkeypatch.context() as patched:
+        patched.setattr(search, "ALONE_SHARE", 0.0)
+        asked = request(tmp_path, SLOW + NOTED, max_time_s=120)
+        first = run_tune(asked, tools, NullProgress(), wait=True, isolates=False)
+    assert {fix.verdict for fix in first.fixes} == {"not decided"} and first.proof is None
+    assert first.go_on.startswith(f"pgassay tune {out} --max-time ")
+    assert f"Go on with {first.go_on}." in first.verdict
+    second = go_on(out, 120, NullProgress(), tools, wait=True, isolates=False)
+    assert {fix.id: fix.verdict for fix in second.fixes} == {
+        "index:by_customer": "recommended",
+        "index:by_note": "recommended",
+    }
+    assert second.go_on == "" and second.seconds_used > first.seconds_used
+    # A search that came to a proof, and left something out, is set aside for the larger set.
+    stored = StoredSearch.model_validate_json((out / "search.json").read_bytes())
+    more = index("more", "CREATE INDEX more ON orders (id)")
+    write_search(out, stored.model_copy(update={"candidates": (*stored.candidates, more)}))
+    tools = Tools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE, more))
+    third = go_on(out, 120, NullProgress(), tools, wait=True, isolates=False)
+    verdicts = {fix.id: fix.verdict for fix in third.fixes}
+    assert verdicts["index:more"] == "screened out" and verdicts["index:by_note"] == "recommended"
+    # Nothing further was chosen: the proof that is there stands.
+    assert third.proof == second.proof and not (out / "earlier").exists()
+    assert {snapshot.key for snapshot in snapshots.list_snapshots()} == before
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_larger_set_is_proven_anew_and_the_earlier_proof_is_kept(tmp_path: Path) -> None:
+    out, asked = tmp_path / "out", request(tmp_path, SLOW + NOTED, max_time_s=120)
+    one, both = (
+        Tools(read_facts, lambda _: (BY_CUSTOMER,)),
+        Tools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE)),
+    )
+    first = run_tune(asked, one, NullProgress(), wait=True, isolates=False)
+    assert [fix.verdict for fix in first.fixes] == ["recommended"]
+    stored = StoredSearch.model_validate_json((out / "search.json").read_bytes())
+    write_search(out, stored.model_copy(update={"candidates": (*stored.candidates, BY_NOTE)}))
+    second = go_on(out, 120, NullProgress(), both, wait=True, isolates=False)
+    assert {fix.id for fix in second.fixes if fix.verdict == "recommended"} == {
+        "index:by_customer",
+        "index:by_note",
+    }
+    assert second.proof is not None and len(second.proof.members) == 2
+    earlier = StoredSearch.model_validate_json((out / "earlier" / "1" / "search.json").read_bytes())
+    assert earlier.selection.ids == ("index:by_customer",)
+    assert (out / "earlier" / "1" / "proof" / "experiment.json").is_file()
+
+
 def waiting(name: str, seconds: float) -> str:
     """SQL of a function that waits so long."""
     return (
@@ -83,11 +148,10 @@ def test_what_is_left_of_a_set_that_lost_two_members_is_confirmed_in_fresh_block
     planned = plan_tune(replace(asked, compare=compare), lambda *_: None).with_data_format()
     baseline = Baseline(measured(planned.statements), {"slow": 0.02}, {})
     steps = tuple(Step(each.id, 0.01, {"slow": 0.01}) for each in members)
-    search = stored_search(
-        planned.statements, baseline, Gathered(members), Searched(selection=Selection(steps)), None, MARGIN
-    )
+    chosen = Searched(selection=Selection(steps))
+    found = stored_search(planned.statements, baseline, Gathered(members), chosen, None, MARGIN)
     (tmp_path / "out").mkdir()
-    proving = Proving(tmp_path / "out", search, planned)
+    proving = Proving(tmp_path / "out", found, planned)
     ends = deadline(time.monotonic(), 900)
     before = {snapshot.key for snapshot in snapshots.list_snapshots()}
     try:

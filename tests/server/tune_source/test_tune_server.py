@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 import whole_tool
+from pgassay.environment.cleanup.source_copies import KEPT_UNTIL_FILE, remove_kept_dumps
 from pgassay.environment.home import home
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession
@@ -91,11 +92,25 @@ def check_dumped(source: Source, build: Build) -> None:
         def message(self, content: str) -> None:
             said.append(content)
 
-    with dumped(source, build, Told()) as file:
-        assert file.read_bytes().startswith(b"PGDMP")
-        assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    with dumped(source, build, Told()) as dump:
+        assert dump.file.read_bytes().startswith(b"PGDMP")
+        assert stat.S_IMODE(dump.file.parent.stat().st_mode) == 0o700
     assert "ACCESS SHARE locks" in said[0]
-    assert not any((home() / "dumps").iterdir())
+    assert not dump.file.parent.exists()
+    # One that somebody may go on with stays for a day, which the next start of another run leaves alone.
+    with dumped(source, build, Told()) as dump:
+        dump.is_kept = True
+    assert dump.file.exists() and not registered(dump.file.parent)
+    remove_kept_dumps()
+    assert dump.file.exists()
+    (dump.file.parent / KEPT_UNTIL_FILE).write_text("1000")
+    assert any(dump.file.parent.name in sentence for sentence in remove_kept_dumps())
+    assert not dump.file.parent.exists()
+
+
+def registered(folder: Path) -> bool:
+    """Whether the next start would remove it as a dead run's."""
+    return any(str(folder) in file.read_text() for file in (home() / "registry").glob("folder-*.json"))
 
 
 def refused(session: ControlSession, server: Server) -> None:

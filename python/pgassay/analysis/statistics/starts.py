@@ -118,8 +118,8 @@ class BoundedEvidence(OfStarts):
     difference: (..., starts). With λ half-normal with the variance κ/bound²,
     E⁺ = 2·(1 + n·κ)^(−½)·exp(κ·S²/(2·bound²·(1 + n·κ)))·Φ(√(κ/(1 + n·κ))·S/bound). Where so many
     `spreads` of what is seen are more than the bound, they take its place: a wider bound only makes each E
-    smaller. It says nothing
-    of the first `silent` of them, which show no spread.
+    smaller. What all starts show counts for the first ones, too: two that agree by chance would exclude what
+    the others say, for good. It says nothing of the first `silent` of them, which show no spread.
     """
 
     bound: float
@@ -138,6 +138,7 @@ class BoundedEvidence(OfStarts):
         total = np.cumsum(self.difference - first, axis=-1)
         squares = np.cumsum((self.difference - first) ** 2, axis=-1)
         spread = np.maximum(squares - total**2 / counts, 0.0) / np.maximum(counts - 1, 1)
+        spread = np.maximum(spread, spread[..., -1:])
         moved = first - np.asarray(effect, dtype=np.float64)[..., np.newaxis]
         path = log_bounded(sign * (total + counts * moved), self.spreads**2 * spread, counts, self.bound)
         return np.where(counts > self.silent, path, 0.0)
@@ -167,4 +168,5 @@ def gather_start_evidence(members: FloatArray, deviation: float = DEVIATION) -> 
     difference = differences(members)
     pairs = np.stack([difference, np.zeros_like(difference)], axis=-1)
     student = BothMustAgree(StudentEvidence(difference), gather_evidence(pairs, _FLIPS), second_eased=LOG_2)
-    return EitherWillDo(student, BoundedEvidence(difference, float(np.log1p(deviation))))
+    bounded = BoundedEvidence(difference, float(np.log1p(deviation)), silent=STARTS_MIN - 1)
+    return EitherWillDo(student, bounded)

@@ -27,10 +27,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Sweep under the host's lock and say what was removed."""
     from pgassay.environment import home, lock
     from pgassay.environment.cleanup import registry
-    from pgassay.environment.cleanup.source_copies import remove_source_copies
+    from pgassay.environment.cleanup.source_copies import remove_kept_dumps, remove_source_copies
 
     with lock.acquire(not arguments.no_wait, lambda holder: print(f"waiting for process {holder}")):
-        for sentence in (*registry.sweep(), *remove_source_copies(), *_remove_dead_fleets()):
+        kept = remove_kept_dumps(at_once=True)
+        for sentence in (*registry.sweep(), *kept, *remove_source_copies(), *_remove_dead_fleets()):
             print(sentence)
         if arguments.all:
             for sentence in home.remove_kept():

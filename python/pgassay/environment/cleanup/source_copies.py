@@ -1,9 +1,13 @@
 """Copies of a server's data that a killed `tune DSN` left behind: of a dump of its own, which is gone.
 
 Data that a user names are kept for the next experiment. A server's are its owner's: they go with the run that
-dumped them, or with the next start where that run was killed.
+dumped them, or with the next start where that run was killed. Only a dump that somebody may want to continue
+with is kept, for a day.
 """
 
+import contextlib
+import shutil
+import time
 from pathlib import Path
 
 from pgassay.environment.datasets import snapshots
@@ -12,11 +16,38 @@ from pgassay.environment.storage.registry import provide
 from pgassay.model.storage import StorageSpec
 
 DUMPS_FOLDER = "dumps"
+# Beside a dump that is kept: until when, in seconds since 1970.
+KEPT_UNTIL_FILE = "kept_until"
+KEPT_S = 24 * 3600.0
 
 
 def is_dump_of_a_run(source: str) -> bool:
     """Whether this source of a dataset is a dump that `tune DSN` made, and removes at its end."""
     return Path(source).is_relative_to(home() / DUMPS_FOLDER)
+
+
+def keep_dump(dump: Path) -> None:
+    """Have a dump outlive its run for a day. Raises OSError where that can't be written."""
+    (dump.parent / KEPT_UNTIL_FILE).write_text(f"{time.time() + KEPT_S:.0f}\n", "ascii")
+
+
+def remove_dump(dump: Path) -> None:
+    """Remove a dump of a run, with the folder that was made for it."""
+    if is_dump_of_a_run(str(dump)):
+        shutil.rmtree(dump.parent, ignore_errors=True)
+
+
+def remove_kept_dumps(*, at_once: bool = False) -> list[str]:
+    """Remove the dumps that were kept and whose day is over, or all of them; a sentence for each."""
+    sentences = []
+    for mark in sorted((home() / DUMPS_FOLDER).glob(f"*/{KEPT_UNTIL_FILE}")):
+        until = 0.0
+        with contextlib.suppress(ValueError, OSError):
+            until = float(mark.read_text("ascii"))
+        if at_once or until <= time.time():
+            shutil.rmtree(mark.parent, ignore_errors=True)
+            sentences.append(f"Removed a server's dump that was kept to continue with ({mark.parent.name}).")
+    return sentences
 
 
 def remove_source_copies() -> list[str]:
@@ -25,7 +56,7 @@ def remove_source_copies() -> list[str]:
     To be called after `registry.sweep`, which removes the dumps of dead owners. Copies on other storage than
     the host's own go with its images.
     """
-    sentences = []
+    sentences = remove_kept_dumps()
     for snapshot in snapshots.list_snapshots():
         source = str(snapshot.facts["dataset"].get("source", ""))
         if not is_dump_of_a_run(source) or Path(source).exists():

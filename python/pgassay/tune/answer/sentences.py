@@ -56,10 +56,13 @@ def summary(
     unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
     if unproven:
         lines.append(f"Not proven in the time: {'; '.join(fix.title for fix in unproven)}.")
-        if go_on and any(fix.id in members for fix in unproven):
-            lines.append(f"Go on with {go_on}.")
-        elif any(fix.id not in members for fix in unproven):
-            lines.append("Start anew with more --max-time to have them proven too.")
+    untried = sum(fix.verdict == "not decided" and fix.evidence == "none" for fix in fixes)
+    if untried:
+        lines.append(f"Not tried in the time: {plural(untried, 'candidate')}.")
+    if go_on and (untried or unproven):
+        lines.append(f"Go on with {go_on}.")
+    elif untried or any(fix.id not in members for fix in unproven):
+        lines.append("Start anew with more --max-time to have them proven too.")
     return " ".join(lines)
 
 

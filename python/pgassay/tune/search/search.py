@@ -96,6 +96,8 @@ def search(
     has_told = False
     begins_at = time.monotonic()
     for candidate in _in_order(candidates, settings):
+        if candidate.id in found.tried or candidate.id in found.screened:
+            continue  # by an earlier search
         if time.monotonic() >= begins_at + ALONE_SHARE * (clock.ends_at - begins_at):
             break
         _try(copy, baseline, candidate, found, gain_min, lambda: waits_for(copy, baseline, plans, settings))

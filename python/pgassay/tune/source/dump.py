@@ -6,10 +6,11 @@ import shutil
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.environment.cleanup import registry
-from pgassay.environment.cleanup.source_copies import DUMPS_FOLDER
+from pgassay.environment.cleanup.source_copies import DUMPS_FOLDER, keep_dump
 from pgassay.environment.home import home
 from pgassay.environment.remote.secrets import scrub
 from pgassay.environment.server.programs import clean_environment, ensure_private_folder
@@ -76,21 +77,37 @@ def refuse_without_program(build: Build) -> None:
         )
 
 
+@dataclass
+class Dumped:
+    """A dump. `is_kept`: it outlives the run for a day, for whoever continues it."""
+
+    file: Path
+    is_kept: bool = False
+
+
 @contextlib.contextmanager
-def dumped(source: Source, build: Build, progress: Progress) -> Iterator[Path]:
+def dumped(source: Source, build: Build, progress: Progress) -> Iterator[Dumped]:
     """The dump of the database, in pg_dump's custom format, for the length of the `with` block.
+
+    Longer where `is_kept` is set.
 
     Raises UsageError with pg_dump's words where the role may not read a table, or a lock is not to be had.
     """
     parent = ensure_private_folder(home() / DUMPS_FOLDER)
     folder = parent / secrets.token_hex(8)
     token = registry.register("folder", path=str(folder))
+    is_kept = False
     try:
         folder.mkdir(mode=0o700)
         _dump(source, build, folder / FILE, progress)
-        yield folder / FILE
+        found = Dumped(folder / FILE)
+        yield found
+        if found.is_kept:
+            keep_dump(found.file)
+            is_kept = True
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if not is_kept:
+            shutil.rmtree(folder, ignore_errors=True)
         registry.forget(token)
 
 

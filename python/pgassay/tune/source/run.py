@@ -33,7 +33,7 @@ from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import run_held
 from pgassay.tune.source.copied import differences, missing_extensions, settings_of
 from pgassay.tune.source.counted import Counted, read_counted
-from pgassay.tune.source.dump import dumped, refuse_small_disk, refuse_without_program
+from pgassay.tune.source.dump import Dumped, dumped, refuse_small_disk, refuse_without_program
 from pgassay.tune.source.files import write_files
 from pgassay.tune.source.gather import Gathered, explained_on, gather, given_values, unmatched
 from pgassay.tune.source.locales import Collation, installed_locales, locale_of
@@ -43,10 +43,12 @@ from pgassay.tune.source.server import Source, open_source
 from pgassay.tune.source.sessions import AtWork, read_at_work
 from pgassay.tune.start.base import Start, workload_named
 from pgassay.tune.statements import measured
+from pgassay.tune.stored import write_result
 from pgassay.tune.tools import Tools
 from pgassay.words import percent
 
 STATEMENTS_DEFAULT = 20
+KEPT = "the dump of {name} stays in {folder} for a day, so that you can go on; pgassay clean removes it"
 # Any data do where the words of a request are read before the copy is there.
 _ANY_DATA = "pgbench"
 _DATABASE_OF_FOLDER = ",database="
@@ -112,10 +114,15 @@ def tune_server(
         raise MeasurementError(
             f"{source.name} ended the session while its statements were read ({first_line(error)}): try again"
         ) from None
-    with host_lock(progress, wait=wait), _data(typed, source, build, progress) as dataset:
+    with host_lock(progress, wait=wait), _data(typed, source, build, progress) as (dataset, dump):
         request = _request(wanted, read, replace(compare, dataset=dataset), build, began_at)
         planned = plan_tune(request, progress.stage)
         result = run_held(planned, request, tools, progress, isolates=isolates)
+        if dump is not None and result.go_on:
+            dump.is_kept = True
+            said = KEPT.format(name=source.name, folder=dump.file.parent)
+            result = result.model_copy(update={"warnings": (*result.warnings, said)})
+            write_result(Path(result.folder), result)
     write_files(Path(result.folder), read.gathered.statements, read.gathered.left_out, source.name)
     return result
 
@@ -147,15 +154,17 @@ def _command_without_secrets(wanted: ServerRequest, source: Source) -> CompareRe
 
 
 @contextlib.contextmanager
-def _data(typed: str, source: Source, build: Build, progress: Progress) -> Iterator[str]:
-    """What follows `--dataset`: as it was typed, or the dump that is made of the source."""
+def _data(
+    typed: str, source: Source, build: Build, progress: Progress
+) -> Iterator[tuple[str, Dumped | None]]:
+    """What follows `--dataset`: as it was typed, or the dump that is made of the source, and that dump."""
     if not typed:
-        with dumped(source, build, progress) as file:
-            yield f"dump:{file}"
+        with dumped(source, build, progress) as dump:
+            yield f"dump:{dump.file}", dump
     elif typed.startswith("folder:") and _DATABASE_OF_FOLDER not in typed:
-        yield f"{typed}{_DATABASE_OF_FOLDER}{source.resolved.server.dbname}"
+        yield f"{typed}{_DATABASE_OF_FOLDER}{source.resolved.server.dbname}", None
     else:
-        yield typed
+        yield typed, None
 
 
 # --- Reading.

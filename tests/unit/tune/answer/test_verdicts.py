@@ -17,12 +17,13 @@ from pgassay.report import schema
 from pgassay.report.charts import tune_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
 from pgassay.report.tune import text
+from pgassay.tune.answer.compose import Told, compose
 from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import BESIDE, NOT_TOLD, ranked
 from pgassay.tune.effects import turned
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
-from pgassay.tune.stored import Told, compose, read_folder, stored_search, write_result, write_search
+from pgassay.tune.stored import read_folder, stored_search, write_result, write_search
 from pgassay.tune.symptom import storage_notes, told_cause
 from pgassay.tune.tools import Gathered
 

@@ -57,7 +57,11 @@ STATEMENT_SHARE_MAX, STATEMENT_S_MIN = 0.2, 10.0
 
 @dataclass
 class Known:
-    """What is known so far; each step adds to it."""
+    """What is known so far; each step adds to it.
+
+    `before`: an earlier search of the same folder, whose candidates are not tried again; `used_before_s`: the
+    time that it took. `searched_on`: this search, with what was tried after it ended.
+    """
 
     planned: PlannedTune
     folder: Path
@@ -77,6 +81,17 @@ class Known:
     warnings: list[str] = field(default_factory=list)
     origin: Origin | None = None
     unlike: dict[str, str] = field(default_factory=dict)
+    before: StoredSearch | None = None
+    searched_on: StoredSearch | None = None
+    used_before_s: float = 0.0
+    is_interrupted: bool = False
+
+    @property
+    def stored(self) -> StoredSearch:
+        """The search as it is stored: that of the proof, where one was begun."""
+        if self.proving is not None:
+            return self.proving.search
+        return self.searched_on or search_of(self)
 
     @property
     def left_s(self) -> float:
@@ -135,11 +150,39 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     progress.stage("looking for candidates")
     known.asked = symptom_for(planned, known.baseline, known.plans, known.facts, known.origin, known.load_s)
     known.gathered = gather(tools, known.asked, copy.session)
+    if known.before is not None:
+        known.searched = _taken_over(known.before, known.baseline, known.gathered)
     to_try = known.gathered.to_try
     more = "more than " if known.baseline.endless else ""
     progress.message(
         f"{more}{total_s(known.baseline.calls, known.baseline.seconds):.3g} s for all statements; "
         f"{len(known.gathered.candidates)} candidates, {len(to_try)} to be tried on a copy"
+    )
+
+
+def _taken_over(before: StoredSearch, baseline: Baseline, gathered: Gathered) -> Searched:
+    """What an earlier search tried of these candidates, at the speed that the workload has now."""
+    ids = {each.id for each in gathered.to_try}
+    speed = {
+        name: s / before.seconds[name] for name, s in baseline.seconds.items() if before.seconds.get(name)
+    }
+    tried = {
+        name: replace(
+            each,
+            seconds={of: s * speed[of] for of, s in each.seconds.items() if of in speed},
+            without_s=(),
+            with_s=(),
+            gain_again=None,
+        )
+        for name, each in before.tried.items()
+        # What was tried on top of others is offered again once those are chosen.
+        if name in ids and not each.on_top
+    }
+    return Searched(
+        tried=tried,
+        screened={name: why for name, why in before.screened.items() if name in ids},
+        checks={name: said for name, said in before.checks.items() if name in ids},
+        notes={name: said for name, said in before.notes.items() if name in ids},
     )
 
 
@@ -264,4 +307,5 @@ def search_of(known: Known) -> StoredSearch:
         known.unlike,
         known.trial,
         known.shared,
+        known.load_s,
     )

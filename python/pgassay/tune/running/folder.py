@@ -1,0 +1,189 @@
+"""`pgassay tune FOLDER`: continues what a stored run had no time for, its proof first and then its search."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pgassay.environment.cleanup.source_copies import is_dump_of_a_run, remove_dump
+from pgassay.environment.datasets import snapshots
+from pgassay.environment.server.enclosure import isolated
+from pgassay.errors import InterruptionError, MeasurementError, UsageError
+from pgassay.experiment.running.run import host_lock
+from pgassay.model.tuning.answer import TuneResult
+from pgassay.record.experiment import StoredExperiment
+from pgassay.record.holding import held
+from pgassay.record.layout import PROOF_FOLDER
+from pgassay.terminal.progress import Progress
+from pgassay.tune.answer.compose import Told, compose, has_its_data
+from pgassay.tune.answer.sentences import PROOF_REFUSED
+from pgassay.tune.plan import TuneRequest, plan_tune
+from pgassay.tune.proving import Proving, deadline, remove_copies
+from pgassay.tune.running.copies import removed_afterwards
+from pgassay.tune.running.kept import kept_request
+from pgassay.tune.running.look import Known
+from pgassay.tune.running.prove import result_of
+from pgassay.tune.running.search_on import search_on, with_time_left
+from pgassay.tune.stored import StoredSearch, read_folder, write_result
+from pgassay.tune.tools import Tools
+
+
+@dataclass
+class _Continued:
+    """A run that is continued. `tools`, `request`: of its search; None where the folder lacks them."""
+
+    folder: Path
+    search: StoredSearch
+    before: TuneResult
+    proving: Proving
+    began_at: float
+    max_time_s: float
+    request: TuneRequest | None
+    missing: Sequence[str] = ()
+    is_interrupted: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def left_s(self) -> float:
+        return self.began_at + self.max_time_s - time.monotonic()
+
+
+def go_on(
+    folder: Path, max_time_s: float, progress: Progress, tools: Tools, *, wait: bool, isolates: bool = True
+) -> TuneResult:
+    """Continue for so many seconds more: the proof until it is decided, then what was not tried.
+
+    What the proof compares stays as it was: the family was fixed before the first trial. What is chosen
+    after it is proven as another family. Raises UsageError for a folder without a search, and for one whose
+    data are gone; MeasurementError when a server fails: what is known by then is stored.
+    """
+    search, before = read_folder(folder)
+    kept = kept_request(folder)
+    _refuse_without_anything(folder, search, is_kept=kept is not None)
+    proving = Proving(folder, search)
+    proving.read()
+    if proving.first is not None:
+        refuse_without_source(folder, before, proving.first)
+    run = _Continued(folder, search, before, proving, time.monotonic(), max_time_s, kept[0] if kept else None)
+    if kept is not None and not kept[1]:
+        tools = replace(tools, rewrites=None)
+    with host_lock(progress, wait=wait), isolated(leaves_network=isolates) as missing, held(folder):
+        run.missing = missing
+        # Waiting for others is no part of the time.
+        run.began_at = time.monotonic()
+        if (folder / PROOF_FOLDER).is_dir():
+            _go_on_proving(run, progress)
+        result = _search_on(run, tools, progress) if not run.is_interrupted else None
+        result = result or _answer(run)
+        write_result(folder, result)
+    if not result.go_on:
+        _remove_dump_of(run)
+    return result
+
+
+def _refuse_without_anything(folder: Path, search: StoredSearch, *, is_kept: bool) -> None:
+    if is_kept and (search.selection.ids or search.untried):
+        return
+    if not search.members:
+        raise UsageError(
+            f"{folder}: nothing was chosen there that could be proven: start anew with --workload"
+        )
+    if not (folder / PROOF_FOLDER).is_dir():
+        raise UsageError(f"{folder}: its proof was never begun: start anew with --workload")
+
+
+def _go_on_proving(run: _Continued, progress: Progress) -> None:
+    kept = {snapshot.key for snapshot in snapshots.list_snapshots()}
+    try:
+        run.proving.go_on(deadline(time.monotonic(), run.left_s), progress)
+    except (KeyboardInterrupt, InterruptionError):
+        run.is_interrupted = True
+        run.proving.read()
+    except (UsageError, MeasurementError) as error:
+        # What its blocks say so far stands, also where the disk can't hold the second stage.
+        run.proving.read()
+        if run.proving.first is not None:
+            run.warnings.append(f"{PROOF_REFUSED}: {error}")
+            write_result(run.folder, _answer(run))
+        raise
+    finally:
+        remove_copies(run.proving.specs(), kept)
+
+
+def _answer(run: _Continued) -> TuneResult:
+    """The answer by the search and the proof as they are stored."""
+    request = run.request
+    spec = request.start.spec if request is not None and request.start is not None else None
+    told = Told(
+        folder=run.folder.resolve(),
+        symptom=run.before.symptom,
+        plan_cause=run.before.cause,
+        seconds_used=run.before.seconds_used + time.monotonic() - run.began_at,
+        is_interrupted=run.is_interrupted,
+        warnings=(*run.missing, *run.warnings),
+        is_kept=spec is not None and has_its_data(spec),
+    )
+    return compose(run.proving.search, told, run.proving.first, run.proving.second)
+
+
+def _search_on(run: _Continued, tools: Tools, progress: Progress) -> TuneResult | None:
+    """Try what was not tried, and prove the set that it leads to; None where there is no need, or no time."""
+    search, is_begun = run.proving.search, run.proving.first is not None
+    if run.request is None or not (search.untried or not is_begun):
+        return None
+    if is_begun and (not run.proving.is_decided or search.search_on_s() > run.left_s):
+        return None
+    with _known(run, progress) as (known, runs):
+        try:
+            if not is_begun:
+                known = search_on(known, tools, run.request, progress, runs.append)
+            known = with_time_left(
+                known, tools, run.request, progress, runs.append, load_s=search.load_s if is_begun else 0.0
+            )
+        except (KeyboardInterrupt, InterruptionError):
+            # The stored search and its proof are as they were.
+            run.is_interrupted = True
+            return None
+        if known is runs[0]:
+            run.warnings += known.warnings
+            return None
+        return result_of(known, is_interrupted=known.is_interrupted)
+
+
+@contextlib.contextmanager
+def _known(run: _Continued, progress: Progress) -> Iterator[tuple[Known, list[Known]]]:
+    """The stored run as one that is at work; removes the copies that are made from it."""
+    assert run.request is not None
+    request = replace(run.request, compare=replace(run.request.compare, max_time_s=run.max_time_s))
+    planned = plan_tune(request, progress.stage).with_data_format()
+    known = Known(planned, run.folder, run.began_at, origin=request.origin)
+    known.used_before_s = run.before.seconds_used
+    if run.proving.first is not None:
+        known.proving = run.proving
+    else:
+        known.searched_on = run.search
+    runs = [known]
+    with removed_afterwards(runs):
+        yield known, runs
+
+
+def _remove_dump_of(run: _Continued) -> None:
+    """A server's dump that was kept for this, once there is nothing more to do with it."""
+    request = run.request
+    spec = request.start.spec if request is not None and request.start is not None else None
+    if spec is not None and is_dump_of_a_run(spec.dataset.source):
+        remove_dump(Path(spec.dataset.source))
+
+
+def refuse_without_source(folder: Path, before: TuneResult, stored: StoredExperiment) -> None:
+    """Raise UsageError where the data were a dump that tune made of a server, and removed."""
+    source = before.symptom.source
+    if source is not None and any(
+        arm.spec.dataset.kind == "dump" and not Path(arm.spec.dataset.source).exists()
+        for arm in stored.experiment.arms
+    ):
+        raise UsageError(
+            f"{folder}: its copy of {source.name} was removed with its dump: start anew with pgassay tune "
+            f"DSN, or with --workload sql:{folder / 'statements.sql'} and a dump that you keep"
+        )

@@ -1,0 +1,128 @@
+"""Trying what a search had no time for, and proving the larger set that it leads to."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.record.layout import (
+    CONFIRMATION_FOLDER,
+    EARLIER_FOLDER,
+    PROOF_FOLDER,
+    SEARCH_FILE,
+    TUNE_FILE,
+)
+from pgassay.terminal.progress import Progress
+from pgassay.tune.plan import TuneRequest
+from pgassay.tune.running.look import Known, look
+from pgassay.tune.running.prove import has_time_to_prove, prove_chosen, search_to_prove
+from pgassay.tune.stored import StoredSearch, write_search
+from pgassay.tune.tools import Tools
+
+# A set of the second search is another family: its proof has an error rate of its own (docs/statistics.md).
+_KEPT = (SEARCH_FILE, TUNE_FILE, PROOF_FOLDER, CONFIRMATION_FOLDER)
+
+
+def search_on(
+    known: Known,
+    tools: Tools,
+    request: TuneRequest,
+    progress: Progress,
+    begins: Callable[[Known], None] = lambda _: None,
+) -> Known:
+    """Try what was not tried, and prove what is chosen then; returns the run that has the answer.
+
+    What was tried before is not tried again: its seconds are scaled by what each statement takes now. Where
+    nothing further is chosen, or the time does not reach for a proof of it, the earlier proof stands.
+    `begins` is called with the new run before it makes data. Raises as the search does; the earlier answer
+    is untouched then.
+    """
+    before = known.stored
+    fresh = Known(known.planned, known.folder, known.began_at, origin=known.origin, before=before)
+    fresh.used_before_s = known.used_before_s
+    begins(fresh)
+    progress.stage("going on with what was not tried")
+    look(fresh, tools, request, progress)
+    found = search_to_prove(fresh)
+    if known.proving is not None and not {*found.selection.ids} - {*before.selection.ids}:
+        _keep_proof(known, found)
+        return known
+    if not found.selection.ids:
+        known.searched_on = found
+        write_search(known.folder, found)
+        return known
+    if not has_time_to_prove(fresh, found, progress):
+        if known.proving is not None:
+            _keep_proof(known, found)
+            known.warnings += fresh.warnings
+            return known
+        write_search(known.folder, found)
+        return fresh
+    if known.proving is not None:
+        set_aside(known.folder)
+    prove_chosen(fresh, found, progress)
+    return fresh
+
+
+def with_time_left(
+    known: Known,
+    tools: Tools,
+    request: TuneRequest,
+    progress: Progress,
+    begins: Callable[[Known], None],
+    *,
+    load_s: float = 0.0,
+) -> Known:
+    """Search on while the proof is decided, something was not tried, and the time reaches for it.
+
+    Returns the run that has the answer. Where a later search fails, the earlier answer stands, and says so.
+    """
+    while not known.is_interrupted:
+        search, proving = known.stored, known.proving
+        untried = len(search.untried)
+        is_proven = proving is not None and proving.is_decided
+        if not untried or not (is_proven or not search.selection.ids):
+            break
+        if search.search_on_s(load_s) > known.left_s:
+            break
+        try:
+            known = search_on(known, tools, request, progress, begins)
+        except (UsageError, MeasurementError) as error:
+            known.warnings.append(f"what was not tried could not be tried after the proof: {error}")
+            break
+        load_s = 0.0
+        if len(known.stored.untried) >= untried:
+            break
+    return known
+
+
+def _keep_proof(known: Known, found: StoredSearch) -> None:
+    """The earlier search with what was tried since; its chosen set, which its proof is of, stays."""
+    assert known.proving is not None
+    before = known.proving.search
+    known_ids = {each.id for each in before.candidates}
+    more = tuple(each for each in found.candidates if each.id not in known_ids)
+    known.proving.search = before.model_copy(
+        update={
+            "candidates": (*before.candidates, *more),
+            "tried": found.tried | before.tried,
+            "screened": found.screened | before.screened,
+            "notes": found.notes | before.notes,
+            "checks": found.checks | before.checks,
+            "unsafe": found.unsafe | before.unsafe,
+            "left_out": found.left_out | before.left_out,
+        }
+    )
+    write_search(known.folder, known.proving.search)
+
+
+def set_aside(folder: Path) -> Path:
+    """Move an earlier search with its proof and answer below `earlier/`; returns where they are now."""
+    number = 1
+    while (place := folder / EARLIER_FOLDER / str(number)).exists():
+        number += 1
+    place.mkdir(parents=True)
+    for name in _KEPT:
+        if (folder / name).exists():
+            shutil.move(folder / name, place / name)
+    return place
