@@ -59,8 +59,9 @@ class Candidate(Frozen):
     `predicted` is new time over old time for each statement, as far as it can be said before a trial;
     `bytes` what it is expected to take on the disk. `build`, `storage`: another server's binaries, another
     volume; `per_month` what that costs more in a month. `why_not`: told and not tried, for this reason.
-    `for_one_value`: an index of the rows with one value, where other values are as rare, so that an index on
-    the column would serve them as well.
+    `on_copy`: those of `sql` that bring about on a copy what comes by itself on a server in use; they are in
+    no script. `comments`: lines for whoever runs the script. `for_one_value`: an index of the rows with one
+    value, where other values are as rare, so that an index on the column would serve them as well.
     """
 
     id: str
@@ -77,6 +78,8 @@ class Candidate(Frozen):
     restart: bool = False
     physical: bool = False
     at_once: bool = False
+    on_copy: tuple[str, ...] = ()
+    comments: tuple[str, ...] = ()
     described: bool = False
     predicted: dict[str, float] = Field(default_factory=dict)
     bytes: int | None = None
@@ -91,6 +94,7 @@ class Candidate(Frozen):
 
         VACUUM refuses to run in one, and follows.
         """
+        statements = [each for each in statements if each not in self.on_copy]
         if not self.at_once or not statements:
             return tuple(statements)
         after = [each for each in statements if each.upper().startswith("VACUUM")]

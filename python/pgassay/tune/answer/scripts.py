@@ -55,9 +55,6 @@ _CHECKSUMS = (
     "-- old server's SHOW data_checksums says off, give initdb --no-data-checksums, or stop the old server",
     "-- and run pg_checksums --enable first.",
 )
-_RIGHTS = (
-    "-- Here, before the COMMIT: its owner, privileges and publications, as psql shows them (\\d+, \\dp)."
-)
 _BEFORE = "public.pgassay_settings_before"
 _ALL_SESSIONS = (
     "-- For each sort and hash of every session; ALTER ROLE ... SET gives it to one role's sessions alone."
@@ -131,9 +128,10 @@ def _comment(text: str) -> list[str]:
 
 def _applying(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> list[str]:
     if fix.at_once:
-        lines = _together(fix.in_order(fix.sql), [_RIGHTS])
+        lines = _together(fix.in_order(fix.sql))
     else:
-        lines = [line for statement in fix.sql for line in online(statement, facts)]
+        lines = [line for statement in fix.in_order(fix.sql) for line in online(statement, facts)]
+    lines = [*(f"-- {each}" for each in fix.comments), *lines]
     if fix.settings:
         lines += _settings_told(fix.settings, measured_on) if measured_on else _settings_applied(fix.settings)
     if fix.restart:
@@ -194,10 +192,9 @@ def _settings_undone(settings: Collection[str]) -> list[str]:
     ]
 
 
-def _together(statements: Sequence[str], last: Sequence[str] = ()) -> list[str]:
-    """What is one transaction, as it was given, with these lines before its end."""
-    lines = [line for each in statements for line in (*(last if each == "COMMIT" else ()), _ended(each))]
-    return [_AT_ONCE, *lines]
+def _together(statements: Sequence[str]) -> list[str]:
+    """What is one transaction, as it was given."""
+    return [_AT_ONCE, *map(_ended, statements)]
 
 
 def _ended(statement: str) -> str:

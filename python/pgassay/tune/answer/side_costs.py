@@ -40,7 +40,7 @@ def side_costs(
     `wal_bytes`: what applying it wrote on the copy.
     """
     said = [*_memory(candidate), *_standbys(candidate, wal_bytes)]
-    if any(map(is_writing_anew, candidate.sql)):
+    if any(map(is_writing_anew, candidate.in_order(candidate.sql))):
         said.append("the table is locked against reads and writes while it is written anew")
     if facts is not None:
         for root in _parsed(candidate.sql):

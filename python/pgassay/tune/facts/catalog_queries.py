@@ -51,7 +51,8 @@ SELECT c.oid::bigint AS oid, n.nspname AS schema_, c.relname AS name,
     CASE WHEN c.relkind IN ('r', 'm') THEN
         pg_catalog.pg_relation_size(c.oid) / pg_catalog.current_setting('block_size')::bigint END AS pages,
     CASE WHEN c.relkind IN ('r', 'm') THEN pg_catalog.pg_table_size(c.oid) END AS bytes,
-    c.reloptions AS options,
+    pg_catalog.array_cat(c.reloptions, ARRAY(SELECT 'toast.' || o.value FROM pg_catalog.pg_class t
+        CROSS JOIN pg_catalog.unnest(t.reloptions) AS o (value) WHERE t.oid = c.reltoastrelid)) AS options,
     (SELECT p.relname::text FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
         WHERE i.inhrelid = c.oid AND c.relispartition) AS parent,
     (SELECT m.nspname::text FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class p ON p.oid = i.inhparent
@@ -67,12 +68,21 @@ SELECT c.oid::bigint AS oid, n.nspname AS schema_, c.relname AS name,
         JOIN pg_catalog.pg_rewrite r ON r.oid = d.objid JOIN pg_catalog.pg_class v ON v.oid = r.ev_class
         WHERE d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.refobjid = c.oid
             AND d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND v.oid <> c.oid) AS views,
+    ARRAY(SELECT DISTINCT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)
+        FROM pg_catalog.pg_depend d
+        WHERE d.deptype = 'n' AND (d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
+                AND d.refobjid = c.oid AND d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+            OR d.refclassid = 'pg_catalog.pg_type'::pg_catalog.regclass AND d.refobjid = c.reltype
+                AND c.reltype <> 0
+                AND d.classid <> 'pg_catalog.pg_rewrite'::pg_catalog.regclass)) AS used_by,
+    c.relpersistence = 'u' AS unlogged,
     pg_catalog.pg_stat_get_live_tuples(c.oid) AS live_rows,
     pg_catalog.pg_stat_get_dead_tuples(c.oid) AS dead_rows,
     pg_catalog.pg_stat_get_mod_since_analyze(c.oid) AS changed_since_analyze,
     pg_catalog.pg_stat_get_tuples_inserted(c.oid) AS inserted,
     pg_catalog.pg_stat_get_tuples_updated(c.oid) AS updated,
     pg_catalog.pg_stat_get_tuples_hot_updated(c.oid) AS hot_updated,
+    pg_catalog.pg_stat_get_tuples_newpage_updated(c.oid) AS updated_elsewhere, /* 16+ */
     pg_catalog.pg_stat_get_tuples_deleted(c.oid) AS deleted,
     pg_catalog.pg_stat_get_numscans(c.oid) AS sequential_scans,
     GREATEST(pg_catalog.pg_stat_get_last_vacuum_time(c.oid),

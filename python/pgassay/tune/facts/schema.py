@@ -96,7 +96,8 @@ class TableFacts(Frozen):
     """A table, partitioned table or materialised view, with pg_class's and pg_stat_user_tables's figures.
 
     `rows` is reltuples (-1 before the first ANALYZE). `partition_key` is pg_get_partkeydef's. `parent` is the
-    partitioned table of a partition. `views` are those that read it, materialised ones included.
+    partitioned table of a partition. `views` are those that read it, materialised ones included; `used_by`
+    the functions, columns and types that rest on it or on the type of its rows.
     """
 
     schema_: str
@@ -120,6 +121,10 @@ class TableFacts(Frozen):
     has_rules: bool = False
     triggers: tuple[str, ...] = ()
     views: tuple[str, ...] = ()
+    used_by: tuple[str, ...] = ()
+    unlogged: bool = False
+    # Updates whose new row version went to another page (16 and newer).
+    updated_elsewhere: int | None = None
     live_rows: int | None = None
     dead_rows: int | None = None
     changed_since_analyze: int | None = None
@@ -223,7 +228,10 @@ class SchemaFacts(Frozen):
 
 
 _OF_CHECKPOINTS = ("max_wal_size", "min_wal_size", "checkpoint_timeout")
-_COUNTS = ("dead_rows", "inserted", "updated", "hot_updated", "deleted", "sequential_scans")
+_COUNTS = (
+    *("dead_rows", "inserted", "updated", "hot_updated", "updated_elsewhere", "deleted"),
+    "sequential_scans",
+)
 
 
 def _named(settings: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:

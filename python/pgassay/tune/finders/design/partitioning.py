@@ -10,7 +10,8 @@ On a server in use it is one transaction: rows that are written meanwhile would 
 back puts the rows, as they are then, into the old table: it has none that came since.
 Prediction: of the scan's time the part that the partitions hold, and one partition more.
 What becomes worse: statements without the key open every partition (45 times slower in a published test);
-a unique key must have it; a default partition takes what no other does; privileges are given anew.
+a unique key must have it; a default partition takes what no other does.
+All that the table has goes over to the new one (`carried_over.py`), or the change is told and not tried.
 """
 
 import re
@@ -26,6 +27,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts, TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.design.btree import ranges
+from pgassay.tune.finders.design.carried_over import after_the_rows, before_the_rows
 from pgassay.tune.finders.evidence.building import defined_anew, place
 from pgassay.tune.finders.evidence.conditions import quoted
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan, statement_ms
@@ -39,6 +41,13 @@ SHARE_MIN, SHARE_MAX = 0.02, 0.3
 CORRELATION_MAX = 0.9
 VALUES_MAX = 20
 _PARTITIONS = 12
+# Beyond what is there now: rows of a time series, or of a counter, that are yet to come.
+_AHEAD = 4
+_COMMENTS = (
+    "The DO blocks carry over what only this server knows: owner, privileges, tablespace, sequences.",
+    "Rows beyond the last partition go to the default one: make more in time, before such rows are there,",
+    "with CREATE TABLE ... PARTITION OF ... FOR VALUES FROM (...) TO (...) as below.",
+)
 # Checks and NOT NULL come with LIKE.
 _MADE_AGAIN = frozenset({"primary", "unique", "foreign"})
 _LARGEST = {"smallint": 2**15 - 1, "integer": 2**31 - 1, "bigint": 2**63 - 1}
@@ -68,13 +77,14 @@ def _bounds(column: ColumnFacts) -> list[str] | None:
         step = max((last - first).days // _PARTITIONS + 1, 1)
         # A column's last day often stands for "for ever": what has it goes into the default partition.
         left = (date.max - first).days
-        days = [str(first + timedelta(days=min(step * n, left))) for n in range(_PARTITIONS + 1)]
+        days = [str(first + timedelta(days=min(step * n, left))) for n in range(_PARTITIONS + _AHEAD + 1)]
         return list(dict.fromkeys(days))
     if column.type in _LARGEST:
         numbers = sorted(int(value) for value in known)
         step = max((numbers[-1] - numbers[0]) // _PARTITIONS + 1, 1)
         largest = _LARGEST[column.type]
-        return list(dict.fromkeys(str(min(numbers[0] + step * n, largest)) for n in range(_PARTITIONS + 1)))
+        ends = (min(numbers[0] + step * n, largest) for n in range(_PARTITIONS + _AHEAD + 1))
+        return list(dict.fromkeys(map(str, ends)))
     return None
 
 
@@ -105,8 +115,10 @@ def _obstacle(evidence: Evidence, table: TableFacts, key: str) -> str:
         for constraint in other.constraints
     ):
         return f"foreign keys refer to {table.name}"
-    if table.views:
-        return f"{', '.join(table.views)} would go on reading the old table"
+    if table.views or table.used_by:
+        return f"{', '.join((*table.views, *table.used_by))} would go on using the old table"
+    if any(index.replica_identity for index in table.indexes):
+        return f"the replica identity of {table.name} is an index, which each partition has its own of"
     if table.inherited:
         return f"tables inherit from {table.name}"
     if (
@@ -127,13 +139,10 @@ def _obstacle(evidence: Evidence, table: TableFacts, key: str) -> str:
 
 
 def _again(table: TableFacts, constraint: ConstraintFacts) -> str | None:
-    """The constraint of the old table for the new one, whatever the search path is then; None for no SQL.
-
-    A key's index has its name still, so that the new one gets another.
-    """
-    name = f"CONSTRAINT {quoted(constraint.name)} " if constraint.kind == "foreign" else ""
+    """The constraint of the old table for the new one, whatever the search path is then; None for no SQL."""
+    named = f"CONSTRAINT {quoted(constraint.name)} {constraint.definition}"
     try:
-        root = parse_sql(f"ALTER TABLE {place(table)} ADD {name}{constraint.definition}")[0].stmt
+        root = parse_sql(f"ALTER TABLE {place(table)} ADD {named}")[0].stmt
         added = root.cmds[0].def_
     except (ParseError, AttributeError, IndexError, TypeError):
         return None
@@ -148,18 +157,22 @@ def _sql(
     table: TableFacts, key: str, how: str, parts: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     schema = quoted(table.schema_)
-    where, old = place(table), quoted(bounded(table.name, "_whole"))
+    where, old_name = place(table), quoted(bounded(table.name, "_whole"))
+    old = f"{schema}.{old_name}"
+    keys = [each for each in table.constraints if each.kind in ("primary", "unique")]
+    foreign = [each for each in table.constraints if each.kind == "foreign"]
     made = [
-        f"ALTER TABLE {where} RENAME TO {old}",
-        f"CREATE TABLE {where} (LIKE {schema}.{old} INCLUDING DEFAULTS INCLUDING CONSTRAINTS "
+        f"ALTER TABLE {where} RENAME TO {old_name}",
+        # Names that statements and drivers use (ON CONFLICT ON CONSTRAINT) are the new table's.
+        *(_renamed(old, each.name, bounded(each.name, "_whole")) for each in keys),
+        f"CREATE TABLE {where} (LIKE {old} INCLUDING DEFAULTS INCLUDING CONSTRAINTS "
         "INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING STATISTICS "
         f"INCLUDING COMMENTS) PARTITION BY {how} ({quoted(key)})",
+        before_the_rows(old, where),
     ]
-    for number, bound in enumerate([*parts, "DEFAULT"], start=1):
-        name = quoted(bounded(table.name, f"_p{number}"))
-        made.append(f"CREATE TABLE {schema}.{name} PARTITION OF {where} {bound}")
+    made += _partitions(table, parts)
     columns = ", ".join(quoted(column.name) for column in table.columns if not column.generated)
-    made.append(f"INSERT INTO {where} ({columns}) SELECT {columns} FROM {schema}.{old}")
+    made.append(f"INSERT INTO {where} ({columns}) SELECT {columns} FROM {old}")
     # The old table keeps its indexes' names.
     made += [
         defined_anew(index.definition)
@@ -168,18 +181,41 @@ def _sql(
     ]
     again = (_again(table, each) for each in table.constraints if each.kind in _MADE_AGAIN)
     made += [statement for statement in again if statement is not None]
+    made.append(after_the_rows(old, where))
+    # Rows that stay behind would keep what they refer to from being deleted.
+    made += [f"ALTER TABLE {old} DROP CONSTRAINT {quoted(each.name)}" for each in foreign]
     made.append(f"VACUUM (ANALYZE) {where}")
-    new = quoted(bounded(table.name, "_parts"))
+    new_name = quoted(bounded(table.name, "_parts"))
+    new = f"{schema}.{new_name}"
     undo = (
         # What was written since is in the new table alone; nobody writes to it once it has another name.
-        f"ALTER TABLE {where} RENAME TO {new}",
-        f"TRUNCATE {schema}.{old}",
-        f"INSERT INTO {schema}.{old} ({columns}) SELECT {columns} FROM {schema}.{new}",
-        f"DROP TABLE {schema}.{new}",
-        f"ALTER TABLE {schema}.{old} RENAME TO {quoted(table.name)}",
+        f"ALTER TABLE {where} RENAME TO {new_name}",
+        f"TRUNCATE {old}",
+        f"INSERT INTO {old} ({columns}) SELECT {columns} FROM {new}",
+        after_the_rows(new, old),
+        f"DROP TABLE {new}",
+        *(_renamed(old, bounded(each.name, "_whole"), each.name) for each in keys),
+        f"ALTER TABLE {old} RENAME TO {quoted(table.name)}",
+        *(statement for statement in (_again(table, each) for each in foreign) if statement is not None),
         f"VACUUM (ANALYZE) {where}",
     )
     return tuple(made), undo
+
+
+def _renamed(table: str, name: str, other: str) -> str:
+    return f"ALTER TABLE {table} RENAME CONSTRAINT {quoted(name)} TO {quoted(other)}"
+
+
+def _partitions(table: TableFacts, parts: Sequence[str]) -> list[str]:
+    """The partitions, each with the storage parameters that the table had; a partitioned table takes none."""
+    kind = "CREATE UNLOGGED TABLE" if table.unlogged else "CREATE TABLE"
+    options = ", ".join(f"{name} = {_literal(value)}" for name, value in table.options.items())
+    stored = f" WITH ({options})" if options else ""
+    made = []
+    for number, bound in enumerate([*parts, "DEFAULT"], start=1):
+        name = quoted(bounded(table.name, f"_p{number}"))
+        made.append(f"{kind} {quoted(table.schema_)}.{name} PARTITION OF {place(table)} {bound}{stored}")
+    return made
 
 
 def _find(evidence: Evidence) -> Iterator[Offer]:
@@ -227,13 +263,14 @@ def _for_key(evidence: Evidence, scans: list[Scan], key: str, how: str) -> Itera
             title=f"Partition {table.name} by {how.lower()} of {key} into {len(parts)}",
             reason=f"{len(helped)} of {len(scans)} scans of {table.pages:,} pages filter by {key} and let "
             f"{percent_rounded(helped[0].rows / max(helped[0].rows_in, 1.0))} through{words}; statements "
-            f"without {key} would open every partition, unique keys must have it, privileges are given anew, "
+            f"without {key} would open every partition, unique keys must have it, "
             f"and the table as it was stays beside it as {bounded(table.name, '_whole')}, to go back to"
             + (f"; not tried: {obstacle}" if obstacle else ""),
             statements=(),
             sql=() if obstacle else sql,
             undo=() if obstacle else undo,
             at_once=not obstacle,
+            comments=_COMMENTS,
             described=bool(obstacle),
             bytes=0,
         ),
