@@ -16,6 +16,7 @@ from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.running.needed import proof_s, search_on_s, start_s
+from pgassay.tune.search.generic_plans import GenericPlan
 from pgassay.tune.search.proof_time import TrialTime
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, faster_of, gain_over, total_s
@@ -57,6 +58,8 @@ class StoredSearch(Frozen):
     # What a block of its proof takes by the search's figures, and making the data of its arms, in seconds.
     block_s: float = 0.0
     data_s: float = 0.0
+    # What has another plan where it is prepared once for all values.
+    generic: tuple[GenericPlan, ...] = ()
     # Loading the data, in seconds.
     load_s: float = 0.0
     # The measured statements that did not end as they are in the time that they were given, their `seconds`.
@@ -143,6 +146,7 @@ def stored_search(
     trial: TrialTime | None = None,
     shared: SharedArms | None = None,
     load_s: float = 0.0,
+    generic: tuple[GenericPlan, ...] = (),
 ) -> StoredSearch:
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
     proven, selection = as_proven(baseline, searched.selection)
@@ -171,6 +175,7 @@ def stored_search(
         block_s=block_s,
         data_s=trial.data_s(selection, count) if count else 0.0,
         load_s=load_s,
+        generic=generic,
         endless=baseline.endless,
         statements=statements,
         seconds=dict(baseline.seconds),

@@ -176,7 +176,8 @@ class StatementAnswer(Frozen):
     once. `verdict`: 'faster' and 'slower' are proven; 'measured once' by the search alone; 'not decided' by
     the proof so far; 'as it was' where nothing that was chosen touches it. `fixes`: the ids of the chosen
     fixes that made it faster. `unproven`: those of them that are not recommended. `at_least`: as in
-    FixStatement. `share`: its part of the workload's time as it is.
+    FixStatement. `share`: its part of the workload's time as it is. `generic_before`, `generic_after`: its
+    seconds where it is prepared once for all values of its parameters, if its plan is another one then.
     """
 
     name: str
@@ -189,6 +190,8 @@ class StatementAnswer(Frozen):
     unproven: tuple[str, ...] = ()
     at_least: bool = False
     share: float = 0.0
+    generic_before: float | None = None
+    generic_after: float | None = None
 
 
 class TuneResult(Frozen):

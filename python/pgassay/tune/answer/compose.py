@@ -23,6 +23,13 @@ from pgassay.tune.search.selection import Baseline
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import StoredSearch
 from pgassay.tune.symptom import cause_of_trials, told_cause
+from pgassay.words import seconds
+
+ONLY_CUSTOM = (
+    "prepared once for all values (a generic plan, as drivers and poolers come to after five executions) "
+    "{statement} takes {after} with it{before}: only custom plans use it, which plan_cache_mode = "
+    "force_custom_plan keeps"
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +72,18 @@ def compose(
         search.made_faster,
         fixes,
         confirmed or proved,
+    )
+    generic = {each.statement: each for each in search.generic}
+    by_statement = tuple(
+        each.model_copy(
+            update={
+                "generic_before": generic[each.name].seconds_before,
+                "generic_after": generic[each.name].seconds_after,
+            }
+        )
+        if each.name in generic
+        else each
+        for each in by_statement
     )
     proof = proof_of(proved, search.selection.ids, search.predicted_together, left_out) if proved else None
     confirmation = proof_of(confirmed, search.remaining, None, left_out) if confirmed else None
@@ -174,6 +193,19 @@ def _command_of_search(search: StoredSearch, folder: Path, *, is_begun: bool) ->
     return f"pgassay tune {shlex.quote(str(folder))} --max-time {typed(search.search_on_s())}"
 
 
+def _notes(search: StoredSearch) -> dict[str, str]:
+    """The search's notes, and which indexes no plan for all values of the parameters uses."""
+    notes = dict(search.notes)
+    for each in search.generic:
+        for name in each.unused:
+            before = f", and {seconds(each.seconds_before)} without" if each.seconds_before else ""
+            said = ONLY_CUSTOM.format(
+                statement=each.statement, after=seconds(each.seconds_after), before=before
+            )
+            notes[name] = "; ".join(filter(None, (notes.get(name, ""), said)))
+    return notes
+
+
 def _judged(search: StoredSearch, stored: StoredExperiment | None, second: StoredExperiment | None) -> Judged:
     """What is known of all candidates, by the search and by both stages of the proof."""
     members = search.members
@@ -188,7 +220,7 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
         baseline=baseline,
         searched=Searched(
             tried=search.tried,
-            notes=search.notes,
+            notes=_notes(search),
             screened=search.screened,
             selection=search.selection,
             alike=search.alike,
@@ -200,7 +232,7 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
         confirmed=confirmed,
         margin=search.margin,
         checks=search.checks,
-        notes=search.notes,
+        notes=_notes(search),
         side_costs={
             each.id: side_costs(each, tried.wal_bytes, search.statements, search.facts)
             for each in search.candidates

@@ -24,6 +24,7 @@ from pgassay.tune.proof import hand_over
 from pgassay.tune.proving import Proving
 from pgassay.tune.search.executions import most_executions
 from pgassay.tune.search.finders_again import look_with_chosen
+from pgassay.tune.search.generic_plans import GenericPlan, generic_plans
 from pgassay.tune.search.proof_time import (
     PREDICTION_SHARE,
     PROOF_SHARE,
@@ -85,6 +86,7 @@ class Known:
     searched_on: StoredSearch | None = None
     used_before_s: float = 0.0
     is_interrupted: bool = False
+    generic: tuple[GenericPlan, ...] = ()
 
     @property
     def stored(self) -> StoredSearch:
@@ -125,6 +127,10 @@ def look(
         shares = proves and _shares(known, copy)
         if proves and not shares:
             _settle(known, copy)
+        progress.stage("planning what was chosen for all values of parameters")
+        known.generic = generic_plans(
+            copy, known.baseline, known.gathered.named(known.searched.selection.ids)
+        )
         progress.message(best_so_far(known.baseline, known.gathered.to_try, known.searched))
         if shares:
             members = known.gathered.named(known.searched.selection.ids)
@@ -308,4 +314,5 @@ def search_of(known: Known) -> StoredSearch:
         known.trial,
         known.shared,
         known.load_s,
+        known.generic,
     )
