@@ -313,11 +313,8 @@ def test_the_settings_of_all_arms_are_documented_with_their_values() -> None:
     newer = build.model_copy(update={"major": 19})
     settings = baseline_settings(newer, writes=False, memory_bytes=8 * 1024**3)
     assert settings.keys() - of_18.keys() == {"log_autoanalyze_min_duration"}
-    section = (
-        text_of(DOCS / "compare-how-it-works.md")
-        .split("## Settings that all arms have", 1)[1]
-        .split("\n## ")[0]
-    )
+    page = text_of(DOCS / "compare-how-it-works.md")
+    section = page.split("## Settings that all arms have", 1)[1].split("\n## ")[0]
     documented: dict[str, str] = {}
     for line in section.splitlines():
         names = _SPAN.findall(line.split(" | ")[0]) if line.startswith("| `") else []
