@@ -174,7 +174,8 @@ def rows_of(page: str, heading: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("command", ["compare", "run", "resume", "report", "diff"])
 def test_every_option_has_a_row_and_no_row_is_invented(command: str) -> None:
     known = {name for action in subparser(command)._actions for name in action.option_strings}
-    documented = {name for name in rows_of("compare.md", command) if name.startswith("--")}
+    page = "compare.md" if command == "compare" else "commands.md"
+    documented = {name for name in rows_of(page, command) if name.startswith("--")}
     assert documented == known - {"-h", "--help"}
 
 
@@ -224,7 +225,8 @@ def code_words(page: str) -> set[str]:
 @pytest.mark.parametrize(
     ("page", "names"),
     [
-        ("compare.md", [*FACTOR_KINDS, *_KEYS, *_TABLES]),
+        ("compare.md", list(FACTOR_KINDS)),
+        ("commands.md", [*_KEYS, *_TABLES]),
         ("workloads.md", [*FAMILIES, *LOAD_OPTIONS, *OLTP_OPTIONS, "only", "writes"]),
         ("workloads.md", [statement.name for statement in parse_workload("full-scan").statements]),
         ("datasets.md", [*DATASET_KINDS, "database", "none"]),
@@ -311,7 +313,8 @@ def test_the_settings_of_all_arms_are_documented_with_their_values() -> None:
     newer = build.model_copy(update={"major": 19})
     settings = baseline_settings(newer, writes=False, memory_bytes=8 * 1024**3)
     assert settings.keys() - of_18.keys() == {"log_autoanalyze_min_duration"}
-    section = text_of(DOCS / "compare.md").split("### Settings that all arms have", 1)[1].split("\n## ")[0]
+    page = text_of(DOCS / "compare-how-it-works.md")
+    section = page.split("## Settings that all arms have", 1)[1].split("\n## ")[0]
     documented: dict[str, str] = {}
     for line in section.splitlines():
         names = _SPAN.findall(line.split(" | ")[0]) if line.startswith("| `") else []

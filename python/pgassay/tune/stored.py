@@ -151,22 +151,7 @@ def stored_search(
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
     proven, selection = as_proven(baseline, searched.selection)
     steps = selection.steps
-    together, predicted = None, dict[str, float]()
-    if steps and searched.rounds:
-        by_id = {each.id: each for each in gathered.candidates}
-        together, predicted = predicted_gains(searched.rounds, [by_id[step.id] for step in steps])
-    elif steps:
-        # No time to time them in turn: by what each gained on top of those before it.
-        before = total_s(proven.weights, proven.seconds)
-        together = before / steps[-1].total_s
-        for step in steps:
-            predicted[step.id] = before / step.total_s
-            before = step.total_s
-    if shared is not None and steps:
-        predicted = {
-            name: gain_over(proven.weights, proven.seconds, steps[-1].seconds, shared.touched[name])
-            for name in predicted
-        }
+    together, predicted = _predicted(proven, selection, gathered, searched, shared)
     trial, count = trial or TrialTime(), len(steps)
     block_s = trial.block_s(selection, proven.seconds, count) if count else 0.0
     if shared is not None and steps:
@@ -197,6 +182,34 @@ def stored_search(
         unlike=dict(unlike or {}),
         shared=shared,
     )
+
+
+def _predicted(
+    proven: Baseline,
+    selection: Selection,
+    gathered: Gathered,
+    searched: Searched,
+    shared: SharedArms | None,
+) -> tuple[float | None, dict[str, float]]:
+    """What the chosen set gains together by the search, and each member."""
+    steps = selection.steps
+    together, predicted = None, dict[str, float]()
+    if steps and searched.rounds:
+        by_id = {each.id: each for each in gathered.candidates}
+        together, predicted = predicted_gains(searched.rounds, [by_id[step.id] for step in steps])
+    elif steps:
+        # No time to time them in turn: by what each gained on top of those before it.
+        before = total_s(proven.weights, proven.seconds)
+        together = before / steps[-1].total_s
+        for step in steps:
+            predicted[step.id] = before / step.total_s
+            before = step.total_s
+    if shared is not None and steps:
+        predicted = {
+            name: gain_over(proven.weights, proven.seconds, steps[-1].seconds, shared.touched[name])
+            for name in predicted
+        }
+    return together, predicted
 
 
 def write_search(folder: Path, search: StoredSearch) -> None:

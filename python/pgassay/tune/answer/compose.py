@@ -73,18 +73,7 @@ def compose(
         fixes,
         confirmed or proved,
     )
-    generic = {each.statement: each for each in search.generic}
-    by_statement = tuple(
-        each.model_copy(
-            update={
-                "generic_before": generic[each.name].seconds_before,
-                "generic_after": generic[each.name].seconds_after,
-            }
-        )
-        if each.name in generic
-        else each
-        for each in by_statement
-    )
+    by_statement = _with_generic_plans(by_statement, search)
     proof = proof_of(proved, search.selection.ids, search.predicted_together, left_out) if proved else None
     confirmation = proof_of(confirmed, search.remaining, None, left_out) if confirmed else None
     cause = cause_of_trials(proved.result) if proved else None
@@ -114,6 +103,24 @@ def compose(
         interrupted=told.is_interrupted,
         not_rewritten=search.refused,
         warnings=_warnings(search, told, proved, confirmed),
+    )
+
+
+def _with_generic_plans(
+    statements: Sequence[StatementAnswer], search: StoredSearch
+) -> tuple[StatementAnswer, ...]:
+    """With the seconds under a generic plan, of those that have another one then."""
+    found = {each.statement: each for each in search.generic}
+    return tuple(
+        each.model_copy(
+            update={
+                "generic_before": found[each.name].seconds_before,
+                "generic_after": found[each.name].seconds_after,
+            }
+        )
+        if each.name in found
+        else each
+        for each in statements
     )
 
 
