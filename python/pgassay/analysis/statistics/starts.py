@@ -118,8 +118,9 @@ class BoundedEvidence(OfStarts):
     difference: (..., starts). With λ half-normal with the variance κ/bound²,
     E⁺ = 2·(1 + n·κ)^(−½)·exp(κ·S²/(2·bound²·(1 + n·κ)))·Φ(√(κ/(1 + n·κ))·S/bound). Where so many
     `spreads` of what is seen are more than the bound, they take its place: a wider bound only makes each E
-    smaller. It says nothing
-    of the first `silent` of them, which show no spread.
+    smaller. They do so at every earlier look as well, so that what the first starts seemed to exclude, before
+    they could show how they differ, is excluded no longer. It says nothing of the first `silent` of them,
+    which show no spread.
     """
 
     bound: float
@@ -138,6 +139,7 @@ class BoundedEvidence(OfStarts):
         total = np.cumsum(self.difference - first, axis=-1)
         squares = np.cumsum((self.difference - first) ** 2, axis=-1)
         spread = np.maximum(squares - total**2 / counts, 0.0) / np.maximum(counts - 1, 1)
+        spread = np.flip(np.maximum.accumulate(np.flip(spread, axis=-1), axis=-1), axis=-1)
         moved = first - np.asarray(effect, dtype=np.float64)[..., np.newaxis]
         path = log_bounded(sign * (total + counts * moved), self.spreads**2 * spread, counts, self.bound)
         return np.where(counts > self.silent, path, 0.0)

@@ -256,7 +256,7 @@ def open_target(
         arms = arms_to_prepare(experiment)
         with MachineProvider(arms, on_stage, has_replicates=has_replicates) as provider:
             provider.prepare()
-            target = ProvisionedTarget(provider, experiment.arms)
+            target = ProvisionedTarget(provider, experiment.arms, experiment.protocol.reloaded_settings)
             yield OpenTarget(
                 target,
                 lambda planned: _with_machine(planned, provider),
