@@ -36,8 +36,11 @@ ROUNDS_S = 2.0
 ROUNDS_MIN, ROUNDS_MAX = 5, 200
 # Where so many rounds would take longer than this, there are fewer; and one where these would take so long.
 ROUNDS_S_MAX, ROUNDS_LEAST, ROUNDS_S_LONG = 20.0, 3, 60.0
+# Where the arms' times differ by this factor, rounds take half of that, and the fewest are enough: few starts
+# prove such a difference, and what limits them is their number.
+DIFFERENT = 1.3
 # An arm that takes longer needs no execution beside the observed one to tell how long its rounds are.
-REHEARSED_BELOW_S = 1.0
+REHEARSED_BELOW_S = 0.2
 # After a switch the processor's caches hold another arm's data, and the session learns of what is hidden,
 # which costs milliseconds at most.
 DISCARDED_BELOW_S = 0.05
@@ -106,13 +109,15 @@ class _Start:
                 each.prepared.server.close_control()
 
     def _measure_alone(self, trial: TrialState, machine: Machine, sessions: ExitStack) -> _Ready:
-        """One arm's sessions, asserted from inside, and its statements once, with all that is observed."""
+        """One arm's sessions, asserted from inside, and its statements once, with all that is observed.
+
+        That touches the shared memory which rounds need, so it is not read through first as for a trial.
+        """
         trial.stage("starting")
         local = machine.start_server(trial.spec.arm, fresh=trial is self.trials[0])
         self._switch(trial, local)
         steps.assert_arm(trial, local.running)
         steps.assert_machine(trial, machine, local)
-        steps.prepare_server(trial, local)
         prepared = steps.plan_statements(trial, local.running, local)
         with steps.counted_statements(prepared) as counted:
             timer = StatementTimer(
@@ -204,8 +209,11 @@ def planned_turns(rehearsed_s: Sequence[Sequence[float]], switch_s: float = 0.0)
     )
     round_s = max(round_s + switch_s * len(rehearsed_s), 1e-6)
     fewest = 1 if ROUNDS_LEAST * round_s > ROUNDS_S_LONG else ROUNDS_LEAST
-    least = max(fewest, min(ROUNDS_MIN, int(ROUNDS_S_MAX / round_s)))
-    return PlannedTurns(min(ROUNDS_MAX, max(least, int(ROUNDS_S / round_s))), repeats)
+    arms_s = [sum(of_arm) for of_arm in rehearsed_s]
+    differ = max(arms_s) >= DIFFERENT * min(arms_s)
+    least = fewest if differ else max(fewest, min(ROUNDS_MIN, int(ROUNDS_S_MAX / round_s)))
+    wanted = int((ROUNDS_S / 2 if differ else ROUNDS_S) / round_s)
+    return PlannedTurns(min(ROUNDS_MAX, max(least, wanted)), repeats)
 
 
 def _repeats(seconds: float) -> int:

@@ -99,6 +99,8 @@ def run_parsed(
     control can tell.
     """
     planned = plan(parsed, progress.stage)
+    if planned.restarts:
+        progress.message(f"each trial has a server of its own: {planned.restarts}")
     contract = planned.contract
     limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
     folder = new_folder(parsed.request.out, planned.title)
