@@ -18,7 +18,7 @@ from pgassay.analysis.gate.detector import (
 )
 from pgassay.analysis.gate.units import judge_units, units_of
 from pgassay.analysis.statistics.power import blocks_for_detection
-from pgassay.analysis.statistics.start_power import starts_for
+from pgassay.analysis.statistics.starts import starts_for
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.experiment import Experiment
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule, GateUnit, GateWorkload, Outcome

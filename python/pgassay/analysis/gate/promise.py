@@ -84,7 +84,8 @@ def noise_of(gates: Sequence[GateResult], workload: str, spread: float | None) -
 
 def promise(name: str, time: TimeBudget, noise: Noise, rule: GateRule) -> str:
     """What the time finds with 90 %, in one or two sentences."""
-    given = f"{name}: {duration_rounded(time.time_s)} {'are' if time.time_s != 60 else 'is'} "
+    span = duration_rounded(time.time_s)
+    given = f"{name}: {span} {'is' if span.startswith('1 ') else 'are'} "
     if time.blocks == 0:
         block_s = duration_rounded(time.trial_s * time.members)
         one = "one start" if time.by_starts else f"one block of {time.members} trials"

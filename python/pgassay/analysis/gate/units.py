@@ -11,7 +11,7 @@ from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray, differences
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.power import resolvable_effect
-from pgassay.analysis.statistics.start_power import resolvable_by_starts
+from pgassay.analysis.statistics.starts import resolvable_by_starts
 from pgassay.analysis.verdicts.blocks import Measure
 from pgassay.analysis.verdicts.checks.carry_over import look_for_carry_over, withhold
 from pgassay.analysis.verdicts.checks.failures import judge_failures

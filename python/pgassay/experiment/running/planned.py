@@ -7,8 +7,7 @@ import math
 from collections.abc import Mapping
 
 from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
-from pgassay.analysis.statistics.start_power import resolvable_by_starts, starts_for
-from pgassay.analysis.statistics.starts import STARTS_MIN
+from pgassay.analysis.statistics.starts import STARTS_MIN, resolvable_by_starts, starts_for
 from pgassay.environment import history
 from pgassay.environment.history import Known
 from pgassay.experiment.planning.plan import parse_request, plan
