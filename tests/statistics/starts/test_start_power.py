@@ -39,3 +39,10 @@ def test_the_starts_that_an_effect_takes_are_the_fewest_that_find_it() -> None:
         assert resolvable_by_starts(count, 0.03, THRESHOLD) <= effect
         assert count == STARTS_MIN or resolvable_by_starts(count - 1, 0.03, THRESHOLD) > effect
     assert starts_for(3.0, 0.03, THRESHOLD) == STARTS_MIN
+
+
+def test_more_starts_than_are_computed_follow_from_those_that_are() -> None:
+    """At a spread of 7 %, 1 % takes about four times as many as 2 %."""
+    one, two = (starts_for(effect, 0.07, THRESHOLD) for effect in (0.01, 0.02))
+    assert two > 300
+    assert 3.5 < one / two < 4.5

@@ -42,10 +42,10 @@ _TILTS = (0.3, 2.0, 10.0)
 _FLIPS = EvidenceRules((0.5, 4.0, 4), DEVIATION, (1.0, 2.0, 3.0, 2.0))
 _LEAST = 1e-300
 # What so many starts find: the effects that are asked about, as log ratios (0.1 % to 400 times), how low the
-# mean of the starts may fall, and the most starts that are thought of.
+# mean of the starts may fall, and the most starts whose evidence is computed for it.
 _ASKED: FloatArray = np.geomspace(0.001, 6.0, 160)
 _LOW = 0.05
-_STARTS_MAX = 2000
+_STARTS_ASKED = 300
 
 
 @dataclass(frozen=True)
@@ -201,10 +201,15 @@ def resolvable_by_starts(
 
 
 def starts_for(effect: float, spread: float, threshold: float, *, members: int = 3) -> int:
-    """How many starts find an effect (a fraction) in nine of ten experiments; at most 2000."""
+    """How many starts find an effect (a fraction) in nine of ten experiments.
+
+    Beyond some hundred by the law of large numbers: what they find falls with the root of their number.
+    """
     low, high = STARTS_MIN - 1, STARTS_MIN
-    while resolvable_by_starts(high, spread, threshold, members=members) > effect and high < _STARTS_MAX:
-        low, high = high, min(2 * high, _STARTS_MAX)
+    while (found := resolvable_by_starts(high, spread, threshold, members=members)) > effect:
+        if high >= _STARTS_ASKED:
+            return int(np.ceil(high * (np.log1p(found) / np.log1p(effect)) ** 2))
+        low, high = high, min(2 * high, _STARTS_ASKED)
     while high - low > 1:
         middle = (low + high) // 2
         if resolvable_by_starts(middle, spread, threshold, members=members) > effect:
