@@ -145,6 +145,11 @@ def split_at_commas(text: str, source: str) -> list[str]:
     return [*parts, text[begin:]]
 
 
+def qualified(schema: str | None, name: str) -> str:
+    """A name with its schema, where that is known; whoever made the data may have put quotes into both."""
+    return ".".join('"' + each.replace('"', '""') + '"' for each in (schema, name) if each)
+
+
 def strip_comments(statement: str) -> str:
     """The statement with comments blanked and strings emptied, for looking at its words."""
     words, position = [], 0

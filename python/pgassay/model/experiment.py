@@ -63,12 +63,12 @@ class Protocol(Extended):
     after how many seconds a trial stops each of these statements of a list, by its name; that time is then a
     lower bound of what it takes, and counts in its place. `switched_indexes`: those that some arm is without,
     on data that all arms share. `rolls_back`: arms that take turns in one server roll back what their
-    statements write.
+    statements write. `reloaded_settings`: those that the server reads anew before an arm has its turn.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
         *("readings", "repetitions", "plans", "plans_as_prepared", "before_trial", "executions"),
-        *("statement_limits", "switched_indexes", "rolls_back"),
+        *("statement_limits", "switched_indexes", "rolls_back", "reloaded_settings"),
     )
 
     cache: CacheState
@@ -86,6 +86,7 @@ class Protocol(Extended):
     statement_limits: dict[str, float] = Field(default_factory=dict)
     switched_indexes: tuple[str, ...] = ()
     rolls_back: bool = False
+    reloaded_settings: tuple[str, ...] = ()
 
 
 class StatisticalContract(Extended):

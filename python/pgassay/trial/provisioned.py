@@ -4,7 +4,7 @@ At most one server runs. It is started once for as many trials as it can serve: 
 change does not restart it. Everything that was started is gone when the target is closed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,8 +147,12 @@ class ProvisionedTarget:
     server, in all arms, since each starts alike then.
     """
 
-    def __init__(self, provider: MachineProvider, arms: Sequence[Arm]) -> None:
+    def __init__(
+        self, provider: MachineProvider, arms: Sequence[Arm], reloaded: Collection[str] = ()
+    ) -> None:
+        """`reloaded`: settings in which arms differ, and which a running server reads anew for each."""
         self._provider = provider
+        self._reloaded = frozenset(reloaded)
         self._arms = arms
         self._session_names: frozenset[str] = frozenset()
         self._evicts_at_start = any(arm.spec.memory_bytes is not None for arm in arms)
@@ -270,11 +274,14 @@ class ProvisionedTarget:
 
     def _serve(self, arm: Arm, *, fresh: bool) -> tuple[RunningServer, bool]:
         session = {name: value for name, value in arm.spec.settings.items() if name in self._session_names}
-        identity = self._identity_of(arm, session)
+        reloaded = {name: value for name, value in arm.spec.settings.items() if name in self._reloaded}
+        identity = self._identity_of(arm, {**session, **reloaded})
         if self._running is not None and self._identity == identity and not fresh and self._is_running():
             if self._running.session_settings != session:
                 self._running.close_control()
                 self._running = RunningServer(self._running.server, session, self._running.database)
+            if not reloaded.items() <= self._running.server.settings.items():
+                self._running.server.reload(reloaded)
             return self._running, False
         self.stop_server()
         refuse_changed(arm.spec.build)
@@ -288,7 +295,8 @@ class ProvisionedTarget:
             # A page counts in the group that touched it first: what the machine holds would cost nothing.
             pagecache.evict([*pagecache.relation_files(working), *pagecache.wal_files(working)])
         self._used, self._used_volume, self._unclean = working, volume, False
-        server = Server(arm.spec.build, working, dict(identity.settings), self._cgroup, self.log)
+        settings = {**dict(identity.settings), **reloaded}
+        server = Server(arm.spec.build, working, settings, self._cgroup, self.log)
         try:
             server.start()
         except BaseException:
@@ -302,8 +310,8 @@ class ProvisionedTarget:
     def _is_running(self) -> bool:
         return self._running is not None and self._running.server.is_running()
 
-    def _identity_of(self, arm: Arm, session: dict[str, str]) -> ServerIdentity:
-        settings = {name: value for name, value in arm.spec.settings.items() if name not in session}
+    def _identity_of(self, arm: Arm, changed: dict[str, str]) -> ServerIdentity:
+        settings = {name: value for name, value in arm.spec.settings.items() if name not in changed}
         return ServerIdentity(
             working=self.working_copy(arm),
             bin_directory=arm.spec.build.bin_directory,

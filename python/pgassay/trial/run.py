@@ -23,6 +23,7 @@ from pgassay.trial.measure.statements import StatementTimer
 from pgassay.trial.measure.work_plans import PlanWork, execute_plans
 from pgassay.trial.observe.during_trial import volume_imposed
 from pgassay.trial.state import NeutralTrial, OnStep, TrialState, outcome
+from pgassay.trial.switching import show_all, switch_to
 from pgassay.trial.target import Target
 
 
@@ -108,6 +109,8 @@ def _measure(trial: TrialState, work: PlanWork | None) -> None:
     run_before_trial(trial)
     local = steps.start(trial, machine) if machine else None
     server = local.running if local else trial.target.session(trial.spec.arm)
+    if local:
+        switch_to(trial, local)
     steps.assert_arm(trial, server)
     if machine and local:
         steps.assert_machine(trial, machine, local)
@@ -131,6 +134,8 @@ def _measure(trial: TrialState, work: PlanWork | None) -> None:
         trial.observation.plans = prepared.explained
     if work is not None:
         execute_plans(trial, prepared.server, prepared.explained, work)
+    if trial.spec.protocol.switched_indexes:
+        show_all(trial, prepared.server)
     trial.stage("")
 
 

@@ -17,7 +17,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgassay.environment.server.index_visibility import show_all_but
 from pgassay.errors import UsageError
 from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
 from pgassay.record import layout
@@ -29,15 +28,19 @@ from pgassay.trial.measure.work_plans import PlanWork, execute_plans
 from pgassay.trial.observe.during_trial import volume_imposed
 from pgassay.trial.run import abandon, write_trial
 from pgassay.trial.state import OnStep, TrialState, outcome
-from pgassay.trial.target import Machine, ServerSession, Target
+from pgassay.trial.switching import show_all, switch_to
+from pgassay.trial.target import LocalServer, Machine, Target
 
 # What the rounds of a start are to take together, and how many there are at least, and at most.
 ROUNDS_S = 2.0
 ROUNDS_MIN, ROUNDS_MAX = 5, 200
 # Where so many rounds would take longer than this, there are fewer; and one where these would take so long.
 ROUNDS_S_MAX, ROUNDS_LEAST, ROUNDS_S_LONG = 20.0, 3, 60.0
+# Where the arms' times differ by this factor, rounds take half of that, and the fewest are enough: few starts
+# prove such a difference, and what limits them is their number.
+DIFFERENT = 1.3
 # An arm that takes longer needs no execution beside the observed one to tell how long its rounds are.
-REHEARSED_BELOW_S = 1.0
+REHEARSED_BELOW_S = 0.2
 # After a switch the processor's caches hold another arm's data, and the session learns of what is hidden,
 # which costs milliseconds at most.
 DISCARDED_BELOW_S = 0.05
@@ -63,6 +66,7 @@ class _Ready:
 
     trial: TrialState
     prepared: steps.Prepared
+    local: LocalServer
     timer: StatementTimer
     rounds_s: list[tuple[float, ...]] = field(default_factory=list)
 
@@ -70,12 +74,14 @@ class _Ready:
 class _Start:
     """The trials of one start; `at` is the one that is at work, to which a failure belongs.
 
-    Where arms are without some indexes of the data that all share, those are hidden before each turn.
+    Where arms are without some indexes of the data that all share, those are hidden before each turn, and
+    settings that take a reload are reloaded (`trial/switching.py`).
     """
 
     def __init__(self, trials: Sequence[TrialState], turns: Turns, works: Sequence[PlanWork | None]) -> None:
         self.trials = trials
         self.at = trials[0]
+        self._switch_s = 0.0
         self._turns = turns
         self._works = works
 
@@ -95,18 +101,23 @@ class _Start:
             for each, work in zip(ready, self._works, strict=True):
                 self.at = each.trial
                 if work is not None:
+                    self._switch(each.trial, each.local)
                     execute_plans(each.trial, each.prepared.server, each.prepared.explained, work)
                 each.trial.stage("")
+            show_all(ready[0].trial, ready[0].prepared.server)
+            for each in ready:
                 each.prepared.server.close_control()
 
     def _measure_alone(self, trial: TrialState, machine: Machine, sessions: ExitStack) -> _Ready:
-        """One arm's sessions, asserted from inside, and its statements once, with all that is observed."""
+        """One arm's sessions, asserted from inside, and its statements once, with all that is observed.
+
+        That touches the shared memory which rounds need, so it is not read through first as for a trial.
+        """
         trial.stage("starting")
         local = machine.start_server(trial.spec.arm, fresh=trial is self.trials[0])
-        self._switch(trial, local.running)
+        self._switch(trial, local)
         steps.assert_arm(trial, local.running)
         steps.assert_machine(trial, machine, local)
-        steps.prepare_server(trial, local)
         prepared = steps.plan_statements(trial, local.running, local)
         with steps.counted_statements(prepared) as counted:
             timer = StatementTimer(
@@ -129,19 +140,19 @@ class _Start:
         if trial.spec.protocol.plans != "off":
             trial.observation.plans = prepared.explained
         trial.stage("")
-        return _Ready(trial, prepared, timer)
+        return _Ready(trial, prepared, local, timer)
 
     def _take_turns(self, ready: Sequence[_Ready]) -> None:
         """The rounds; each arm's observations then hold its figures, and the seconds they are made of."""
         self.trials[0].on_step("taking turns")
-        turns = planned_turns([self._rehearsed_s(each) for each in ready])
+        rehearsed_s = [self._rehearsed_s(each) for each in ready]
+        turns = planned_turns(rehearsed_s, switch_s=self._switch_s)
         for number in range(turns.rounds):
             for place in self._turns.order(number):
                 each = ready[place]
                 self.at = each.trial
-                self._switch(each.trial, each.prepared.server, each.timer)
+                self._switch(each.trial, each.local, each.timer)
                 each.rounds_s.append(each.timer.take_turn(turns.repeats[place]))
-        self._show_all(ready[0])
         figures = self._turns.figures([each.rounds_s for each in ready])
         for each, of_arm in zip(ready, figures, strict=True):
             observed = each.trial.observation
@@ -161,21 +172,14 @@ class _Start:
         observed_s = tuple(each.elapsed_s for each in ready.trial.observation.statements)
         if sum(observed_s) >= REHEARSED_BELOW_S:
             return observed_s
-        self._switch(ready.trial, ready.prepared.server, ready.timer)
+        self._switch(ready.trial, ready.local, ready.timer)
         return ready.timer.execute_once()
 
-    def _switch(self, trial: TrialState, server: ServerSession, timer: StatementTimer | None = None) -> None:
-        """Hide the indexes that an arm is without, and show the others."""
-        names = trial.spec.protocol.switched_indexes
-        if not names:
-            return
-        show_all_but(server.control, names, trial.arm.without_indexes)
-        if timer is not None:
-            timer.session.execute("plans anew", "DISCARD PLANS")
-
-    def _show_all(self, ready: _Ready) -> None:
-        """The copy as it was loaded, for whoever runs on it next."""
-        show_all_but(ready.prepared.server.control, ready.trial.spec.protocol.switched_indexes, ())
+    def _switch(self, trial: TrialState, local: LocalServer, timer: StatementTimer | None = None) -> None:
+        """Make the server what the arm is: its indexes alone are there, its settings are read anew."""
+        began_s = time.monotonic()
+        switch_to(trial, local, timer.session if timer is not None else None)
+        self._switch_s = time.monotonic() - began_s
 
 
 @dataclass(frozen=True)
@@ -189,8 +193,8 @@ class PlannedTurns:
     repeats: tuple[tuple[int, ...], ...]
 
 
-def planned_turns(rehearsed_s: Sequence[Sequence[float]]) -> PlannedTurns:
-    """The rounds of a start; rehearsed_s: the seconds by arm and statement.
+def planned_turns(rehearsed_s: Sequence[Sequence[float]], switch_s: float = 0.0) -> PlannedTurns:
+    """The rounds of a start; rehearsed_s: the seconds by arm and statement, switch_s: before each turn.
 
     Where the arms have as many statements each, those at the same place are executed equally often in all.
     """
@@ -203,10 +207,13 @@ def planned_turns(rehearsed_s: Sequence[Sequence[float]]) -> PlannedTurns:
         for of_arm, counts in zip(rehearsed_s, repeats, strict=True)
         for seconds, often in zip(of_arm, counts, strict=True)
     )
-    round_s = max(round_s, 1e-6)
+    round_s = max(round_s + switch_s * len(rehearsed_s), 1e-6)
     fewest = 1 if ROUNDS_LEAST * round_s > ROUNDS_S_LONG else ROUNDS_LEAST
-    least = max(fewest, min(ROUNDS_MIN, int(ROUNDS_S_MAX / round_s)))
-    return PlannedTurns(min(ROUNDS_MAX, max(least, int(ROUNDS_S / round_s))), repeats)
+    arms_s = [sum(of_arm) for of_arm in rehearsed_s]
+    differ = max(arms_s) >= DIFFERENT * min(arms_s)
+    least = fewest if differ else max(fewest, min(ROUNDS_MIN, int(ROUNDS_S_MAX / round_s)))
+    wanted = int((ROUNDS_S / 2 if differ else ROUNDS_S) / round_s)
+    return PlannedTurns(min(ROUNDS_MAX, max(least, wanted)), repeats)
 
 
 def _repeats(seconds: float) -> int:

@@ -27,8 +27,3 @@ def bounded(text: str, tail: str = "") -> str:
         return whole
     end = f"_{digest(whole)}{tail}"
     return shortened(text, NAME_BYTES_MAX - len(end.encode())) + end
-
-
-def qualified(schema: str | None, name: str) -> str:
-    """A name with its schema, where that is known; whoever made the data may have put quotes into both."""
-    return ".".join('"' + each.replace('"', '""') + '"' for each in (schema, name) if each)

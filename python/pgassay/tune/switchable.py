@@ -1,20 +1,13 @@
 """Candidates that a running server can have and not have: indexes that are hidden, a session's settings."""
 
-from collections.abc import Sequence
-
-from pglast import ast, parse_sql
-from pglast.parser import ParseError
-
+from pgassay.environment.server.index_scripts import OtherSqlError, read_index_script
 from pgassay.environment.server.index_visibility import show_indexes
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.settings import classify
 from pgassay.environment.server.validation import build_settings
 from pgassay.model.build import Build
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.names import qualified
 
-# What stays when an index is hidden, and changes nothing by itself.
-_BESIDE = (ast.CreateExtensionStmt, ast.VacuumStmt)
 # Into shared buffers, as pg_prewarm does by default.
 READS_ALL = """SELECT sum(pg_prewarm(oid)) FROM pg_class
 WHERE oid >= 16384 AND relkind IN ('r', 'i', 'm') AND relpersistence <> 't'
@@ -30,19 +23,12 @@ def indexes_of(candidate: Candidate) -> tuple[str, ...] | None:
 
     A unique index is something else: it refuses rows. () for one without SQL.
     """
-    found = []
-    for sql in candidate.sql:
-        try:
-            statements: Sequence[ast.RawStmt] = parse_sql(sql)
-        except ParseError:
-            return None
-        for statement in statements:
-            made = statement.stmt
-            if isinstance(made, ast.IndexStmt) and made.idxname and made.relation and not made.unique:
-                found.append(qualified(made.relation.schemaname, made.idxname))
-            elif not isinstance(made, _BESIDE) or getattr(made, "is_vacuumcmd", False):
-                return None
-    return tuple(found)
+    try:
+        script = read_index_script(candidate.sql)
+    except OtherSqlError:
+        return None
+    # One without a name of its own is made under another than the candidate's SQL gives it.
+    return None if script.unique or script.named_here else tuple(script.indexes)
 
 
 def is_switchable(candidate: Candidate, build: Build) -> bool:

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import jsonschema
@@ -14,7 +15,7 @@ import whole_tool
 from native_servers import NativeTestServer
 from pgassay.environment.builds.registry import ORIGINS, resolve
 from pgassay.model.build import Build
-from pgassay.record.experiment import load
+from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.gates import load_gate
 
 SCHEMA = json.loads((whole_tool.ROOT / "schemas" / "gate.schema.json").read_text("utf-8"))
@@ -124,30 +125,49 @@ def test_two_settings_that_do_the_same_pass(tmp_path: Path, require: Callable[..
     assert finished.returncode == 0, finished.stderr
 
 
+INDEX = "CREATE INDEX by_balance ON pgbench_accounts (abalance);"
+
+
+def gated_migrations(folder: Path, above: str = "") -> tuple[dict[str, Any], StoredExperiment]:
+    """A gate of a migration that makes an index, beside the revision before it."""
+    (folder / "db").mkdir()
+    empty = folder / "db" / "001.sql"
+    empty.write_text("ANALYZE pgbench_branches;")
+    file = repository(folder, 'work_mem = "4MB"', 'work_mem = "4MB"\n')
+    content = file.read_text().replace("[system]\n", '[system]\nprepare = ["db/*.sql"]\n')
+    file.write_text(above + content)
+    git(folder, "commit", "-qam", "migrations")
+    (folder / "db" / "002.sql").write_text(INDEX)
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "an index")
+    finished = whole_tool.run(
+        "gate", str(file), "--baseline", "HEAD~1", "--out", str(folder / "out"), "--json", "--quiet"
+    )
+    document = json.loads(finished.stdout)
+    assert document["units"][0]["blocks"] == 5, finished.stderr
+    return document, load(folder / "out" / "point")
+
+
 @pytest.mark.slow
 def test_a_migration_s_index_is_on_data_of_its_own(tmp_path: Path, require: Callable[..., None]) -> None:
     """The baseline lacks the index, so it reads the whole table: the change is faster, and passes."""
     require("server")
-    (tmp_path / "db").mkdir()
-    index = "CREATE INDEX by_balance ON pgbench_accounts (abalance);"
-    empty = tmp_path / "db" / "001.sql"
-    empty.write_text("ANALYZE pgbench_branches;")
-    file = repository(tmp_path, 'work_mem = "4MB"', 'work_mem = "4MB"\n')
-    content = file.read_text().replace("[system]\n", '[system]\nprepare = ["db/*.sql"]\n')
-    file.write_text(content)
-    git(tmp_path, "commit", "-qam", "migrations")
-    (tmp_path / "db" / "002.sql").write_text(index)
-    git(tmp_path, "add", ".")
-    git(tmp_path, "commit", "-qm", "an index")
-    finished = whole_tool.run(
-        "gate", str(file), "--baseline", "HEAD~1", "--out", str(tmp_path / "out"), "--json", "--quiet"
-    )
-    document = json.loads(finished.stdout)
-    assert document["units"][0]["blocks"] == 5, finished.stderr
-    stored = load(tmp_path / "out" / "point")
+    _, stored = gated_migrations(tmp_path)
     prepared = {arm.name: arm.spec.prepare for arm in stored.experiment.arms}
     assert prepared["system=baseline"] == ("ANALYZE pgbench_branches",)
-    assert prepared["system=change"] == ("ANALYZE pgbench_branches", index.rstrip(";"))
+    assert prepared["system=change"] == ("ANALYZE pgbench_branches", INDEX.rstrip(";"))
+
+
+def test_a_migration_s_index_is_switched_where_both_sides_share_starts(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    require("server")
+    document, stored = gated_migrations(tmp_path, above='restart = "needed"\n')
+    assert document["units"][0]["finding"] in ("none found", "excluded")
+    assert stored.experiment.contract.unit == "start"
+    without = {arm.name: arm.spec.without_indexes for arm in stored.experiment.arms}
+    assert without["system=baseline"] == ('"by_balance"',) and without["system=change"] == ()
+    assert "starts of one server for both sides" in document["workloads"][0]["promise"]
 
 
 def another_build() -> Build:

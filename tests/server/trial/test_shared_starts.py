@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -129,3 +130,63 @@ def test_what_needs_servers_of_its_own_has_them_and_says_why(
     _, stored = compared(tmp_path, "work_mem=1MB,8MB", *words, "--restart", "each")
     assert stored.experiment.contract.unit == "trial"
     assert stored.experiment.restarts == ""
+
+
+def test_indexes_are_switched_in_one_start_and_nothing_of_that_is_left(
+    require: Callable[..., None], tmp_path: Path
+) -> None:
+    require("server")
+    text = "-- name: by-balance\nSELECT count(*) FROM pgbench_accounts WHERE abalance = 7;\n"
+    file = statement(tmp_path, "by-balance", text)
+    index = tmp_path / "index.sql"
+    index.write_text("BEGIN;\nCREATE INDEX ON pgbench_accounts (abalance);\nCOMMIT;\n")
+    with whole_tool.prepared_home() as home:
+        finished = whole_tool.run(
+            *("compare", f"prepare=none,{index}", "--workload", f"sql:{file}", "--restart", "needed"),
+            *(
+                *whole_tool.build(),
+                *whole_tool.SMALL,
+                "--blocks",
+                "3",
+                "--max-time",
+                "5m",
+                "--json",
+                "--quiet",
+            ),
+            *("--out", tmp_path / "out"),
+            home=home,
+        )
+        (arm,) = [each for each in whole_tool.result_of(finished)["arms"] if each["verdict"] != "control"]
+        stored = load(tmp_path / "out")
+        # The copies of the data are as they were loaded: a later experiment finds them with the index.
+        assert not whole_tool.leftovers(home, whole_tool.socket_folders(), [])
+        built = [file for file in home.rglob("snapshot.json") if "CREATE INDEX" in file.read_text()]
+    assert (arm["verdict"], arm["starts"]) == ("faster", 3) and arm["ratio"] > 3
+    assert len(built) <= 1
+    (name,) = stored.experiment.protocol.switched_indexes
+    assert (stored.experiment.protocol.cache, stored.experiment.contract.unit) == ("as-is", "start")
+    for trial in stored.trials:
+        is_with = not next(
+            arm.spec.without_indexes for arm in stored.experiment.arms if arm.id == trial.record.arm_id
+        )
+        assert (name.strip('"') in nodes(trial.plans["by-balance"])) == is_with
+        for made in trial.work_plans.values():
+            assert (name.strip('"') in made.model_dump_json()) == is_with
+
+
+def test_a_setting_that_takes_a_reload_is_read_anew_for_each_turn(
+    require: Callable[..., None], tmp_path: Path
+) -> None:
+    """The statement shows the value that its session has in each round, by how long it takes."""
+    require("server")
+    slow = "SELECT pg_sleep(CASE current_setting('bgwriter_delay') WHEN '20ms' THEN 0.02 ELSE 0.06 END);\n"
+    file = statement(tmp_path, "waiting", slow)
+    words = ("bgwriter_delay=20ms,60ms", "--workload", f"sql:{file}", "--cache", "as-is", "--blocks", "1")
+    _, stored = compared(tmp_path, *words)
+    assert stored.experiment.contract.unit == "start"
+    assert stored.experiment.protocol.reloaded_settings == ("bgwriter_delay",)
+    for name, least_s, most_s in (("20ms", 0.02, 0.06), ("60ms", 0.06, 10.0)):
+        for trial in of_arm(stored, f"bgwriter_delay={name}"):
+            assert trial.record.facts.settings["bgwriter_delay"] == name
+            assert statistics.median(trial.record.statements[0].rounds_s) >= least_s
+            assert min(trial.record.statements[0].rounds_s) < most_s

@@ -197,6 +197,19 @@ def test_from_some_starts_on_no_bound_is_assumed():
     assert (arm.verdict, arm.starts, arm.assumption) == ("faster", 8, "")
 
 
+def test_a_large_ratio_that_moves_with_the_machine_s_load_is_told_after_three_starts():
+    """As seen of an index: 79, 47 and 68 times as fast. The first start alone excluded the others."""
+    plan = samples.experiment(statements=1, unit="start", drift="neighbours", equivalence="each")
+    values = np.zeros((3, 3))
+    values[:, 0] = np.log([79.0, 47.0, 68.0])
+    (_, arm) = analyse(samples.stored(plan, records(plan, values))).arms
+    assert (arm.verdict, arm.starts) == ("faster", 3)
+    assert arm.interval is not None
+    low, high = arm.interval
+    assert low is not None and high is not None
+    assert low < 47 < 79 < high
+
+
 def test_a_small_effect_asks_for_more_starts():
     result = analyse(stored(1.06, 0.01, 3))
     (arm,) = [each for each in result.arms if each.verdict != "control"]

@@ -94,3 +94,21 @@ def test_the_schema_is_the_file_s() -> None:
 def test_the_number_of_blocks_is_a_limit_too() -> None:
     found = planned(experiment([""], time_max_s=10_000.0, blocks_max=5), Known(trial_s=1.0, spread=0.01))
     assert found.cells[0].blocks == 5
+
+
+def test_starts_that_all_arms_share_are_counted_by_what_they_find() -> None:
+    made = experiment([""], unit="start", time_max_s=120.0)
+    found = checked(planned(made, Known(trial_s=1.0, spread=0.02, spread_median=0.02)))
+    assert (found.blocks_least, found.cells[0].blocks) == (3, 40)
+    few = planned(made, Known(trial_s=10.0, spread=0.02, spread_median=0.02)).cells[0]
+    assert few.blocks == 4
+    assert found.cells[0].resolves is not None and few.resolves is not None
+    assert found.cells[0].resolves < few.resolves
+    assert few.blocks < found.blocks_wanted <= 40 and found.cells[0].is_decidable
+
+
+def test_why_trials_have_servers_of_their_own_is_said_where_starts_were_asked_for() -> None:
+    made = experiment([""]).model_copy(update={"restarts": "no session can change shared_buffers"})
+    (said,) = planned(made, None).warnings
+    assert said == "Each trial has a server of its own: no session can change shared_buffers."
+    assert said in render(planned(made, None), unicode=True)

@@ -19,8 +19,10 @@ from pgassay.trial.start import planned_turns
         ([[6.0]] * 3, 3, [0]),
         # Starts are what counts: three rounds of minutes would say no more than one.
         ([[30.0]] * 3, 1, [0]),
-        # The slow arm decides for all of them.
-        ([[0.001], [0.1]], 19, [0]),
+        # The slow arm decides for all of them; and so large a difference needs half the rounds.
+        ([[0.001], [0.1]], 9, [0]),
+        ([[0.3], [0.39]], 3, [0]),
+        ([[0.3], [0.38]], 5, [0]),
         # A short statement beside a long one is executed several times in each of the few rounds.
         ([[0.5, 0.001], [0.5, 0.0002]], 5, [0, 10]),
     ],
@@ -34,6 +36,11 @@ def test_rounds_follow_from_an_execution_that_counts_for_nothing(
 
 def test_arms_of_other_statements_are_repeated_by_their_own() -> None:
     assert planned_turns([[0.001], [0.1, 0.001]]).repeats == ((10,), (0, 10))
+
+
+def test_what_a_switch_takes_is_a_part_of_each_turn() -> None:
+    assert planned_turns([[0.3]] * 3, switch_s=0.0).rounds == 5
+    assert planned_turns([[0.01]] * 2, switch_s=0.03).rounds == 20
 
 
 def test_each_round_has_an_order_of_its_own() -> None:

@@ -65,6 +65,14 @@ def test_the_whole_time_is_shared_by_those_without_a_time_of_their_own(folder: P
     assert gate.workloads["orders"].workload == f"sql:{folder / 'orders.sql'}"
 
 
+def test_whether_both_sides_share_starts_is_said_once_for_all_or_by_a_workload(folder: Path) -> None:
+    content = 'restart = "needed"\n' + SMALL + '[workloads.b]\nworkload = "select-only"\nrestart = "each"\n'
+    gate = read_gate_file(write(folder, content))
+    assert {name: each.restart for name, each in gate.workloads.items()} == {"orders": "needed", "b": "each"}
+    with pytest.raises(UsageError, match="restart 'never' is not known: write needed, each"):
+        read_gate_file(write(folder, 'restart = "never"\n' + SMALL))
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [

@@ -133,6 +133,19 @@ def test_the_promise_says_what_is_found_with_ninety_percent():
     )
 
 
+def test_the_promise_of_starts_that_both_sides_share_counts_starts():
+    rule = rule_of(1)
+    time = TimeBudget(time_s=60, trial_s=2, members=3, blocks_max=10_000, by_starts=True)
+    said = promise("orders", time, Noise({"": 0.01}, "at the noise seen"), rule)
+    assert said.startswith("orders: 60 seconds are about 10 starts of one server for both sides: a slow-down")
+    few = promise("orders", replace(time, time_s=12), Noise({}, ""), rule)
+    assert "about 2 starts of one server" in few
+    assert "too few to find any slow-down: give it at least 36 seconds" in few
+    none = promise("orders", replace(time, time_s=5), Noise({}, ""), rule)
+    assert "less than one start takes (6 seconds)" in none
+    assert time.findable(0.01, rule) < time.findable(0.07, rule)
+
+
 def test_the_noise_comes_from_the_latest_runs_of_the_history(workload):
     line = nights(workload)
     for _ in range(2):

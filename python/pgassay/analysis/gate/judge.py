@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -18,6 +18,7 @@ from pgassay.analysis.gate.detector import (
 )
 from pgassay.analysis.gate.units import judge_units, units_of
 from pgassay.analysis.statistics.power import blocks_for_detection
+from pgassay.analysis.statistics.starts import starts_for
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.experiment import Experiment
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule, GateUnit, GateWorkload, Outcome
@@ -98,7 +99,9 @@ def gate_result(
     outcome = outcome_of(units, failed=any(each.stored.stopped == "failed" for each in gated))
     workloads = {each.name: _workload(each) for each in gated}
     pooled = all(each.stored.experiment.contract.pool_twin for each in gated)
-    verdict = sentence_of(units, list(suspicions(units, rule, workloads, pooled=pooled)))
+    by_starts = {each.name for each in gated if each.stored.experiment.contract.unit == "start"}
+    suspected = suspicions(units, rule, workloads, pooled=pooled, by_starts=by_starts)
+    verdict = sentence_of(units, list(suspected))
     if interrupted_of is not None:
         outcome = "interrupted"
         verdict = interrupted_sentence(units, interrupted_of)
@@ -221,9 +224,17 @@ def looks_slower(unit: GateUnit) -> bool:
 
 
 def suspicions(
-    units: Sequence[GateUnit], rule: GateRule, workloads: Mapping[str, GateWorkload], *, pooled: bool
+    units: Sequence[GateUnit],
+    rule: GateRule,
+    workloads: Mapping[str, GateWorkload],
+    *,
+    pooled: bool,
+    by_starts: Collection[str] = (),
 ) -> Iterator[str]:
-    """A sentence for each unit that looks slower, the slowest first, with the time that is missing."""
+    """A sentence for each unit that looks slower, the slowest first, with the time that is missing.
+
+    by_starts: the workloads of which a block is a start of one server for both sides.
+    """
     slow = sorted((unit for unit in units if looks_slower(unit)), key=lambda unit: unit.ratio or 1.0)
     for unit in slow:
         workload = workloads.get(unit.workload)
@@ -232,15 +243,20 @@ def suspicions(
         if workload is None or not workload.blocks or not had_s:
             yield f"{looks}: give it more time."
             continue
-        needed = max(_blocks_needed(unit, rule, pooled=pooled), unit.blocks + 1)
+        is_start = unit.workload in by_starts
+        needed = max(_blocks_needed(unit, rule, pooled=pooled, by_starts=is_start), unit.blocks + 1)
         seconds = had_s / workload.blocks * needed
         yield (
-            f"{looks}: {duration_rounded(seconds)} needed, about {plural(needed, 'block')}; it had "
+            f"{looks}: {duration_rounded(seconds)} needed, about "
+            f"{plural(needed, 'start' if is_start else 'block')}; it had "
             f"{duration_rounded(had_s)} and {unit.blocks}."
         )
 
 
-def _blocks_needed(unit: GateUnit, rule: GateRule, *, pooled: bool) -> int:
+def _blocks_needed(unit: GateUnit, rule: GateRule, *, pooled: bool, by_starts: bool) -> int:
+    if by_starts:
+        effect, members = 1 / (unit.ratio or 1.0) - 1, 3 if pooled else 2
+        return starts_for(effect, unit.spread or _SPREAD_UNKNOWN, rule.threshold, members=members)
     return blocks_for_detection(
         (unit.spread or _SPREAD_UNKNOWN) * math.sqrt(2),
         1 / (unit.ratio or 1.0) - 1,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pgassay.analysis.gate.judge import NOTHING_DIFFERS
 from pgassay.analysis.gate.units import findable_effect
 from pgassay.analysis.statistics.power import minimum_blocks
+from pgassay.analysis.statistics.starts import STARTS_MIN
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule
 from pgassay.words import duration_rounded, join, percent_rounded, plural
 
@@ -21,7 +22,8 @@ class TimeBudget:
     """The time of one workload's experiment, and what becomes of it.
 
     trial_s: one trial with all that is around it; members: the trials of a block; blocks_max: a limit that
-    was typed. blocks_per_row: the blocks that count once, where arms own copies of the data.
+    was typed. blocks_per_row: the blocks that count once, where arms own copies of the data. by_starts: a
+    block is a start of one server in which both sides take turns.
     """
 
     time_s: float
@@ -30,6 +32,7 @@ class TimeBudget:
     blocks_max: int
     blocks_per_row: int = 1
     pooled: bool = True
+    by_starts: bool = False
 
     @property
     def blocks(self) -> int:
@@ -40,6 +43,10 @@ class TimeBudget:
     def rows(self) -> int:
         """The units of evidence that it has room for."""
         return self.blocks // self.blocks_per_row
+
+    def findable(self, spread: float, rule: GateRule) -> float | None:
+        """The slow-down that it finds with 90 % where single trials spread so; None for none."""
+        return findable_effect(self.rows, spread, rule, pooled=self.pooled, by_starts=self.by_starts)
 
 
 @dataclass(frozen=True)
@@ -77,26 +84,27 @@ def noise_of(gates: Sequence[GateResult], workload: str, spread: float | None) -
 
 def promise(name: str, time: TimeBudget, noise: Noise, rule: GateRule) -> str:
     """What the time finds with 90 %, in one or two sentences."""
-    given = f"{name}: {duration_rounded(time.time_s)} {'are' if time.time_s != 60 else 'is'} "
+    span = duration_rounded(time.time_s)
+    given = f"{name}: {span} {'is' if span.startswith('1 ') else 'are'} "
     if time.blocks == 0:
         block_s = duration_rounded(time.trial_s * time.members)
+        one = "one start" if time.by_starts else f"one block of {time.members} trials"
         return (
-            f"{given}less than one block of {time.members} trials takes ({block_s}), so that nothing will be "
-            f"found: {_remedy(time, rule)}."
+            f"{given}less than {one} takes ({block_s}), so that nothing will be found: {_remedy(time, rule)}."
         )
-    given += f"about {plural(time.blocks, 'block')} of {time.members} trials"
-    if findable_effect(time.rows, SPREAD_UNKNOWN, rule, pooled=time.pooled) is None:
+    if time.by_starts:
+        given += f"about {plural(time.blocks, 'start')} of one server for both sides"
+    else:
+        given += f"about {plural(time.blocks, 'block')} of {time.members} trials"
+    if time.findable(SPREAD_UNKNOWN, rule) is None:
         return f"{given}, too few to find any slow-down: {_remedy(time, rule)}."
     if not noise.spreads:
-        known = findable_effect(time.rows, SPREAD_UNKNOWN, rule, pooled=time.pooled) or math.inf
+        known = time.findable(SPREAD_UNKNOWN, rule) or math.inf
         return (
             f"{given}: a slow-down of {percent_rounded(known)} is found with 90 % where single trials spread "
             f"by {percent_rounded(SPREAD_UNKNOWN)}; how they spread here is not known yet."
         )
-    effects = {
-        unit: findable_effect(time.rows, spread, rule, pooled=time.pooled) or math.inf
-        for unit, spread in noise.spreads.items()
-    }
+    effects = {unit: time.findable(spread, rule) or math.inf for unit, spread in noise.spreads.items()}
     ordered = sorted(effects, key=lambda unit: effects[unit])
     middle, noisiest = ordered[(len(ordered) - 1) // 2], ordered[-1]
     sentence = (
@@ -113,6 +121,7 @@ def promise(name: str, time: TimeBudget, noise: Noise, rule: GateRule) -> str:
 def _remedy(time: TimeBudget, rule: GateRule) -> str:
     alpha = 2 * rule.units / rule.threshold
     least = minimum_blocks(pooled=time.pooled, contrasts=rule.units, alpha=alpha) * time.blocks_per_row
+    least = STARTS_MIN if time.by_starts else least
     # Below the least number nothing is found whatever the effect; a little above it only large ones are.
     needed_s = 2 * least * time.trial_s * time.members
     return f"give it at least {duration_rounded(needed_s)}, or gate fewer statements"

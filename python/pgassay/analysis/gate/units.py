@@ -11,6 +11,7 @@ from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray, differences
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.power import resolvable_effect
+from pgassay.analysis.statistics.starts import resolvable_by_starts
 from pgassay.analysis.verdicts.blocks import Measure
 from pgassay.analysis.verdicts.checks.carry_over import look_for_carry_over, withhold
 from pgassay.analysis.verdicts.checks.failures import judge_failures
@@ -241,14 +242,20 @@ def combined(log_ratio: float, standard_error: float | None, runs: Sequence[Earl
 def _findable(blocks: int, spread: float, rule: GateRule, study: Study) -> float | None:
     """The slow-down that so many rows find in 90 of 100 runs at this spread of single trials; None: none."""
     pooled = study.is_pooled and len(study.rows[0].arm_ids) > 2
-    return findable_effect(blocks, spread, rule, pooled=pooled)
+    return findable_effect(blocks, spread, rule, pooled=pooled, by_starts=study.counts_starts)
 
 
-def findable_effect(blocks: int, spread: float, rule: GateRule, *, pooled: bool) -> float | None:
+def findable_effect(
+    blocks: int, spread: float, rule: GateRule, *, pooled: bool, by_starts: bool = False
+) -> float | None:
     """As `_findable`, by the formulas of `statistics/power.py` at the gate's threshold.
 
     Those are of a family whose threshold is 2m/α; the gate's is units/α with α = false alarms for each run.
+    by_starts: a row is a start of one server in which both sides took turns.
     """
+    if by_starts:
+        found = resolvable_by_starts(blocks, spread, rule.threshold, members=3 if pooled else 2)
+        return found if math.isfinite(found) else None
     alpha = 2 * rule.units / rule.threshold
     effect = resolvable_effect(
         blocks, spread * math.sqrt(2), pooled=pooled, power=0.9, contrasts=rule.units, alpha=alpha

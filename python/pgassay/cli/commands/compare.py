@@ -207,8 +207,8 @@ def add_plan_options(parser: argparse._ActionsContainer, texts: "Mapping[str, st
         "--restart",
         choices=("needed", "each"),
         default="each",
-        help="needed: arms that one running server can be, in warm caches, take turns in it, and a block "
-        "is one start; each: every trial has a server of its own (default each)",
+        help="needed: arms that one running server can be (settings of a session, texts, indexes) take turns "
+        "in it, in warm caches, and a block is one start; each: a trial of each arm (default each)",
     )
     add(
         "--plans",

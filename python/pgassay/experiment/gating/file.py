@@ -29,13 +29,15 @@ from pgassay.factors.prepare import FILE_SUFFIX
 from pgassay.typed.quantities import seconds
 
 TIME_DEFAULT_S = 600.0
-_TOP = ("max-time", "margin", "must-find", "runs-per-year", "false-alarms-per-year", "system", "workloads")
+# The keys above all tables that each workload may have of its own.
+_OF_ALL = ("margin", "restart")
+_TOP = ("max-time", *_OF_ALL, "must-find", "runs-per-year", "false-alarms-per-year", "system", "workloads")
 _SYSTEM = ("pg", "prepare", "server", "set")
 # The keys of an experiment's file that a workload has too; what is compared, and how often, is the gate's.
 _WORKLOAD = (
     *("workload", "scale", "dataset", "prepare", "settle", "cache", "storage", "memory", "cpus", "blocks"),
-    *("max-time", "margin", "pool", "covariate", "observe", "between", "plans", "allow-writes", "vcpus"),
-    *("before-trial", "must-find", "set"),
+    *("max-time", "margin", "pool", "covariate", "observe", "between", "restart", "plans", "allow-writes"),
+    *("vcpus", "before-trial", "must-find", "set"),
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 
@@ -76,7 +78,7 @@ def read_gate_file(path: Path, builds_from: Path | None = None) -> GateFile:
     tables = document.get("workloads")
     if not isinstance(tables, dict) or not tables:
         raise UsageError(f'{path}: no workloads: add a table [workloads.NAME] with workload = "sql:FILE"')
-    defaults = fields_of(path, {key: document[key] for key in ("margin",) if key in document})
+    defaults = fields_of(path, {key: document[key] for key in _OF_ALL if key in document})
     workloads = {name: _workload(path, name, table, defaults) for name, table in tables.items()}
     total_s = seconds(str(document.get("max-time", f"{TIME_DEFAULT_S:g}s")), f"{path}: max-time")
     return GateFile(

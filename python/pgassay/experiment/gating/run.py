@@ -199,6 +199,7 @@ def promise_of(
         blocks_max=limits.blocks_max,
         blocks_per_row=experiment.design.blocks_per_copy if owning else 1,
         pooled=contract.pool_twin,
+        by_starts=contract.unit == "start",
     )
     return promise(name, time, noise_of(prepared.earlier, name, known.spread), prepared.rule)
 

@@ -27,7 +27,7 @@ from pgassay.experiment.planning.request import (
     parse_settings,
 )
 from pgassay.experiment.planning.servers import Base, Grid, OnStage, ParsedRequest, Servers
-from pgassay.experiment.planning.sharing import LASTING, reason_for_restarts
+from pgassay.experiment.planning.sharing import share
 from pgassay.factors import sql
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
@@ -129,9 +129,11 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     comparisons = len(contrasts)
     if request.strata:
         arms, contrasts = of_strata(arms, contrasts, request.strata)
+    sharing = share(request, arms, parsed.base.protocol)
+    arms, protocol = sharing.arms, sharing.protocol
+    parsed = replace(parsed, base=replace(parsed.base, protocol=protocol))
     description = servers.describe(parsed, Grid(judged, arms, contrasts))
     design = _design(request, arms, is_crossed=bool(description.swap))
-    reason = reason_for_restarts(request, arms, parsed.base.protocol, design)
     contract = StatisticalContract(
         metric=parsed.workload.metric,
         margin=request.margin,
@@ -150,7 +152,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         slope="members",
         noise="any",
         weights=parsed.workload.weights,
-        unit="trial" if reason else "start",
+        unit="trial" if sharing.reason else "start",
     )
     return Experiment(
         pgassay_version=__version__,
@@ -160,13 +162,13 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         arms=arms,
         contrasts=contrasts,
         contract=contract,
-        protocol=parsed.base.protocol,
+        protocol=protocol,
         design=design,
         dataset_loads=description.dataset_loads,
         skipped=(*judged.skipped, *without),
         baseline=request.baseline,
         compared=description.compared,
-        restarts=reason if parsed.base.protocol.cache in LASTING and request.restart != "each" else "",
+        restarts="" if request.restart == "each" else sharing.reason,
         confounds=description.confounds,
         warnings=description.warnings,
         swap=description.swap,

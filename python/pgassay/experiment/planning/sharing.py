@@ -1,34 +1,65 @@
 """Whether the arms that are compared can be one running server, so that a block is one start of it.
 
-Arms that differ by what a session can change, or by their statements' text, take turns in one server. What
-a server must be started with, data of an arm's own, and a cache state that an execution uses up, ask for a
-trial of each arm with a server of its own.
+Arms that differ by what a session can change, by their statements' text, by indexes or by a setting that a
+reload changes and nothing remembers, take turns in one server. What a server must be started with, data of an
+arm's own, and a cache state that an execution uses up, ask for a trial of each arm with a server of its own.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from pgassay.environment.server.settings import classify
 from pgassay.environment.server.validation import build_settings
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.arm import Arm
-from pgassay.model.experiment import BlockDesign, CacheState, Protocol
+from pgassay.experiment.planning.shared_data import on_shared_data
+from pgassay.factors import copy
+from pgassay.model.arm import Arm, ArmSpec
+from pgassay.model.experiment import CacheState, Protocol
 
 # The states that an execution leaves as it found them.
 LASTING: tuple[CacheState, ...] = ("warm-buffers", "as-is")
+# That of starts that are shared where no state is asked for: all executions but the first find warm caches.
+DEFAULT_OF_SHARED: CacheState = "as-is"
+# Settings that are reloaded and leave nothing behind that a later reload does not take back: what the server
+# logs, and how the background writer looks for dirty pages, of which reading makes none. Those of autovacuum,
+# checkpoints, WAL, workers and replication do.
+_FORGOTTEN = ("bgwriter_", "log_")
 
 
-def reason_for_restarts(
-    request: CompareRequest, arms: Sequence[Arm], protocol: Protocol, design: BlockDesign
-) -> str:
-    """Why each trial has a server of its own, in a clause; '' where the arms take turns in one server."""
-    return (
-        _of_request(request, protocol, design)
-        or next(filter(None, (_of_arm(arm, protocol) for arm in arms)), "")
-        or _unlike(arms)
+@dataclass(frozen=True)
+class Sharing:
+    """The arms and the protocol as they run. reason: why each trial has a server of its own, in a clause.
+
+    '' where the arms take turns in one server: their data may then have all indexes, of which each hides
+    those that it is without.
+    """
+
+    arms: tuple[Arm, ...]
+    protocol: Protocol
+    reason: str
+
+
+def share(request: CompareRequest, arms: tuple[Arm, ...], protocol: Protocol) -> Sharing:
+    """What a block is: one start for all arms where that is asked for and they allow it."""
+    asked = protocol
+    if request.cache is None and protocol.cache == "cold-each":
+        asked = protocol.model_copy(update={"cache": DEFAULT_OF_SHARED})
+    reason = _of_request(request, asked) or next(filter(None, (_of_arm(arm, asked) for arm in arms)), "")
+    if reason:
+        return Sharing(arms, protocol, reason)
+    data = on_shared_data(arms)
+    reason = data.reason or _unlike(data.arms)
+    if reason:
+        return Sharing(arms, protocol, reason)
+    switched = (*asked.switched_indexes, *data.switched)
+    reloaded = tuple(
+        sorted({name for arm in arms for name in _varied(arm, arms) if not _is_session(arm, name)})
     )
+    update = {"switched_indexes": switched, "reloaded_settings": reloaded}
+    return Sharing(data.arms, asked.model_copy(update=update), "")
 
 
-def _of_request(request: CompareRequest, protocol: Protocol, design: BlockDesign) -> str:
+def _of_request(request: CompareRequest, protocol: Protocol) -> str:
     if request.restart == "each":
         return "--restart each asks for it"
     if protocol.cache not in LASTING:
@@ -39,13 +70,15 @@ def _of_request(request: CompareRequest, protocol: Protocol, design: BlockDesign
         return f"--covariate {request.covariate} is read before each trial"
     if protocol.executions or protocol.statement_limits or protocol.repetitions > 1:
         return "a trial executes its statements several times by itself"
-    return "" if design.data_copies else "each arm has the copy of the data that it names"
+    return ""
 
 
 def _of_arm(arm: Arm, protocol: Protocol) -> str:
     workload = arm.spec.workload
     if arm.spec.server is not None:
         return "the servers run already"
+    if copy.NAME in arm.levels:
+        return "each arm has the copy of the data that it names"
     if workload.kind != "statements" or workload.is_mix or workload.is_maintenance:
         return "only statements that are executed one by one can take turns"
     if arm.spec.leaves_data_changed and not (protocol.rolls_back and arm.spec.dataset.settled):
@@ -57,17 +90,41 @@ def _of_arm(arm: Arm, protocol: Protocol) -> str:
 
 def _unlike(arms: Sequence[Arm]) -> str:
     """What a server must be started with, and the arms of a stratum differ in."""
-    controls = {arm.stratum: arm for arm in arms if arm.role == "control"}
     for arm in arms:
-        one, other = arm.spec, controls[arm.stratum].spec
+        one, other = arm.spec, _control_of(arm, arms)
         if one.data_identity != other.data_identity or one.build != other.build:
             return "the arms differ in their data or their version"
         if one.storage != other.storage:
             return "the arms differ in their storage"
-        names = sorted(one.settings.keys() | other.settings.keys())
-        varied = [name for name in names if one.settings.get(name) != other.settings.get(name)]
-        facts = build_settings(one.build)
-        fixed = [name for name in varied if classify(facts, name) != "session"]
-        if fixed:
-            return f"no session can change {fixed[0]}"
+        for name in _varied(arm, arms):
+            if reason := _of_setting(name, one, other):
+                return reason
     return ""
+
+
+def _of_setting(name: str, one: ArmSpec, other: ArmSpec) -> str:
+    """Why a running server can't have both values of a setting, one after the other."""
+    level = classify(build_settings(one.build), name)
+    if level == "session":
+        return ""
+    if level != "reload":
+        return f"no session can change {name}"
+    if not name.startswith(_FORGOTTEN):
+        return f"what {name} does to a server goes on after it is changed back"
+    if name not in one.settings or name not in other.settings:
+        return f"{name} is given to one arm alone, and is reloaded for each: give it to all"
+    return ""
+
+
+def _control_of(arm: Arm, arms: Sequence[Arm]) -> ArmSpec:
+    return next(each.spec for each in arms if each.role == "control" and each.stratum == arm.stratum)
+
+
+def _varied(arm: Arm, arms: Sequence[Arm]) -> list[str]:
+    """The settings in which an arm and its control differ, by name."""
+    one, other = arm.spec.settings, _control_of(arm, arms).settings
+    return [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)]
+
+
+def _is_session(arm: Arm, name: str) -> bool:
+    return classify(build_settings(arm.spec.build), name) == "session"

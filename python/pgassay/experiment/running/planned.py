@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 
 from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
+from pgassay.analysis.statistics.starts import STARTS_MIN, resolvable_by_starts, starts_for
 from pgassay.environment import history
 from pgassay.environment.history import Known
 from pgassay.experiment.planning.plan import parse_request, plan
@@ -40,15 +41,23 @@ def planned(experiment: Experiment, earlier: Known | None) -> Planned:
     spread = known or SPREAD_UNKNOWN
     pooled = contract.pool_twin and all(each.twin_id for each in experiment.contrasts)
     of_pairs = spread * math.sqrt(2)
-    least = minimum_blocks(pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha)
-    wanted = blocks_for_detection(
-        of_pairs, contract.margin, pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha
-    )
+    by_starts = contract.unit == "start"
+    threshold, members = 2 * contract.contrasts / contract.alpha, 3 if pooled else 2
+    if by_starts:
+        least = STARTS_MIN
+        wanted = starts_for(contract.margin, spread, threshold, members=members)
+    else:
+        least = minimum_blocks(pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha)
+        wanted = blocks_for_detection(
+            of_pairs, contract.margin, pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha
+        )
     round_s = None if trial_s is None else trial_s * len(experiment.arms)
     # Strata are visited in turn: each gets as many blocks as rounds fit.
     blocks = None if round_s is None else min(contract.blocks_max, int(contract.time_max_s / round_s + 1e-9))
     resolves = None
-    if blocks is not None:
+    if blocks is not None and by_starts:
+        resolves = resolvable_by_starts(blocks, spread, threshold, members=members)
+    elif blocks is not None:
         resolves = resolvable_effect(
             blocks, of_pairs, pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha
         )
@@ -74,8 +83,13 @@ def planned(experiment: Experiment, earlier: Known | None) -> Planned:
             for stratum, arms in _by_stratum(experiment).items()
         ),
         skipped=experiment.skipped,
-        warnings=experiment.warnings,
+        warnings=(*experiment.warnings, *_restarts(experiment)),
     )
+
+
+def _restarts(experiment: Experiment) -> tuple[str, ...]:
+    """Why arms that were to share a server's starts do not, as a sentence."""
+    return (f"Each trial has a server of its own: {experiment.restarts}.",) if experiment.restarts else ()
 
 
 def _trial_s(experiment: Experiment, earlier: Known | None) -> tuple[float | None, TrialTimeFrom]:

@@ -99,6 +99,8 @@ def run_parsed(
     control can tell.
     """
     planned = plan(parsed, progress.stage)
+    if planned.restarts:
+        progress.message(f"each trial has a server of its own: {planned.restarts}")
     contract = planned.contract
     limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
     folder = new_folder(parsed.request.out, planned.title)
@@ -256,7 +258,7 @@ def open_target(
         arms = arms_to_prepare(experiment)
         with MachineProvider(arms, on_stage, has_replicates=has_replicates) as provider:
             provider.prepare()
-            target = ProvisionedTarget(provider, experiment.arms)
+            target = ProvisionedTarget(provider, experiment.arms, experiment.protocol.reloaded_settings)
             yield OpenTarget(
                 target,
                 lambda planned: _with_machine(planned, provider),

@@ -14,10 +14,11 @@ from pglast import ast, enums, parse_sql
 from pglast.parser import ParseError
 from pglast.stream import RawStream
 
+from pgassay.sql_text import qualified
 from pgassay.tune.answer.side_costs import MEMORY_OF_EACH, is_writing_anew
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
-from pgassay.tune.names import bounded, qualified
+from pgassay.tune.names import bounded
 
 LOCK_TIMEOUT = "5s"
 _LIMITED = f"SET lock_timeout = '{LOCK_TIMEOUT}';"
