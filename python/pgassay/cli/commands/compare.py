@@ -75,6 +75,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="of a grid run this stratum alone, as clients=8 or 'clients=8 memory=2GB'; can be given several "
         "times. The error rate stays that of the whole grid",
     )
+    parser.add_argument(
+        "--decide",
+        choices=("arms", "effects"),
+        default="arms",
+        help="in a grid, what it goes on for: each arm, where decided ones rest (default), or the main "
+        "effect of every factor, for which all arms go on",
+    )
     options.add_plan(parser)
     options.add_output_options(parser)
     parser.set_defaults(run=run)
@@ -265,6 +272,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         covariate=arguments.covariate,
         observe=arguments.observe,
         between=arguments.between,
+        decide=getattr(arguments, "decide", "arms"),
         restart=arguments.restart,
         plans=arguments.plans,
         baseline=arguments.baseline,

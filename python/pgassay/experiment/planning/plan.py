@@ -150,6 +150,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         slope="members",
         noise="any",
         weights=parsed.workload.weights,
+        decide=request.decide,
         unit="trial" if reason else "start",
     )
     return Experiment(
@@ -176,6 +177,11 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
 
 def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool) -> BlockDesign:
     """How the blocks are made; raises UsageError for what these arms can't have."""
+    if request.decide == "effects" and len({arm.stratum for arm in arms}) < 2:
+        raise UsageError(
+            "--decide effects: one factor alone is compared, so its arms are all there is to decide: "
+            "leave it out, or add a factor"
+        )
     servers = {arm.spec.server.name for arm in arms if arm.spec.server is not None}
     if request.between == "neutral" and len(servers) > 1:
         raise UsageError(
@@ -183,7 +189,8 @@ def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool)
             "for the others: leave it out"
         )
     # Whoever names a number of blocks wants them of all arms, decided or not.
-    design = planned_design(arms, is_crossed=is_crossed, decided_rest=request.blocks is None)
+    rests = request.blocks is None and request.decide == "arms"
+    design = planned_design(arms, is_crossed=is_crossed, decided_rest=rests)
     return design.model_copy(update={"between": request.between})
 
 
