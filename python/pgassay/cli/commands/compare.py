@@ -49,7 +49,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         nargs="+",
         metavar="NAME=LEVEL,LEVEL",
         help="a factor and its levels: any server setting, or version, build, clients, storage, memory, "
-        "cpus, prepare and sql (SQL or files), server, settle, checksums, wal_segsize, read_ahead, copy, and "
+        "cpus, prepare and sql (SQL or files), server, settle, checksums, wal_segsize, read_ahead, copy, "
+        "config (levels of several parts, as 18+io_method=sync), and "
         "range_size, tables, table_size of oltp_read_only; several make a grid, of which the first is "
         "compared within the strata of the others",
     )

@@ -28,7 +28,7 @@ from pgassay.experiment.planning.request import (
 )
 from pgassay.experiment.planning.servers import Base, Grid, OnStage, ParsedRequest, Servers
 from pgassay.experiment.planning.sharing import LASTING, reason_for_restarts
-from pgassay.factors import sql
+from pgassay.factors import config, sql
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
@@ -73,6 +73,8 @@ def parse_request(
             raise UsageError(
                 f"{factor.name} is a factor and is also fixed by --set {factor.name}: leave one of them out"
             )
+        if factor.name == config.NAME:
+            config.check_beside(factor.levels, given)
     base = servers.base(factors, workload, given)
     compared = choose_control(base.factors, request.control)
     candidates = [
