@@ -31,7 +31,7 @@ from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec
 from pgassay.model.build import Build
-from pgassay.model.experiment import BlockDesign, Environment, Experiment, StatisticalContract
+from pgassay.model.experiment import BlockDesign, Decide, Environment, Experiment, StatisticalContract
 from pgassay.model.experiment import Protocol as TrialProtocol
 from pgassay.model.result import CompareResult, DesignWarning
 from pgassay.model.storage import StorageSpec
@@ -104,9 +104,12 @@ def planned(
     workload: str = "select-only",
     margin: float = 0.03,
     blocks: int = 60,
+    decide: Decide = "arms",
 ) -> Experiment:
     """The plan that `compare` would make of these factors without --blocks, with `blocks` as its limit."""
-    request = CompareRequest(factors=factors, workload=workload, seed=seed, margin=margin, max_time_s=1e9)
+    request = CompareRequest(
+        factors=factors, workload=workload, seed=seed, margin=margin, max_time_s=1e9, decide=decide
+    )
     servers = NoServers(factors)
     parsed_workload = parse_workload(workload)
     base = servers.base(parse_factors(list(factors)), parsed_workload, {})

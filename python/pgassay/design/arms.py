@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from pgassay.errors import UsageError
-from pgassay.factors import copy
+from pgassay.factors import config, copy
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import ORDER
 from pgassay.model.arm import Arm, ArmSpec, Role
@@ -52,7 +52,8 @@ def level_name(levels: dict[str, str]) -> str:
 def apply_levels(factors: tuple[Factor, ...], levels: dict[str, str], base: ArmSpec) -> ArmSpec:
     """The description of one arm: the base patched by every level."""
     spec = base
-    for factor in sorted(factors, key=lambda factor: factor.name not in ORDER):
+    # Levels that set several things may choose a build or a storage too, for which others make sense or not.
+    for factor in sorted(factors, key=lambda each: (each.name not in ORDER, each.name != config.NAME)):
         spec = factor.kind.apply(factor.name, levels[factor.name], spec)
     return spec
 

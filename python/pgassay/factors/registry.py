@@ -6,6 +6,7 @@ from pgassay.errors import UsageError
 from pgassay.factors import (
     build,
     clients,
+    config,
     copy,
     cpus,
     initdb_option,
@@ -50,6 +51,7 @@ KINDS: dict[str, FactorKind] = {
     initdb_option.WAL_SEGSIZE: initdb_option.KIND,
     "settle": settle.KIND,
     copy.NAME: copy.KIND,
+    config.NAME: config.KIND,
 }
 # A storage's own options are part of its level, so the storage is patched before its read-ahead; the
 # build decides what else makes sense, and so does the workload that `sql` brings.
@@ -65,7 +67,7 @@ def parse_factor(text: str) -> Factor:
     name = name if name.startswith(VARIABLE) else name.lower()
     if not equals or not _NAME.fullmatch(name):
         raise UsageError(f"'{text}' is not a factor: write NAME=LEVEL,LEVEL, like io_method=sync,worker")
-    kind = script_variable.KIND if name.startswith(VARIABLE) else KINDS.get(name, SETTING)
+    kind = kind_named(name)
     levels = kind.split(name, rest)
     if len(levels) < 2:
         option = f"--set {name}=" if kind is SETTING else kind.fixed_by
@@ -74,7 +76,14 @@ def parse_factor(text: str) -> Factor:
             f"factor {name} has one level, '{levels[0]}', so there is nothing to compare: "
             f"add a second level{fixed}"
         )
+    if name == config.NAME:
+        kind = config.kind_of(levels, kind_named)
     return Factor(name=name, levels=levels, kind=kind)
+
+
+def kind_named(name: str) -> FactorKind:
+    """The kind of a factor by its name: any that is not in the table is a setting."""
+    return script_variable.KIND if name.startswith(VARIABLE) else KINDS.get(name, SETTING)
 
 
 def parse_factors(texts: list[str]) -> tuple[Factor, ...]:
@@ -86,4 +95,7 @@ def parse_factors(texts: list[str]) -> tuple[Factor, ...]:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"factor {name} is given twice: give all its levels at once")
+    for factor in factors:
+        if factor.name == config.NAME:
+            config.check_beside(factor.levels, names)
     return factors

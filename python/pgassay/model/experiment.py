@@ -33,6 +33,9 @@ Baseline = Literal["fixed", "shipped"]
 BASELINES: tuple[Baseline, ...] = ("fixed", "shipped")
 # What a row of the evidence is made of: a trial of each arm with a start of its own, or one start for all.
 EvidenceUnit = Literal["trial", "start"]
+# What an experiment goes on for: a verdict on each arm, or on the main effect of every factor of a grid.
+Decide = Literal["arms", "effects"]
+DECIDE: tuple[Decide, ...] = ("arms", "effects")
 # What the slope of a covariate is learnt from: the arm against its controls, or the controls among them too.
 Slope = Literal["difference", "members"]
 # Whether the evidence is exact only for arms as noisy as their controls, or sign flips must confirm it.
@@ -105,8 +108,9 @@ class StatisticalContract(Extended):
     arms are taken to be as noisy as their controls, or of any symmetric noise as well. `unit`: what a row of
     the evidence is, a trial of each arm, or a start of one server in which all arms ran in turns;
     `start_deviation` by how much one start may change a ratio (0.05 is 5 %) where a claim rests on few of
-    them. Their defaults are the rules of experiments that were stored before the fields were there, so those
-    keep their figures.
+    them. `decide`: with 'effects' no arm rests, and the experiment goes on until the main effect of every
+    factor has a verdict. Their defaults are the rules of experiments that were stored before the fields were
+    there, so those keep their figures.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
@@ -121,6 +125,7 @@ class StatisticalContract(Extended):
         "noise",
         "unit",
         "start_deviation",
+        "decide",
     )
 
     metric: Metric
@@ -143,6 +148,7 @@ class StatisticalContract(Extended):
     noise: ArmNoise = "equal"
     unit: EvidenceUnit = "trial"
     start_deviation: float = 0.05
+    decide: Decide = "arms"
 
 
 class BlockDesign(Frozen):

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from pgassay.model.account import ArmAccounts
 from pgassay.model.base import Frozen
+from pgassay.model.beside.effects import FactorEffects
 from pgassay.model.cause import Cause, Explanation
 from pgassay.model.changes import ArmChanges
 from pgassay.model.experiment import Baseline
@@ -181,6 +182,7 @@ class CompareResult(Frozen):
     `plans`: those that were due to be executed after trials; () where the experiment executes none.
     `crossovers`: along which factors the limit moves from the storage to the processors, in sentences.
     `volumes`: of arms whose data or WAL lie on imitated volumes, these and what they cost.
+    `effects`: of a grid what every factor does; None where one factor alone is varied.
     """
 
     schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
@@ -221,6 +223,7 @@ class CompareResult(Frozen):
     table_cache: tuple[TableCache, ...] = ()
     latencies: tuple[ArmLatency, ...] = ()
     volumes: tuple[ArmVolumes, ...] = ()
+    effects: FactorEffects | None = None
     verdict: str = ""
 
     @property

@@ -20,7 +20,7 @@ from pgassay.analysis.statistics.eprocess import (
     log_evidence_above,
     log_evidence_below,
 )
-from pgassay.analysis.statistics.flips import with_flips
+from pgassay.analysis.statistics.flips import with_bound, with_flips
 from pgassay.analysis.statistics.joined import EitherWillDo, strict
 from pgassay.analysis.statistics.sequence import (
     confidence_sequence,
@@ -242,7 +242,10 @@ def evidence_of(members: FloatArray, slots: FloatArray | None, rules: EvidenceRu
     if rules.unit == "start":
         return gather_start_evidence(members, rules.start_deviation)
     if slots is None:
-        return with_flips(with_clipped(gather_evidence(members, rules), members, rules), members, None, rules)
+        evidence = with_clipped(gather_evidence(members, rules), members, rules)
+        if rules.bounded_pairs and members.shape[-1] == 2:
+            return with_bound(evidence, members)
+        return with_flips(evidence, members, None, rules)
     models = drift_models(members, slots, rules)
     base = with_clipped(gather_drift_evidence(members, slots, rules, models), members, rules)
     return with_flips(base, members, models, rules)

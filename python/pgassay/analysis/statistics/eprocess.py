@@ -36,7 +36,8 @@ class EvidenceRules:
     and below 1. flips: whether sign flips must confirm it (`joined`). points: the values of g
     where they are not spaced geometrically. unit, start_deviation: with 'start' a
     row is a start of one server for all arms, of which `starts` makes the evidence, by that deviation and by
-    nothing else of these rules.
+    nothing else of these rules. bounded_pairs: of pairs, an effect that is larger than noise can be is found
+    by its size as well (`flips.with_bound`).
     """
 
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)
@@ -47,6 +48,7 @@ class EvidenceRules:
     points: tuple[float, ...] = ()
     unit: EvidenceUnit = "trial"
     start_deviation: float = 0.05
+    bounded_pairs: bool = False
 
     @cached_property
     def grid(self) -> FloatArray:

@@ -51,6 +51,12 @@ def with_flips(
     return BothMustAgree(base, confirmed, MEMBERS_EASED, FLIPS_EASED - math.log(FLIPS_SHARE))
 
 
+def with_bound(base: AnyEvidence, members: FloatArray) -> EitherWillDo:
+    """The evidence of pairs, (..., blocks, 2), beside that of an effect that is larger than noise can be."""
+    bounded = BoundedEvidence(differences(members), TRIAL_DEVIATION, TRIAL_SPREADS, TRIAL_BLOCKS - 1)
+    return EitherWillDo(base, bounded, FLIPS_SHARE)
+
+
 def gather_flips(members: FloatArray, models: DriftModels | None, rules: EvidenceRules) -> Evidence:
     """Evidence of the sign of the arm less its controls, (..., blocks, n): a pair of it and 0.
 

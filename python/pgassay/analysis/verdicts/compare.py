@@ -1,6 +1,7 @@
 """The analysis of a stored experiment, from its trials to a verdict that a person acts on."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgassay.analysis.accounts.arms import arm_accounts
@@ -19,6 +20,7 @@ from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
 from pgassay.analysis.descriptive.table_cache import table_cache
 from pgassay.analysis.descriptive.volumes import arm_volumes, assumption_sentences
+from pgassay.analysis.effects.judge import factor_effects
 from pgassay.analysis.plans.of_experiment import statement_plans
 from pgassay.analysis.verdicts.arm_results import (
     primary_arms,
@@ -43,6 +45,7 @@ from pgassay.analysis.verdicts.verdict import (
     ratio_of,
 )
 from pgassay.analysis.verdicts.warnings import collect_warnings
+from pgassay.model.experiment import Decide
 from pgassay.model.result import (
     ArmResult,
     CompareResult,
@@ -51,6 +54,7 @@ from pgassay.model.result import (
     TwinResult,
     Verdict,
 )
+from pgassay.model.volumes.arm import ArmVolumes
 from pgassay.record.experiment import StoredExperiment
 
 _STOPPED: dict[str, Stopped] = {
@@ -109,13 +113,18 @@ def interim_result(stored: StoredExperiment) -> InterimResult:
                 judgement.withheld,
             )
         )
-    return InterimResult(
-        study.blocks, tuple(arms), _all_decided(arms), _worst_ok(primary.twins if primary else {})
-    )
+    twins = primary.twins if primary else {}
+    is_decided = _all_decided(arms)
+    if study.experiment.contract.decide == "effects":
+        effects = factor_effects(study, twins) if primary is not None else None
+        is_decided = effects is not None and effects.decided
+    return InterimResult(study.blocks, tuple(arms), is_decided, _worst_ok(twins))
 
 
-def decided(result: CompareResult) -> bool:
-    """Whether every comparison has a verdict; none has before the least number of blocks."""
+def decided(result: CompareResult, decide: Decide = "arms") -> bool:
+    """Whether all has a verdict that the experiment goes on for; nothing has before the least blocks."""
+    if decide == "effects":
+        return result.effects is not None and result.effects.decided
     return _all_decided([arm for arm in result.arms if arm.verdict != "control"])
 
 
@@ -183,8 +192,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
             *_of_dropped(stored),
             *_warnings_of_trials(study, primary),
             *network_warnings,
-            *assumption_sentences(volumes),
-            *credit_sentences(stored),
+            *_of_volumes(stored, volumes),
             *collect_warnings(stored, study, primary.twins, plan_sentences),
             *copy_warnings(study),
         ),
@@ -207,8 +215,14 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         table_cache=table_cache(stored),
         latencies=arm_latencies(stored),
         volumes=volumes,
+        effects=factor_effects(study, primary.twins),
     )
     return result.model_copy(update={"verdict": headline(result)})
+
+
+def _of_volumes(stored: StoredExperiment, volumes: Sequence[ArmVolumes]) -> tuple[str, ...]:
+    """What volumes are assumed to be, and the credits that they were without."""
+    return (*assumption_sentences(volumes), *credit_sentences(stored))
 
 
 def _warnings_of_trials(study: Study, primary: PrimaryResult) -> tuple[DesignWarning, ...]:

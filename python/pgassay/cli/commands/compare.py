@@ -49,7 +49,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         nargs="+",
         metavar="NAME=LEVEL,LEVEL",
         help="a factor and its levels: any server setting, or version, build, clients, storage, memory, "
-        "cpus, prepare and sql (SQL or files), server, settle, checksums, wal_segsize, read_ahead, copy, and "
+        "cpus, prepare and sql (SQL or files), server, settle, checksums, wal_segsize, read_ahead, copy, "
+        "config (levels of several parts, as 18+io_method=sync), and "
         "range_size, tables, table_size of oltp_read_only; several make a grid, of which the first is "
         "compared within the strata of the others",
     )
@@ -74,6 +75,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="NAME",
         help="of a grid run this stratum alone, as clients=8 or 'clients=8 memory=2GB'; can be given several "
         "times. The error rate stays that of the whole grid",
+    )
+    parser.add_argument(
+        "--decide",
+        choices=("arms", "effects"),
+        default="arms",
+        help="in a grid, what it goes on for: each arm, where decided ones rest (default), or the main "
+        "effect of every factor, for which all arms go on",
     )
     options.add_plan(parser)
     options.add_output_options(parser)
@@ -265,6 +273,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         covariate=arguments.covariate,
         observe=arguments.observe,
         between=arguments.between,
+        decide=getattr(arguments, "decide", "arms"),
         restart=arguments.restart,
         plans=arguments.plans,
         baseline=arguments.baseline,

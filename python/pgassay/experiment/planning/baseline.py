@@ -28,6 +28,7 @@ from pgassay.environment.storage.registry import kind_named
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.base import Factor
+from pgassay.factors.config import names_of
 from pgassay.factors.initdb_option import CHECKSUMS, FROM_A_FOLDER
 from pgassay.factors.prepare import parse_prepare
 from pgassay.factors.settle import with_settling
@@ -101,7 +102,7 @@ def with_connections(candidates: list[Candidate], *, is_shipped: bool) -> list[C
         return candidates
     return [
         (levels, _with_settings(spec, {"max_connections": str(connections)}))
-        if "max_connections" not in levels
+        if "max_connections" not in names_of(levels)
         else (levels, spec)
         for levels, spec in candidates
     ]
@@ -127,7 +128,7 @@ def with_wal_sizes(
             }
         elif not is_shipped and WAL_SEGMENTS_MIN * largest > MIN_WAL_MB:
             changed = {"min_wal_size": f"{WAL_SEGMENTS_MIN * largest}MB"}
-        kept = {name: value for name, value in changed.items() if name not in given and name not in levels}
+        kept = {name: value for name, value in changed.items() if name not in {*given, *names_of(levels)}}
         arm = _with_settings(spec, kept)
         _check_wal_sizes(arm.settings, segment)
         found.append((levels, arm))
@@ -151,7 +152,7 @@ def with_shipped_checksums(candidates: list[Candidate]) -> list[Candidate]:
     """
     return [
         (levels, spec)
-        if CHECKSUMS in levels or spec.dataset.kind == FROM_A_FOLDER
+        if CHECKSUMS in names_of(levels) or spec.dataset.kind == FROM_A_FOLDER
         else (levels, spec.model_copy(update={"dataset": _as_shipped(spec)}))
         for levels, spec in candidates
     ]
@@ -170,7 +171,7 @@ def shared_buffers_of(spec: ArmSpec) -> str:
 def differing_checksums(control: Arm, arm: Arm) -> dict[str, tuple[str, str]]:
     """The data checksums of a control and an arm where their versions made them differently; else {}."""
     values = [("off", "on")[each.spec.dataset.checksums] for each in (control, arm)]
-    if values[0] == values[1] or CHECKSUMS in arm.levels:
+    if values[0] == values[1] or CHECKSUMS in names_of(arm.levels):
         return {}
     return {"data_checksums": (values[0], values[1])}
 
@@ -212,7 +213,7 @@ def _with_memory(levels: dict[str, str], spec: ArmSpec, memory_bytes: int, given
     changed = {
         name: value
         for name, value in small.items()
-        if value != usual[name] and name not in given and name not in levels
+        if value != usual[name] and name not in given and name not in names_of(levels)
     }
     return spec.model_copy(update={"settings": {**spec.settings, **changed}})
 
@@ -225,7 +226,10 @@ def with_memory_of_instances(candidates: list[Candidate], request: CompareReques
     """
     if request.memory is not None:
         return candidates
-    return [(levels, spec if "memory" in levels else _as_its_instance(spec)) for levels, spec in candidates]
+    return [
+        (levels, spec if "memory" in names_of(levels) else _as_its_instance(spec))
+        for levels, spec in candidates
+    ]
 
 
 def _as_its_instance(spec: ArmSpec) -> ArmSpec:
@@ -245,7 +249,7 @@ def instance_sentences(arms: Sequence[Arm]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for arm in arms:
         instance = instance_of(arm.spec)
-        if instance is None or "memory" in arm.levels or arm.spec.memory_bytes is not None:
+        if instance is None or "memory" in names_of(arm.levels) or arm.spec.memory_bytes is not None:
             continue
         if instance.memory_bytes is None:
             found[f"the catalogue does not know the memory of {instance.name}: give it with --memory"] = None

@@ -14,6 +14,7 @@ from pgassay.environment.server.validation import build_settings
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.baseline import differing_checksums
 from pgassay.factors.base import Factor
+from pgassay.factors.config import names_of
 from pgassay.model.arm import Arm
 from pgassay.model.build import Build
 from pgassay.model.experiment import Contrast
@@ -79,7 +80,7 @@ def settings_where_they_exist(candidates: list[Candidate]) -> AlikeSettings:
         missing = [
             name
             for name in spec.settings
-            if name not in levels
+            if name not in names_of(levels)
             and classify(facts, name) == "unknown"
             and any(classify(others, name) != "unknown" for others in known.values())
         ]
@@ -148,7 +149,7 @@ def differing_defaults(arms: Sequence[Arm], contrasts: Sequence[Contrast]) -> tu
         if build.bin_directory == other.bin_directory:
             continue
         # What is given to both is alike, and what only one has was said already.
-        given = set(control.spec.settings) | set(arm.spec.settings) | set(arm.levels)
+        given = set(control.spec.settings) | set(arm.spec.settings) | names_of(arm.levels)
         described = (build, build_settings(build)), (other, build_settings(other))
         pair = default_differences(*described, given, differing_checksums(control, arm))
         if pair.values:

@@ -19,7 +19,7 @@ from typing import Any
 
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.experiment import BASELINES, BETWEEN, COVARIATES, OBSERVE, PLAN_KINDS, RESTART
+from pgassay.model.experiment import BASELINES, BETWEEN, COVARIATES, DECIDE, OBSERVE, PLAN_KINDS, RESTART
 from pgassay.typed.quantities import seconds
 from pgassay.workloads import pgbench
 
@@ -47,6 +47,7 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "covariate": ("covariate", str),
     "observe": ("observe", str),
     "between": ("between", str),
+    "decide": ("decide", str),
     "restart": ("restart", str),
     "plans": ("plans", str),
     "baseline": ("baseline", str),
@@ -62,6 +63,7 @@ _WORDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("covariate", "none", COVARIATES),
     ("observe", "normal", OBSERVE),
     ("between", "nothing", BETWEEN),
+    ("decide", "arms", DECIDE),
     ("restart", "each", RESTART),
     ("plans", "work", PLAN_KINDS),
     ("baseline", "fixed", BASELINES),

@@ -28,7 +28,7 @@ from pgassay.experiment.planning.request import (
 )
 from pgassay.experiment.planning.servers import Base, Grid, OnStage, ParsedRequest, Servers
 from pgassay.experiment.planning.sharing import share
-from pgassay.factors import sql
+from pgassay.factors import config, sql
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
@@ -73,6 +73,8 @@ def parse_request(
             raise UsageError(
                 f"{factor.name} is a factor and is also fixed by --set {factor.name}: leave one of them out"
             )
+        if factor.name == config.NAME:
+            config.check_beside(factor.levels, given)
     base = servers.base(factors, workload, given)
     compared = choose_control(base.factors, request.control)
     candidates = [
@@ -152,6 +154,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         slope="members",
         noise="any",
         weights=parsed.workload.weights,
+        decide=request.decide,
         unit="trial" if sharing.reason else "start",
     )
     return Experiment(
@@ -178,6 +181,11 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
 
 def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool) -> BlockDesign:
     """How the blocks are made; raises UsageError for what these arms can't have."""
+    if request.decide == "effects" and len({arm.stratum for arm in arms}) < 2:
+        raise UsageError(
+            "--decide effects: one factor alone is compared, so its arms are all there is to decide: "
+            "leave it out, or add a factor"
+        )
     servers = {arm.spec.server.name for arm in arms if arm.spec.server is not None}
     if request.between == "neutral" and len(servers) > 1:
         raise UsageError(
@@ -185,7 +193,8 @@ def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool)
             "for the others: leave it out"
         )
     # Whoever names a number of blocks wants them of all arms, decided or not.
-    design = planned_design(arms, is_crossed=is_crossed, decided_rest=request.blocks is None)
+    rests = request.blocks is None and request.decide == "arms"
+    design = planned_design(arms, is_crossed=is_crossed, decided_rest=rests)
     return design.model_copy(update={"between": request.between})
 
 

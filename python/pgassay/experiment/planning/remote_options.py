@@ -16,7 +16,7 @@ RESTARTED: CacheState = "restarted"
 # What belongs to a server that pgassay starts itself: the factor, or the field and its option.
 _FACTORS_FOR_PROVISIONED = (
     *("version", "build", "storage", "read_ahead", "memory", "cpus", "prepare"),
-    *("settle", "checksums", "wal_segsize"),
+    *("settle", "checksums", "wal_segsize", "config"),
 )
 _OPTIONS_FOR_PROVISIONED = {
     "dataset": "--dataset",

@@ -12,6 +12,7 @@ from pgassay.model.experiment import (
     Between,
     CacheState,
     Covariate,
+    Decide,
     Observe,
     PlanKind,
     Protocol,
@@ -61,6 +62,8 @@ class CompareRequest:
     calibrates: bool = False
     observe: Observe = "normal"
     between: Between = "nothing"
+    # What it goes on for: each arm, or the main effect of every factor of a grid.
+    decide: Decide = "arms"
     # Whether arms that one running server can be share its starts; what a command asks for by its default.
     restart: Restart = "each"
     plans: PlanKind | None = None

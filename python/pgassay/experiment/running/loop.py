@@ -93,7 +93,7 @@ def run_experiment(
     resting: frozenset[str] = frozenset()
     if limits.until_decided and stored.trials:
         result = analyse(stored)
-        if decided(result):
+        if decided(result, stored.experiment.contract.decide):
             return _end(stored, "decided", used_s())
         resting = decided_arms(stored, result)
     prepared = _Prepared(prepare_block)

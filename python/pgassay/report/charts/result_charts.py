@@ -7,6 +7,7 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.report.charts import (
     account_chart,
     drawing,
+    factors_chart,
     heat_map,
     interval_chart,
     load_charts,
@@ -32,6 +33,12 @@ def trials(stored: StoredExperiment, *, width_px: int = WIDE_PX, name: str = "tr
 
 def drawings(result: CompareResult, stored: StoredExperiment, observed: Observed) -> Iterator[Drawing]:
     """What there is to draw, in the page's order; `observed` holds what the samplers saw."""
+    effects = result.effects
+    if effects is not None and any(size.ratio or size.at_most for size in effects.ranking):
+        yield both_widths(
+            "factors",
+            lambda width: factors_chart.specification(effects, result.margin, width_px=width),
+        )
     if heat_map.is_grid(result):
         yield both_widths("grid", lambda width: heat_map.specification(result, width_px=width))
     yield both_widths("intervals", lambda width: interval_chart.specification(result, width_px=width))

@@ -15,6 +15,7 @@ from pgassay.report.compare import (
     accounts,
     again,
     explanations,
+    factors,
     facts,
     maintenance,
     plans,
@@ -31,7 +32,7 @@ from pgassay.report.html import page as html_page
 from pgassay.report.section import EVERYWHERE, HTML, MARKDOWN, TERMINAL, Format, Formats, Section
 
 # The others are small multiples on a wide page: too tall for a still picture of a narrow one.
-_NARROW_STATIC = frozenset({"intervals", "trials"})
+_NARROW_STATIC = frozenset({"factors", "intervals", "trials"})
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class SectionOfComparison:
 
 SECTIONS = (
     SectionOfComparison(verdicts.verdict),
+    SectionOfComparison(factors.section),
     SectionOfComparison(summary.setting),
     SectionOfComparison(qualifications.alarm, HTML),
     SectionOfComparison(qualifications.notice, HTML),

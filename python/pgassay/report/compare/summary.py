@@ -46,6 +46,9 @@ _TWINS_MAX = 3
 
 def ended(result: CompareResult) -> str:
     """How the experiment ended, in words."""
+    is_open = any(arm.verdict == "inconclusive" for arm in result.arms)
+    if result.stopped == "decided" and is_open and result.effects is not None and result.effects.decided:
+        return "stopped because the main effect of every factor was decided"
     return _STOPPED[result.stopped]
 
 

@@ -5,13 +5,14 @@ that has it gets less. Beyond a share no difference between two storages can be 
 no verdict. Arms on equal storages pay alike; nothing is withheld between them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Judgement
+from pgassay.model.arm import Arm
 from pgassay.model.experiment import Contrast
 from pgassay.model.result import DesignWarning
 from pgassay.model.storage import IMITATION_CPU_SHARE_MAX
@@ -67,12 +68,16 @@ def imitation_warnings(study: Study) -> tuple[DesignWarning, ...]:
 
 
 def _look(study: Study, contrast: Contrast) -> Imitation | None:
-    arm, control = study.arms[contrast.arm_id], study.arms[contrast.control_id]
-    if arm.spec.storage == control.spec.storage:
+    return imitated(study, [study.arms[contrast.arm_id]], [study.arms[contrast.control_id]])
+
+
+def imitated(study: Study, arms: Sequence[Arm], others: Sequence[Arm]) -> Imitation | None:
+    """The largest share over arms that stand against others, pair by pair; None between equal storages."""
+    if all(arm.spec.storage == other.spec.storage for arm, other in zip(arms, others, strict=True)):
         return None
     found = [
         Imitation(share, each.name)
-        for each in (arm, control)
+        for each in (*arms, *others)
         if (share := _share(study.table.valid.get(each.id, ()))) is not None
     ]
     return max(found, key=lambda each: each.share, default=None)

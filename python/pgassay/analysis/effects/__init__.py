@@ -1,0 +1,1 @@
+"""What every factor of a grid does: main effects, interactions, and which matters most. Pure."""
