@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use pgassay_protocol::{Failure, Parameters};
 use serde::Deserialize;
 
+use crate::meter::Counting;
+use crate::pacing::{Pace, check_limit};
 use crate::programs::ScriptSpec;
 use crate::read_only::ReadOnlyOptions;
 use crate::script::BuiltinScript;
@@ -56,6 +58,12 @@ pub struct LoadSpec {
     /// Seed of the random streams.
     #[serde(default)]
     pub seed: u64,
+    /// When transactions are due; none for a closed loop, in which a client's next one begins when its last has ended.
+    #[serde(default)]
+    pub pace: Option<Pace>,
+    /// Transactions that take longer are counted; those of an open loop that can't be done within it are skipped.
+    #[serde(default)]
+    pub latency_limit_ms: Option<f64>,
 }
 
 const SCALE_MAX: i64 = 1_000_000_000;
@@ -68,6 +76,7 @@ impl LoadSpec {
     /// # Errors
     /// A sentence that names the first field at fault.
     pub fn check(&self) -> Result<(), Failure> {
+        check_limit(self.latency_limit_ms)?;
         let seconds = 0.0..=SECONDS_MAX;
         let is_pgbench = self
             .script
@@ -92,10 +101,31 @@ impl LoadSpec {
             )
         } else if let Some(fault) = self.oltp_read_only.fault() {
             fault
+        } else if let Some(fault) = self.pace.as_ref().and_then(Pace::fault) {
+            fault
         } else {
             return Ok(());
         };
         Err(Failure::client(format!("the load can't be run: {fault}")))
+    }
+
+    /// How the transactions of this load are counted when it begins at `start_ns`.
+    pub fn counting(&self, start_ns: u64) -> Counting {
+        Counting {
+            schedule: Schedule::new(self, start_ns),
+            is_paced: self.pace.is_some(),
+            limit_ns: self.latency_limit_ms.map(|limit| to_ns(limit / 1e3)),
+            kinds: self.scripts.len().max(1),
+        }
+    }
+
+    /// When an open loop stops to work off its queue.
+    pub fn closes_ns(&self, schedule: Schedule) -> u64 {
+        let drain_s = self
+            .pace
+            .as_ref()
+            .map_or(0.0, |pace| pace.drain_s(self.duration_s));
+        schedule.measured_to_ns.saturating_add(to_ns(drain_s))
     }
 }
 
@@ -119,6 +149,12 @@ impl Schedule {
             measured_from_ns,
             measured_to_ns: measured_from_ns + to_ns(spec.duration_s),
         }
+    }
+
+    /// Whether an instant lies in the measured interval.
+    #[inline]
+    pub fn is_measured(&self, at_ns: u64) -> bool {
+        (self.measured_from_ns..self.measured_to_ns).contains(&at_ns)
     }
 }
 

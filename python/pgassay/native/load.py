@@ -21,12 +21,44 @@ class LatencyBySecond(TypedDict):
     p99: list[float | None]
 
 
+class OpenLoopRecord(TypedDict):
+    """What became of the arrivals of an open loop that were due in the measured interval.
+
+    `scheduled` is the sum of the next four. `warmup_dropped`: arrivals of the warm-up that had not begun at
+    its end. `per_second_queue`: how many had not begun at the end of each second. `from_send_ms`: latencies
+    from the send; `held_ms`: for how long the load generator alone held arrivals up.
+    """
+
+    scheduled: int
+    done: int
+    failed: int
+    skipped: int
+    queued: int
+    warmup_dropped: int
+    per_second_due: list[int]
+    per_second_queue: list[int]
+    from_send_ms: dict[str, float]
+    held_ms: dict[str, float]
+    from_send_histogram: str
+
+
+class KindRecord(TypedDict):
+    """The latencies of one script of several, as those of the whole."""
+
+    transactions: int
+    latency_ms: dict[str, float]
+    histogram: str
+
+
 class LoadRecord(TypedDict):
     """What a load measured after its warm-up; CLOCK_MONOTONIC nanoseconds.
 
-    `latency_ms`: mean, min, max and percentiles by name ("p99"). `histogram`: base64 of a compressed V2
-    HdrHistogram of microseconds. `late_transactions`: begun before the end of the measured interval, ended
-    after it, not counted in it.
+    `latency_ms`: mean, min, max and percentiles by name ("p99"), from when a transaction was due; in a closed
+    loop from when it began. `histogram`: base64 of a compressed V2 HdrHistogram of microseconds.
+    `late_transactions`: begun before the end of the measured interval, ended after it, not counted in it; its
+    latency counts. `own_delay_ms`: what of each latency the load generator itself added, as far as it sees.
+    `client_run_queue_s`: for how long its threads were ready to run and had no processor, together.
+    `over_limit`: how many took longer than the limit. `kinds`: by script, where there are several.
     """
 
     transactions: int
@@ -41,6 +73,14 @@ class LoadRecord(TypedDict):
     histogram: str
     warmup_transactions: int
     late_transactions: int
+    per_second_histogram: list[str]
+    own_delay_ms: dict[str, float]
+    own_delay_histogram: str
+    over_limit: int
+    client_run_queue_s: float
+    threads: int
+    kinds: list[KindRecord]
+    open_loop: OpenLoopRecord | None
 
 
 def run_load(
@@ -53,7 +93,8 @@ def run_load(
     Args:
         spec: connect (as for `SqlSession.connect`), script ("select-only", "tpcb", "simple-update" with
             scale, or "oltp_read_only" with a document of that name: the fields of ReadOnlyOptions),
-            clients, threads, protocol ("prepared", "simple"), duration_s, warmup_s, seed.
+            clients, threads, protocol ("prepared", "simple"), duration_s, warmup_s, seed, pace (arrivals,
+            rates, drain_s), latency_limit_ms.
         on_progress: called each second. When it raises, the load is ended.
         cpu_affinity: the CPUs the load generator may run on; all when None.
 
