@@ -117,7 +117,7 @@ def fails_to_parse(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return ""
 
 
-COMMAND_NAMES = [command.__name__.rpartition(".")[2] for command in main.COMMANDS]
+COMMAND_NAMES = [command.__name__.rpartition(".")[2].replace("_", "-") for command in main.COMMANDS]
 ALL_LINES = [(page.name, words) for page in PAGES for words in command_lines(text_of(page))]
 
 

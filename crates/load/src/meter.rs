@@ -25,6 +25,9 @@ pub struct Counting {
     pub limit_ns: Option<u64>,
     /// How many scripts there are.
     pub kinds: usize,
+    /// Whether arrivals that were never begun have a latency: what they had waited when they were given up, which is
+    /// less than it would have been. pgbench leaves them out.
+    pub counts_undone: bool,
 }
 
 /// Sorts transactions into warm-up, measured interval and what comes late, by the instant they end.
@@ -160,20 +163,39 @@ impl Meter {
     }
 
     /// Counts an arrival that was too late to be begun.
-    pub fn skipped(&mut self, due_ns: u64) {
+    pub fn skipped(&mut self, due_ns: u64, now_ns: u64) {
         if self.schedule.is_measured(due_ns) {
             self.tally.balance.scheduled += 1;
             self.tally.balance.skipped += 1;
+            self.undone(due_ns, now_ns);
         }
     }
 
-    /// Counts an arrival that nobody was free for.
-    pub fn queued(&mut self, due_ns: u64) {
+    /// Counts an arrival that nobody was free for until `closes_ns`.
+    pub fn queued(&mut self, due_ns: u64, closes_ns: u64) {
         if self.schedule.is_measured(due_ns) {
             let due = self.second_of(due_ns);
             self.tally.seconds[due].due += 1;
             self.tally.balance.scheduled += 1;
             self.tally.balance.queued += 1;
+            self.undone(due_ns, closes_ns);
+        }
+    }
+
+    fn undone(&mut self, due_ns: u64, until_ns: u64) {
+        if self.counting.counts_undone {
+            let waited_ns = until_ns.saturating_sub(due_ns);
+            let second = self.second_of(due_ns);
+            self.tally.seconds[second].count(waited_ns);
+            self.tally.latency.count(waited_ns);
+        }
+    }
+
+    /// Notes that the thread had nothing to do from one instant to another.
+    #[inline]
+    pub fn idled(&mut self, from_ns: u64, to_ns: u64) {
+        if self.phase == Phase::Measured {
+            self.tally.idle_ns += to_ns.saturating_sub(from_ns.max(self.schedule.measured_from_ns));
         }
     }
 
@@ -222,6 +244,7 @@ mod tests {
             is_paced,
             limit_ns: Some(SECOND_NS),
             kinds: 2,
+            counts_undone: is_paced,
         })
     }
 
@@ -283,7 +306,7 @@ mod tests {
         meter.left_queue(FROM + 20, FROM + SECOND_NS);
         meter.failed(due(FROM + 20, FROM + SECOND_NS, 0, 0), FROM + 2 * SECOND_NS);
         meter.left_queue(FROM + 30, FROM + 2 * SECOND_NS);
-        meter.skipped(FROM + 30);
+        meter.skipped(FROM + 30, FROM + 2 * SECOND_NS);
         meter.left_queue(FROM + SECOND_NS, FROM + 3 * SECOND_NS);
         // Due in the interval, ended long after it.
         meter.committed(
@@ -291,7 +314,7 @@ mod tests {
             FROM + 9 * SECOND_NS,
             0,
         );
-        meter.queued(FROM + 2 * SECOND_NS);
+        meter.queued(FROM + 2 * SECOND_NS, FROM + 12 * SECOND_NS);
         let tally = meter.into_tally();
         let wanted = Balance {
             scheduled: 5,
@@ -301,10 +324,12 @@ mod tests {
             queued: 1,
         };
         assert_eq!(tally.balance, wanted);
+        // What was never begun counts with what it had waited: the worst of all is not left out.
         assert_eq!(
             (tally.latency.histogram.len(), tally.latency.max_ns),
-            (2, 8 * SECOND_NS)
+            (4, 10 * SECOND_NS)
         );
+
         assert_eq!(
             (tally.from_send.min_ns, tally.from_send.max_ns),
             (SECOND_NS, 6 * SECOND_NS)

@@ -70,6 +70,11 @@ impl Pace {
         }
     }
 
+    /// Whether what is never begun has a latency; by pgbench's rules it has none.
+    pub fn counts_undone(&self) -> bool {
+        self.arrivals != Arrivals::Pgbench
+    }
+
     /// How long the queue of an interval of this length is worked off, in seconds.
     pub fn drain_s(&self, duration_s: f64) -> f64 {
         self.drain_s

@@ -116,6 +116,7 @@ impl LoadSpec {
             is_paced: self.pace.is_some(),
             limit_ns: self.latency_limit_ms.map(|limit| to_ns(limit / 1e3)),
             kinds: self.scripts.len().max(1),
+            counts_undone: self.pace.as_ref().is_some_and(Pace::counts_undone),
         }
     }
 

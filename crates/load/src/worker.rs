@@ -167,7 +167,10 @@ impl<C: Connector> Worker<C> {
         }
         let mut ready = Vec::with_capacity(EVENTS_PER_WAIT);
         while running > 0 {
-            self.wait()?;
+            let from_ns = self.wait()?;
+            if let Some(from_ns) = from_ns {
+                meter.idled(from_ns, monotonic_ns());
+            }
             running -= self.go_on_without_answers(&mut meter)?;
             running -= self.begin_what_is_due(&mut meter)?;
             ready.clear();

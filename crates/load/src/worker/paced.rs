@@ -72,7 +72,7 @@ impl Arriving {
             }
             meter.left_queue(due_ns, now_ns);
             if self.limit_ns.is_some_and(|limit| due_ns + limit < now_ns) {
-                meter.skipped(due_ns);
+                meter.skipped(due_ns, now_ns);
                 continue;
             }
             return Next::Begin(due_ns);
@@ -146,7 +146,7 @@ impl<C: Connector> Worker<C> {
             return;
         };
         while arriving.pacer.due_ns() != u64::MAX {
-            meter.queued(arriving.pacer.take());
+            meter.queued(arriving.pacer.take(), arriving.closes_ns);
         }
     }
 }

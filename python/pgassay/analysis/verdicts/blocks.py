@@ -17,6 +17,7 @@ from pgassay.model.experiment import ATTEMPTS_MAX, Covariate, Experiment, Statis
 from pgassay.model.trial import TrialRecord
 from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment
+from pgassay.workloads.metric import transactions_min
 
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "µs": 1e6, "us": 1e6}
 
@@ -61,6 +62,20 @@ def throughput(record: TrialRecord) -> float | None:
     return _positive(record.load.transactions / record.load.elapsed_s)
 
 
+def latency_ms(record: TrialRecord, name: str) -> float | None:
+    """A figure of a load's latencies in milliseconds, as "mean" or "p99".
+
+    Each trial gives one: transactions within it share checkpoints and queues, so they are no units of
+    evidence.
+    None for a percentile with fewer than half of the transactions beyond it that a plan asks for: a trial
+    that has somewhat fewer than the others is not left out for that.
+    """
+    load = record.load
+    if load is None or name not in load.latency_ms or load.latencies < transactions_min(name) / 2:
+        return None
+    return _positive(load.latency_ms[name])
+
+
 def total_elapsed_s(record: TrialRecord, weights: Mapping[str, float] | None = None) -> float | None:
     """The sum of the statements' times, in seconds; each as often as its weight says, else once."""
     if not record.statements:
@@ -96,10 +111,14 @@ def covariate_log_s(name: Covariate, record: TrialRecord) -> float:
 
 
 def primary_measure(metric: Metric, weights: Mapping[str, float] | None = None) -> Measure:
-    """The primary metric: throughput when higher is better, else the statements' total time by weights.
+    """The primary metric: throughput when higher is better, else a latency or the statements' total time.
 
     Raises UsageError when a time has a unit that is no unit of time.
     """
+    if metric.latency:
+        return Measure(
+            metric.name, metric.unit, "primary", -1, lambda record: latency_ms(record, metric.latency)
+        )
     if metric.better == "higher":
         return Measure(metric.name, metric.unit, "primary", 1, throughput)
     factor = per_second(metric.unit)

@@ -29,6 +29,7 @@ from pgassay.analysis.verdicts.checks.carry_over import carry_over_warnings
 from pgassay.analysis.verdicts.checks.copies import copy_warnings
 from pgassay.analysis.verdicts.checks.failures import failure_warnings
 from pgassay.analysis.verdicts.checks.imitation import imitation_warnings
+from pgassay.analysis.verdicts.checks.load import load_warnings, unheld_lines
 from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
@@ -181,6 +182,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
         warnings=(
             *_of_dropped(stored),
+            *load_warnings(study),
             *_warnings_of_trials(study, primary),
             *network_warnings,
             *assumption_sentences(volumes),
@@ -208,7 +210,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         latencies=arm_latencies(stored),
         volumes=volumes,
     )
-    return result.model_copy(update={"verdict": headline(result)})
+    return result.model_copy(update={"verdict": "\n".join((headline(result), *unheld_lines(study)))})
 
 
 def _warnings_of_trials(study: Study, primary: PrimaryResult) -> tuple[DesignWarning, ...]:
