@@ -34,6 +34,7 @@ from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.build import Build
 from pgassay.model.cause import Cause, Explanation, MovedItem
 from pgassay.model.changes import ArmChanges, Change, ChangedSeries, Coincidence, Event, Moment
+from pgassay.model.client_ceiling import ClientCeiling
 from pgassay.model.experiment import (
     CACHE_STATES,
     OBSERVE,
@@ -49,7 +50,7 @@ from pgassay.model.machines.fleet import FleetMachine, FleetStatus
 from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, StatementResult, TwinResult
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
-from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord
+from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop, StatementObservation, TrialRecord
 from pgassay.trial.before_and_after.counters import VIEWS
 from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE
 from pgassay.trial.observe.device import DeviceSampler
@@ -269,6 +270,9 @@ def test_every_sampler_of_a_trial_is_documented() -> None:
         ("results-folder.md", TrialRecord),
         ("results-folder.md", StatementObservation),
         ("results-folder.md", LoadObservation),
+        ("results-folder.md", OpenLoop),
+        ("results-folder.md", LoadKind),
+        ("scripting.md", ClientCeiling),
         ("scripting.md", CompareResult),
         ("scripting.md", ArmResult),
         ("scripting.md", TwinResult),

@@ -19,6 +19,8 @@ from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment
 from pgassay.workloads.metric import transactions_min
 
+# Beside the one that is compared: what a distribution looks like at its middle, its shoulder and its tail.
+OTHER_LATENCIES = ("p50", "p95", "p99")
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "µs": 1e6, "us": 1e6}
 
 
@@ -32,7 +34,7 @@ class Measure:
 
     name: str
     unit: str
-    kind: Literal["primary", "statement", "cpu"]
+    kind: Literal["primary", "statement", "cpu", "latency"]
     sign: int
     value: Callable[[TrialRecord], float | None]
 
@@ -147,6 +149,16 @@ def statement_measures(experiment: Experiment) -> tuple[Measure, ...]:
         return ()
     shared = set(lists[0]).intersection(*lists[1:])
     return tuple(statement_measure(name) for name in lists[0] if name in shared)
+
+
+def latency_measures(contract: StatisticalContract) -> tuple[Measure, ...]:
+    """The other percentiles of a comparison of latencies: more is more latency, so their sign is +1."""
+
+    def measure(name: str) -> Measure:
+        return Measure(f"{name} latency", "ms", "latency", 1, lambda record: latency_ms(record, name))
+
+    latency = contract.metric.latency
+    return tuple(measure(name) for name in OTHER_LATENCIES if name != latency) if latency else ()
 
 
 def cpu_measure(experiment: Experiment) -> Measure:

@@ -260,6 +260,18 @@ def cpu_sentence(arm: SecondaryArmResult, control: str) -> str:
     return f"{arm.name}'s CPU can't be told from {control}'s ({counted})"
 
 
+def latency_sentence(name: str, arm: SecondaryArmResult, control: str) -> str:
+    """What is known of another percentile than the one that is compared."""
+    if arm.ratio is None or arm.interval is None:
+        return ""
+    counted = f"{span(arm.interval, AMOUNT)}, {counted_blocks(arm)}"
+    if arm.verdict in (AMOUNT.more, AMOUNT.less):
+        return f"{arm.name} has {comparison(arm.ratio, AMOUNT, name)} {control} ({counted})"
+    if arm.verdict == "equivalent":
+        return f"{arm.name} has the {name} of {control} ({counted})"
+    return f"{arm.name}'s {name} can't be told from {control}'s ({counted})"
+
+
 def headline(result: CompareResult) -> str:
     """The verdict of a whole comparison: one sentence per arm, each on its own line."""
     if result.blocks == 0:

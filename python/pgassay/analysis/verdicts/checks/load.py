@@ -23,6 +23,8 @@ BUSY_SHARE_MAX = 0.9
 # verdict is given.
 DELAY_SHARE_TOLD = 0.05
 DELAY_SHARE_MAX = 0.5
+# From which spread on what would decide sooner is said, and after how many blocks.
+SCATTER_MIN, SCATTER_BLOCKS_MIN = 0.15, 4
 
 
 def holds_rate(load: LoadObservation) -> bool:
@@ -30,7 +32,7 @@ def holds_rate(load: LoadObservation) -> bool:
 
     A queue that chance leaves is none, and neither is one of a stall that is worked off: it must be more than
     one part in a hundred of all that was due, and more than five standard deviations of a second's arrivals,
-    and grow by at least half of itself over the last half (Theil and Sen's slope), or not have been worked
+    and grow by at least a third of itself over the last half (Theil and Sen's slope), or not have been worked
     off in the time after the interval.
     """
     opened = load.open_loop
@@ -45,7 +47,7 @@ def holds_rate(load: LoadObservation) -> bool:
         return True
     half = np.array(queue[len(queue) // 2 :], dtype=np.float64)
     grown = trend_per_step(half) * (len(half) - 1) if len(half) > 1 else float(queue[-1])
-    return grown < queue[-1] / 2
+    return grown < queue[-1] / 3
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,22 @@ def _note(shares: Sequence[ClientShare]) -> str:
 def load_warnings(study: Study) -> tuple[str, ...]:
     """Arms that did not hold their rate, and what of their figures is the client's."""
     held = tuple(sentence for arm in study.experiment.arms if (sentence := _unheld(study, arm)))
-    return (*held, *_own_delays(study))
+    return (*held, *_own_delays(study), *_scattered(study))
+
+
+def _scattered(study: Study) -> tuple[str, ...]:
+    """What would decide sooner, where a percentile scatters so much that blocks alone take very long."""
+    metric, level = study.experiment.contract.metric, study.logs[0]
+    if metric.latency in ("", "mean") or study.blocks < SCATTER_BLOCKS_MIN:
+        return ()
+    controls = [study.columns[arm.id] for arm in study.experiment.arms if arm.role == "control"]
+    spread = max(float(np.nanstd(level[:, place], ddof=1)) for place in controls)
+    if spread < SCATTER_MIN:
+        return ()
+    return (
+        f"The {metric.name} of the control's trials spreads by {percent_fixed(math.expm1(spread))}: longer "
+        "trials (duration=), a lower percentile or a lower rate decide sooner than more blocks.",
+    )
 
 
 def unheld_lines(study: Study) -> tuple[str, ...]:
