@@ -34,7 +34,6 @@ from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.build import Build
 from pgassay.model.cause import Cause, Explanation, MovedItem
 from pgassay.model.changes import ArmChanges, Change, ChangedSeries, Coincidence, Event, Moment
-from pgassay.model.client_ceiling import ClientCeiling
 from pgassay.model.experiment import (
     CACHE_STATES,
     OBSERVE,
@@ -51,6 +50,7 @@ from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, Stat
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop, StatementObservation, TrialRecord
+from pgassay.model.workload import ClientCeiling
 from pgassay.trial.before_and_after.counters import VIEWS
 from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE
 from pgassay.trial.observe.device import DeviceSampler

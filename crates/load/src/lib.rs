@@ -21,7 +21,6 @@ mod shell;
 pub mod spec;
 pub mod tally;
 pub mod timed;
-mod timer;
 pub mod transaction;
 pub mod transport;
 pub mod worker;

@@ -1,9 +1,8 @@
 //! What one thread counts and times.
 
-use crate::clock::thread_cpu_ns;
-use crate::spec::Schedule;
+use crate::clock::{RunQueue, thread_cpu_ns};
+use crate::spec::{Counting, Schedule};
 use crate::tally::{Tally, Timing};
-use crate::timer::RunQueue;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -12,22 +11,6 @@ enum Phase {
     WarmUp,
     Measured,
     Over,
-}
-
-/// How the transactions of a load are counted.
-#[derive(Clone, Copy, Debug)]
-pub struct Counting {
-    /// When it is measured.
-    pub schedule: Schedule,
-    /// Whether transactions have a time at which they are due.
-    pub is_paced: bool,
-    /// A latency above which a transaction is counted as late.
-    pub limit_ns: Option<u64>,
-    /// How many scripts there are.
-    pub kinds: usize,
-    /// Whether arrivals that were never begun have a latency: what they had waited when they were given up, which is
-    /// less than it would have been. pgbench leaves them out.
-    pub counts_undone: bool,
 }
 
 /// Sorts transactions into warm-up, measured interval and what comes late, by the instant they end.

@@ -5,7 +5,7 @@ use pgassay_protocol::Failure;
 use rand_xoshiro::Xoroshiro128StarStar;
 use serde::Deserialize;
 
-use crate::spec::Schedule;
+use crate::clock::Schedule;
 
 const RATE_MAX: f64 = 1e9;
 const POINTS_MAX: usize = 1_000_000;

@@ -3,8 +3,8 @@
 use pgassay_protocol::Failure;
 use serde::Serialize;
 
-use crate::meter::Counting;
 use crate::seconds::{LatencyBySecond, Second};
+use crate::spec::Counting;
 use crate::tally::{Balance, Tally};
 use crate::timed::{Latency, Timed, serialise};
 

@@ -17,12 +17,14 @@ use crate::clock::monotonic_ns;
 use crate::meter::Meter;
 use crate::spec::LoadSpec;
 use crate::tally::Tally;
-use crate::timer::Timer;
 use crate::transport::Connector;
 
+mod arriving;
 mod paced;
+mod timer;
 mod waiting;
-use paced::Arriving;
+use arriving::Arriving;
+use timer::Timer;
 
 const WAKE: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);

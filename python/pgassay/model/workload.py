@@ -103,6 +103,25 @@ class LoadSpec(Extended):
     latency_limit_ms: float | None = None
 
 
+class ClientCeiling(Frozen):
+    """What the load generator can do at most, against a server that answers at once.
+
+    Times of the client are per transaction in microseconds, latencies in milliseconds.
+    `busy`: the share of its threads' time in which they had something to do. `memory_bytes`: the most that
+    the process held, None where the system does not tell.
+    """
+
+    clients: int
+    threads: int
+    transactions_per_s: float
+    cpu_us: float
+    busy: float
+    latency_p50_ms: float
+    latency_p99_ms: float
+    own_delay_p99_ms: float
+    memory_bytes: int | None = None
+
+
 class WorkloadSpec(Extended):
     """Either a list of statements, timed one by one, or a load.
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypedDict
 
+from pgassay.model.workload import LoadSpec
 from pgassay.native.process import NativeProcess
 
 
@@ -84,6 +85,27 @@ class LoadRecord(TypedDict):
     threads: int
     kinds: list[KindRecord]
     open_loop: OpenLoopRecord | None
+
+
+def load_document(
+    connect: Mapping[str, object], load: LoadSpec, *, scale: int, seed: int
+) -> dict[str, object]:
+    """What the native generator reads (`crates/native/README.md`): a load on pgbench's data of a scale."""
+    oltp, pace = load.oltp_read_only, load.pace
+    scripts = [script.model_dump() for script in load.scripts]
+    return {
+        "connect": connect,
+        **({"scripts": scripts, "variables": load.variables} if scripts else {"script": load.script}),
+        **({"scale": scale} if oltp is None else {"oltp_read_only": oltp.model_dump()}),
+        "clients": load.clients,
+        "threads": load.threads,
+        "protocol": load.protocol,
+        "duration_s": load.duration_s,
+        "warmup_s": load.warmup_s,
+        "seed": seed,
+        **({} if pace is None else {"pace": {"arrivals": pace.arrivals, "rates": pace.rates}}),
+        **({} if load.latency_limit_ms is None else {"latency_limit_ms": load.latency_limit_ms}),
+    }
 
 
 def run_load(

@@ -112,3 +112,15 @@ def test_a_part_that_is_the_client_s_is_told() -> None:
     assert any("Up to 10 % of the p99 latency" in warning for warning in result.warnings)
     (arm,) = [arm for arm in result.arms if arm.verdict != "control"]
     assert arm.verdict == "faster"
+
+
+def test_other_percentiles_are_secondary_metrics_in_words_of_an_amount() -> None:
+    def make(_name: str, ms: float) -> LoadObservation:
+        return load(latency_ms={"p50": ms / 4, "p95": ms / 2, "p99": ms}, transactions=40_000)
+
+    result = ran(make).result()
+    names = [each.name for each in result.secondary]
+    assert names == ["p50 latency", "p95 latency"]
+    (arm,) = [arm for arm in result.secondary[0].arms if arm.verdict != "control"]
+    assert arm.verdict == "less"
+    assert arm.note.startswith("work_mem=2MB has ") and "less p50 latency than work_mem=1MB" in arm.note

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pgassay_protocol::Failure;
 
-use super::paced::Arriving;
+use super::arriving::Arriving;
 use super::{TIMER, Worker, epoll_failure};
 use crate::clock::monotonic_ns;
 use crate::transport::Connector;

@@ -16,8 +16,8 @@ from pgassay.analysis.verdicts.verdict import (
     Finding,
     Judgement,
     cpu_sentence,
-    latency_sentence,
     interval_of,
+    latency_sentence,
     outlook,
     ratio_of,
 )

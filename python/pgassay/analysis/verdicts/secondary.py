@@ -107,8 +107,8 @@ def _judge_measure(
         if not (is_different or is_equivalent) or len(study.rows[index].blocks) < study.rows_min(index):
             judgements.append(Judgement("inconclusive"))
             continue
-        if measure.kind == "cpu":
-            bound = _cpu_bound(study, twins, measure, contrast.stratum)
+        if measure.kind in ("cpu", "latency"):
+            bound = _own_bound(study, twins, measure, contrast.stratum)
         else:
             bound = twin_bound(twins, contrast.stratum, study.measures.index(measure))
         judgement = judge(finding, study.experiment.contract.margin, twin_bound=bound)
@@ -121,7 +121,7 @@ def _judge_measure(
     return tuple(judgements)
 
 
-def _cpu_bound(study: Study, twins: dict[str, TwinCheck], measure: Measure, stratum: str) -> float | None:
+def _own_bound(study: Study, twins: dict[str, TwinCheck], measure: Measure, stratum: str) -> float | None:
     """As primary.twin_bound: server CPU is not part of the gate, but a gate that fired holds for it too."""
     check = twins.get(stratum)
     if check is None or check.ok is not False:

@@ -10,6 +10,7 @@ from pgassay.errors import UsageError
 
 CLIENTS_DEFAULT = "1,8,50"
 SECONDS_DEFAULT = 3.0
+WARMUP_S = 0.5
 EPILOG = """examples:
   pgassay null-server
   pgassay null-server --clients 8,1000 --workload tpcb:protocol=simple
@@ -63,16 +64,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Serve until interrupted, or measure and print."""
     if arguments.serve is not None:
         return _serve(arguments)
-    from pgassay.experiment.running.client_ceiling import measure
-    from pgassay.report import client_ceiling
+    from pgassay.native.null_server import measure_client
+    from pgassay.report.doctor import render_ceilings
     from pgassay.typed.quantities import whole
-    from pgassay.workloads.load import CLIENTS_MAX
+    from pgassay.workloads.load import CLIENTS_MAX, with_clients
+    from pgassay.workloads.registry import parse_workload
 
     typed = [part for part in arguments.clients.split(",") if part.strip()]
     if not typed:
         raise UsageError("--clients names no number: write --clients 1,8,50")
     clients = [whole(part, "--clients", least=1, most=CLIENTS_MAX) for part in typed]
-    ceilings = [measure(arguments.workload, count, arguments.seconds) for count in clients]
+    load = parse_workload(arguments.workload).load
+    if load is None:
+        raise UsageError(
+            f"{arguments.workload} runs its statements one by one: write a load, as --workload select-only"
+        )
+    load = load.model_copy(update={"duration_s": arguments.seconds, "warmup_s": WARMUP_S})
+    ceilings = [measure_client(with_clients(load, count)) for count in clients]
     if arguments.json:
         document = {
             "schema": 1,
@@ -81,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         }
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
     else:
-        sys.stdout.write(client_ceiling.render(arguments.workload, ceilings, unicode=is_unicode()))
+        sys.stdout.write(render_ceilings(arguments.workload, ceilings, unicode=is_unicode()))
     return 0
 
 

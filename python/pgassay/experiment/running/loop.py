@@ -35,7 +35,6 @@ from pgassay.trial.measure.work_plans import PlanWork
 from pgassay.trial.run import run_trial
 from pgassay.trial.state import NeutralTrial
 from pgassay.trial.target import Target
-from pgassay.words import seconds
 from pgassay.workloads.metric import too_few, transactions_min
 
 # Of an experiment's time what executing plans may take.
@@ -126,11 +125,8 @@ def run_experiment(
     except ChangedBuildError as error:
         _end(stored, "failed", used_s())
         raise MeasurementError(str(error)) from error
-    except KeyboardInterrupt:
-        _end(stored, "interrupted", used_s())
-        raise
-    except TooFewTransactionsError:
-        _end(stored, "failed", used_s())
+    except (KeyboardInterrupt, TooFewTransactionsError) as error:
+        _end(stored, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed", used_s())
         raise
 
 
@@ -257,7 +253,7 @@ def outcome_text(record: TrialRecord, experiment: Experiment) -> str:
         return record.reason
     metric = experiment.contract.metric
     if record.load is not None and metric.latency in record.load.latency_ms:
-        return f"{metric.name} {seconds(record.load.latency_ms[metric.latency] / 1000)}"
+        return f"{metric.name} {record.load.latency_ms[metric.latency]:,.4g} ms"
     if record.load is not None:
         return f"{record.load.transactions / record.load.elapsed_s:,.0f} transactions/s"
     return f"{sum(statement.least_s for statement in record.statements):.3f} s"

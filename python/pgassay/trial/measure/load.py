@@ -1,14 +1,13 @@
 """Runs a load by the native generator and takes its observation."""
 
 import base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from pgassay.environment.server.sessions import ConnectionParameters
 from pgassay.model.arm import ArmSpec
 from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop
-from pgassay.model.workload import LoadSpec
-from pgassay.native.load import LoadProgress, LoadRecord, run_load
+from pgassay.native.load import LoadProgress, LoadRecord, load_document, run_load
 from pgassay.record import layout
 from pgassay.record.columns import to_parquet
 from pgassay.record.observations import stddev_ms
@@ -22,40 +21,19 @@ class Connectable(Protocol):
         """Connection parameters with the arm's session settings."""
 
 
-def load_document(server: Connectable, spec: ArmSpec, seed: int) -> dict[str, object]:
+def document_of(server: Connectable, spec: ArmSpec, seed: int) -> dict[str, object]:
     """What the native generator reads on its standard input (`crates/native/README.md`)."""
     load = spec.workload.load
     if load is None:
         raise AssertionError("a load workload has a load")
-    return load_document_of(server.parameters(), load, scale=spec.dataset.scale, seed=seed)
-
-
-def load_document_of(
-    connect: ConnectionParameters | Mapping[str, object], load: LoadSpec, *, scale: int, seed: int
-) -> dict[str, object]:
-    """The same for a load on pgbench's data of this scale."""
-    oltp, pace = load.oltp_read_only, load.pace
-    scripts = [script.model_dump() for script in load.scripts]
-    return {
-        "connect": connect,
-        **({"scripts": scripts, "variables": load.variables} if scripts else {"script": load.script}),
-        **({"scale": scale} if oltp is None else {"oltp_read_only": oltp.model_dump()}),
-        "clients": load.clients,
-        "threads": load.threads,
-        "protocol": load.protocol,
-        "duration_s": load.duration_s,
-        "warmup_s": load.warmup_s,
-        "seed": seed,
-        **({} if pace is None else {"pace": {"arrivals": pace.arrivals, "rates": pace.rates}}),
-        **({} if load.latency_limit_ms is None else {"latency_limit_ms": load.latency_limit_ms}),
-    }
+    return load_document(server.parameters(), load, scale=spec.dataset.scale, seed=seed)
 
 
 def run(
     server: Connectable, spec: ArmSpec, seed: int, on_progress: Callable[[LoadProgress], None]
 ) -> Observation:
     """Run the load once; raises MeasurementError when a connection or a transaction fails for good."""
-    record = run_load(load_document(server, spec, seed), on_progress)
+    record = run_load(document_of(server, spec, seed), on_progress)
     names = [script.name for script in spec.workload.load.scripts] if spec.workload.load else []
     return Observation(
         load=_observed(record, names),
