@@ -109,6 +109,7 @@ def ran(run: int, kind: str, *, metric: str = "p99", effect: float = 0.0, blocks
     return run_whole(experiment, source, record_of=made, for_directions=True)
 
 
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("kind", FEW)
 def test_an_equal_arm_is_seldom_given_a_direction(kind: str, runs: int) -> None:
@@ -117,6 +118,7 @@ def test_an_equal_arm_is_seldom_given_a_direction(kind: str, runs: int) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("metric", ["p50", "p95"])
 def test_nor_by_other_percentiles(metric: str) -> None:
     wrong = sum(bool(ran(run, "stalls", metric=metric).directions()) for run in range(2000))
