@@ -157,6 +157,9 @@ def test_the_words_of_documented_comparisons_mean_something(words: list[str], tm
         "".join(f"SELECT :{name.removeprefix('var.')};\n" for name in variables) or "SELECT 1;"
     )
     workload = re.sub(r"(?<=[=+])\w+\.sql", str(script_file), workload)
+    curve_file = tmp_path / "curve.csv"
+    curve_file.write_text("0,10\n60,20\n")
+    workload = re.sub(r"(?<=curve=)\w+\.csv", str(curve_file), workload)
     parsed = parse_workload(workload)
     assert parsed.statements or (parsed.load is not None and parsed.load.scripts)
 
@@ -269,9 +272,7 @@ def test_every_sampler_of_a_trial_is_documented() -> None:
         ("results-folder.md", ArmSpec),
         ("results-folder.md", TrialRecord),
         ("results-folder.md", StatementObservation),
-        ("results-folder.md", LoadObservation),
-        ("results-folder.md", OpenLoop),
-        ("results-folder.md", LoadKind),
+        *(("results-folder.md", each) for each in (LoadObservation, OpenLoop, LoadKind)),
         ("scripting.md", ClientCeiling),
         ("scripting.md", CompareResult),
         ("scripting.md", ArmResult),
