@@ -49,7 +49,8 @@ from pgassay.model.machines.fleet import FleetMachine, FleetStatus
 from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, StatementResult, TwinResult
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
-from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord
+from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop, StatementObservation, TrialRecord
+from pgassay.model.workload import ClientCeiling
 from pgassay.trial.before_and_after.counters import VIEWS
 from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE
 from pgassay.trial.observe.device import DeviceSampler
@@ -117,7 +118,7 @@ def fails_to_parse(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return ""
 
 
-COMMAND_NAMES = [command.__name__.rpartition(".")[2] for command in main.COMMANDS]
+COMMAND_NAMES = [command.__name__.rpartition(".")[2].replace("_", "-") for command in main.COMMANDS]
 ALL_LINES = [(page.name, words) for page in PAGES for words in command_lines(text_of(page))]
 
 
@@ -156,6 +157,9 @@ def test_the_words_of_documented_comparisons_mean_something(words: list[str], tm
         "".join(f"SELECT :{name.removeprefix('var.')};\n" for name in variables) or "SELECT 1;"
     )
     workload = re.sub(r"(?<=[=+])\w+\.sql", str(script_file), workload)
+    curve_file = tmp_path / "curve.csv"
+    curve_file.write_text("0,10\n60,20\n")
+    workload = re.sub(r"(?<=curve=)\w+\.csv", str(curve_file), workload)
     parsed = parse_workload(workload)
     assert parsed.statements or (parsed.load is not None and parsed.load.scripts)
 
@@ -270,7 +274,8 @@ def test_every_sampler_of_a_trial_is_documented() -> None:
         ("results-folder.md", ArmSpec),
         ("results-folder.md", TrialRecord),
         ("results-folder.md", StatementObservation),
-        ("results-folder.md", LoadObservation),
+        *(("results-folder.md", each) for each in (LoadObservation, OpenLoop, LoadKind)),
+        ("scripting.md", ClientCeiling),
         ("scripting.md", CompareResult),
         ("scripting.md", ArmResult),
         ("scripting.md", TwinResult),

@@ -105,10 +105,17 @@ def planned(
     margin: float = 0.03,
     blocks: int = 60,
     decide: Decide = "arms",
+    metric: str | None = None,
 ) -> Experiment:
     """The plan that `compare` would make of these factors without --blocks, with `blocks` as its limit."""
     request = CompareRequest(
-        factors=factors, workload=workload, seed=seed, margin=margin, max_time_s=1e9, decide=decide
+        factors=factors,
+        workload=workload,
+        metric=metric,
+        seed=seed,
+        margin=margin,
+        max_time_s=1e9,
+        decide=decide,
     )
     servers = NoServers(factors)
     parsed_workload = parse_workload(workload)

@@ -11,6 +11,7 @@ use crate::interpreter::Interpreter;
 use crate::programs::Programs;
 use crate::script::Script;
 use crate::spec::QueryProtocol;
+use crate::tally::Timing;
 use crate::transaction::{Statement, Transaction};
 use crate::transport::Transport;
 
@@ -76,8 +77,10 @@ pub struct Client<T> {
     awaited: usize,
     failure: Option<Failure>,
     status: TransactionStatus,
-    /// When the transaction that is running began, on the monotonic clock.
-    pub started_ns: u64,
+    /// When the transaction that is running was due and began.
+    pub timing: Timing,
+    /// When the last one had ended; 0 before the first.
+    pub free_ns: u64,
 }
 
 impl<T: Transport> Client<T> {
@@ -119,7 +122,8 @@ impl<T: Transport> Client<T> {
             awaited: 0,
             failure: None,
             status: TransactionStatus::Idle,
-            started_ns: 0,
+            timing: Timing::default(),
+            free_ns: 0,
         }
     }
 
@@ -166,7 +170,7 @@ impl<T: Transport> Client<T> {
     /// When the connection is lost, or a script fails.
     #[inline]
     pub fn begin(&mut self, now_ns: u64, choose: &mut Xoroshiro128StarStar) -> Result<Outcome, Failure> {
-        self.started_ns = now_ns;
+        self.timing = Timing::at_once(now_ns, 0);
         self.state = State::Running;
         match &self.work.source {
             Source::Builtin(script) => {
@@ -177,6 +181,7 @@ impl<T: Transport> Client<T> {
             }
             Source::Programs(programs) => {
                 let script = programs.choose(choose);
+                self.timing.kind = script;
                 if let Some(interpreter) = &mut self.interpreter {
                     interpreter.begin(script);
                 }

@@ -1,4 +1,5 @@
-//! A closed-loop load on PostgreSQL: each client runs one transaction after the other.
+//! A load on PostgreSQL: each client runs one transaction after the other (a closed loop), or takes the next that is
+//! due (an open one: [`pacing`]).
 //!
 //! The coordinator ([`run`]) starts the threads and speaks to the caller; a [`worker`] is one thread with its own
 //! epoll loop over its share of the clients; a [`client`] is one connection; a [`meter`] counts and times.
@@ -9,6 +10,7 @@ pub mod clock;
 pub mod distribution;
 pub mod interpreter;
 pub mod meter;
+pub mod pacing;
 pub mod programs;
 pub mod read_only;
 pub mod record;
@@ -17,6 +19,8 @@ pub mod script;
 pub mod seconds;
 mod shell;
 pub mod spec;
+pub mod tally;
+pub mod timed;
 pub mod transaction;
 pub mod transport;
 pub mod worker;

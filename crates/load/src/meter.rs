@@ -1,15 +1,10 @@
 //! What one thread counts and times.
 
-use hdrhistogram::Histogram;
-
-use crate::clock::thread_cpu_ns;
-use crate::seconds::Second;
-use crate::spec::Schedule;
+use crate::clock::{RunQueue, thread_cpu_ns};
+use crate::spec::{Counting, Schedule};
+use crate::tally::{Tally, Timing};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Longer latencies count as this long.
-const LATENCY_US_MAX: u64 = 24 * 3600 * 1_000_000;
-const SIGNIFICANT_DIGITS: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -18,115 +13,37 @@ enum Phase {
     Over,
 }
 
-/// Counts of the measured interval.
-#[derive(Clone)]
-pub struct Tally {
-    /// Transactions that ended within the interval.
-    pub transactions: u64,
-    /// Transactions that the server gave up within it (serialization failure or deadlock).
-    pub errors: u64,
-    /// Transactions that ended before it.
-    pub warmup_transactions: u64,
-    /// Transactions that had begun by its end and ended after it.
-    pub late_transactions: u64,
-    /// Transactions by the second of the interval they ended in; the last may be a part of a second.
-    pub seconds: Vec<Second>,
-    /// Latencies of `transactions` in microseconds.
-    pub histogram: Histogram<u64>,
-    /// Sum, least and greatest of the same latencies.
-    pub latency_ns: Extent,
-    /// The thread's CPU time over the interval.
-    pub cpu_ns: u64,
-}
-
-/// Sum and range of a quantity in nanoseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// The sum.
-    pub sum: u128,
-    /// The least; `u64::MAX` of nothing.
-    pub min: u64,
-    /// The greatest.
-    pub max: u64,
-}
-
-impl Extent {
-    const EMPTY: Self = Self {
-        sum: 0,
-        min: u64::MAX,
-        max: 0,
-    };
-
-    fn merge(&mut self, other: Self) {
-        self.sum += other.sum;
-        self.min = self.min.min(other.min);
-        self.max = self.max.max(other.max);
-    }
-}
-
-impl Tally {
-    /// Nothing counted, for an interval of this length.
-    ///
-    /// # Panics
-    /// Never: the bounds of the histogram are constants.
-    pub fn new(interval_ns: u64) -> Self {
-        let seconds = usize::try_from(interval_ns.div_ceil(SECOND_NS)).unwrap_or(usize::MAX);
-        Self {
-            transactions: 0,
-            errors: 0,
-            warmup_transactions: 0,
-            late_transactions: 0,
-            seconds: vec![Second::default(); seconds],
-            histogram: Histogram::new_with_bounds(1, LATENCY_US_MAX, SIGNIFICANT_DIGITS)
-                .expect("valid histogram bounds"),
-            latency_ns: Extent::EMPTY,
-            cpu_ns: 0,
-        }
-    }
-
-    /// Adds another thread's counts of the same interval.
-    ///
-    /// # Panics
-    /// Never: all histograms have the same bounds.
-    pub fn merge(&mut self, other: &Self) {
-        self.transactions += other.transactions;
-        self.errors += other.errors;
-        self.warmup_transactions += other.warmup_transactions;
-        self.late_transactions += other.late_transactions;
-        for (mine, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
-            mine.merge(theirs);
-        }
-        self.histogram
-            .add(&other.histogram)
-            .expect("histograms of the same bounds");
-        self.latency_ns.merge(other.latency_ns);
-        self.cpu_ns += other.cpu_ns;
-    }
-}
-
 /// Sorts transactions into warm-up, measured interval and what comes late, by the instant they end.
 pub struct Meter {
+    counting: Counting,
     schedule: Schedule,
     phase: Phase,
     /// When the phase ends or the next second of it begins: the only comparison made per transaction.
     edge_ns: u64,
     second: usize,
     cpu_from_ns: u64,
+    run_queue: RunQueue,
+    run_queue_from_ns: u64,
     ended: u64,
     tally: Tally,
 }
 
 impl Meter {
-    /// A meter for one thread.
-    pub fn new(schedule: Schedule) -> Self {
+    /// A meter for the calling thread.
+    pub fn new(counting: Counting) -> Self {
+        let schedule = counting.schedule;
+        let interval_ns = schedule.measured_to_ns - schedule.measured_from_ns;
         Self {
+            counting,
             schedule,
             phase: Phase::WarmUp,
             edge_ns: schedule.measured_from_ns,
             second: 0,
             cpu_from_ns: 0,
+            run_queue: RunQueue::of_this_thread(),
+            run_queue_from_ns: 0,
             ended: 0,
-            tally: Tally::new(schedule.measured_to_ns - schedule.measured_from_ns),
+            tally: Tally::new(interval_ns, counting.kinds),
         }
     }
 
@@ -145,12 +62,14 @@ impl Meter {
             Phase::WarmUp => {
                 self.phase = Phase::Measured;
                 self.cpu_from_ns = thread_cpu_ns();
+                self.run_queue_from_ns = self.run_queue.waited_ns();
                 self.edge_ns = self.schedule.measured_from_ns;
             }
             Phase::Measured if self.edge_ns < self.schedule.measured_to_ns => self.second += 1,
             Phase::Measured => {
                 self.phase = Phase::Over;
                 self.tally.cpu_ns = thread_cpu_ns() - self.cpu_from_ns;
+                self.tally.run_queue_ns = self.run_queue.waited_ns() - self.run_queue_from_ns;
             }
             Phase::Over => {}
         }
@@ -160,35 +79,120 @@ impl Meter {
         };
     }
 
-    /// Counts a committed transaction; `true` once the measured interval is over.
+    /// Counts a committed transaction whose end was seen at `ended_ns` and read `read_ns` after it could have been;
+    /// `true` once the measured interval is over.
     #[inline]
-    pub fn committed(&mut self, started_ns: u64, ended_ns: u64) -> bool {
+    pub fn committed(&mut self, timing: Timing, ended_ns: u64, read_ns: u64) -> bool {
         let is_over = self.tick(ended_ns);
         self.ended += 1;
         match self.phase {
             Phase::Measured => {
-                let latency_ns = ended_ns.saturating_sub(started_ns);
                 self.tally.transactions += 1;
-                self.tally.seconds[self.second].count(latency_ns);
-                self.tally.histogram.saturating_record((latency_ns + 500) / 1000);
-                let extent = &mut self.tally.latency_ns;
-                extent.sum += u128::from(latency_ns);
-                extent.min = extent.min.min(latency_ns);
-                extent.max = extent.max.max(latency_ns);
+                self.tally.seconds[self.second].transactions += 1;
             }
             Phase::WarmUp => self.tally.warmup_transactions += 1,
             Phase::Over => self.tally.late_transactions += 1,
         }
+        let latency_ns = ended_ns.saturating_sub(timing.due_ns);
+        if self.counting.is_paced {
+            if !self.schedule.is_measured(timing.due_ns) {
+                return is_over;
+            }
+            self.tally.balance.scheduled += 1;
+            self.tally.balance.done += 1;
+            self.tally
+                .from_send
+                .count(ended_ns.saturating_sub(timing.sent_ns));
+            self.tally.held.count(timing.held_ns);
+            let second = self.second_of(timing.due_ns);
+            self.tally.seconds[second].count(latency_ns);
+        } else if self.phase == Phase::WarmUp {
+            return is_over;
+        } else if self.phase == Phase::Measured {
+            self.tally.seconds[self.second].count(latency_ns);
+        }
+        self.tally.latency.count(latency_ns);
+        self.tally.own_delay.count(timing.held_ns + read_ns);
+        if let Some(kind) = self.tally.kinds.get_mut(timing.kind) {
+            kind.count(latency_ns);
+        }
+        self.tally.over_limit += u64::from(self.counting.limit_ns.is_some_and(|limit| latency_ns > limit));
         is_over
     }
 
     /// Counts a transaction that the server gave up; `true` once the measured interval is over.
-    pub fn failed(&mut self, ended_ns: u64) -> bool {
+    pub fn failed(&mut self, timing: Timing, ended_ns: u64) -> bool {
         let is_over = self.tick(ended_ns);
         if self.phase == Phase::Measured {
             self.tally.errors += 1;
         }
+        if self.counting.is_paced && self.schedule.is_measured(timing.due_ns) {
+            self.tally.balance.scheduled += 1;
+            self.tally.balance.failed += 1;
+        }
         is_over
+    }
+
+    /// Notes that an arrival left the queue, to be begun or skipped.
+    pub fn left_queue(&mut self, due_ns: u64, now_ns: u64) {
+        if self.schedule.is_measured(due_ns) {
+            let due = self.second_of(due_ns);
+            self.tally.seconds[due].due += 1;
+            if now_ns < self.schedule.measured_to_ns {
+                let second = self.second_of(now_ns);
+                self.tally.seconds[second].left_queue += 1;
+            }
+        }
+    }
+
+    /// Counts an arrival that was too late to be begun.
+    pub fn skipped(&mut self, due_ns: u64, now_ns: u64) {
+        if self.schedule.is_measured(due_ns) {
+            self.tally.balance.scheduled += 1;
+            self.tally.balance.skipped += 1;
+            self.undone(due_ns, now_ns);
+        }
+    }
+
+    /// Counts an arrival that nobody was free for until `closes_ns`.
+    pub fn queued(&mut self, due_ns: u64, closes_ns: u64) {
+        if self.schedule.is_measured(due_ns) {
+            let due = self.second_of(due_ns);
+            self.tally.seconds[due].due += 1;
+            self.tally.balance.scheduled += 1;
+            self.tally.balance.queued += 1;
+            self.undone(due_ns, closes_ns);
+        }
+    }
+
+    fn undone(&mut self, due_ns: u64, until_ns: u64) {
+        if self.counting.counts_undone {
+            let waited_ns = until_ns.saturating_sub(due_ns);
+            let second = self.second_of(due_ns);
+            self.tally.seconds[second].count(waited_ns);
+            self.tally.latency.count(waited_ns);
+        }
+    }
+
+    /// Notes that the thread had nothing to do from one instant to another.
+    #[inline]
+    pub fn idled(&mut self, from_ns: u64, to_ns: u64) {
+        if self.phase == Phase::Measured {
+            self.tally.idle_ns += to_ns.saturating_sub(from_ns.max(self.schedule.measured_from_ns));
+        }
+    }
+
+    /// Counts an arrival of the warm-up that is dropped at its end.
+    pub fn dropped(&mut self) {
+        self.tally.warmup_dropped += 1;
+    }
+
+    #[inline]
+    fn second_of(&self, at_ns: u64) -> usize {
+        let seconds = at_ns.saturating_sub(self.schedule.measured_from_ns) / SECOND_NS;
+        usize::try_from(seconds)
+            .unwrap_or(usize::MAX)
+            .min(self.tally.seconds.len() - 1)
     }
 
     /// Transactions ended so far, warm-up and all.
@@ -197,8 +201,11 @@ impl Meter {
         self.ended
     }
 
-    /// The counts.
-    pub fn into_tally(self) -> Tally {
+    /// The counts. Where nothing is due any more a load ends before its interval: then the CPU time is that until now.
+    pub fn into_tally(mut self) -> Tally {
+        while self.phase != Phase::Over {
+            self.begin_next_interval();
+        }
         self.tally
     }
 }
@@ -206,13 +213,21 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::Balance;
 
-    fn meter() -> Meter {
-        let from = 7 * SECOND_NS;
-        Meter::new(Schedule {
-            start_ns: 5 * SECOND_NS,
-            measured_from_ns: from,
-            measured_to_ns: from + 2_500_000_000,
+    const FROM: u64 = 7 * SECOND_NS;
+
+    fn meter(is_paced: bool) -> Meter {
+        Meter::new(Counting {
+            schedule: Schedule {
+                start_ns: 5 * SECOND_NS,
+                measured_from_ns: FROM,
+                measured_to_ns: FROM + 2_500_000_000,
+            },
+            is_paced,
+            limit_ns: Some(SECOND_NS),
+            kinds: 2,
+            counts_undone: is_paced,
         })
     }
 
@@ -220,37 +235,107 @@ mod tests {
         tally.seconds.iter().map(|second| second.transactions).collect()
     }
 
+    fn ends(meter: &mut Meter, started_ns: u64, ended_ns: u64) -> bool {
+        meter.committed(Timing::at_once(started_ns, 0), ended_ns, 2_000)
+    }
+
     #[test]
     fn a_transaction_belongs_to_the_interval_in_which_it_ends() {
-        let mut meter = meter();
-        let from = 7 * SECOND_NS;
-        assert!(!meter.committed(from - 10, from - 1));
-        assert!(!meter.committed(from - 10_000, from));
-        assert!(!meter.committed(from, from + SECOND_NS - 1));
-        assert!(!meter.committed(from, from + 2 * SECOND_NS));
-        assert!(!meter.failed(from + 2_499_999_999));
-        assert!(meter.committed(from, from + 2_500_000_000));
+        let mut meter = meter(false);
+        assert!(!ends(&mut meter, FROM - 10, FROM - 1));
+        assert!(!ends(&mut meter, FROM - 10_000, FROM));
+        assert!(!ends(&mut meter, FROM, FROM + SECOND_NS - 1));
+        assert!(!ends(&mut meter, FROM, FROM + 2 * SECOND_NS));
+        assert!(!meter.failed(Timing::at_once(FROM, 0), FROM + 2_499_999_999));
+        assert!(ends(&mut meter, FROM, FROM + 2_500_000_000));
         let tally = meter.into_tally();
-        assert_eq!(
-            (
-                tally.warmup_transactions,
-                tally.transactions,
-                tally.late_transactions
-            ),
-            (1, 3, 1)
+        let counts = (
+            tally.warmup_transactions,
+            tally.transactions,
+            tally.late_transactions,
         );
+        assert_eq!(counts, (1, 3, 1));
         assert_eq!(by_second(&tally), [2, 0, 1]);
         assert_eq!(tally.errors, 1);
-        assert_eq!(tally.latency_ns.min, 10_000);
-        assert_eq!(tally.latency_ns.max, 2 * SECOND_NS);
-        assert_eq!(tally.histogram.len(), 3);
+        // The one that had begun by the end is among the latencies: a stall at the end is not lost.
+        assert_eq!(tally.latency.min_ns, 10_000);
+        assert_eq!(tally.latency.max_ns, 2_500_000_000);
+        assert_eq!(tally.latency.histogram.len(), 4);
+        assert_eq!(
+            (tally.own_delay.histogram.len(), tally.own_delay.max_ns),
+            (4, 2_000)
+        );
+        assert_eq!(tally.over_limit, 2);
+        assert_eq!(tally.balance, Balance::default());
+    }
+
+    #[test]
+    fn an_arrival_belongs_to_the_interval_in_which_it_was_due_and_all_are_accounted_for() {
+        let mut meter = meter(true);
+        let due = |due_ns, sent_ns, held_ns, kind| Timing {
+            due_ns,
+            sent_ns,
+            held_ns,
+            kind,
+        };
+        // Of the warm-up, though it ends in the interval.
+        meter.committed(due(FROM - 1, FROM, 0, 0), FROM + 5, 0);
+        meter.left_queue(FROM + 10, FROM + SECOND_NS);
+        meter.committed(
+            due(FROM + 10, FROM + SECOND_NS, 7_000, 1),
+            FROM + 2 * SECOND_NS,
+            1_000,
+        );
+        meter.left_queue(FROM + 20, FROM + SECOND_NS);
+        meter.failed(due(FROM + 20, FROM + SECOND_NS, 0, 0), FROM + 2 * SECOND_NS);
+        meter.left_queue(FROM + 30, FROM + 2 * SECOND_NS);
+        meter.skipped(FROM + 30, FROM + 2 * SECOND_NS);
+        meter.left_queue(FROM + SECOND_NS, FROM + 3 * SECOND_NS);
+        // Due in the interval, ended long after it.
+        meter.committed(
+            due(FROM + SECOND_NS, FROM + 3 * SECOND_NS, 0, 0),
+            FROM + 9 * SECOND_NS,
+            0,
+        );
+        meter.queued(FROM + 2 * SECOND_NS, FROM + 12 * SECOND_NS);
+        let tally = meter.into_tally();
+        let wanted = Balance {
+            scheduled: 5,
+            done: 2,
+            failed: 1,
+            skipped: 1,
+            queued: 1,
+        };
+        assert_eq!(tally.balance, wanted);
+        // What was never begun counts with what it had waited: the worst of all is not left out.
+        assert_eq!(
+            (tally.latency.histogram.len(), tally.latency.max_ns),
+            (4, 10 * SECOND_NS)
+        );
+
+        assert_eq!(
+            (tally.from_send.min_ns, tally.from_send.max_ns),
+            (SECOND_NS, 6 * SECOND_NS)
+        );
+        assert_eq!((tally.held.max_ns, tally.own_delay.max_ns), (7_000, 8_000));
+        assert_eq!(
+            (tally.kinds[0].histogram.len(), tally.kinds[1].histogram.len()),
+            (1, 1)
+        );
+        assert_eq!(by_second(&tally), [1, 0, 1]);
+        let queue: Vec<_> = tally
+            .seconds
+            .iter()
+            .map(|second| (second.due, second.left_queue))
+            .collect();
+        assert_eq!(queue, [(3, 0), (1, 2), (1, 1)]);
     }
 
     #[test]
     fn an_interval_in_which_nothing_ends_is_crossed_whole() {
-        let mut meter = meter();
+        let mut meter = meter(false);
         assert!(meter.tick(100 * SECOND_NS));
-        assert!(meter.committed(6 * SECOND_NS, 100 * SECOND_NS));
+        assert!(ends(&mut meter, 6 * SECOND_NS, 100 * SECOND_NS));
         let tally = meter.into_tally();
         assert_eq!((tally.transactions, tally.late_transactions), (0, 1));
         assert_eq!(by_second(&tally), [0, 0, 0]);
@@ -258,21 +343,18 @@ mod tests {
 
     #[test]
     fn merged_counts_are_the_sums() {
-        let mut first = meter();
-        first.committed(7 * SECOND_NS, 7 * SECOND_NS + 3_000);
-        let mut second = meter();
-        second.committed(7 * SECOND_NS, 7 * SECOND_NS + 9_000);
+        let mut first = meter(false);
+        ends(&mut first, FROM, FROM + 3_000);
+        let mut second = meter(false);
+        ends(&mut second, FROM, FROM + 9_000);
         let mut merged = first.into_tally();
         merged.merge(&second.into_tally());
+        let latency = &merged.latency;
         assert_eq!(
-            merged.latency_ns,
-            Extent {
-                sum: 12_000,
-                min: 3_000,
-                max: 9_000
-            }
+            (latency.sum_ns, latency.min_ns, latency.max_ns),
+            (12_000, 3_000, 9_000)
         );
-        assert_eq!((merged.histogram.min(), merged.histogram.max()), (3, 9));
+        assert_eq!((latency.histogram.min(), latency.histogram.max()), (3, 9));
         assert_eq!(by_second(&merged), [2, 0, 0]);
     }
 }

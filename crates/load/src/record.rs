@@ -1,14 +1,12 @@
 //! What a load hands back.
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use pgassay_protocol::Failure;
 use serde::Serialize;
 
-use crate::meter::Tally;
-use crate::seconds::LatencyBySecond;
-use crate::spec::Schedule;
+use crate::seconds::{LatencyBySecond, Second};
+use crate::spec::Counting;
+use crate::tally::{Balance, Tally};
+use crate::timed::{Latency, Timed, serialise};
 
 /// One second of a running load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -21,27 +19,64 @@ pub struct Progress {
     pub transactions: u64,
 }
 
-/// Latencies of the transactions of the measured interval, in milliseconds. Percentiles are read from the
-/// histogram (three significant digits) and never lie outside the exact least and greatest.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Latency {
-    /// The arithmetic mean, exact.
-    pub mean: f64,
-    /// The shortest, exact.
-    pub min: f64,
-    /// The median.
-    pub p50: f64,
-    /// 90 % took no longer.
-    pub p90: f64,
-    /// 95 % took no longer.
-    pub p95: f64,
-    /// 99 % took no longer.
-    pub p99: f64,
-    /// 99.9 % took no longer.
-    #[serde(rename = "p99.9")]
-    pub p99_9: f64,
-    /// The longest, exact.
-    pub max: f64,
+/// What an open loop adds to a record.
+#[derive(Clone, Debug, Serialize)]
+pub struct OpenLoop {
+    /// What became of the arrivals.
+    #[serde(flatten)]
+    pub balance: Balance,
+    /// Arrivals of the warm-up that had not begun at its end, and were dropped: no queue is left behind.
+    pub warmup_dropped: u64,
+    /// Arrivals that were due, by second of the interval.
+    pub per_second_due: Vec<u64>,
+    /// Arrivals that had not begun at the end of each second.
+    pub per_second_queue: Vec<u64>,
+    /// The latencies from the send.
+    pub from_send_ms: Latency,
+    /// For how long the load generator alone held arrivals up before it sent them: the error of the intended start.
+    pub held_ms: Latency,
+    /// Histogram of the latencies from the send.
+    pub from_send_histogram: String,
+}
+
+impl OpenLoop {
+    fn new(tally: &Tally) -> Result<Self, Failure> {
+        let mut queue = 0_u64;
+        let mut at_end = |second: &Second| {
+            queue = (queue + second.due).saturating_sub(second.left_queue);
+            queue
+        };
+        Ok(Self {
+            balance: tally.balance,
+            warmup_dropped: tally.warmup_dropped,
+            per_second_due: tally.seconds.iter().map(|second| second.due).collect(),
+            per_second_queue: tally.seconds.iter().map(&mut at_end).collect(),
+            from_send_ms: tally.from_send.figures(),
+            held_ms: tally.held.figures(),
+            from_send_histogram: serialise(&tally.from_send.histogram)?,
+        })
+    }
+}
+
+/// The latencies of one script of several.
+#[derive(Clone, Debug, Serialize)]
+pub struct Kind {
+    /// Its transactions.
+    pub transactions: u64,
+    /// Their latencies.
+    pub latency_ms: Latency,
+    /// Their histogram.
+    pub histogram: String,
+}
+
+impl Kind {
+    fn new(timed: &Timed) -> Result<Self, Failure> {
+        Ok(Self {
+            transactions: timed.histogram.len(),
+            latency_ms: timed.figures(),
+            histogram: serialise(&timed.histogram)?,
+        })
+    }
 }
 
 /// A load's measured interval.
@@ -63,25 +98,45 @@ pub struct Record {
     pub per_second: Vec<u64>,
     /// Latencies by second of the interval.
     pub per_second_latency_ms: LatencyBySecond,
-    /// Latencies.
+    /// A histogram of the latencies of each second, serialised; '' of none.
+    pub per_second_histogram: Vec<String>,
+    /// Latencies: from when a transaction was due; in a closed loop from when it began.
     pub latency_ms: Latency,
+    /// What of each latency the load generator itself added, as far as it can see: it held a transaction up that was
+    /// due, or read an answer later than it could have.
+    pub own_delay_ms: Latency,
+    /// The histogram of that.
+    pub own_delay_histogram: String,
     /// Base64 of the compressed V2 serialisation of a HdrHistogram of microseconds.
     pub histogram: String,
     /// Transactions that ended before the interval.
     pub warmup_transactions: u64,
     /// Transactions that had begun by its end and ended after it.
     pub late_transactions: u64,
+    /// Transactions whose latency was above the limit.
+    pub over_limit: u64,
+    /// For how long the threads were ready to run in the interval and had no processor, together.
+    pub client_run_queue_s: f64,
+    /// For how long the threads had nothing to do in the interval, together: what the load generator could do more.
+    pub client_idle_s: f64,
+    /// How many threads ran the clients.
+    pub threads: usize,
+    /// The scripts, where there are several.
+    pub kinds: Vec<Kind>,
+    /// Of an open loop.
+    pub open_loop: Option<OpenLoop>,
 }
 
 impl Record {
-    /// The record of a load that kept this schedule.
+    /// The record of a load that was counted so, by so many threads.
     ///
     /// # Errors
-    /// When no transaction ended within the interval: there is nothing to report.
+    /// When no transaction ended within the interval: there is nothing to report. An open loop has its balance.
     #[allow(clippy::cast_precision_loss)] // Nanoseconds of up to 104 days are exact in a double.
-    pub fn new(schedule: Schedule, tally: Tally) -> Result<Self, Failure> {
+    pub fn new(counting: Counting, tally: &Tally, threads: usize) -> Result<Self, Failure> {
+        let schedule = counting.schedule;
         let elapsed_s = (schedule.measured_to_ns - schedule.measured_from_ns) as f64 / 1e9;
-        if tally.transactions == 0 {
+        if tally.transactions == 0 && !counting.is_paced {
             return Err(Failure::client(format!(
                 "no transaction ended within the measured interval of {elapsed_s} s ({} failed); make it longer",
                 tally.errors
@@ -94,40 +149,30 @@ impl Record {
             end_ns: schedule.measured_to_ns,
             errors: tally.errors,
             client_cpu_s: tally.cpu_ns as f64 / 1e9,
-            latency_ms: latency_ms(&tally),
-            histogram: serialise(&tally)?,
+            latency_ms: tally.latency.figures(),
+            histogram: serialise(&tally.latency.histogram)?,
+            own_delay_ms: tally.own_delay.figures(),
+            own_delay_histogram: serialise(&tally.own_delay.histogram)?,
             per_second: tally.seconds.iter().map(|second| second.transactions).collect(),
             per_second_latency_ms: LatencyBySecond::new(&tally.seconds),
+            per_second_histogram: tally
+                .seconds
+                .iter()
+                .map(Second::histogram)
+                .collect::<Result<_, _>>()?,
             warmup_transactions: tally.warmup_transactions,
             late_transactions: tally.late_transactions,
+            over_limit: tally.over_limit,
+            client_run_queue_s: tally.run_queue_ns as f64 / 1e9,
+            client_idle_s: tally.idle_ns as f64 / 1e9,
+            threads,
+            kinds: tally.kinds.iter().map(Kind::new).collect::<Result<_, _>>()?,
+            open_loop: if counting.is_paced {
+                Some(OpenLoop::new(tally)?)
+            } else {
+                None
+            },
         })
-    }
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn latency_ms(tally: &Tally) -> Latency {
-    let extent = tally.latency_ns;
-    let (min, max) = (extent.min as f64 / 1e6, extent.max as f64 / 1e6);
-    let quantile = |fraction: f64| (tally.histogram.value_at_quantile(fraction) as f64 / 1e3).clamp(min, max);
-    Latency {
-        mean: extent.sum as f64 / tally.transactions as f64 / 1e6,
-        min,
-        p50: quantile(0.5),
-        p90: quantile(0.9),
-        p95: quantile(0.95),
-        p99: quantile(0.99),
-        p99_9: quantile(0.999),
-        max,
-    }
-}
-
-fn serialise(tally: &Tally) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    match V2DeflateSerializer::new().serialize(&tally.histogram, &mut bytes) {
-        Ok(_) => Ok(STANDARD.encode(bytes)),
-        Err(error) => Err(Failure::client(format!(
-            "the histogram can't be serialised: {error}"
-        ))),
     }
 }
 
@@ -135,29 +180,67 @@ fn serialise(tally: &Tally) -> Result<String, Failure> {
 mod tests {
     use super::*;
     use crate::meter::Meter;
+    use crate::spec::Schedule;
+    use crate::tally::Timing;
 
-    const SCHEDULE: Schedule = Schedule {
-        start_ns: 0,
-        measured_from_ns: 1_000_000_000,
-        measured_to_ns: 3_000_000_000,
+    const COUNTING: Counting = Counting {
+        schedule: Schedule {
+            start_ns: 0,
+            measured_from_ns: 1_000_000_000,
+            measured_to_ns: 3_000_000_000,
+        },
+        is_paced: false,
+        limit_ns: None,
+        kinds: 1,
+        counts_undone: false,
     };
 
     #[test]
     fn percentiles_stay_within_the_exact_range() {
-        let mut meter = Meter::new(SCHEDULE);
+        let mut meter = Meter::new(COUNTING);
         for index in 0..1000_u64 {
-            meter.committed(1_000_000_000, 1_000_000_000 + 12_345_678 + index);
+            let timing = Timing::at_once(1_000_000_000, 0);
+            meter.committed(timing, 1_000_000_000 + 12_345_678 + index, 0);
         }
-        let record = Record::new(SCHEDULE, meter.into_tally()).unwrap();
+        let record = Record::new(COUNTING, &meter.into_tally(), 1).unwrap();
         let latency = record.latency_ms;
         assert!(latency.min <= latency.p50 && latency.p99_9 <= latency.max);
         assert!((latency.mean - 12.346_177_5).abs() < 1e-9, "{}", latency.mean);
         assert!((record.elapsed_s - 2.0).abs() < f64::EPSILON);
+        assert_eq!(
+            (
+                record.per_second_histogram.len(),
+                record.per_second_histogram[1].as_str()
+            ),
+            (2, "")
+        );
+        assert!(record.open_loop.is_none() && record.kinds.is_empty());
     }
 
     #[test]
     fn nothing_measured_is_an_error() {
-        let failure = Record::new(SCHEDULE, Meter::new(SCHEDULE).into_tally()).unwrap_err();
+        let failure = Record::new(COUNTING, &Meter::new(COUNTING).into_tally(), 1).unwrap_err();
         assert!(failure.message.contains("no transaction ended"), "{failure}");
+    }
+
+    #[test]
+    fn an_open_loop_s_queue_is_what_was_due_and_had_not_begun() {
+        let counting = Counting {
+            is_paced: true,
+            ..COUNTING
+        };
+        let mut meter = Meter::new(counting);
+        let from = 1_000_000_000;
+        for due in 0..5 {
+            meter.left_queue(from + due, from + due * 300_000_000);
+        }
+        meter.queued(from + 1_999_999_999, from + 9_000_000_000);
+        let open = Record::new(counting, &meter.into_tally(), 1)
+            .unwrap()
+            .open_loop
+            .unwrap();
+        assert_eq!(open.per_second_due, [5, 1]);
+        assert_eq!(open.per_second_queue, [1, 1]);
+        assert_eq!(open.balance.queued, 1);
     }
 }

@@ -13,11 +13,11 @@ use pgassay_protocol::Failure;
 
 use crate::client::{Source, Work};
 use crate::clock::monotonic_ns;
-use crate::meter::Tally;
 use crate::programs::Programs;
 use crate::record::{Progress, Record};
 use crate::script::Script;
 use crate::spec::{LoadSpec, Schedule};
+use crate::tally::Tally;
 use crate::transport::Connector;
 use crate::worker::{Share, Shared, Worker, waker};
 
@@ -94,6 +94,8 @@ fn start_workers<C: Connector>(
             first,
             streams: client_streams,
             choose: thread_streams.choose,
+            throttle: thread_streams.throttle,
+            thread: (thread, threads),
             work: Arc::clone(&work),
         };
         client_streams = rest;
@@ -139,14 +141,16 @@ fn coordinate(
             Ok(Message::Finished(_)) | Err(_) => return Err(thread_failure()),
         }
     }
-    let schedule = Schedule::new(spec, monotonic_ns() + START_DELAY_NS);
+    let counting = spec.counting(monotonic_ns() + START_DELAY_NS);
+    let schedule = counting.schedule;
     for handle in handles {
         handle.shared.start_ns.store(schedule.start_ns, Ordering::Release);
     }
     wake_all(handles)?;
 
     let mut ticker = Ticker::new(schedule);
-    let mut tally = Tally::new(schedule.measured_to_ns - schedule.measured_from_ns);
+    let interval_ns = schedule.measured_to_ns - schedule.measured_from_ns;
+    let mut tally = Tally::new(interval_ns, counting.kinds);
     let mut running = handles.len();
     while running > 0 {
         match receiver.recv_timeout(ticker.wait()) {
@@ -169,7 +173,7 @@ fn coordinate(
             Ok(Message::Ready) | Err(RecvTimeoutError::Disconnected) => return Err(thread_failure()),
         }
     }
-    Record::new(schedule, tally)
+    Record::new(counting, &tally, handles.len())
 }
 
 fn wake_all(handles: &[Handle]) -> Result<(), Failure> {

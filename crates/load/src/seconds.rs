@@ -1,7 +1,11 @@
-//! Transactions and their latencies by the second of the measured interval they ended in.
+//! Transactions by the second of the measured interval they ended in, and latencies: of a closed loop by the same
+//! second, of an open one by the second in which the transaction was due.
 
 use hdrhistogram::Histogram;
+use pgassay_protocol::Failure;
 use serde::Serialize;
+
+use crate::timed::serialise;
 
 /// Longer latencies count as this long here: a minute, so that the histogram of one second stays small.
 const LATENCY_US_MAX: u64 = 60_000_000;
@@ -10,8 +14,12 @@ const SIGNIFICANT_DIGITS: u8 = 2;
 /// One second: how many transactions ended in it, and how long they took.
 #[derive(Clone)]
 pub struct Second {
-    /// Transactions.
+    /// Transactions that ended in it.
     pub transactions: u64,
+    /// Of an open loop: arrivals that were due in it.
+    pub due: u64,
+    /// Of an open loop: arrivals that left the queue in it, to be begun or skipped.
+    pub left_queue: u64,
     latency_ns: u128,
     histogram: Histogram<u32>,
 }
@@ -20,6 +28,8 @@ impl Default for Second {
     fn default() -> Self {
         Self {
             transactions: 0,
+            due: 0,
+            left_queue: 0,
             latency_ns: 0,
             histogram: Histogram::new_with_bounds(1, LATENCY_US_MAX, SIGNIFICANT_DIGITS)
                 .expect("valid histogram bounds"),
@@ -28,10 +38,9 @@ impl Default for Second {
 }
 
 impl Second {
-    /// Counts a transaction.
+    /// Counts a latency.
     #[inline]
     pub fn count(&mut self, latency_ns: u64) {
-        self.transactions += 1;
         self.latency_ns += u128::from(latency_ns);
         self.histogram.saturating_record((latency_ns + 500) / 1000);
     }
@@ -39,6 +48,8 @@ impl Second {
     /// Adds another thread's counts of the same second.
     pub fn merge(&mut self, other: &Self) {
         self.transactions += other.transactions;
+        self.due += other.due;
+        self.left_queue += other.left_queue;
         self.latency_ns += other.latency_ns;
         self.histogram
             .add(&other.histogram)
@@ -47,12 +58,24 @@ impl Second {
 
     #[allow(clippy::cast_precision_loss)] // A second's worth of latencies is exact in a double.
     fn mean_ms(&self) -> Option<f64> {
-        (self.transactions > 0).then(|| self.latency_ns as f64 / self.transactions as f64 / 1e6)
+        let count = self.histogram.len();
+        (count > 0).then(|| self.latency_ns as f64 / count as f64 / 1e6)
+    }
+
+    /// Its histogram of microseconds, serialised; '' of none.
+    ///
+    /// # Errors
+    /// When it can't be serialised.
+    pub fn histogram(&self) -> Result<String, Failure> {
+        if self.histogram.is_empty() {
+            return Ok(String::new());
+        }
+        serialise(&self.histogram)
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn p99_ms(&self) -> Option<f64> {
-        (self.transactions > 0).then(|| self.histogram.value_at_quantile(0.99) as f64 / 1e3)
+    fn quantile_ms(&self, fraction: f64) -> Option<f64> {
+        (!self.histogram.is_empty()).then(|| self.histogram.value_at_quantile(fraction) as f64 / 1e3)
     }
 }
 
@@ -63,6 +86,8 @@ pub struct LatencyBySecond {
     pub mean: Vec<Option<f64>>,
     /// 99 % took no longer, to two significant digits.
     pub p99: Vec<Option<f64>>,
+    /// The longest, to two significant digits.
+    pub max: Vec<Option<f64>>,
 }
 
 impl LatencyBySecond {
@@ -71,7 +96,8 @@ impl LatencyBySecond {
     pub fn new(seconds: &[Second]) -> Self {
         Self {
             mean: seconds.iter().map(Second::mean_ms).collect(),
-            p99: seconds.iter().map(Second::p99_ms).collect(),
+            p99: seconds.iter().map(|second| second.quantile_ms(0.99)).collect(),
+            max: seconds.iter().map(|second| second.quantile_ms(1.0)).collect(),
         }
     }
 }
@@ -90,10 +116,9 @@ mod tests {
         second.count(202_000_000);
         first.merge(&second);
         let found = LatencyBySecond::new(&[first.clone(), Second::default()]);
-        assert_eq!(first.transactions, 100);
         assert_eq!(found.mean, [Some(4.0), None]);
         assert!((found.p99[0].unwrap() - 2.0).abs() < 0.02, "{:?}", found.p99);
         first.count(202_000_000);
-        assert!((first.p99_ms().unwrap() - 202.0).abs() < 2.1);
+        assert!((first.quantile_ms(0.99).unwrap() - 202.0).abs() < 2.1);
     }
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use pgassay_protocol::{Failure, Parameters};
 use serde::Deserialize;
 
+pub use crate::clock::Schedule;
+use crate::pacing::{Pace, check_limit};
 use crate::programs::ScriptSpec;
 use crate::read_only::ReadOnlyOptions;
 use crate::script::BuiltinScript;
@@ -56,6 +58,12 @@ pub struct LoadSpec {
     /// Seed of the random streams.
     #[serde(default)]
     pub seed: u64,
+    /// When transactions are due; none for a closed loop, in which a client's next one begins when its last has ended.
+    #[serde(default)]
+    pub pace: Option<Pace>,
+    /// Transactions that take longer are counted; those of an open loop that can't be done within it are skipped.
+    #[serde(default)]
+    pub latency_limit_ms: Option<f64>,
 }
 
 const SCALE_MAX: i64 = 1_000_000_000;
@@ -68,6 +76,7 @@ impl LoadSpec {
     /// # Errors
     /// A sentence that names the first field at fault.
     pub fn check(&self) -> Result<(), Failure> {
+        check_limit(self.latency_limit_ms)?;
         let seconds = 0.0..=SECONDS_MAX;
         let is_pgbench = self
             .script
@@ -92,34 +101,59 @@ impl LoadSpec {
             )
         } else if let Some(fault) = self.oltp_read_only.fault() {
             fault
+        } else if let Some(fault) = self.pace.as_ref().and_then(Pace::fault) {
+            fault
         } else {
             return Ok(());
         };
         Err(Failure::client(format!("the load can't be run: {fault}")))
     }
-}
 
-/// The instants of a load, in nanoseconds of the monotonic clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schedule {
-    /// All clients begin.
-    pub start_ns: u64,
-    /// The warm-up ends and the measured interval begins.
-    pub measured_from_ns: u64,
-    /// The measured interval ends: a transaction that ends here or later isn't in it.
-    pub measured_to_ns: u64,
-}
-
-impl Schedule {
-    /// The schedule of a load that begins at `start_ns`.
-    pub fn new(spec: &LoadSpec, start_ns: u64) -> Self {
-        let measured_from_ns = start_ns + to_ns(spec.warmup_s);
-        Self {
+    /// The instants of this load when it begins at `start_ns`.
+    pub fn schedule(&self, start_ns: u64) -> Schedule {
+        let measured_from_ns = start_ns + to_ns(self.warmup_s);
+        Schedule {
             start_ns,
             measured_from_ns,
-            measured_to_ns: measured_from_ns + to_ns(spec.duration_s),
+            measured_to_ns: measured_from_ns + to_ns(self.duration_s),
         }
     }
+
+    /// How the transactions of this load are counted when it begins at `start_ns`.
+    pub fn counting(&self, start_ns: u64) -> Counting {
+        Counting {
+            schedule: self.schedule(start_ns),
+            is_paced: self.pace.is_some(),
+            limit_ns: self.latency_limit_ms.map(|limit| to_ns(limit / 1e3)),
+            kinds: self.scripts.len().max(1),
+            counts_undone: self.pace.as_ref().is_some_and(Pace::counts_undone),
+        }
+    }
+
+    /// When an open loop stops to work off its queue.
+    pub fn closes_ns(&self, schedule: Schedule) -> u64 {
+        let drain_s = self
+            .pace
+            .as_ref()
+            .map_or(0.0, |pace| pace.drain_s(self.duration_s));
+        schedule.measured_to_ns.saturating_add(to_ns(drain_s))
+    }
+}
+
+/// How the transactions of a load are counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Counting {
+    /// When it is measured.
+    pub schedule: Schedule,
+    /// Whether transactions have a time at which they are due.
+    pub is_paced: bool,
+    /// A latency above which a transaction is counted as late.
+    pub limit_ns: Option<u64>,
+    /// How many scripts there are.
+    pub kinds: usize,
+    /// Whether arrivals that were never begun have a latency: what they had waited when they were given up, which is
+    /// less than it would have been. pgbench leaves them out.
+    pub counts_undone: bool,
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `check` bounds the seconds.

@@ -14,22 +14,21 @@ use rand_xoshiro::Xoroshiro128StarStar;
 
 use crate::client::{Client, Outcome, Work};
 use crate::clock::monotonic_ns;
-use crate::meter::{Meter, Tally};
-use crate::spec::{LoadSpec, Schedule};
+use crate::meter::Meter;
+use crate::spec::LoadSpec;
+use crate::tally::Tally;
 use crate::transport::Connector;
 
-const WAKE: Token = Token(usize::MAX);
-const EVENTS_PER_WAIT: usize = 1024;
-/// How long a thread polls before it sleeps, for each of its clients: the more there are the nearer is the next
-/// answer, and a thread that sleeps makes the server pay for its wake-up. On a machine of two virtual processors
-/// that is a tenth of the throughput at 50 connections. pgbench's own loop over its sockets takes time that grows
-/// with them and does the same unasked; a leaner loop has to wait on purpose to load a server as pgbench does.
-const POLL_NS_PER_CLIENT: u64 = 770;
-/// About what a sleep and a wake-up cost: a thread that polls so long never pays more than twice what the better
-/// of polling and sleeping would have cost it (Karlin, Li, Manasse and Owicki, "Empirical Studies of Competitive
-/// Spinning for a Shared-Memory Multiprocessor", 1991).
-const POLL_MAX_NS: u64 = 10_000;
+mod arriving;
+mod paced;
+mod timer;
+mod waiting;
+use arriving::Arriving;
+use timer::Timer;
 
+const WAKE: Token = Token(usize::MAX);
+const TIMER: Token = Token(usize::MAX - 1);
+const EVENTS_PER_WAIT: usize = 1024;
 /// What the coordinator and one worker share. On a cache line of its own: the worker writes to it often.
 #[repr(align(128))]
 #[derive(Default)]
@@ -53,6 +52,13 @@ pub struct Worker<C: Connector> {
     sleepers: BinaryHeap<Reverse<(u64, usize)>>,
     /// Clients whose transaction ended without a word to the server.
     again: Vec<usize>,
+    timer: Timer,
+    /// When what is dealt with could have been: an event was told of, a sleep was over.
+    told_ns: u64,
+    /// Of an open loop.
+    arriving: Option<Arriving>,
+    throttle: Xoroshiro128StarStar,
+    thread: (usize, usize),
     shared: Arc<Shared>,
 }
 
@@ -71,6 +77,10 @@ pub struct Share {
     pub streams: Vec<Xoroshiro128StarStar>,
     /// The thread's own: which script comes next.
     pub choose: Xoroshiro128StarStar,
+    /// Another of the thread's own: when transactions are due.
+    pub throttle: Xoroshiro128StarStar,
+    /// The thread's number, and how many there are.
+    pub thread: (usize, usize),
     /// What they run.
     pub work: Arc<Work>,
 }
@@ -98,6 +108,7 @@ impl<C: Connector> Worker<C> {
         }
         let is_waiting_to_send = vec![false; clients.len()];
         let events = Events::with_capacity(EVENTS_PER_WAIT);
+        let timer = Timer::new(&poll, TIMER).map_err(|error| epoll_failure(&error))?;
         let mut worker = Self {
             poll,
             events,
@@ -106,6 +117,11 @@ impl<C: Connector> Worker<C> {
             choose: share.choose,
             sleepers: BinaryHeap::new(),
             again: Vec::new(),
+            timer,
+            told_ns: 0,
+            arriving: None,
+            throttle: share.throttle,
+            thread: share.thread,
             shared,
         };
         worker.prepare()?;
@@ -139,19 +155,26 @@ impl<C: Connector> Worker<C> {
     /// When a connection is lost or a statement fails for good.
     pub fn run(mut self, spec: &LoadSpec) -> Result<Tally, Failure> {
         let Some(start_ns) = self.await_start()? else {
-            return Ok(Tally::new(0));
+            return Ok(Tally::new(0, 1));
         };
-        let mut meter = Meter::new(Schedule::new(spec, start_ns));
+        let counting = spec.counting(start_ns);
+        let mut meter = Meter::new(counting);
+        self.arriving = Arriving::new(spec, counting.schedule, self.thread, &self.throttle);
         sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
         let mut running = self.clients.len();
         for index in 0..self.clients.len() {
-            let outcome = self.clients[index].begin(monotonic_ns(), &mut self.choose)?;
-            running -= usize::from(self.follow(index, outcome, &mut meter)?);
+            let now_ns = monotonic_ns();
+            let is_over = self.begin_next(index, now_ns, &mut meter)?;
+            running -= usize::from(is_over);
         }
         let mut ready = Vec::with_capacity(EVENTS_PER_WAIT);
         while running > 0 {
-            self.wait()?;
+            let from_ns = self.wait()?;
+            if let Some(from_ns) = from_ns {
+                meter.idled(from_ns, monotonic_ns());
+            }
             running -= self.go_on_without_answers(&mut meter)?;
+            running -= self.begin_what_is_due(&mut meter)?;
             ready.clear();
             ready.extend(self.ready());
             if ready.len() < self.events.iter().count() {
@@ -167,6 +190,7 @@ impl<C: Connector> Worker<C> {
             }
         }
         self.clients.iter_mut().for_each(Client::terminate);
+        self.count_the_queue(&mut meter);
         Ok(meter.into_tally())
     }
 
@@ -182,30 +206,54 @@ impl<C: Connector> Worker<C> {
             Outcome::Committed | Outcome::GivenUp => {
                 let now_ns = monotonic_ns();
                 let client = &mut self.clients[index];
+                client.free_ns = now_ns;
                 let is_over = match outcome {
-                    Outcome::Committed => meter.committed(client.started_ns, now_ns),
-                    _ => meter.failed(now_ns),
+                    Outcome::Committed => {
+                        meter.committed(client.timing, now_ns, now_ns.saturating_sub(self.told_ns))
+                    }
+                    _ => meter.failed(client.timing, now_ns),
                 };
                 self.shared.ended.store(meter.ended(), Ordering::Relaxed);
-                if is_over {
+                if is_over && self.arriving.is_none() {
                     return Ok(true);
                 }
                 // The end of a transaction is the beginning of the next: a closed loop without a pause, and one
                 // reading of the clock for both.
-                match client.begin(now_ns, &mut self.choose)? {
-                    // It asked the server nothing: others get their turn before it goes on.
-                    Outcome::Committed => self.again.push(index),
-                    other => return self.follow(index, other, meter),
-                }
+                return self.begin_next(index, now_ns, meter);
             }
         }
         Ok(false)
+    }
+
+    /// Begins a free client's next transaction, if one is due; `true` where none will be.
+    #[inline]
+    fn begin_next(&mut self, index: usize, now_ns: u64, meter: &mut Meter) -> Result<bool, Failure> {
+        if self.arriving.is_some() {
+            return self.take_arrival(index, now_ns, meter);
+        }
+        let outcome = self.clients[index].begin(now_ns, &mut self.choose)?;
+        self.follow_begun(index, outcome, meter)
+    }
+
+    #[inline]
+    fn follow_begun(&mut self, index: usize, outcome: Outcome, meter: &mut Meter) -> Result<bool, Failure> {
+        match outcome {
+            // It asked the server nothing: others get their turn before it goes on.
+            Outcome::Committed => {
+                self.again.push(index);
+                Ok(false)
+            }
+            other => self.follow(index, other, meter),
+        }
     }
 
     /// Goes on with the clients that wait for no answer: those that slept long enough, and those whose
     /// transaction has ended already. How many of them ran their last transaction.
     fn go_on_without_answers(&mut self, meter: &mut Meter) -> Result<usize, Failure> {
         let mut ended = 0;
+        if !self.again.is_empty() {
+            self.told_ns = monotonic_ns();
+        }
         for index in std::mem::take(&mut self.again) {
             ended += usize::from(self.follow(index, Outcome::Committed, meter)?);
         }
@@ -215,6 +263,8 @@ impl<C: Connector> Worker<C> {
                 break;
             }
             self.sleepers.pop();
+            // What comes after the sleep could have come from then on.
+            self.told_ns = until_ns;
             let outcome = self.clients[index].go_on(now_ns)?;
             ended += usize::from(self.follow(index, outcome, meter)?);
         }
@@ -240,41 +290,8 @@ impl<C: Connector> Worker<C> {
     }
 
     #[inline]
-    fn wait(&mut self) -> Result<(), Failure> {
-        if !self.again.is_empty() {
-            return self.poll_once(Some(Duration::ZERO));
-        }
-        if let Some(&Reverse((until_ns, _))) = self.sleepers.peek() {
-            // Whole milliseconds are slept, as epoll counts them, and what is left is polled away.
-            let left_ms = until_ns.saturating_sub(monotonic_ns()) / 1_000_000;
-            return self.poll_once(Some(Duration::from_millis(left_ms)));
-        }
-        if self.clients.len() > 1 {
-            let end_ns = monotonic_ns() + (POLL_NS_PER_CLIENT * self.clients.len() as u64).min(POLL_MAX_NS);
-            while monotonic_ns() < end_ns {
-                self.poll_once(Some(Duration::ZERO))?;
-                if !self.events.is_empty() {
-                    return Ok(());
-                }
-            }
-        }
-        self.poll_once(None)
-    }
-
-    #[inline]
-    fn poll_once(&mut self, timeout: Option<Duration>) -> Result<(), Failure> {
-        loop {
-            match self.poll.poll(&mut self.events, timeout) {
-                Ok(()) => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(epoll_failure(&error)),
-            }
-        }
-    }
-
-    #[inline]
     fn ready(&self) -> impl Iterator<Item = Ready> + '_ {
-        let clients = self.events.iter().filter(|event| event.token() != WAKE);
+        let clients = self.events.iter().filter(|event| event.token().0 < TIMER.0);
         clients.map(|event| Ready {
             index: event.token().0,
             is_closing: event.is_read_closed(),

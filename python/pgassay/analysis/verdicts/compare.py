@@ -31,6 +31,7 @@ from pgassay.analysis.verdicts.checks.carry_over import carry_over_warnings
 from pgassay.analysis.verdicts.checks.copies import copy_warnings
 from pgassay.analysis.verdicts.checks.failures import failure_warnings
 from pgassay.analysis.verdicts.checks.imitation import imitation_warnings
+from pgassay.analysis.verdicts.checks.load import load_warnings, unheld_lines
 from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
@@ -188,14 +189,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         compared=compared_settings(experiment, study.table),
         compared_defaults=compared_defaults(experiment),
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
-        warnings=(
-            *_of_dropped(stored),
-            *_warnings_of_trials(study, primary),
-            *network_warnings,
-            *_of_volumes(stored, volumes),
-            *collect_warnings(stored, study, primary.twins, plan_sentences),
-            *copy_warnings(study),
-        ),
+        warnings=_all_warnings(stored, study, primary, (network_warnings, volumes, plan_sentences)),
         secondary=secondary_results(study, family),
         device_use=device_use(stored),
         work=work_results(study),
@@ -217,12 +211,27 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         volumes=volumes,
         effects=factor_effects(study, primary.twins),
     )
-    return result.model_copy(update={"verdict": headline(result)})
+    return result.model_copy(update={"verdict": "\n".join((headline(result), *unheld_lines(study)))})
 
 
-def _of_volumes(stored: StoredExperiment, volumes: Sequence[ArmVolumes]) -> tuple[str, ...]:
-    """What volumes are assumed to be, and the credits that they were without."""
-    return (*assumption_sentences(volumes), *credit_sentences(stored))
+def _all_warnings(
+    stored: StoredExperiment,
+    study: Study,
+    primary: PrimaryResult,
+    found: tuple[Sequence[str], tuple[ArmVolumes, ...], Sequence[str]],
+) -> tuple[str | DesignWarning, ...]:
+    """Everything to know before trusting a figure; `found`: of the network, the volumes and the plans."""
+    network, volumes, plans = found
+    return (
+        *_of_dropped(stored),
+        *load_warnings(study),
+        *_warnings_of_trials(study, primary),
+        *network,
+        *assumption_sentences(volumes),
+        *credit_sentences(stored),
+        *collect_warnings(stored, study, primary.twins, plans),
+        *copy_warnings(study),
+    )
 
 
 def _warnings_of_trials(study: Study, primary: PrimaryResult) -> tuple[DesignWarning, ...]:

@@ -35,9 +35,9 @@ _TOP = ("max-time", *_OF_ALL, "must-find", "runs-per-year", "false-alarms-per-ye
 _SYSTEM = ("pg", "prepare", "server", "set")
 # The keys of an experiment's file that a workload has too; what is compared, and how often, is the gate's.
 _WORKLOAD = (
-    *("workload", "scale", "dataset", "prepare", "settle", "cache", "storage", "memory", "cpus", "blocks"),
+    *("workload", "metric", "scale", "dataset", "prepare", "settle", "cache", "storage", "memory", "cpus"),
     *("max-time", "margin", "pool", "covariate", "observe", "between", "restart", "plans", "allow-writes"),
-    *("vcpus", "before-trial", "must-find", "set"),
+    *("blocks", "vcpus", "before-trial", "must-find", "set"),
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 

@@ -32,7 +32,8 @@ from pgassay.factors import config, sql
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
-from pgassay.model.experiment import BlockDesign, Experiment, StatisticalContract
+from pgassay.model.experiment import BlockDesign, EvidenceUnit, Experiment, StatisticalContract
+from pgassay.workloads.metric import metric_of
 
 # Low, so that a small effect in much noise is found sooner, and few, since all points share the evidence.
 SHARPNESS = (0.2, 2.0, 5)
@@ -80,6 +81,7 @@ def parse_request(
     candidates = [
         (levels, apply_levels(base.factors, levels, base.spec)) for levels in combinations(base.factors)
     ]
+    metric_of(request.metric, workload, [spec.workload.load for _, spec in candidates])
     servers.check(candidates)
     return ParsedRequest(request, servers, workload, given, base, compared, candidates)
 
@@ -136,27 +138,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     parsed = replace(parsed, base=replace(parsed.base, protocol=protocol))
     description = servers.describe(parsed, Grid(judged, arms, contrasts))
     design = _design(request, arms, is_crossed=bool(description.swap))
-    contract = StatisticalContract(
-        metric=parsed.workload.metric,
-        margin=request.margin,
-        alpha=request.alpha,
-        blocks_max=BLOCKS_DEFAULT if request.blocks is None else request.blocks,
-        time_max_s=request.max_time_s,
-        seed=seed,
-        pool_twin=request.pool_twin,
-        covariate=request.covariate,
-        contrasts=comparisons,
-        sharpness=SHARPNESS,
-        sharpness_weights=SHARPNESS_WEIGHTS,
-        equivalence="each",
-        drift="neighbours",
-        clipped_share=CLIPPED_SHARE,
-        slope="members",
-        noise="any",
-        weights=parsed.workload.weights,
-        decide=request.decide,
-        unit="trial" if sharing.reason else "start",
-    )
+    contract = _contract(parsed, arms, seed, comparisons, unit="trial" if sharing.reason else "start")
     return Experiment(
         pgassay_version=__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -176,6 +158,34 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         warnings=description.warnings,
         swap=description.swap,
         environment=description.environment,
+    )
+
+
+def _contract(
+    parsed: ParsedRequest, arms: tuple[Arm, ...], seed: int, comparisons: int, *, unit: EvidenceUnit
+) -> StatisticalContract:
+    """By what the experiment is judged."""
+    request = parsed.request
+    return StatisticalContract(
+        metric=metric_of(request.metric, parsed.workload, [arm.spec.workload.load for arm in arms]),
+        margin=request.margin,
+        alpha=request.alpha,
+        blocks_max=BLOCKS_DEFAULT if request.blocks is None else request.blocks,
+        time_max_s=request.max_time_s,
+        seed=seed,
+        pool_twin=request.pool_twin,
+        covariate=request.covariate,
+        contrasts=comparisons,
+        sharpness=SHARPNESS,
+        sharpness_weights=SHARPNESS_WEIGHTS,
+        equivalence="each",
+        drift="neighbours",
+        clipped_share=CLIPPED_SHARE,
+        slope="members",
+        noise="any",
+        weights=parsed.workload.weights,
+        decide=request.decide,
+        unit=unit,
     )
 
 
