@@ -11,6 +11,7 @@ pub mod distribution;
 pub mod interpreter;
 pub mod meter;
 pub mod pacing;
+pub mod pgbench;
 pub mod programs;
 pub mod read_only;
 pub mod record;

@@ -7,6 +7,7 @@ use pgassay_native::load_command::load;
 use pgassay_native::mix_command::mix;
 use pgassay_native::null_server::null_server;
 use pgassay_native::observe_command::observe;
+use pgassay_native::pgbench_command::pgbench;
 use pgassay_native::probe_command::probe;
 use pgassay_native::scripts_command::scripts;
 use pgassay_native::simulate_command::simulate;
@@ -22,6 +23,7 @@ Commands (JSON on standard input, JSON lines on standard output):
   sql          run statements one by one and time each
   load         run a closed loop of transactions over many connections
   mix          run statements by several sessions at once and time each
+  pgbench      run scripts by pgbench's rules and count as it does
   scripts      read scripts of pgbench's language and tell what they send
   null-server  answer every query at once with an empty result
   probe        measure storage as PostgreSQL reads and writes it
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
         ["sql"] => sql(),
         ["load"] => load(),
         ["mix"] => mix(),
+        ["pgbench"] => pgbench(),
         ["scripts"] => scripts(),
         ["null-server"] => null_server(),
         ["probe"] => probe(),

@@ -30,13 +30,18 @@ pub struct ThreadStreams {
 }
 
 impl Streams {
-    /// All streams of a load with this seed.
-    pub fn new(seed: u64, clients: usize, threads: usize) -> Self {
+    /// All streams of a load with this seed; `draws_default_seed`: false where the variable is given, since pgbench
+    /// takes nothing from the base sequence for it then.
+    pub fn new(seed: u64, clients: usize, threads: usize, draws_default_seed: bool) -> Self {
         let mut base = seeded(seed);
         let mut next = || Xoroshiro128StarStar::seed_from_u64(base.next_u64());
         let clients = (0..clients).map(|_| next()).collect();
         #[allow(clippy::cast_possible_wrap)] // pgbench stores the 64 bits as they are.
-        let default_seed = base.next_u64() as i64;
+        let default_seed = if draws_default_seed {
+            base.next_u64() as i64
+        } else {
+            0
+        };
         let mut next = || Xoroshiro128StarStar::seed_from_u64(base.next_u64());
         let threads = (0..threads)
             .map(|_| ThreadStreams {
@@ -193,8 +198,8 @@ mod tests {
 
     #[test]
     fn a_client_keeps_its_stream_whatever_the_number_of_clients() {
-        let mut few = Streams::new(1, 2, 1);
-        let mut many = Streams::new(1, 9, 3);
+        let mut few = Streams::new(1, 2, 1, true);
+        let mut many = Streams::new(1, 9, 3, true);
         assert_eq!(few.clients[1].next_u64(), many.clients[1].next_u64());
         assert_ne!(few.clients[0].next_u64(), many.clients[2].next_u64());
         assert_eq!(many.threads.len(), 3);

@@ -23,7 +23,7 @@ const POLL_MAX_NS: u64 = 10_000;
 
 impl<C: Connector> Worker<C> {
     #[inline]
-    pub(super) fn wait(&mut self) -> Result<(), Failure> {
+    pub(crate) fn wait(&mut self) -> Result<(), Failure> {
         if !self.again.is_empty() {
             return self.poll_once(Some(Duration::ZERO));
         }
