@@ -70,11 +70,9 @@ fn start_workers<C: Connector>(
 ) -> Result<(), Failure> {
     let connector = Arc::new(connector);
     let threads = spec.threads.min(spec.clients);
-    let streams = Streams::new(
-        spec.seed,
-        spec.clients,
-        threads,
-        !spec.variables.contains_key("default_seed"),
+    let streams = streams_of(
+        spec.variables.contains_key("default_seed"),
+        (spec.seed, spec.clients, threads),
     );
     let source = match spec.script {
         Some(script) => Source::Builtin(Script::builtin(script, spec.scale, &spec.oltp_read_only)),
@@ -254,4 +252,13 @@ pub(crate) fn system_failure(error: &io::Error) -> Failure {
 
 pub(crate) fn thread_failure() -> Failure {
     Failure::client("a thread of the load ended before its time")
+}
+
+/// The random streams of a load with so many clients and threads, as pgbench has them.
+pub(crate) fn streams_of(has_default_seed: bool, (seed, clients, threads): (u64, usize, usize)) -> Streams {
+    if has_default_seed {
+        Streams::without_default_seed(seed, clients, threads)
+    } else {
+        Streams::new(seed, clients, threads)
+    }
 }

@@ -30,9 +30,17 @@ pub struct ThreadStreams {
 }
 
 impl Streams {
-    /// All streams of a load with this seed; `draws_default_seed`: false where the variable is given, since pgbench
-    /// takes nothing from the base sequence for it then.
-    pub fn new(seed: u64, clients: usize, threads: usize, draws_default_seed: bool) -> Self {
+    /// All streams of a load with this seed.
+    pub fn new(seed: u64, clients: usize, threads: usize) -> Self {
+        Self::drawn(seed, clients, threads, true)
+    }
+
+    /// The same where the variable `default_seed` is given: pgbench takes nothing from the base sequence for it then.
+    pub fn without_default_seed(seed: u64, clients: usize, threads: usize) -> Self {
+        Self::drawn(seed, clients, threads, false)
+    }
+
+    fn drawn(seed: u64, clients: usize, threads: usize, draws_default_seed: bool) -> Self {
         let mut base = seeded(seed);
         let mut next = || Xoroshiro128StarStar::seed_from_u64(base.next_u64());
         let clients = (0..clients).map(|_| next()).collect();
@@ -198,8 +206,8 @@ mod tests {
 
     #[test]
     fn a_client_keeps_its_stream_whatever_the_number_of_clients() {
-        let mut few = Streams::new(1, 2, 1, true);
-        let mut many = Streams::new(1, 9, 3, true);
+        let mut few = Streams::new(1, 2, 1);
+        let mut many = Streams::new(1, 9, 3);
         assert_eq!(few.clients[1].next_u64(), many.clients[1].next_u64());
         assert_ne!(few.clients[0].next_u64(), many.clients[2].next_u64());
         assert_eq!(many.threads.len(), 3);

@@ -76,9 +76,15 @@ impl Interpreter {
 
     #[cold]
     fn tell_command(&self, command: &Command) {
-        if !matches!(command.action, Action::Sql(..)) {
-            eprintln!("pgbench: client {} executing {}", self.client, command.text);
-        }
+        // Of expressions pgbench tells no more than what they are for.
+        let words = match command.action {
+            Action::Sql(..) => return,
+            Action::Set(..) => 2,
+            Action::If(..) | Action::Elif(..) => 1,
+            _ => usize::MAX,
+        };
+        let told: Vec<&str> = command.text.split_whitespace().take(words).collect();
+        eprintln!("pgbench: client {} executing {}", self.client, told.join(" "));
     }
 
     #[inline]

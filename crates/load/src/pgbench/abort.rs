@@ -44,7 +44,6 @@ pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abor
     let of_server = || {
         let shown = failure.libpq_text(&interpreter.sent_text());
         match failure.sqlstate {
-            Some(_) if failure.fatal => format!("{shown}\n{CONNECTION_LOST}"),
             Some(_) => shown,
             None if text.starts_with("the connection to the server was lost") => CONNECTION_LOST.to_owned(),
             None if text.contains("asks for COPY data") => {
@@ -71,9 +70,9 @@ pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abor
             Some(Action::Set(..)) => vec![text.to_owned(), failed_in("set", evaluation)],
             Some(Action::If(..)) => vec![text.to_owned(), failed_in("if", evaluation)],
             Some(Action::Elif(..)) => vec![text.to_owned(), failed_in("elif", evaluation)],
-            Some(Action::Sleep(..)) => vec![text.to_owned(), failed_in("sleep", execution)],
-            Some(Action::SetShell(..)) => vec![text.to_owned(), failed_in("setshell", execution)],
-            Some(Action::Shell(..)) => vec![text.to_owned(), failed_in("shell", execution)],
+            Some(Action::Sleep(..)) => vec![bare(text), failed_in("sleep", execution)],
+            Some(Action::SetShell(..)) => vec![bare(text), failed_in("setshell", execution)],
+            Some(Action::Shell(..)) => vec![bare(text), failed_in("shell", execution)],
             Some(Action::StartPipeline) => vec![failed_in("startpipeline", text)],
             Some(Action::SyncPipeline) => vec![failed_in("syncpipeline", text)],
             Some(Action::EndPipeline) if !from_server => vec![failed_in("endpipeline", text)],
@@ -87,10 +86,18 @@ pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abor
                     text,
                 )]
             }
-            Some(Action::Sql(..)) if text.starts_with("query ") => {
-                vec![format!(
+            Some(Action::Sql(_, capture)) if text.starts_with("query ") => {
+                let takes_all = capture.as_ref().is_some_and(|capture| capture.takes_all);
+                let command_name = if takes_all { "aset" } else { "gset" };
+                let unusable = text.rsplit_once(" storing into variable ").map(|(_, name)| name);
+                let mut messages: Vec<String> = unusable
+                    .iter()
+                    .map(|name| format!("{command_name}: invalid variable name: \"{name}\""))
+                    .collect();
+                messages.push(format!(
                     "client {number} script {script} command {command} {text}"
-                )]
+                ));
+                messages
             }
             _ => vec![format!(
                 "client {number} script {script} aborted in command {command} query {queries}: {}",
@@ -103,4 +110,9 @@ pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abor
         place: Some(interpreter.place()),
         counts: false,
     }
+}
+
+/// pgbench names these commands without their backslash.
+fn bare(message: &str) -> String {
+    message.strip_prefix('\\').unwrap_or(message).to_owned()
 }

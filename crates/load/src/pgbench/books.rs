@@ -31,6 +31,8 @@ pub struct Books {
     pub cpu_ns: u64,
     /// See `cpu_ns`.
     pub cpu_most_ns: u64,
+    /// How long the thread was ready and had no processor; of all threads the most.
+    pub waited_most_ns: u64,
     /// Clients that were aborted.
     pub aborted: usize,
 }
@@ -52,6 +54,7 @@ impl Books {
             connecting_ns: 0,
             cpu_ns: 0,
             cpu_most_ns: 0,
+            waited_most_ns: 0,
             aborted: 0,
         }
     }
@@ -102,6 +105,7 @@ impl Books {
         self.connecting_ns += other.connecting_ns;
         self.cpu_ns += other.cpu_ns;
         self.cpu_most_ns = self.cpu_most_ns.max(other.cpu_most_ns);
+        self.waited_most_ns = self.waited_most_ns.max(other.waited_most_ns);
         self.aborted += other.aborted;
     }
 }

@@ -22,6 +22,8 @@ pub struct TransactionLog {
     is_throttled: bool,
     has_limit: bool,
     shows_tries: bool,
+    /// PostgreSQL 19 has a column for other errors; 18, which knows no such transactions, has not.
+    has_other_failures: bool,
 }
 
 /// What a line is about.
@@ -63,6 +65,7 @@ impl TransactionLog {
             is_throttled: run.rate.is_some(),
             has_limit: run.latency_limit_us.is_some(),
             shows_tries: run.max_tries != 1,
+            has_other_failures: run.continues_on_error,
         })
     }
 
@@ -143,9 +146,12 @@ impl TransactionLog {
                 if_shown(self.shows_tries, stats.retries),
                 if_shown(self.spec.details_failures, stats.serialization_failures),
                 if_shown(self.spec.details_failures, stats.deadlock_failures),
-                if_shown(self.spec.details_failures, stats.other_failures),
             ];
             for count in counts {
+                write!(self.output, " {count}")?;
+            }
+            if self.has_other_failures {
+                let count = if_shown(self.spec.details_failures, stats.other_failures);
                 write!(self.output, " {count}")?;
             }
             self.output.write_all(b"\n")?;

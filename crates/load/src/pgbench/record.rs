@@ -72,6 +72,8 @@ pub struct PgbenchRecord {
     pub client_cpu_s: f64,
     /// See `client_cpu_s`.
     pub client_cpu_most_s: f64,
+    /// How long the thread that waited most was ready to run and had no processor.
+    pub client_waited_s: f64,
 }
 
 const PERCENTILES: [f64; 6] = [50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
@@ -126,6 +128,7 @@ impl PgbenchRecord {
             histogram: STANDARD.encode(bytes),
             client_cpu_s: books.cpu_ns as f64 / 1e9,
             client_cpu_most_s: books.cpu_most_ns as f64 / 1e9,
+            client_waited_s: books.waited_most_ns as f64 / 1e9,
         })
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use mio::{Poll, Waker};
-use pgassay_pgbench::random::{Streams, ThreadStreams};
+use pgassay_pgbench::random::ThreadStreams;
 use pgassay_protocol::Failure;
 use rand_xoshiro::Xoroshiro128StarStar;
 
@@ -21,7 +21,7 @@ use crate::client::{Source, Work};
 use crate::clock::monotonic_ns;
 use crate::pacing::{Arrivals, Pace, Pacer};
 use crate::programs::Programs;
-use crate::run::{STACK_BYTES, START_DELAY_NS, system_failure, thread_failure};
+use crate::run::{STACK_BYTES, START_DELAY_NS, streams_of, system_failure, thread_failure};
 use crate::spec::Schedule;
 use crate::transport::Connector;
 use crate::worker::{Share, Shared, Worker, waker};
@@ -87,8 +87,8 @@ fn start<C: Connector>(
 ) -> Result<Arc<Programs>, Failure> {
     let connector = Arc::new(connector);
     let count = spec.threads_used();
-    let draws_seed = !spec.variables.contains_key("default_seed");
-    let mut streams = Streams::new(spec.seed, spec.clients, count, draws_seed);
+    let has_seed = spec.variables.contains_key("default_seed");
+    let mut streams = streams_of(has_seed, (spec.seed, spec.clients, count));
     let seeds = (spec.seed, streams.default_seed);
     let programs = Arc::new(Programs::new(&spec.scripts, &spec.variables, spec.scale, seeds)?);
     let work = Arc::new(Work {

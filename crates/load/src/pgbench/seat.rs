@@ -14,6 +14,7 @@ use crate::client::Outcome;
 use crate::clock::{monotonic_ns, thread_cpu_ns};
 use crate::pacing::Pacer;
 use crate::programs::Programs;
+use crate::timer::RunQueue;
 use crate::transport::Connector;
 use crate::worker::{Worker, watch};
 
@@ -94,9 +95,12 @@ impl<C: Connector> Seat<C> {
         };
         run.prepare();
         let cpu_from_ns = thread_cpu_ns();
+        let queue = RunQueue::of_this_thread();
+        let waited_from_ns = queue.waited_ns();
         run.all_transactions()?;
         run.books.cpu_ns = thread_cpu_ns() - cpu_from_ns;
         run.books.cpu_most_ns = run.books.cpu_ns;
+        run.books.waited_most_ns = queue.waited_ns().saturating_sub(waited_from_ns);
         run.close()
     }
 }
