@@ -2,7 +2,7 @@
 //! thread; what it spends is the kernel's part of a transaction (send, wake-up, receive) and next to nothing else.
 //! A load generator's client CPU per transaction is measured against it. With several clients it polls for
 //! a moment before it sleeps, as the load generator does, for as much throughput (`POLL_NS_PER_CLIENT` of
-//! `crates/load/src/worker.rs`).
+//! `crates/load/src/worker/waiting.rs`).
 //!
 //! Standard input: `{"connect": PARAMETERS, "clients": 8, "scale": 10, "duration_s": 5.0, "warmup_s": 1.0}`.
 //! Standard output: `{"transactions", "elapsed_s", "client_cpu_s"}` of the interval after the warm-up.

@@ -8,10 +8,10 @@ use pgassay_protocol::{Answer, AnswerState, Failure, InputBuffer, TransactionSta
 use rand_xoshiro::Xoroshiro128StarStar;
 
 use crate::interpreter::Interpreter;
-use crate::meter::Timing;
 use crate::programs::Programs;
 use crate::script::Script;
 use crate::spec::QueryProtocol;
+use crate::tally::Timing;
 use crate::transaction::{Statement, Transaction};
 use crate::transport::Transport;
 

@@ -20,6 +20,7 @@ pub mod script;
 pub mod seconds;
 mod shell;
 pub mod spec;
+pub mod tally;
 pub mod timed;
 mod timer;
 pub mod transaction;

@@ -1,10 +1,8 @@
 //! What one thread counts and times.
 
 use crate::clock::thread_cpu_ns;
-use crate::pacing::Balance;
-use crate::seconds::Second;
 use crate::spec::Schedule;
-use crate::timed::Timed;
+use crate::tally::{Tally, Timing};
 use crate::timer::RunQueue;
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -14,114 +12,6 @@ enum Phase {
     WarmUp,
     Measured,
     Over,
-}
-
-/// When a transaction was due and when it began, on the monotonic clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timing {
-    /// When it was due; in a closed loop when it began.
-    pub due_ns: u64,
-    /// When its first statement was sent.
-    pub sent_ns: u64,
-    /// For how long the load generator alone held it up: it was due, a connection was free, and it did not begin.
-    pub held_ns: u64,
-    /// Which of the scripts it is of.
-    pub kind: usize,
-}
-
-impl Timing {
-    /// Of a transaction that begins when it is due.
-    pub fn at_once(now_ns: u64, kind: usize) -> Self {
-        Self {
-            due_ns: now_ns,
-            sent_ns: now_ns,
-            held_ns: 0,
-            kind,
-        }
-    }
-}
-
-/// Counts of the measured interval.
-#[derive(Clone)]
-pub struct Tally {
-    /// Transactions that ended within the interval.
-    pub transactions: u64,
-    /// Transactions that the server gave up within it (serialization failure or deadlock).
-    pub errors: u64,
-    /// Transactions that ended before it.
-    pub warmup_transactions: u64,
-    /// Transactions that had begun by its end and ended after it.
-    pub late_transactions: u64,
-    /// Transactions by the second of the interval they ended in; the last may be a part of a second.
-    pub seconds: Vec<Second>,
-    /// Latencies from when a transaction was due. Of a closed loop: of those that ended within the interval or
-    /// had begun by its end. Of an open loop: of those that were due in it.
-    pub latency: Timed,
-    /// Of an open loop: the same transactions from when they were sent.
-    pub from_send: Timed,
-    /// What of each latency the load generator itself added, as far as it can see.
-    pub own_delay: Timed,
-    /// Of an open loop: what of that was before the transaction was sent.
-    pub held: Timed,
-    /// `latency` by script, where there are several.
-    pub kinds: Vec<Timed>,
-    /// What became of the arrivals; zeros of a closed loop.
-    pub balance: Balance,
-    /// Arrivals of the warm-up that had not begun at its end, and were dropped.
-    pub warmup_dropped: u64,
-    /// Transactions whose latency was above the limit.
-    pub over_limit: u64,
-    /// The thread's CPU time over the interval.
-    pub cpu_ns: u64,
-    /// For how long the thread was ready to run in it and had no processor.
-    pub run_queue_ns: u64,
-}
-
-impl Tally {
-    /// Nothing counted, for an interval of this length and so many scripts.
-    pub fn new(interval_ns: u64, kinds: usize) -> Self {
-        let seconds = usize::try_from(interval_ns.div_ceil(SECOND_NS)).unwrap_or(usize::MAX);
-        Self {
-            transactions: 0,
-            errors: 0,
-            warmup_transactions: 0,
-            late_transactions: 0,
-            seconds: vec![Second::default(); seconds],
-            latency: Timed::default(),
-            from_send: Timed::default(),
-            own_delay: Timed::default(),
-            held: Timed::default(),
-            kinds: vec![Timed::default(); if kinds > 1 { kinds } else { 0 }],
-            balance: Balance::default(),
-            warmup_dropped: 0,
-            over_limit: 0,
-            cpu_ns: 0,
-            run_queue_ns: 0,
-        }
-    }
-
-    /// Adds another thread's counts of the same interval.
-    pub fn merge(&mut self, other: &Self) {
-        self.transactions += other.transactions;
-        self.errors += other.errors;
-        self.warmup_transactions += other.warmup_transactions;
-        self.late_transactions += other.late_transactions;
-        for (mine, theirs) in self.seconds.iter_mut().zip(&other.seconds) {
-            mine.merge(theirs);
-        }
-        for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
-            mine.merge(theirs);
-        }
-        self.latency.merge(&other.latency);
-        self.from_send.merge(&other.from_send);
-        self.own_delay.merge(&other.own_delay);
-        self.held.merge(&other.held);
-        self.balance.merge(other.balance);
-        self.warmup_dropped += other.warmup_dropped;
-        self.over_limit += other.over_limit;
-        self.cpu_ns += other.cpu_ns;
-        self.run_queue_ns += other.run_queue_ns;
-    }
 }
 
 /// How the transactions of a load are counted.
@@ -318,6 +208,7 @@ impl Meter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tally::Balance;
 
     const FROM: u64 = 7 * SECOND_NS;
 

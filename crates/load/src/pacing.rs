@@ -232,32 +232,6 @@ impl Pacer {
     }
 }
 
-/// What became of the arrivals of a measured interval: `scheduled` is the sum of the others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Balance {
-    /// Arrivals that were due in it.
-    pub scheduled: u64,
-    /// Ended, in it or after it.
-    pub done: u64,
-    /// Given up by the server.
-    pub failed: u64,
-    /// Not begun, since they were too late for the latency limit already.
-    pub skipped: u64,
-    /// Not begun when the time to work off the queue was over.
-    pub queued: u64,
-}
-
-impl Balance {
-    /// Adds another thread's.
-    pub fn merge(&mut self, other: Self) {
-        self.scheduled += other.scheduled;
-        self.done += other.done;
-        self.failed += other.failed;
-        self.skipped += other.skipped;
-        self.queued += other.queued;
-    }
-}
-
 /// Refuses a limit that nothing could keep.
 ///
 /// # Errors

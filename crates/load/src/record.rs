@@ -3,9 +3,9 @@
 use pgassay_protocol::Failure;
 use serde::Serialize;
 
-use crate::meter::{Counting, Tally};
-use crate::pacing::Balance;
+use crate::meter::Counting;
 use crate::seconds::{LatencyBySecond, Second};
+use crate::tally::{Balance, Tally};
 use crate::timed::{Latency, Timed, serialise};
 
 /// One second of a running load.
@@ -176,8 +176,9 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meter::{Meter, Timing};
+    use crate::meter::Meter;
     use crate::spec::Schedule;
+    use crate::tally::Timing;
 
     const COUNTING: Counting = Counting {
         schedule: Schedule {

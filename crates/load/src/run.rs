@@ -13,11 +13,11 @@ use pgassay_protocol::Failure;
 
 use crate::client::{Source, Work};
 use crate::clock::monotonic_ns;
-use crate::meter::Tally;
 use crate::programs::Programs;
 use crate::record::{Progress, Record};
 use crate::script::Script;
 use crate::spec::{LoadSpec, Schedule};
+use crate::tally::Tally;
 use crate::transport::Connector;
 use crate::worker::{Share, Shared, Worker, waker};
 

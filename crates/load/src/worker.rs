@@ -14,8 +14,9 @@ use rand_xoshiro::Xoroshiro128StarStar;
 
 use crate::client::{Client, Outcome, Work};
 use crate::clock::monotonic_ns;
-use crate::meter::{Meter, Tally};
+use crate::meter::Meter;
 use crate::spec::LoadSpec;
+use crate::tally::Tally;
 use crate::timer::Timer;
 use crate::transport::{Connector, Transport};
 

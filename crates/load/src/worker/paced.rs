@@ -7,9 +7,10 @@ use rand_xoshiro::Xoroshiro128StarStar;
 
 use super::Worker;
 use crate::clock::monotonic_ns;
-use crate::meter::{Meter, Timing};
+use crate::meter::Meter;
 use crate::pacing::Pacer;
 use crate::spec::{LoadSpec, Schedule};
+use crate::tally::Timing;
 use crate::transport::Connector;
 
 /// The arrivals of a worker, and who is free for them.
