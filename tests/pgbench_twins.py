@@ -7,6 +7,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from native_servers import NativeTestServer
 
@@ -42,7 +45,9 @@ class Answer:
         return [_NUMBER.sub("N", line).rstrip() for line in kept]
 
 
-def answer(program: Sequence[str | Path], server: NativeTestServer, words: Sequence[str], **options: object) -> Answer:
+def answer(
+    program: Sequence[str | Path], server: NativeTestServer, words: Sequence[str], **options: object
+) -> Answer:
     """One of them, run to its end."""
     changes = options.get("environment", {})
     assert isinstance(changes, Mapping)
@@ -61,6 +66,14 @@ def answer(program: Sequence[str | Path], server: NativeTestServer, words: Seque
         timeout=120,
     )
     return Answer(finished.returncode, finished.stdout, finished.stderr)
+
+
+def sampled(items: Sequence[str], every: int) -> list[Any]:
+    """One of so many runs in each test run, the others with the slow tests."""
+    slow = pytest.mark.slow
+    return [
+        item if place % every == 0 else pytest.param(item, marks=slow) for place, item in enumerate(items)
+    ]
 
 
 def ours(server: NativeTestServer, *words: str, **options: object) -> Answer:

@@ -13,11 +13,12 @@ use pgassay_protocol::{Captured, Failure, TransactionStatus, requests};
 use rand_xoshiro::Xoroshiro128StarStar;
 
 use crate::programs::Programs;
-use crate::shell;
+
 use crate::spec::QueryProtocol;
 
 pub mod command_times;
 mod seen;
+mod shell;
 
 use command_times::CommandTimes;
 

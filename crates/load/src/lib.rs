@@ -18,7 +18,6 @@ pub mod record;
 pub mod run;
 pub mod script;
 pub mod seconds;
-mod shell;
 pub mod spec;
 pub mod tally;
 pub mod timed;

@@ -60,9 +60,9 @@ class PgbenchRecord(TypedDict):
 
     `elapsed_s` from the first transaction to the end of the last thread; `connection_s` before it,
     `connections_s` what connections for single transactions took; `late`: done, but above the limit;
-    `percentiles_ms`: pairs of a percentage and milliseconds, none where nothing was done; `histogram`: base64 of
-    a compressed V2 HdrHistogram of microseconds; `client_waited_s`: how long the thread that waited most was
-    ready to run and had no processor.
+    `percentiles_ms`: pairs of a percentage and milliseconds, none where nothing was done; `histogram`: base64
+    of a compressed V2 HdrHistogram of microseconds; `client_waited_s`: how long the thread that waited most
+    was ready to run and had no processor.
     """
 
     elapsed_s: float
@@ -93,7 +93,7 @@ def run_pgbench(
         on_said: called with the level (error, detail, info) and the text of each message.
 
     Raises:
-        StatementError: a first connection that can't be opened, a script that is none, a log that can't be written.
+        StatementError: a first connection or a log that can't be opened, a script that is none.
         UsageError: there is no native binary of this version.
     """
     process = NativeProcess("pgbench", passes_errors=True)

@@ -1,12 +1,15 @@
-"""What pgbench leaves out of its report: percentiles, the client's own share, the server that was measured."""
+"""What pgbench leaves out of its report: percentiles, the client's share, the server that was measured."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgassay.native.pgbench import Stats
+from pgassay.native.pgbench import CommandRecord, Stats
 from pgassay.pgbench.running import Run, failures
 
-SCHEMA = "pgassay-pgbench/1"
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from pgassay.model.pgbench import PgbenchResult
+
 # A thread that is busy for so much of the time sends later than it could.
 BUSY_SHARE = 0.9
 _SHOWN = (50.0, 95.0, 99.0, 99.9)
@@ -19,8 +22,8 @@ _WIDTH = 110
 class ClientShare:
     """What the client's threads took, as shares of the time that passed.
 
-    `processors`: processor time of all together; `busiest`: of the one that used most; `waited`: how long one was
-    ready to run and had no processor.
+    `processors`: processor time of all together; `busiest`: of the one that used most; `waited`: how long
+    one was ready to run and had no processor.
     """
 
     processors: float
@@ -83,50 +86,51 @@ def lines(run: Run) -> Iterator[str]:
     yield text
 
 
-def document(run: Run) -> dict[str, object]:
+def document(run: Run) -> "PgbenchResult":
     """The one document of --json."""
+    from pgassay.model import pgbench as model
+
     chosen, record = run.chosen, run.record
-    share = client_share(run)
-    elapsed_s = record["elapsed_s"]
-    scripts = [
+    share, elapsed_s = client_share(run), record["elapsed_s"]
+    return model.PgbenchResult.model_validate(
         {
-            "name": script.title,
-            "weight": script.weight,
-            **_counts(each["stats"], elapsed_s),
-            "commands": [_command(command) for command in each["commands"]],
+            "scale": run.tables.scale,
+            "partition_method": run.tables.partition_method or None,
+            "partitions": run.tables.partitions,
+            "protocol": chosen.protocol,
+            "clients": chosen.clients,
+            "threads": chosen.threads,
+            "max_tries": chosen.max_tries,
+            "transactions_per_client": chosen.transactions,
+            "duration_s": chosen.seconds,
+            "rate": chosen.rate,
+            "latency_limit_ms": None if chosen.latency_limit_us is None else chosen.latency_limit_us / 1000,
+            "random_seed": chosen.seed,
+            "elapsed_s": elapsed_s,
+            "connection_s": record["connections_s"] if chosen.connects_each else record["connection_s"],
+            "counts": _counts(record["stats"], elapsed_s),
+            "late": record["late"],
+            "percentiles_ms": {f"p{percent:g}": value for percent, value in record["percentiles_ms"]},
+            "histogram": record["histogram"],
+            "aborted_clients": record["aborted"],
+            "client": {
+                "processors": share.processors,
+                "busiest_thread": share.busiest,
+                "waited": share.waited,
+                "is_limit": share.is_limit,
+            },
+            "server": {"version": run.version, "settings": run.settings},
+            "scripts": [
+                {
+                    "name": script.title,
+                    "weight": script.weight,
+                    "counts": _counts(each["stats"], elapsed_s),
+                    "commands": [_command(command) for command in each["commands"]],
+                }
+                for script, each in zip(chosen.scripts, record["scripts"], strict=True)
+            ],
         }
-        for script, each in zip(chosen.scripts, record["scripts"], strict=True)
-    ]
-    return {
-        "schema": SCHEMA,
-        "scale": run.tables.scale,
-        "partition_method": run.tables.partition_method or None,
-        "partitions": run.tables.partitions,
-        "protocol": chosen.protocol,
-        "clients": chosen.clients,
-        "threads": chosen.threads,
-        "max_tries": chosen.max_tries,
-        "transactions_per_client": chosen.transactions,
-        "duration_s": chosen.seconds,
-        "rate": chosen.rate,
-        "latency_limit_ms": None if chosen.latency_limit_us is None else chosen.latency_limit_us / 1000,
-        "random_seed": chosen.seed,
-        "elapsed_s": elapsed_s,
-        "connection_s": record["connections_s"] if chosen.connects_each else record["connection_s"],
-        **_counts(record["stats"], elapsed_s),
-        "late": record["late"],
-        "percentiles_ms": {f"p{percent:g}": value for percent, value in record["percentiles_ms"]},
-        "histogram": record["histogram"],
-        "aborted_clients": record["aborted"],
-        "client": {
-            "processors": share.processors,
-            "busiest_thread": share.busiest,
-            "waited": share.waited,
-            "is_limit": share.is_limit,
-        },
-        "server": {"version": run.version, "settings": run.settings},
-        "scripts": scripts,
-    }
+    )
 
 
 def _counts(stats: Stats, elapsed_s: float) -> dict[str, object]:
@@ -148,8 +152,7 @@ def _counts(stats: Stats, elapsed_s: float) -> dict[str, object]:
     }
 
 
-def _command(command: object) -> dict[str, object]:
-    assert isinstance(command, dict)
+def _command(command: CommandRecord) -> dict[str, object]:
     count = command["count"]
     return {
         "text": command["text"],

@@ -78,7 +78,9 @@ def _account() -> str:
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
-        raise PgbenchError(f"could not look up effective user ID {os.geteuid()}: user does not exist") from None
+        raise PgbenchError(
+            f"could not look up effective user ID {os.geteuid()}: user does not exist"
+        ) from None
 
 
 def _open(given: Mapping[str, str]) -> ControlSession:
@@ -113,9 +115,7 @@ def execute(session: ControlSession, statement: str) -> None:
     try:
         session.execute(statement.encode())
     except psycopg.Error as error:
-        raise PgbenchError(
-            f"query failed: {server_text(error)}", detail=f"Query was: {statement}"
-        ) from None
+        raise PgbenchError(f"query failed: {server_text(error)}", detail=f"Query was: {statement}") from None
 
 
 def try_to_execute(session: ControlSession, statement: str) -> None:

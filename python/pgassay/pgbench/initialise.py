@@ -139,9 +139,9 @@ def _tellers(scale: int) -> Iterator[tuple[int, bytes]]:
 
 
 def accounts(scale: int) -> Iterator[tuple[int, bytes]]:
-    """The rows of pgbench_accounts in COPY's text format, a branch at a time, with how many there are by then.
+    """The rows of pgbench_accounts in COPY's text format, a branch at a time, and how many there are by then.
 
-    Of a branch's rows all but the last differ from those of another branch by the digits before the last five.
+    Of a branch's rows all but the last differ from another branch's by the digits before the last five.
     """
     first = "".join(f"{number}\t1\t0\t\n" for number in range(1, ACCOUNTS)).encode()
     others = "".join(f"A{number:0{_DIGITS}}\tB\t0\t\n" for number in range(1, ACCOUNTS)).encode()
@@ -155,7 +155,8 @@ def accounts(scale: int) -> Iterator[tuple[int, bytes]]:
 
 def _fill(making: Making, table: str, total: int, blocks: Iterator[tuple[int, bytes]]) -> None:
     session = making.server.session
-    kind = session.execute("select relkind from pg_class where oid = %s::regclass", [table]).fetchone()
+    asked = "select relkind from pg_catalog.pg_class where oid = %s::regclass"
+    kind = session.execute(asked, [table]).fetchone()
     is_plain = kind is not None and kind[0] in ("r", b"r")
     frozen = " with (freeze on)" if is_plain and making.server.number >= FREEZE_VERSION else ""
     progress = _Progress(table, total, is_quiet=making.chosen.is_quiet)
@@ -170,7 +171,7 @@ def _fill(making: Making, table: str, total: int, blocks: Iterator[tuple[int, by
 
 
 class _Progress:
-    """Each 100,000 rows, or each five seconds where it is to be quiet; one line that rewrites itself on a terminal."""
+    """Each 100,000 rows, or each five seconds where it is to be quiet; on a terminal one line for all."""
 
     def __init__(self, table: str, total: int, *, is_quiet: bool) -> None:
         self._table, self._total, self._is_quiet = table, total, is_quiet
@@ -209,16 +210,15 @@ def _generate_there(making: Making) -> None:
     making.execute("begin")
     making.execute(f"truncate table {', '.join(TABLES)}")
     making.execute(
-        "insert into pgbench_branches(bid,bbalance) select bid, 0 "
-        f"from generate_series(1, {scale}) as bid"
+        f"insert into pgbench_branches(bid,bbalance) select bid, 0 from generate_series(1, {scale}) as bid"
     )
     making.execute(
         f"insert into pgbench_tellers(tid,bid,tbalance) select tid, (tid - 1) / {TELLERS} + 1, 0 "
         f"from generate_series(1, {TELLERS * scale}) as tid"
     )
     making.execute(
-        f"insert into pgbench_accounts(aid,bid,abalance,filler) select aid, (aid - 1) / {ACCOUNTS} + 1, 0, '' "
-        f"from generate_series(1, {ACCOUNTS * scale}) as aid"
+        "insert into pgbench_accounts(aid,bid,abalance,filler) "
+        f"select aid, (aid - 1) / {ACCOUNTS} + 1, 0, '' from generate_series(1, {ACCOUNTS * scale}) as aid"
     )
     making.execute("commit")
 

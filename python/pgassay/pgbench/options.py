@@ -186,9 +186,7 @@ def _check_run(chosen: Options) -> None:
         chosen.transactions = TRANSACTIONS_DEFAULT
     sampled, aggregate_s, seconds = chosen.sampling_rate is not None, chosen.aggregate_s, chosen.seconds
     if sampled and not chosen.has_log:
-        raise PgbenchError(
-            "log sampling (--sampling-rate) is allowed only when logging transactions (-l)"
-        )
+        raise PgbenchError("log sampling (--sampling-rate) is allowed only when logging transactions (-l)")
     if sampled and aggregate_s:
         raise PgbenchError(
             "log sampling (--sampling-rate) and aggregation (--aggregate-interval) cannot be used at the "
@@ -209,7 +207,8 @@ def _check_run(chosen: Options) -> None:
         raise PgbenchError("--progress-timestamp is allowed only under --progress")
     if not chosen.max_tries and not chosen.latency_limit_us and not seconds:
         raise PgbenchError(
-            "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)"
+            "an unlimited number of transaction tries can only be used with --latency-limit or a duration "
+            "(-T)"
         )
 
 

@@ -82,7 +82,9 @@ def _failures(chosen: Options, stats: Stats, total: int, number: str) -> Iterato
 def _scripts(run: Run, total: int) -> Iterator[str]:
     chosen, several = run.chosen, len(run.chosen.scripts) > 1
     weights = sum(script.weight for script in chosen.scripts)
-    for number, (script, record) in enumerate(zip(chosen.scripts, run.record["scripts"], strict=True), start=1):
+    for number, (script, record) in enumerate(
+        zip(chosen.scripts, run.record["scripts"], strict=True), start=1
+    ):
         if several:
             stats = record["stats"]
             count = stats["done"] + stats["skipped"] + failures(stats)

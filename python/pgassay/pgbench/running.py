@@ -63,7 +63,9 @@ def run(chosen: Options) -> Run:
             _vacuum(server, chosen)
     reporter = _Reporter(chosen)
     try:
-        record = run_pgbench(_spec(chosen, server, tables), reporter.tell, lambda level, text: say(text, level))
+        record = run_pgbench(
+            _spec(chosen, server, tables), reporter.tell, lambda level, text: say(text, level)
+        )
     except StatementError as error:
         raise _refused(error) from None
     return Run(chosen, tables, server.version, settings, record)

@@ -4,6 +4,7 @@ import errno
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from pgassay.pgbench.messages import PgbenchError
 
@@ -88,11 +89,7 @@ def from_file(typed: str) -> Script:
     """`FILE[@W]` of -f; `-` is standard input. Raises PgbenchError for one that can't be read."""
     name, weight = _name_and_weight(typed)
     try:
-        if name == "-":
-            content = sys.stdin.buffer.read()
-        else:
-            with open(name, "rb") as file:
-                content = file.read()
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
         what = "read" if error.errno == errno.EISDIR else "open"
         raise PgbenchError(f'could not {what} file "{name}": {os.strerror(error.errno or 0)}') from error

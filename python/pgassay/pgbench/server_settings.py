@@ -26,7 +26,8 @@ _OF_NO_SPEED = (
 _QUERY = """
 select name, pg_catalog.current_setting(name) from pg_catalog.pg_settings
 where source not in ('default', 'override', 'client') and setting is distinct from boot_val
-  and context <> 'internal' and name <> all(%s) and name !~ '^(lc_|ssl_.*_file|unix_socket|.*_directory$|.*_file$|log_)'
+  and context <> 'internal' and name <> all(%s)
+  and name !~ '^(lc_|ssl_.*_file|unix_socket|.*_directory$|.*_file$|log_)'
 order by name"""
 
 

@@ -9,7 +9,7 @@ from pgassay.pgbench.messages import PROGRAM, PgbenchError
 
 @dataclass(frozen=True)
 class Option:
-    """One option: its letter ('' for none), its long name, the word for its value ('' without one), its help."""
+    """One option: its letter or '', its long name, the word for its value or '', its help."""
 
     letter: str
     name: str

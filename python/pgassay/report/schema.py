@@ -20,6 +20,7 @@ from pgassay.model.live.diagnosis_change import DIAGNOSIS_CHANGE_SCHEMA, Diagnos
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
 from pgassay.model.machines.fleet import FLEET_SCHEMA, FleetStatus
+from pgassay.model.pgbench import PGBENCH_SCHEMA, PgbenchResult
 from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import PLANNED_SCHEMA, RESULT_SCHEMA, CompareResult, Planned
@@ -80,6 +81,7 @@ TUNE = Published("tune", TuneResult, TUNE_SCHEMA)
 GATE = Published("gate", GateResult, GATE_SCHEMA)
 FLEET = Published("fleet", FleetStatus, FLEET_SCHEMA)
 HISTORY = Published("history", HistoryResult, HISTORY_SCHEMA)
+PGBENCH = Published("pgbench", PgbenchResult, PGBENCH_SCHEMA)
 PUBLISHED = (
     COMPARE,
     PLANNED,
@@ -96,6 +98,7 @@ PUBLISHED = (
     GATE,
     HISTORY,
     FLEET,
+    PGBENCH,
 )
 
 

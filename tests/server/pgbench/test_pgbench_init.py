@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from native_servers import NativeTestServer, started_server
-from pgbench_twins import Answer, both, ours, real
+from pgbench_twins import Answer, both, ours, real, sampled
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 STEPS = (
@@ -44,7 +44,18 @@ def server() -> Iterator[NativeTestServer]:
 
 def _left(server: NativeTestServer) -> tuple[str, list[object]]:
     dumped = subprocess.run(
-        [server.bin / "pg_dump", "-s", "-t", "pgbench*", "-h", server.folder, "-p", str(server.port), "-U", "postgres"],
+        [
+            server.bin / "pg_dump",
+            "-s",
+            "-t",
+            "pgbench*",
+            "-h",
+            server.folder,
+            "-p",
+            str(server.port),
+            "-U",
+            "postgres",
+        ],
         capture_output=True,
         text=True,
         check=True,
@@ -58,7 +69,7 @@ def _told(answered: Answer) -> list[str]:
     return [line for line in answered.complaints if not line.startswith("NOTICE")]
 
 
-@pytest.mark.parametrize("words", STEPS)
+@pytest.mark.parametrize("words", sampled(STEPS, 3))
 def test_schema_rows_and_messages_are_pgbench_s(server: NativeTestServer, words: str) -> None:
     theirs = real(server, "-i", *words.split())
     expected = _left(server)
@@ -74,4 +85,4 @@ def test_a_step_that_fails_is_told_with_its_statement(server: NativeTestServer) 
     ours(server, "-i", "-s", "1", "-I", "dt")
     for words in (["-I", "t"], ["-I", "ff"], ["-I", "dg"], ["--tablespace=nowhere"]):
         theirs, mine = both(server, "-i", *words)
-        assert (mine.status, mine.complaints) == (theirs.status, theirs.complaints), words
+        assert (mine.status, _told(mine)) == (theirs.status, _told(theirs)), words

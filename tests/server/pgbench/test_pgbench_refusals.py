@@ -1,4 +1,4 @@
-"""What pgbench refuses is refused with its words and its exit status, and a client that fails is told of as by it."""
+"""What pgbench refuses is refused in its words and with its status; a failing client is told of as by it."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from native_servers import NativeTestServer, started_server
-from pgbench_twins import both, real
+from pgbench_twins import both, real, sampled
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 REFUSED = (
@@ -112,14 +112,14 @@ def server() -> Iterator[NativeTestServer]:
         yield server
 
 
-@pytest.mark.parametrize("words", REFUSED)
+@pytest.mark.parametrize("words", sampled(REFUSED, 6))
 def test_what_is_refused_is_refused_in_its_words(server: NativeTestServer, words: str) -> None:
     theirs, mine = both(server, *words.split())
     assert mine.complaints == theirs.complaints
     assert (mine.status, mine.report) == (theirs.status, theirs.report)
 
 
-@pytest.mark.parametrize("words", WRONG_WORDS)
+@pytest.mark.parametrize("words", sampled(WRONG_WORDS, 3))
 def test_a_word_that_is_no_option_is_told_as_getopt_does(server: NativeTestServer, words: str) -> None:
     theirs, mine = both(server, words)
     told = [re.sub(r"^\S*/pgbench:", "pgbench:", line) for line in theirs.complaints]
@@ -127,7 +127,7 @@ def test_a_word_that_is_no_option_is_told_as_getopt_does(server: NativeTestServe
     assert mine.complaints[0].partition(";")[0] == told[0].partition(";")[0]
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+@pytest.mark.parametrize("name", sampled([*SCRIPTS], 4))
 def test_a_script_that_is_none_is_shown_with_its_place(
     server: NativeTestServer, tmp_path: Path, name: str
 ) -> None:
@@ -140,7 +140,7 @@ def test_a_script_that_is_none_is_shown_with_its_place(
     assert (mine.status, mine.complaints) == (theirs.status, theirs.complaints)
 
 
-@pytest.mark.parametrize("name", [*FAILING, *PIPELINES])
+@pytest.mark.parametrize("name", sampled([*FAILING, *PIPELINES], 4))
 def test_a_client_that_fails_is_told_of_as_by_pgbench(
     server: NativeTestServer, tmp_path: Path, name: str
 ) -> None:
@@ -148,13 +148,13 @@ def test_a_client_that_fails_is_told_of_as_by_pgbench(
     words = ["-n", "-t", "2", "-f", "x.sql", "-M", "extended" if name in PIPELINES else "simple"]
     theirs, mine = both(server, *words, folder=tmp_path)
     if name in ("setshell", "shell"):
-        # pgbench names the shell's command there instead of its own, and tells a failure as a missing program.
+        # pgbench names the shell's command there, and takes a failure for a missing program.
         assert mine.complaints[1:] == theirs.complaints[-2:]
     else:
         assert mine.complaints == theirs.complaints
     assert mine.status == theirs.status
     assert mine.shape == theirs.shape
-    assert mine.status == 2 and "pgbench: detail: in x.sql:" in mine.errors or name in ("open", "left open")
+    assert (mine.status == 2 and "pgbench: detail: in x.sql:" in mine.errors) or name in ("open", "left open")
 
 
 def test_tables_that_are_missing_are_told_with_a_hint(server: NativeTestServer) -> None:

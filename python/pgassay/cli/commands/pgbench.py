@@ -23,10 +23,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
     parser = subparsers.add_parser(
         NAME,
-        help="pgbench's own command line: its options, scripts and report, then what it leaves out",
-        description="Initialises pgbench's tables (-i) or runs its scripts and yours, with the options, messages, "
-        "files, report and exit status of PostgreSQL 18's pgbench. Below the report: percentiles, whether the "
-        "client was the limit, the server's settings.",
+        help="pgbench's own command line and report, and below it what pgbench leaves out",
+        description="Initialises pgbench's tables (-i) or runs its scripts and yours, with the options, "
+        "messages, files, report and exit status of PostgreSQL 18's pgbench. Below the report: percentiles, "
+        "whether the client was the limit, the server's settings.",
         epilog="examples:\n"
         "  pgassay pgbench -i -s 10 shop\n"
         "  pgassay pgbench -c 8 -j 2 -T 30 -P 5 -r -f my.sql@3 -b select-only@1 shop\n"
@@ -118,9 +118,7 @@ def _tell(finished: "Run") -> int:
             say(f"Run was aborted due to an error in thread {thread}", "error")
         return EXIT_ABORTED
     if finished.chosen.is_json:
-        import json
-
-        print(json.dumps(beyond.document(finished), indent=2))
+        print(beyond.document(finished).model_dump_json(by_alias=True, indent=2))
     else:
         _print(report.lines(finished))
         print()

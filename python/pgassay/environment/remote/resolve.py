@@ -87,7 +87,7 @@ def resolve(
 
 
 def resolved_from(connection: "ControlSession", what: str, major_min: int = MAJOR_MIN) -> Resolved:
-    """What libpq settled on for a connection that is open; `what` names it in messages. Raises as `resolve`."""
+    """What libpq settled on for an open connection; `what` names it in messages. Raises as `resolve`."""
     return _read_off(connection, {}, what, what, major_min)
 
 
