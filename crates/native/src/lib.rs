@@ -12,7 +12,6 @@ pub mod mix_command;
 pub mod null_answers;
 pub mod null_server;
 pub mod observe_command;
-pub mod pgbench_command;
 pub mod probe_command;
 mod query;
 pub mod scripts_command;

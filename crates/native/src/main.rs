@@ -3,11 +3,10 @@
 use std::process::ExitCode;
 
 use pgassay_native::lines::EXIT_USAGE;
-use pgassay_native::load_command::load;
+use pgassay_native::load_command::{load, pgbench};
 use pgassay_native::mix_command::mix;
 use pgassay_native::null_server::null_server;
 use pgassay_native::observe_command::observe;
-use pgassay_native::pgbench_command::pgbench;
 use pgassay_native::probe_command::probe;
 use pgassay_native::scripts_command::scripts;
 use pgassay_native::simulate_command::simulate;

@@ -8,7 +8,7 @@ from pgassay.pgbench.running import Run, failures
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from pgassay.model.pgbench import PgbenchResult
+    from pgassay.model.live.pgbench import PgbenchResult
 
 # A thread that is busy for so much of the time sends later than it could.
 BUSY_SHARE = 0.9
@@ -88,7 +88,7 @@ def lines(run: Run) -> Iterator[str]:
 
 def document(run: Run) -> "PgbenchResult":
     """The one document of --json."""
-    from pgassay.model import pgbench as model
+    from pgassay.model.live import pgbench as model
 
     chosen, record = run.chosen, run.record
     share, elapsed_s = client_share(run), record["elapsed_s"]

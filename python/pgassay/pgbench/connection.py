@@ -1,4 +1,4 @@
-"""Connecting as pgbench does: by libpq, its environment, its files."""
+"""Connecting as pgbench does: by libpq, its environment, its files; what the server is set to."""
 
 import getpass
 import os
@@ -6,19 +6,43 @@ import pwd
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypedDict
 
 import psycopg
 from psycopg import conninfo, sql
 
 from pgassay.environment.remote.resolve import resolved_from
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
-from pgassay.pgbench.messages import PgbenchError, say
+from pgassay.pgbench.messages import PgbenchError, say, write
 from pgassay.pgbench.options import Options
 
 APPLICATION = "pgbench"
 # What the load generator speaks.
 MAJOR_MIN = 10
 _NO_PASSWORD = "no password supplied"
+# Where and in which language, and not how fast.
+_OF_NO_SPEED = (
+    "DateStyle",
+    "TimeZone",
+    "application_name",
+    "client_encoding",
+    "cluster_name",
+    "default_text_search_config",
+    "dynamic_shared_memory_type",
+    "event_source",
+    "listen_addresses",
+    "log_timezone",
+    "port",
+    "transaction_deferrable",
+    "transaction_isolation",
+    "transaction_read_only",
+)
+_QUERY = """
+select name, pg_catalog.current_setting(name) from pg_catalog.pg_settings
+where source not in ('default', 'override', 'client') and setting is distinct from boot_val
+  and context <> 'internal' and name <> all(%s)
+  and name !~ '^(lc_|ssl_.*_file|unix_socket|.*_directory$|.*_file$|log_)'
+order by name"""
 
 
 @dataclass(frozen=True)
@@ -98,10 +122,10 @@ def _refused(error: psycopg.Error, purpose: str) -> PgbenchError:
 
 
 def _print_notice(diagnostic: psycopg.errors.Diagnostic) -> None:
-    print(f"{diagnostic.severity}:  {diagnostic.message_primary}", file=sys.stderr, flush=True)
+    write(f"{diagnostic.severity}:  {diagnostic.message_primary}")
     for name, value in (("DETAIL", diagnostic.message_detail), ("HINT", diagnostic.message_hint)):
         if value:
-            print(f"{name}:  {value}", file=sys.stderr, flush=True)
+            write(f"{name}:  {value}")
 
 
 def server_text(error: psycopg.Error) -> str:
@@ -130,3 +154,19 @@ def try_to_execute(session: ControlSession, statement: str) -> None:
 def quoted(session: ControlSession, name: str) -> str:
     """An identifier between quotes."""
     return sql.Identifier(name).as_string(session)
+
+
+class ChangedSetting(TypedDict):
+    """A setting with its value, as SHOW prints it."""
+
+    name: str
+    value: str
+
+
+def changed_settings(session: ControlSession) -> list[ChangedSetting]:
+    """Those that somebody set to another value than the default; none where they can't be read."""
+    try:
+        rows = session.execute(_QUERY, [list(_OF_NO_SPEED)]).fetchall()
+    except psycopg.Error:
+        return []
+    return [{"name": str(name), "value": str(value)} for name, value in rows]

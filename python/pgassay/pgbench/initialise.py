@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import psycopg
 
 from pgassay.pgbench.connection import Server, connect, execute, quoted, server_text
-from pgassay.pgbench.messages import PgbenchError
+from pgassay.pgbench.messages import PgbenchError, write
 from pgassay.pgbench.options import Options
 
 TELLERS = 10
@@ -67,20 +67,16 @@ def initialise(chosen: Options) -> None:
             took.append((_NAMES[step], time.monotonic() - began))
     whole = sum(seconds for _, seconds in took)
     parts = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in took)
-    _tell(f"done in {whole:.2f} s ({parts}).")
-
-
-def _tell(text: str, end: str = "\n") -> None:
-    print(text, end=end, file=sys.stderr, flush=True)
+    write(f"done in {whole:.2f} s ({parts}).")
 
 
 def _drop(making: Making) -> None:
-    _tell("dropping old tables...")
+    write("dropping old tables...")
     making.execute(f"drop table if exists {', '.join(TABLES)}")
 
 
 def _create(making: Making) -> None:
-    _tell("creating tables...")
+    write("creating tables...")
     chosen = making.chosen
     # Written as pgbench writes it, whose statement a failure shows.
     account = "bigint" if making.scale >= SCALE_OF_BIGINT else "   int"
@@ -103,7 +99,7 @@ def _create(making: Making) -> None:
 
 def _create_partitions(making: Making) -> None:
     chosen = making.chosen
-    _tell(f"creating {chosen.partitions} partitions...")
+    write(f"creating {chosen.partitions} partitions...")
     unlogged = " unlogged" if chosen.is_unlogged else ""
     size = -(-ACCOUNTS * making.scale // chosen.partitions)
     for number in range(1, chosen.partitions + 1):
@@ -121,7 +117,7 @@ def _create_partitions(making: Making) -> None:
 
 
 def _generate_here(making: Making) -> None:
-    _tell("generating data (client-side)...")
+    write("generating data (client-side)...")
     scale = making.scale
     making.execute("begin")
     making.execute(f"truncate table {', '.join(TABLES)}")
@@ -195,17 +191,17 @@ class _Progress:
             f"{done} of {self._total} tuples ({done * 100 // self._total}%) of {self._table} done "
             f"(elapsed {elapsed_s:.2f} s, remaining {left_s:.2f} s)"
         )
-        _tell(text.ljust(self._shown), self._end)
+        write(text.ljust(self._shown), self._end)
         self._shown = len(text)
 
     def clear(self) -> None:
         """Leave an empty line on a terminal."""
         if self._shown and self._end == "\r":
-            _tell(" " * self._shown, "\r")
+            write(" " * self._shown, "\r")
 
 
 def _generate_there(making: Making) -> None:
-    _tell("generating data (server-side)...")
+    write("generating data (server-side)...")
     scale = making.scale
     making.execute("begin")
     making.execute(f"truncate table {', '.join(TABLES)}")
@@ -224,13 +220,13 @@ def _generate_there(making: Making) -> None:
 
 
 def _vacuum(making: Making) -> None:
-    _tell("vacuuming...")
+    write("vacuuming...")
     for table in ("branches", "tellers", "accounts", "history"):
         making.execute(f"vacuum analyze pgbench_{table}")
 
 
 def _add_primary_keys(making: Making) -> None:
-    _tell("creating primary keys...")
+    write("creating primary keys...")
     place = ""
     if making.chosen.index_tablespace:
         place = f" using index tablespace {quoted(making.server.session, making.chosen.index_tablespace)}"
@@ -239,7 +235,7 @@ def _add_primary_keys(making: Making) -> None:
 
 
 def _add_foreign_keys(making: Making) -> None:
-    _tell("creating foreign keys...")
+    write("creating foreign keys...")
     for table, column, other in _FOREIGN_KEYS:
         making.execute(
             f"alter table pgbench_{table} add constraint pgbench_{table}_{column}_fkey "

@@ -21,10 +21,16 @@ class PgbenchError(PgassayError):
         self.below = below
 
 
+def write(text: str, end: str = "\n") -> None:
+    """A line of standard error, where pgbench writes all but its report."""
+    sys.stderr.write(text + end)
+    sys.stderr.flush()
+
+
 def say(text: str, level: str = "info") -> None:
     """One message; level: info, error, warning, detail or hint."""
     word = "" if level == "info" else f"{level}: "
-    print(f"{PROGRAM}: {word}{text.rstrip()}", file=sys.stderr, flush=True)
+    write(f"{PROGRAM}: {word}{text.rstrip()}")
 
 
 def tell(error: PgbenchError) -> None:
@@ -35,4 +41,4 @@ def tell(error: PgbenchError) -> None:
     if error.hint:
         say(error.hint, "hint")
     if error.below:
-        print(error.below, file=sys.stderr, flush=True)
+        write(error.below)

@@ -2,21 +2,26 @@
 
 import math
 import os
-import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 
-from pgassay import __version__
 from pgassay.native.pgbench import PgbenchRecord, Progress, Stats, run_pgbench
 from pgassay.native.process import StatementError
 from pgassay.native.scripts import read_script_faults
-from pgassay.pgbench.connection import Server, connect, server_text, try_to_execute
-from pgassay.pgbench.messages import PROGRAM, PgbenchError, say
+from pgassay.pgbench.connection import (
+    ChangedSetting,
+    Server,
+    changed_settings,
+    connect,
+    server_text,
+    try_to_execute,
+)
+from pgassay.pgbench.messages import PROGRAM, PgbenchError, say, write
 from pgassay.pgbench.options import Options
-from pgassay.pgbench.server_settings import ChangedSetting, changed_settings
 
 LOG_PREFIX = "pgbench_log"
 _COULD_NOT_CONNECT = "could not connect: "
@@ -49,14 +54,16 @@ class Run:
     record: PgbenchRecord
 
 
-def run(chosen: Options) -> Run:
-    """Runs the scripts. Raises PgbenchError for what keeps the run from beginning."""
+def run(chosen: Options, on_server: Callable[[str], None]) -> Run:
+    """Runs the scripts; on_server is called with the version of the server as soon as it is known.
+
+    Raises PgbenchError for what keeps the run from beginning.
+    """
     if any(not script.is_builtin for script in chosen.scripts):
         _check_scripts(chosen)
     server = connect(chosen, "setup")
     with server.session:
-        if not chosen.is_json:
-            print(f"{PROGRAM} (pgassay {__version__}, server {server.version})", flush=True)
+        on_server(server.version)
         tables = _tables(server, chosen) if chosen.has_builtin else Tables(chosen.scale or 1)
         settings = changed_settings(server.session)
         if not chosen.no_vacuum:
@@ -135,14 +142,14 @@ def _tables(server: Server, chosen: Options) -> Tables:
 
 
 def _vacuum(server: Server, chosen: Options) -> None:
-    print("starting vacuum...", end="", file=sys.stderr, flush=True)
+    write("starting vacuum...", end="")
     for statement in ("vacuum pgbench_branches", "vacuum pgbench_tellers", "truncate pgbench_history"):
         try_to_execute(server.session, statement)
-    print("end.", file=sys.stderr, flush=True)
+    write("end.")
     if chosen.vacuums_all:
-        print("starting vacuum pgbench_accounts...", end="", file=sys.stderr, flush=True)
+        write("starting vacuum pgbench_accounts...", end="")
         try_to_execute(server.session, "vacuum analyze pgbench_accounts")
-        print("end.", file=sys.stderr, flush=True)
+        write("end.")
 
 
 def _spec(chosen: Options, server: Server, tables: Tables) -> dict[str, object]:
@@ -195,7 +202,7 @@ class _Reporter:
 
     def tell(self, progress: Progress) -> None:
         """One interval has ended."""
-        print(progress_line(self._chosen, self._last, progress), file=sys.stderr, flush=True)
+        write(progress_line(self._chosen, self._last, progress))
         self._last = progress
 
 

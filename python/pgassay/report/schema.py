@@ -17,10 +17,10 @@ from pgassay.model.gates.gate import GATE_SCHEMA, GateResult
 from pgassay.model.gates.history import HISTORY_SCHEMA, HistoryResult
 from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.live.diagnosis_change import DIAGNOSIS_CHANGE_SCHEMA, DiagnosisChange
+from pgassay.model.live.pgbench import PGBENCH_SCHEMA, PgbenchResult
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
 from pgassay.model.machines.fleet import FLEET_SCHEMA, FleetStatus
-from pgassay.model.pgbench import PGBENCH_SCHEMA, PgbenchResult
 from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import PLANNED_SCHEMA, RESULT_SCHEMA, CompareResult, Planned

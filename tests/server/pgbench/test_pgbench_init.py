@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from native_servers import NativeTestServer, started_server
-from pgbench_twins import Answer, both, ours, real, sampled
+from real_tools.pgbench import Answer, both, ours, real, sampled
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 STEPS = (

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from native_servers import NativeTestServer, started_server
-from pgbench_twins import both, real, sampled
+from real_tools.pgbench import both, real, sampled
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 REFUSED = (

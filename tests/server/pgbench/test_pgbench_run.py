@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from native_servers import NativeTestServer, started_server
-from pgassay.model.pgbench import PgbenchResult
-from pgbench_twins import Answer, both, ours, real, sampled
+from pgassay.model.live.pgbench import PgbenchResult
+from real_tools.pgbench import Answer, both, ours, real, sampled
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 DRAWING = (

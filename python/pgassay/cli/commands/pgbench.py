@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 
+from pgassay import __version__
 from pgassay.cli import options
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
@@ -104,7 +105,11 @@ def _do(words: "Sequence[str]") -> int:
         return 0
     from pgassay.pgbench import running
 
-    return _tell(running.run(chosen))
+    def greet(version: str) -> None:
+        if not chosen.is_json:
+            print(f"{NAME} (pgassay {__version__}, server {version})", flush=True)
+
+    return _tell(running.run(chosen, greet))
 
 
 def _tell(finished: "Run") -> int:
