@@ -69,6 +69,7 @@ MEASURING = (
     "tests/server/compare/",
     "tests/server/faults/",
     "tests/server/remote/",
+    "tests/server/trial/test_loads_at_a_rate.py",
     "tests/server/environment/test_cache_proof.py",
     "tests/server/tune/test_tune.py",
     "tests/server/tune/test_tune_endless.py",

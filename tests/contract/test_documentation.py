@@ -49,7 +49,8 @@ from pgassay.model.machines.fleet import FleetMachine, FleetStatus
 from pgassay.model.result import ArmResult, CompareResult, SecondaryResult, StatementResult, TwinResult
 from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
-from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord
+from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop, StatementObservation, TrialRecord
+from pgassay.model.workload import ClientCeiling
 from pgassay.trial.before_and_after.counters import VIEWS
 from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE
 from pgassay.trial.observe.device import DeviceSampler
@@ -117,7 +118,7 @@ def fails_to_parse(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return ""
 
 
-COMMAND_NAMES = [command.__name__.rpartition(".")[2] for command in main.COMMANDS]
+COMMAND_NAMES = [command.__name__.rpartition(".")[2].replace("_", "-") for command in main.COMMANDS]
 ALL_LINES = [(page.name, words) for page in PAGES for words in command_lines(text_of(page))]
 
 
@@ -269,6 +270,9 @@ def test_every_sampler_of_a_trial_is_documented() -> None:
         ("results-folder.md", TrialRecord),
         ("results-folder.md", StatementObservation),
         ("results-folder.md", LoadObservation),
+        ("results-folder.md", OpenLoop),
+        ("results-folder.md", LoadKind),
+        ("scripting.md", ClientCeiling),
         ("scripting.md", CompareResult),
         ("scripting.md", ArmResult),
         ("scripting.md", TwinResult),

@@ -106,7 +106,7 @@ def test_an_example_really_runs(name: str, tmp_path: Path, require: Callable[...
         assert not [key for key in trial.record.facts if key not in documented]
         assert not [key for key in trial.record.verification if key not in documented]
         files = {path.name for path in trial.folder.rglob("*") if path.is_file()}
-        assert files <= documented | {"trial.json", "plans.json", "latency.hdr", "server.log"}
+        assert files <= documented | {"trial.json", "plans.json", "latency.hdr", "latency.hlog", "server.log"}
 
 
 @pytest.mark.slow

@@ -104,9 +104,12 @@ def planned(
     workload: str = "select-only",
     margin: float = 0.03,
     blocks: int = 60,
+    metric: str | None = None,
 ) -> Experiment:
     """The plan that `compare` would make of these factors without --blocks, with `blocks` as its limit."""
-    request = CompareRequest(factors=factors, workload=workload, seed=seed, margin=margin, max_time_s=1e9)
+    request = CompareRequest(
+        factors=factors, workload=workload, metric=metric, seed=seed, margin=margin, max_time_s=1e9
+    )
     servers = NoServers(factors)
     parsed_workload = parse_workload(workload)
     base = servers.base(parse_factors(list(factors)), parsed_workload, {})

@@ -21,7 +21,6 @@ pub mod seconds;
 pub mod spec;
 pub mod tally;
 pub mod timed;
-mod timer;
 pub mod transaction;
 pub mod transport;
 pub mod worker;

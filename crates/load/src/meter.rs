@@ -1,9 +1,8 @@
 //! What one thread counts and times.
 
-use crate::clock::thread_cpu_ns;
-use crate::spec::Schedule;
+use crate::clock::{RunQueue, thread_cpu_ns};
+use crate::spec::{Counting, Schedule};
 use crate::tally::{Tally, Timing};
-use crate::timer::RunQueue;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -12,19 +11,6 @@ enum Phase {
     WarmUp,
     Measured,
     Over,
-}
-
-/// How the transactions of a load are counted.
-#[derive(Clone, Copy, Debug)]
-pub struct Counting {
-    /// When it is measured.
-    pub schedule: Schedule,
-    /// Whether transactions have a time at which they are due.
-    pub is_paced: bool,
-    /// A latency above which a transaction is counted as late.
-    pub limit_ns: Option<u64>,
-    /// How many scripts there are.
-    pub kinds: usize,
 }
 
 /// Sorts transactions into warm-up, measured interval and what comes late, by the instant they end.
@@ -160,20 +146,39 @@ impl Meter {
     }
 
     /// Counts an arrival that was too late to be begun.
-    pub fn skipped(&mut self, due_ns: u64) {
+    pub fn skipped(&mut self, due_ns: u64, now_ns: u64) {
         if self.schedule.is_measured(due_ns) {
             self.tally.balance.scheduled += 1;
             self.tally.balance.skipped += 1;
+            self.undone(due_ns, now_ns);
         }
     }
 
-    /// Counts an arrival that nobody was free for.
-    pub fn queued(&mut self, due_ns: u64) {
+    /// Counts an arrival that nobody was free for until `closes_ns`.
+    pub fn queued(&mut self, due_ns: u64, closes_ns: u64) {
         if self.schedule.is_measured(due_ns) {
             let due = self.second_of(due_ns);
             self.tally.seconds[due].due += 1;
             self.tally.balance.scheduled += 1;
             self.tally.balance.queued += 1;
+            self.undone(due_ns, closes_ns);
+        }
+    }
+
+    fn undone(&mut self, due_ns: u64, until_ns: u64) {
+        if self.counting.counts_undone {
+            let waited_ns = until_ns.saturating_sub(due_ns);
+            let second = self.second_of(due_ns);
+            self.tally.seconds[second].count(waited_ns);
+            self.tally.latency.count(waited_ns);
+        }
+    }
+
+    /// Notes that the thread had nothing to do from one instant to another.
+    #[inline]
+    pub fn idled(&mut self, from_ns: u64, to_ns: u64) {
+        if self.phase == Phase::Measured {
+            self.tally.idle_ns += to_ns.saturating_sub(from_ns.max(self.schedule.measured_from_ns));
         }
     }
 
@@ -222,6 +227,7 @@ mod tests {
             is_paced,
             limit_ns: Some(SECOND_NS),
             kinds: 2,
+            counts_undone: is_paced,
         })
     }
 
@@ -283,7 +289,7 @@ mod tests {
         meter.left_queue(FROM + 20, FROM + SECOND_NS);
         meter.failed(due(FROM + 20, FROM + SECOND_NS, 0, 0), FROM + 2 * SECOND_NS);
         meter.left_queue(FROM + 30, FROM + 2 * SECOND_NS);
-        meter.skipped(FROM + 30);
+        meter.skipped(FROM + 30, FROM + 2 * SECOND_NS);
         meter.left_queue(FROM + SECOND_NS, FROM + 3 * SECOND_NS);
         // Due in the interval, ended long after it.
         meter.committed(
@@ -291,7 +297,7 @@ mod tests {
             FROM + 9 * SECOND_NS,
             0,
         );
-        meter.queued(FROM + 2 * SECOND_NS);
+        meter.queued(FROM + 2 * SECOND_NS, FROM + 12 * SECOND_NS);
         let tally = meter.into_tally();
         let wanted = Balance {
             scheduled: 5,
@@ -301,10 +307,12 @@ mod tests {
             queued: 1,
         };
         assert_eq!(tally.balance, wanted);
+        // What was never begun counts with what it had waited: the worst of all is not left out.
         assert_eq!(
             (tally.latency.histogram.len(), tally.latency.max_ns),
-            (2, 8 * SECOND_NS)
+            (4, 10 * SECOND_NS)
         );
+
         assert_eq!(
             (tally.from_send.min_ns, tally.from_send.max_ns),
             (SECOND_NS, 6 * SECOND_NS)

@@ -5,7 +5,7 @@ use pgassay_protocol::Failure;
 use rand_xoshiro::Xoroshiro128StarStar;
 use serde::Deserialize;
 
-use crate::spec::Schedule;
+use crate::clock::Schedule;
 
 const RATE_MAX: f64 = 1e9;
 const POINTS_MAX: usize = 1_000_000;
@@ -68,6 +68,11 @@ impl Pace {
         } else {
             None
         }
+    }
+
+    /// Whether what is never begun has a latency; by pgbench's rules it has none.
+    pub fn counts_undone(&self) -> bool {
+        self.arrivals != Arrivals::Pgbench
     }
 
     /// How long the queue of an interval of this length is worked off, in seconds.

@@ -3,8 +3,8 @@
 use pgassay_protocol::Failure;
 use serde::Serialize;
 
-use crate::meter::Counting;
 use crate::seconds::{LatencyBySecond, Second};
+use crate::spec::Counting;
 use crate::tally::{Balance, Tally};
 use crate::timed::{Latency, Timed, serialise};
 
@@ -117,6 +117,8 @@ pub struct Record {
     pub over_limit: u64,
     /// For how long the threads were ready to run in the interval and had no processor, together.
     pub client_run_queue_s: f64,
+    /// For how long the threads had nothing to do in the interval, together: what the load generator could do more.
+    pub client_idle_s: f64,
     /// How many threads ran the clients.
     pub threads: usize,
     /// The scripts, where there are several.
@@ -162,6 +164,7 @@ impl Record {
             late_transactions: tally.late_transactions,
             over_limit: tally.over_limit,
             client_run_queue_s: tally.run_queue_ns as f64 / 1e9,
+            client_idle_s: tally.idle_ns as f64 / 1e9,
             threads,
             kinds: tally.kinds.iter().map(Kind::new).collect::<Result<_, _>>()?,
             open_loop: if counting.is_paced {
@@ -189,6 +192,7 @@ mod tests {
         is_paced: false,
         limit_ns: None,
         kinds: 1,
+        counts_undone: false,
     };
 
     #[test]
@@ -230,7 +234,7 @@ mod tests {
         for due in 0..5 {
             meter.left_queue(from + due, from + due * 300_000_000);
         }
-        meter.queued(from + 1_999_999_999);
+        meter.queued(from + 1_999_999_999, from + 9_000_000_000);
         let open = Record::new(counting, &meter.into_tally(), 1)
             .unwrap()
             .open_loop

@@ -74,8 +74,8 @@ impl Second {
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn p99_ms(&self) -> Option<f64> {
-        (!self.histogram.is_empty()).then(|| self.histogram.value_at_quantile(0.99) as f64 / 1e3)
+    fn quantile_ms(&self, fraction: f64) -> Option<f64> {
+        (!self.histogram.is_empty()).then(|| self.histogram.value_at_quantile(fraction) as f64 / 1e3)
     }
 }
 
@@ -86,6 +86,8 @@ pub struct LatencyBySecond {
     pub mean: Vec<Option<f64>>,
     /// 99 % took no longer, to two significant digits.
     pub p99: Vec<Option<f64>>,
+    /// The longest, to two significant digits.
+    pub max: Vec<Option<f64>>,
 }
 
 impl LatencyBySecond {
@@ -94,7 +96,8 @@ impl LatencyBySecond {
     pub fn new(seconds: &[Second]) -> Self {
         Self {
             mean: seconds.iter().map(Second::mean_ms).collect(),
-            p99: seconds.iter().map(Second::p99_ms).collect(),
+            p99: seconds.iter().map(|second| second.quantile_ms(0.99)).collect(),
+            max: seconds.iter().map(|second| second.quantile_ms(1.0)).collect(),
         }
     }
 }
@@ -116,6 +119,6 @@ mod tests {
         assert_eq!(found.mean, [Some(4.0), None]);
         assert!((found.p99[0].unwrap() - 2.0).abs() < 0.02, "{:?}", found.p99);
         first.count(202_000_000);
-        assert!((first.p99_ms().unwrap() - 202.0).abs() < 2.1);
+        assert!((first.quantile_ms(0.99).unwrap() - 202.0).abs() < 2.1);
     }
 }

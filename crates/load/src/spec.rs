@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pgassay_protocol::{Failure, Parameters};
 use serde::Deserialize;
 
-use crate::meter::Counting;
+pub use crate::clock::Schedule;
 use crate::pacing::{Pace, check_limit};
 use crate::programs::ScriptSpec;
 use crate::read_only::ReadOnlyOptions;
@@ -109,13 +109,24 @@ impl LoadSpec {
         Err(Failure::client(format!("the load can't be run: {fault}")))
     }
 
+    /// The instants of this load when it begins at `start_ns`.
+    pub fn schedule(&self, start_ns: u64) -> Schedule {
+        let measured_from_ns = start_ns + to_ns(self.warmup_s);
+        Schedule {
+            start_ns,
+            measured_from_ns,
+            measured_to_ns: measured_from_ns + to_ns(self.duration_s),
+        }
+    }
+
     /// How the transactions of this load are counted when it begins at `start_ns`.
     pub fn counting(&self, start_ns: u64) -> Counting {
         Counting {
-            schedule: Schedule::new(self, start_ns),
+            schedule: self.schedule(start_ns),
             is_paced: self.pace.is_some(),
             limit_ns: self.latency_limit_ms.map(|limit| to_ns(limit / 1e3)),
             kinds: self.scripts.len().max(1),
+            counts_undone: self.pace.as_ref().is_some_and(Pace::counts_undone),
         }
     }
 
@@ -129,33 +140,20 @@ impl LoadSpec {
     }
 }
 
-/// The instants of a load, in nanoseconds of the monotonic clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Schedule {
-    /// All clients begin.
-    pub start_ns: u64,
-    /// The warm-up ends and the measured interval begins.
-    pub measured_from_ns: u64,
-    /// The measured interval ends: a transaction that ends here or later isn't in it.
-    pub measured_to_ns: u64,
-}
-
-impl Schedule {
-    /// The schedule of a load that begins at `start_ns`.
-    pub fn new(spec: &LoadSpec, start_ns: u64) -> Self {
-        let measured_from_ns = start_ns + to_ns(spec.warmup_s);
-        Self {
-            start_ns,
-            measured_from_ns,
-            measured_to_ns: measured_from_ns + to_ns(spec.duration_s),
-        }
-    }
-
-    /// Whether an instant lies in the measured interval.
-    #[inline]
-    pub fn is_measured(&self, at_ns: u64) -> bool {
-        (self.measured_from_ns..self.measured_to_ns).contains(&at_ns)
-    }
+/// How the transactions of a load are counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Counting {
+    /// When it is measured.
+    pub schedule: Schedule,
+    /// Whether transactions have a time at which they are due.
+    pub is_paced: bool,
+    /// A latency above which a transaction is counted as late.
+    pub limit_ns: Option<u64>,
+    /// How many scripts there are.
+    pub kinds: usize,
+    /// Whether arrivals that were never begun have a latency: what they had waited when they were given up, which is
+    /// less than it would have been. pgbench leaves them out.
+    pub counts_undone: bool,
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // `check` bounds the seconds.

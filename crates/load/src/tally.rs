@@ -64,6 +64,8 @@ pub struct Tally {
     pub cpu_ns: u64,
     /// For how long the thread was ready to run in it and had no processor.
     pub run_queue_ns: u64,
+    /// For how long it had nothing to do in it: it slept, or polled and found nothing.
+    pub idle_ns: u64,
 }
 
 impl Tally {
@@ -86,6 +88,7 @@ impl Tally {
             over_limit: 0,
             cpu_ns: 0,
             run_queue_ns: 0,
+            idle_ns: 0,
         }
     }
 
@@ -110,6 +113,7 @@ impl Tally {
         self.over_limit += other.over_limit;
         self.cpu_ns += other.cpu_ns;
         self.run_queue_ns += other.run_queue_ns;
+        self.idle_ns += other.idle_ns;
     }
 }
 

@@ -17,12 +17,14 @@ use crate::clock::monotonic_ns;
 use crate::meter::Meter;
 use crate::spec::LoadSpec;
 use crate::tally::Tally;
-use crate::timer::Timer;
 use crate::transport::{Connector, Transport};
 
+mod arriving;
 mod paced;
+mod timer;
 mod waiting;
-use paced::Arriving;
+use arriving::Arriving;
+use timer::Timer;
 
 const WAKE: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);
@@ -172,7 +174,10 @@ impl<C: Connector> Worker<C> {
         }
         let mut ready = Vec::with_capacity(EVENTS_PER_WAIT);
         while running > 0 {
-            self.wait()?;
+            let from_ns = self.wait()?;
+            if let Some(from_ns) = from_ns {
+                meter.idled(from_ns, monotonic_ns());
+            }
             running -= self.go_on_without_answers(&mut meter)?;
             running -= self.begin_what_is_due(&mut meter)?;
             ready.clear();

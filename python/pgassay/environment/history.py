@@ -97,6 +97,10 @@ def _key(experiment: Experiment) -> str:
     where = " ".join(servers) if servers else describe(spec.storage)
     parts += [experiment.design.between] if experiment.design.between != "nothing" else []
     parts += ["rounds in a start"] if experiment.contract.unit == "start" else []
+    if latency := experiment.contract.metric.latency:
+        # A tail scatters several times as much as a mean, and more the nearer the server is to its limit.
+        loads = [arm.spec.workload.load for arm in experiment.arms]
+        parts += [f"{latency} at {sorted({load.pace.text for load in loads if load and load.pace})}"]
     # The least of several executions scatters less than one.
     parts += ["several executions"] if experiment.protocol.executions else []
     return " | ".join([*parts, experiment.protocol.cache, where])

@@ -85,14 +85,60 @@ class StatementObservation(Extended):
         return self.device_read_bytes
 
 
-class LoadObservation(Frozen):
+class OpenLoop(Frozen):
+    """What became of the transactions that were due in a load's measured interval.
+
+    `scheduled` is the sum of the next four: `done`, in the interval or after it; `failed`, given up by the
+    server; `skipped`, too late for the latency limit before they began; `queued`, not begun when the time to
+    work off the queue was over. `warmup_dropped`: those of the warm-up that had not begun at its end.
+    `per_second_due`, `per_second_queue`: how many were due in each second, and had not begun at its end.
+    `from_send_ms`: latencies from the send; `held_ms`: for how long the load generator alone held one up.
+    """
+
+    scheduled: int
+    done: int
+    failed: int
+    skipped: int
+    queued: int
+    warmup_dropped: int = 0
+    per_second_due: tuple[int, ...] = ()
+    per_second_queue: tuple[int, ...] = ()
+    from_send_ms: dict[str, float] = Field(default_factory=dict)
+    held_ms: dict[str, float] = Field(default_factory=dict)
+
+
+class LoadKind(Frozen):
+    """The latencies of one script of several."""
+
+    name: str
+    transactions: int
+    latency_ms: dict[str, float] = Field(default_factory=dict)
+
+
+class LoadObservation(Extended):
     """A load's measured interval (the warm-up is not in it).
 
     `late_transactions` began within the interval and ended after it, so they are not counted: with
-    those of the warm-up and the measured ones they are all that the load committed.
-    `per_second_mean_ms`, `per_second_p99_ms`: latencies of the transactions that ended in each second, None
-    for a second in which none did; () in records that did not keep them.
+    those of the warm-up and the measured ones they are all that the load committed. `latency_ms`: mean, min,
+    max and percentiles by name ("p99"), from when a transaction was due, which in a closed loop is when it
+    began. `per_second_mean_ms`, `per_second_p99_ms`: latencies of the transactions that ended in each second
+    (of an open loop: that were due in it), None for a second in which none did; () in records that did not
+    keep them. `own_delay_ms`: what of the latencies the load generator itself added, as far as it can see.
+    `client_idle_s`, `client_run_queue_s`: for how long its `threads` together had nothing to do, and were
+    ready to run without a processor. `over_limit`: transactions that took longer than the latency limit.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = (
+        *(
+            "own_delay_ms",
+            "client_idle_s",
+            "client_run_queue_s",
+            "threads",
+            "over_limit",
+            "kinds",
+            "open_loop",
+        ),
+    )
 
     transactions: int
     elapsed_s: float
@@ -104,6 +150,20 @@ class LoadObservation(Frozen):
     latency_ms: dict[str, float] = Field(default_factory=dict)
     warmup_transactions: int = 0
     late_transactions: int = 0
+    own_delay_ms: dict[str, float] = Field(default_factory=dict)
+    client_idle_s: float | None = None
+    client_run_queue_s: float | None = None
+    threads: int = 0
+    over_limit: int = 0
+    kinds: tuple[LoadKind, ...] = ()
+    open_loop: OpenLoop | None = None
+
+    @property
+    def latencies(self) -> int:
+        """How many transactions `latency_ms` is of; those that were due and never begun are among them."""
+        if self.open_loop is not None:
+            return self.open_loop.scheduled - self.open_loop.failed
+        return self.transactions + self.late_transactions
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,21 @@ from pgassay.model.base import Extended, Frozen
 
 QueryProtocol = Literal["prepared", "extended", "simple"]
 Distribution = Literal["uniform", "special"]
+Arrivals = Literal["poisson", "constant"]
 
 
-class Metric(Frozen):
-    """The primary metric of a workload: its name, unit, and which direction is better."""
+class Metric(Extended):
+    """The primary metric of a workload: its name, unit, and which direction is better.
+
+    `latency`: which figure of a load's latencies it is, as "p99" or "mean"; '' for every other metric.
+    """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("latency",)
 
     name: str
     unit: str
     better: Literal["lower", "higher"]
+    latency: str = ""
 
 
 class Statement(Frozen):
@@ -56,14 +63,32 @@ class LoadScript(Frozen):
     weight: int = 1
 
 
-class LoadSpec(Extended):
-    """A closed loop of transactions over `clients` connections on `threads` threads.
+class Pace(Frozen):
+    """An open loop: when transactions are due.
 
-    `script`: the name of a transaction of pgassay's own. `scripts`: a user's, which take its place, with the
-    texts of `variables` that they are given.
+    `text`: the rate or the curve as typed. `rates`: points of seconds of the measured interval and the rate a
+    second that is due then, with straight lines between them; two points of one time are a step.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("scripts", "variables")
+    text: str
+    arrivals: Arrivals = "poisson"
+    rates: tuple[tuple[float, float], ...]
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether one rate is due all the time."""
+        return len({rate for _, rate in self.rates}) == 1
+
+
+class LoadSpec(Extended):
+    """Transactions over `clients` connections on `threads` threads: a closed loop, with a `pace` an open one.
+
+    `script`: the name of a transaction of pgassay's own. `scripts`: a user's, which take its place, with the
+    texts of `variables` that they are given. `latency_limit_ms`: longer transactions are counted; those of an
+    open loop that are later than that already are skipped.
+    """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("scripts", "variables", "pace", "latency_limit_ms")
 
     script: str
     clients: int = 1
@@ -74,6 +99,27 @@ class LoadSpec(Extended):
     oltp_read_only: ReadOnlyOptions | None = None
     scripts: tuple[LoadScript, ...] = ()
     variables: dict[str, str] = Field(default_factory=dict)
+    pace: Pace | None = None
+    latency_limit_ms: float | None = None
+
+
+class ClientCeiling(Frozen):
+    """What the load generator can do at most, against a server that answers at once.
+
+    Times of the client are per transaction in microseconds, latencies in milliseconds.
+    `busy`: the share of its threads' time in which they had something to do. `memory_bytes`: the most that
+    the process held, None where the system does not tell.
+    """
+
+    clients: int
+    threads: int
+    transactions_per_s: float
+    cpu_us: float
+    busy: float
+    latency_p50_ms: float
+    latency_p99_ms: float
+    own_delay_p99_ms: float
+    memory_bytes: int | None = None
 
 
 class WorkloadSpec(Extended):

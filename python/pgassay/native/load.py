@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypedDict
 
+from pgassay.model.workload import LoadSpec
 from pgassay.native.process import NativeProcess
 
 
@@ -15,10 +16,11 @@ class LoadProgress(TypedDict):
 
 
 class LatencyBySecond(TypedDict):
-    """The mean and the 99th percentile of each measured second, in milliseconds; None where nothing ended."""
+    """The mean, the 99th percentile and the longest of each second, in milliseconds; None without any."""
 
     mean: list[float | None]
     p99: list[float | None]
+    max: list[float | None]
 
 
 class OpenLoopRecord(TypedDict):
@@ -57,7 +59,8 @@ class LoadRecord(TypedDict):
     loop from when it began. `histogram`: base64 of a compressed V2 HdrHistogram of microseconds.
     `late_transactions`: begun before the end of the measured interval, ended after it, not counted in it; its
     latency counts. `own_delay_ms`: what of each latency the load generator itself added, as far as it sees.
-    `client_run_queue_s`: for how long its threads were ready to run and had no processor, together.
+    `client_run_queue_s`, `client_idle_s`: for how long its threads together were ready to run and had no
+    processor, and had nothing to do.
     `over_limit`: how many took longer than the limit. `kinds`: by script, where there are several.
     """
 
@@ -78,15 +81,38 @@ class LoadRecord(TypedDict):
     own_delay_histogram: str
     over_limit: int
     client_run_queue_s: float
+    client_idle_s: float
     threads: int
     kinds: list[KindRecord]
     open_loop: OpenLoopRecord | None
+
+
+def load_document(
+    connect: Mapping[str, object], load: LoadSpec, *, scale: int, seed: int
+) -> dict[str, object]:
+    """What the native generator reads (`crates/native/README.md`): a load on pgbench's data of a scale."""
+    oltp, pace = load.oltp_read_only, load.pace
+    scripts = [script.model_dump() for script in load.scripts]
+    return {
+        "connect": connect,
+        **({"scripts": scripts, "variables": load.variables} if scripts else {"script": load.script}),
+        **({"scale": scale} if oltp is None else {"oltp_read_only": oltp.model_dump()}),
+        "clients": load.clients,
+        "threads": load.threads,
+        "protocol": load.protocol,
+        "duration_s": load.duration_s,
+        "warmup_s": load.warmup_s,
+        "seed": seed,
+        **({} if pace is None else {"pace": {"arrivals": pace.arrivals, "rates": pace.rates}}),
+        **({} if load.latency_limit_ms is None else {"latency_limit_ms": load.latency_limit_ms}),
+    }
 
 
 def run_load(
     spec: Mapping[str, object],
     on_progress: Callable[[LoadProgress], None] | None = None,
     cpu_affinity: Iterable[int] | None = None,
+    on_progress_of: Callable[[int, LoadProgress], None] | None = None,
 ) -> LoadRecord:
     """Runs a load to its end.
 
@@ -96,6 +122,7 @@ def run_load(
             clients, threads, protocol ("prepared", "simple"), duration_s, warmup_s, seed, pace (arrivals,
             rates, drain_s), latency_limit_ms.
         on_progress: called each second. When it raises, the load is ended.
+        on_progress_of: the same with the number of the load's process before it.
         cpu_affinity: the CPUs the load generator may run on; all when None.
 
     Raises:
@@ -112,6 +139,8 @@ def run_load(
                 break
             if on_progress is not None:
                 on_progress(document["progress"])
+            if on_progress_of is not None:
+                on_progress_of(process.pid, document["progress"])
     except BaseException:
         process.kill()
         raise

@@ -8,6 +8,7 @@
     trials/000123/attempt-1/plans.json              {statement: EXPLAIN (FORMAT JSON)}
     trials/000123/attempt-1/work_plans.json         {statement: WorkPlan}, executed after the trial
     trials/000123/attempt-1/latency.hdr             the load's histogram (V2, microseconds)
+    trials/000123/attempt-1/latency.hlog            its further histograms, by second among others
     trials/000123/attempt-1/server.log
     trials/000123/attempt-1/observations/NAME.parquet  one columnar file per sampler
 

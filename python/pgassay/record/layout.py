@@ -24,6 +24,7 @@ GATE_FILE = "gate.json"
 # What `pgassay probe --out` measured.
 PROBE_FILE = "probe.json"
 HISTOGRAM_FILE = "latency.hdr"
+HISTOGRAM_LOG_FILE = "latency.hlog"
 SERVER_LOG_FILE = "server.log"
 OBSERVATIONS_FOLDER = "observations"
 

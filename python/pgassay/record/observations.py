@@ -83,12 +83,7 @@ def moments_us(found: "HdrHistogram") -> tuple[float, float]:
     counts as the middle of its bucket), which walks over every bucket by Python to find the few that are
     used, and takes a hundred times as long.
     """
-    counts = np.frombuffer(found.counts, dtype=f"i{found.word_size}")
-    middles = []
-    for place in np.flatnonzero(counts):
-        lowest = found.get_value_from_index(int(place))
-        size = found.get_highest_equivalent_value(lowest) - lowest + 1
-        middles.append((lowest + (size >> 1), int(counts[place])))
+    middles = _middles(found)
     total = found.get_total_count()
     if not total:
         return 0.0, 0.0
@@ -97,6 +92,41 @@ def moments_us(found: "HdrHistogram") -> tuple[float, float]:
     for middle, count in middles:
         squares += (middle - mean) * (middle - mean) * count
     return mean, math.sqrt(squares / total)
+
+
+def _middles(found: "HdrHistogram") -> list[tuple[int, int]]:
+    """The middle of each bucket that is used, with its count."""
+    counts = np.frombuffer(found.counts, dtype=f"i{found.word_size}")
+    middles = []
+    for place in np.flatnonzero(counts):
+        lowest = found.get_value_from_index(int(place))
+        size = found.get_highest_equivalent_value(lowest) - lowest + 1
+        middles.append((lowest + (size >> 1), int(counts[place])))
+    return middles
+
+
+def latencies_by_second(trial: Path) -> dict[int, list[tuple[int, int]]]:
+    """By second of the measured interval, from 0: latencies in microseconds, each with how many there were.
+
+    From the lines of the histogram log that are tagged so; {} where the trial has none. Raises UsageError
+    when it is damaged.
+    """
+    from hdrh.codec import HdrCookieException, HdrLengthException
+    from hdrh.histogram import HdrHistogram
+
+    path = trial / layout.HISTOGRAM_LOG_FILE
+    if not path.is_file():
+        return {}
+    found = {}
+    try:
+        for line in path.read_text("utf-8").splitlines():
+            tag, _, rest = line.partition(",")
+            if tag == "Tag=second":
+                start_s, _, _, histogram_text = rest.split(",")
+                found[round(float(start_s))] = _middles(HdrHistogram.decode(histogram_text))
+    except (HdrCookieException, HdrLengthException, OSError, ValueError, IndexError, zlib.error) as error:
+        raise damaged(path, str(error) or "no histogram log") from error
+    return found
 
 
 def histogram(trial: Path) -> "HdrHistogram | None":

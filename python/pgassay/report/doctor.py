@@ -1,12 +1,28 @@
-"""What the doctor found, as lines for a person or one document for scripts; pure."""
+"""What the doctor found, and what the load generator can do, for a person or as one document; pure."""
+
+from collections.abc import Sequence
 
 from pgassay.model.doctor import DoctorReport, Finding
+from pgassay.model.workload import ClientCeiling
+from pgassay.report import terminal
 from pgassay.report.compare.json import render_document
-from pgassay.report.text import ascii_only, clean, plural
+from pgassay.report.section import Paragraph, Section, plain_table
+from pgassay.report.text import ascii_only, clean, percent_fixed, plural, seconds, size
 
 _WORDS = {"ok": "ok", "missing": "MISSING", "warning": "warning"}
 _STYLES = {"ok": "32", "missing": "1;31", "warning": "33"}
 _STATUS_WIDTH = 9
+_HEADS = (
+    "clients",
+    "threads",
+    "transactions/s",
+    "client CPU",
+    "busy",
+    "p50",
+    "p99",
+    "own delay p99",
+    "memory",
+)
 
 
 def render(report: DoctorReport, *, colour: bool = False, unicode: bool = True) -> str:
@@ -45,3 +61,30 @@ def summary(report: DoctorReport) -> str:
 def render_json(report: DoctorReport) -> str:
     """One JSON document, ASCII, numbers that are not finite as null."""
     return render_document(report)
+
+
+def render_ceilings(workload: str, ceilings: Sequence[ClientCeiling], *, unicode: bool) -> str:
+    """A table with a line for each number of clients, and what to make of it."""
+    rows = [
+        [
+            str(each.clients),
+            str(each.threads),
+            f"{each.transactions_per_s:,.0f}",
+            seconds(each.cpu_us / 1e6),
+            percent_fixed(each.busy),
+            seconds(each.latency_p50_ms / 1e3),
+            seconds(each.latency_p99_ms / 1e3),
+            seconds(each.own_delay_p99_ms / 1e3),
+            size(each.memory_bytes) or "-",
+        ]
+        for each in ceilings
+    ]
+    most = max(each.transactions_per_s for each in ceilings)
+    meaning = (
+        f"At most {most:,.0f} transactions a second: what a real server gives near that is the client's "
+        "figure. Client CPU is of one transaction, polling for the next answer included; busy is without it. "
+        "The server that answers at once takes processors as well."
+    )
+    title = f"What the load generator can do at most here: {clean(workload)}"
+    section = Section(title, "client", (plain_table(_HEADS, rows), Paragraph(meaning)))
+    return terminal.render([section], width=100, colour=False, unicode=unicode)

@@ -1,14 +1,15 @@
-"""The pgbench built-in transactions as closed loops: select-only, tpcb, simple-update."""
+"""The pgbench built-in transactions as loads: select-only, tpcb, simple-update."""
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadSpec, Metric, QueryProtocol, Statement, WorkloadSpec
 from pgassay.sql_text import literals
 from pgassay.typed import options as typed_options
 from pgassay.typed import quantities
+from pgassay.workloads import pace
 from pgassay.workloads.text import shipped_statements
 
 THROUGHPUT = Metric(name="throughput", unit="transactions/s", better="higher")
-OPTIONS = ("clients", "threads", "duration", "warmup", "protocol")
+OPTIONS = ("clients", "threads", "duration", "warmup", "protocol", *pace.OPTIONS)
 CLIENTS_MAX = 5000
 _WRITES = {"select-only": False, "tpcb": True, "simple-update": True}
 
@@ -34,13 +35,14 @@ def load_of(family: str, options: dict[str, str]) -> LoadSpec:
         options.get("clients", "1"), "workload option clients", least=1, most=CLIENTS_MAX
     )
     threads = quantities.whole(options.get("threads", "1"), "workload option threads", least=1, most=256)
-    duration = quantities.seconds(options.get("duration", "10s"), "workload option duration")
+    lasts = options.get("duration") or pace.curve_duration(options) or "10s"
+    duration = quantities.seconds(lasts, "workload option duration")
     warmup = quantities.seconds(options.get("warmup", "2s"), "workload option warmup")
     if threads > clients:
         raise UsageError(f"workload {family}: {threads} threads for {clients} clients: use at most one each")
     if duration < 0.1:
         raise UsageError(f"workload {family}: a duration of {duration} s is too short: write at least 100ms")
-    return LoadSpec(
+    load = LoadSpec(
         script=family,
         clients=clients,
         threads=threads,
@@ -48,6 +50,12 @@ def load_of(family: str, options: dict[str, str]) -> LoadSpec:
         warmup_s=warmup,
         protocol=_query_protocol(options.get("protocol", "prepared")),
     )
+    return pace.with_pace(load, options)
+
+
+def metric_of(load: LoadSpec) -> Metric:
+    """What is compared where nothing else is named: at a fixed rate the same is done whatever it takes."""
+    return THROUGHPUT if load.pace is None else pace.MEAN_LATENCY
 
 
 def with_parameters(statement: Statement) -> tuple[str, tuple[str, ...]]:
@@ -65,13 +73,13 @@ def with_parameters(statement: Statement) -> tuple[str, tuple[str, ...]]:
 
 
 def parse(family: str, text: str) -> WorkloadSpec:
-    """`FAMILY:clients=8,threads=2,duration=10s,warmup=2s,protocol=prepared|simple`."""
+    """`FAMILY:clients=8,threads=2,duration=10s,warmup=2s,protocol=prepared|simple,rate=2000`."""
     load = load_of(family, typed_options.of(text, f"workload {family}", OPTIONS))
     return WorkloadSpec(
         text=f"{family}:{text}" if text else family,
         family=family,
         kind="load",
-        metric=THROUGHPUT,
+        metric=metric_of(load),
         writes=_WRITES[family],
         statements=shipped_statements(family),
         load=load,

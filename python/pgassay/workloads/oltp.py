@@ -80,13 +80,14 @@ def parse(family: str, text: str) -> WorkloadSpec:
             f"workload {family}: point_selects and all ranges are 0, so a transaction asks nothing: "
             "leave one of them above 0"
         )
+    made = load.load_of(family, given)
     spec = WorkloadSpec(
         text=f"{family}:{text}" if text else family,
         family=family,
         kind="load",
-        metric=load.THROUGHPUT,
+        metric=load.metric_of(made),
         writes=False,
-        load=load.load_of(family, given),
+        load=made,
     )
     return with_options(spec, options)
 

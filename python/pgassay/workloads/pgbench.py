@@ -8,7 +8,7 @@ from pgassay.model.workload import LoadScript, WorkloadSpec
 from pgassay.native.scripts import ReadScripts, read_scripts
 from pgassay.typed import options as typed_options
 from pgassay.typed import quantities
-from pgassay.workloads.load import OPTIONS, THROUGHPUT, load_of
+from pgassay.workloads.load import OPTIONS, load_of, metric_of
 from pgassay.workloads.statements import begins_or_ends_transaction, changes_data
 from pgassay.workloads.text import read_sql_file
 
@@ -53,7 +53,7 @@ def parse(family: str, text: str) -> WorkloadSpec:
         text=f"{family}:{text}",
         family=family,
         kind="load",
-        metric=THROUGHPUT,
+        metric=metric_of(load),
         writes=writes == "yes" if writes else _writes(read),
         load=load.model_copy(update={"scripts": scripts, "variables": values}),
     )

@@ -11,10 +11,9 @@ use super::log::{Line, TransactionLog};
 use super::spec::PgbenchSpec;
 use super::stats::{Ending, FailureKind, Stats};
 use crate::client::Outcome;
-use crate::clock::{monotonic_ns, thread_cpu_ns};
+use crate::clock::{RunQueue, monotonic_ns, thread_cpu_ns};
 use crate::pacing::Pacer;
 use crate::programs::Programs;
-use crate::timer::RunQueue;
 use crate::transport::Connector;
 use crate::worker::{Worker, watch};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pgassay_protocol::Failure;
 
-use super::paced::Arriving;
+use super::arriving::Arriving;
 use super::{TIMER, Worker, epoll_failure};
 use crate::clock::monotonic_ns;
 use crate::transport::Connector;
@@ -22,26 +22,37 @@ const POLL_NS_PER_CLIENT: u64 = 770;
 const POLL_MAX_NS: u64 = 10_000;
 
 impl<C: Connector> Worker<C> {
+    /// Waits for something to do; since when there was nothing, None where something was there at once.
     #[inline]
-    pub(crate) fn wait(&mut self) -> Result<(), Failure> {
-        if !self.again.is_empty() {
-            return self.poll_once(Some(Duration::ZERO));
+    pub(crate) fn wait(&mut self) -> Result<Option<u64>, Failure> {
+        let waiting = self.waiting_clients();
+        if waiting > 1 || !self.again.is_empty() {
+            self.poll_once(Some(Duration::ZERO))?;
+            if !self.again.is_empty() || !self.events.is_empty() {
+                return Ok(None);
+            }
         }
         let until_ns = self.next_instant();
-        let waiting = self.waiting_clients();
+        let from_ns = monotonic_ns();
+        if until_ns <= from_ns {
+            self.poll_once(Some(Duration::ZERO))?;
+            return Ok(None);
+        }
         if waiting > 1 {
-            let end_ns = monotonic_ns() + (POLL_NS_PER_CLIENT * waiting as u64).min(POLL_MAX_NS);
+            let end_ns = from_ns + (POLL_NS_PER_CLIENT * waiting as u64).min(POLL_MAX_NS);
             while monotonic_ns() < end_ns.min(until_ns) {
                 self.poll_once(Some(Duration::ZERO))?;
                 if !self.events.is_empty() {
-                    return Ok(());
+                    return Ok(Some(from_ns));
                 }
             }
         }
         if until_ns == u64::MAX {
-            return self.poll_once(None);
+            self.poll_once(None)?;
+        } else {
+            self.wait_until(until_ns)?;
         }
-        self.wait_until(until_ns)
+        Ok(Some(from_ns))
     }
 
     /// Waits for events, at most until an instant: by a timer, and the last bit by polling while a core is free.

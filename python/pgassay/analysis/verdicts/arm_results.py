@@ -1,6 +1,7 @@
 """Each arm of a result: its figures, its verdict and what qualifies it, on each measure."""
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from pgassay.analysis.verdicts.verdict import (
     Judgement,
     cpu_sentence,
     interval_of,
+    latency_sentence,
     outlook,
     ratio_of,
 )
@@ -180,17 +182,17 @@ def statement_results(study: Study, family: SecondaryFamily) -> tuple[StatementR
 
 
 def secondary_results(study: Study, family: SecondaryFamily) -> tuple[SecondaryResult, ...]:
-    """Server CPU per unit of work, judged in the second family; () where not every trial has it."""
+    """Server CPU per unit of work, and other percentiles, judged in the second family; () without any."""
     results = []
     for measure in family.measures:
-        if measure.kind == "cpu":
-            arms = tuple(_cpu_arm(study, arm) for arm in _family_arms(study, family, measure))
+        if measure.kind in ("cpu", "latency"):
+            arms = tuple(_amount_arm(study, arm, measure) for arm in _family_arms(study, family, measure))
             results.append(SecondaryResult(name=measure.name, unit=measure.unit, arms=arms))
     return tuple(results)
 
 
-def _cpu_arm(study: Study, arm: ArmResult) -> SecondaryArmResult:
-    """The same figures in the words of CPU; no claim at all between binaries of different builders."""
+def _amount_arm(study: Study, arm: ArmResult, measure: Measure) -> SecondaryArmResult:
+    """The same figures in the words of an amount; none of CPU between binaries of different builders."""
     fields = {**arm.model_dump(), "verdict": _CPU_WORDS[arm.verdict]}
     if arm.verdict == "control":
         return SecondaryArmResult(**fields)
@@ -200,12 +202,13 @@ def _cpu_arm(study: Study, arm: ArmResult) -> SecondaryArmResult:
         if item.stratum == arm.stratum and item.role != "twin"
     }
     control = next(item for item in specs.values() if item.role == "control")
-    if arm.confound:
+    if arm.confound and measure.kind == "cpu":
         note = f"the binaries differ in {arm.confound}, so their CPU can't be compared"
         fields.update(verdict="inconclusive", meaningful=False, note=note)
         return SecondaryArmResult(**fields)
     if not arm.withheld and not arm.note.startswith((MOVED, DISTRIBUTION_CHANGED)):
-        sentence = cpu_sentence(SecondaryArmResult(**fields), control.name)
+        words = cpu_sentence if measure.kind == "cpu" else partial(latency_sentence, measure.name)
+        sentence = words(SecondaryArmResult(**fields), control.name)
         rest = next((each for each in study.experiment.arms if specs.get(arm.name) == each), None)
         fields["note"] = "; ".join(part for part in (sentence, _rest(study, rest) if rest else "") if part)
     return SecondaryArmResult(**fields)

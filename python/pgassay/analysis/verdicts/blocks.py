@@ -17,7 +17,10 @@ from pgassay.model.experiment import ATTEMPTS_MAX, Covariate, Experiment, Statis
 from pgassay.model.trial import TrialRecord
 from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment
+from pgassay.workloads.metric import transactions_min
 
+# Beside the one that is compared: what a distribution looks like at its middle, its shoulder and its tail.
+OTHER_LATENCIES = ("p50", "p95", "p99")
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "µs": 1e6, "us": 1e6}
 
 
@@ -31,7 +34,7 @@ class Measure:
 
     name: str
     unit: str
-    kind: Literal["primary", "statement", "cpu"]
+    kind: Literal["primary", "statement", "cpu", "latency"]
     sign: int
     value: Callable[[TrialRecord], float | None]
 
@@ -59,6 +62,20 @@ def throughput(record: TrialRecord) -> float | None:
     if record.load is None or not record.load.elapsed_s > 0:
         return None
     return _positive(record.load.transactions / record.load.elapsed_s)
+
+
+def latency_ms(record: TrialRecord, name: str) -> float | None:
+    """A figure of a load's latencies in milliseconds, as "mean" or "p99".
+
+    Each trial gives one: transactions within it share checkpoints and queues, so they are no units of
+    evidence.
+    None for a percentile with fewer than half of the transactions beyond it that a plan asks for: a trial
+    that has somewhat fewer than the others is not left out for that.
+    """
+    load = record.load
+    if load is None or name not in load.latency_ms or load.latencies < transactions_min(name) / 2:
+        return None
+    return _positive(load.latency_ms[name])
 
 
 def total_elapsed_s(record: TrialRecord, weights: Mapping[str, float] | None = None) -> float | None:
@@ -96,10 +113,14 @@ def covariate_log_s(name: Covariate, record: TrialRecord) -> float:
 
 
 def primary_measure(metric: Metric, weights: Mapping[str, float] | None = None) -> Measure:
-    """The primary metric: throughput when higher is better, else the statements' total time by weights.
+    """The primary metric: throughput when higher is better, else a latency or the statements' total time.
 
     Raises UsageError when a time has a unit that is no unit of time.
     """
+    if metric.latency:
+        return Measure(
+            metric.name, metric.unit, "primary", -1, lambda record: latency_ms(record, metric.latency)
+        )
     if metric.better == "higher":
         return Measure(metric.name, metric.unit, "primary", 1, throughput)
     factor = per_second(metric.unit)
@@ -128,6 +149,16 @@ def statement_measures(experiment: Experiment) -> tuple[Measure, ...]:
         return ()
     shared = set(lists[0]).intersection(*lists[1:])
     return tuple(statement_measure(name) for name in lists[0] if name in shared)
+
+
+def latency_measures(contract: StatisticalContract) -> tuple[Measure, ...]:
+    """The other percentiles of a comparison of latencies: more is more latency, so their sign is +1."""
+
+    def measure(name: str) -> Measure:
+        return Measure(f"{name} latency", "ms", "latency", 1, lambda record: latency_ms(record, name))
+
+    latency = contract.metric.latency
+    return tuple(measure(name) for name in OTHER_LATENCIES if name != latency) if latency else ()
 
 
 def cpu_measure(experiment: Experiment) -> Measure:

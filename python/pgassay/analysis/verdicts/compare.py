@@ -1,6 +1,7 @@
 """The analysis of a stored experiment, from its trials to a verdict that a person acts on."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgassay.analysis.accounts.arms import arm_accounts
@@ -29,6 +30,7 @@ from pgassay.analysis.verdicts.checks.carry_over import carry_over_warnings
 from pgassay.analysis.verdicts.checks.copies import copy_warnings
 from pgassay.analysis.verdicts.checks.failures import failure_warnings
 from pgassay.analysis.verdicts.checks.imitation import imitation_warnings
+from pgassay.analysis.verdicts.checks.load import load_warnings, unheld_lines
 from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
@@ -51,6 +53,7 @@ from pgassay.model.result import (
     TwinResult,
     Verdict,
 )
+from pgassay.model.volumes.arm import ArmVolumes
 from pgassay.record.experiment import StoredExperiment
 
 _STOPPED: dict[str, Stopped] = {
@@ -179,15 +182,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         compared=compared_settings(experiment, study.table),
         compared_defaults=compared_defaults(experiment),
         confounds=(*find_confounds(experiment, study.table), *network_confounds),
-        warnings=(
-            *_of_dropped(stored),
-            *_warnings_of_trials(study, primary),
-            *network_warnings,
-            *assumption_sentences(volumes),
-            *credit_sentences(stored),
-            *collect_warnings(stored, study, primary.twins, plan_sentences),
-            *copy_warnings(study),
-        ),
+        warnings=_all_warnings(stored, study, primary, (network_warnings, volumes, plan_sentences)),
         secondary=secondary_results(study, family),
         device_use=device_use(stored),
         work=work_results(study),
@@ -208,7 +203,27 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         latencies=arm_latencies(stored),
         volumes=volumes,
     )
-    return result.model_copy(update={"verdict": headline(result)})
+    return result.model_copy(update={"verdict": "\n".join((headline(result), *unheld_lines(study)))})
+
+
+def _all_warnings(
+    stored: StoredExperiment,
+    study: Study,
+    primary: PrimaryResult,
+    found: tuple[Sequence[str], tuple[ArmVolumes, ...], Sequence[str]],
+) -> tuple[str | DesignWarning, ...]:
+    """Everything to know before trusting a figure; `found`: of the network, the volumes and the plans."""
+    network, volumes, plans = found
+    return (
+        *_of_dropped(stored),
+        *load_warnings(study),
+        *_warnings_of_trials(study, primary),
+        *network,
+        *assumption_sentences(volumes),
+        *credit_sentences(stored),
+        *collect_warnings(stored, study, primary.twins, plans),
+        *copy_warnings(study),
+    )
 
 
 def _warnings_of_trials(study: Study, primary: PrimaryResult) -> tuple[DesignWarning, ...]:

@@ -9,7 +9,7 @@ from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray, gather_evidence
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.sequence import Sequence, confidence_sequence
-from pgassay.analysis.verdicts.blocks import Measure, cpu_measure
+from pgassay.analysis.verdicts.blocks import Measure, cpu_measure, latency_measures
 from pgassay.analysis.verdicts.checks.failures import judge_failures
 from pgassay.analysis.verdicts.checks.imitation import look_for_imitation, withhold_imitated
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
@@ -83,13 +83,13 @@ def _select(contrasts: ContrastSet, alpha: float, margin: float) -> _Chosen:
 
 
 def _measures(study: Study) -> tuple[tuple[Measure, ...], FloatArray]:
-    """The statements, and server CPU when every trial of the complete blocks has it."""
+    """The statements; server CPU and other percentiles when every trial of the complete blocks has them."""
     measures, logs = list(study.measures[1:]), list(study.logs[1:])
-    cpu = cpu_measure(study.experiment)
-    found = study.table.logs(cpu)
-    if found.size and not np.isnan(found[study.table.present]).any():
-        measures.append(cpu)
-        logs.append(found)
+    for measure in (cpu_measure(study.experiment), *latency_measures(study.experiment.contract)):
+        found = study.table.logs(measure)
+        if found.size and not np.isnan(found[study.table.present]).any():
+            measures.append(measure)
+            logs.append(found)
     return tuple(measures), np.stack(logs) if logs else np.empty((0, study.blocks, len(study.columns)))
 
 
@@ -107,8 +107,8 @@ def _judge_measure(
         if not (is_different or is_equivalent) or len(study.rows[index].blocks) < study.rows_min(index):
             judgements.append(Judgement("inconclusive"))
             continue
-        if measure.kind == "cpu":
-            bound = _cpu_bound(study, twins, measure, contrast.stratum)
+        if measure.kind in ("cpu", "latency"):
+            bound = _own_bound(study, twins, measure, contrast.stratum)
         else:
             bound = twin_bound(twins, contrast.stratum, study.measures.index(measure))
         judgement = judge(finding, study.experiment.contract.margin, twin_bound=bound)
@@ -121,7 +121,7 @@ def _judge_measure(
     return tuple(judgements)
 
 
-def _cpu_bound(study: Study, twins: dict[str, TwinCheck], measure: Measure, stratum: str) -> float | None:
+def _own_bound(study: Study, twins: dict[str, TwinCheck], measure: Measure, stratum: str) -> float | None:
     """As primary.twin_bound: server CPU is not part of the gate, but a gate that fired holds for it too."""
     check = twins.get(stratum)
     if check is None or check.ok is not False:

@@ -172,11 +172,11 @@ def _sentence(arm: ArmResult, control: str, result: CompareResult) -> str:
         small = "" if arm.meaningful else f"; it may be less than the margin of {percent_rounded(margin)}"
         assumed = f"; it {arm.assumption}" if arm.assumption else ""
         found = f"{span(arm.interval)}, {counted}{small}{assumed}"
-        return f"{arm.name} is {comparison(arm.ratio)} {control} ({found})."
+        return f"{arm.name} is {comparison(arm.ratio)} {control}{_metric_words(result)} ({found})."
     if arm.verdict == "equivalent":
         note = f"; it is {arm.note}" if arm.note else ""
         return (
-            f"{arm.name} is equivalent to {control} within {percent_rounded(margin)} "
+            f"{arm.name} is equivalent to {control}{_metric_words(result)} within {percent_rounded(margin)} "
             f"({_equivalence_span(arm, result.alpha)}, {counted}{note})."
         )
     if arm.withheld and arm.note != TWIN_DIFFERS:
@@ -198,7 +198,13 @@ def _sentence(arm: ArmResult, control: str, result: CompareResult) -> str:
             f"({span(arm.interval)}, {counted})."
         )
     outlook = f"; {arm.note}" if arm.note else ""
-    return f"{arm.name} can't be told from {control} yet: {span(arm.interval)} after {counted}{outlook}."
+    between = f"{arm.name} can't be told from {control}{_metric_words(result)}"
+    return f"{between} yet: {span(arm.interval)} after {counted}{outlook}."
+
+
+def _metric_words(result: CompareResult) -> str:
+    """In what arms are faster, where that is one figure of many."""
+    return f" in {result.metric.name}" if result.metric.latency else ""
 
 
 def _empty(arm: ArmResult, control: str, counted: str) -> str:
@@ -252,6 +258,18 @@ def cpu_sentence(arm: SecondaryArmResult, control: str) -> str:
     if arm.verdict == "equivalent":
         return f"{arm.name} uses as much CPU as {control} ({counted})"
     return f"{arm.name}'s CPU can't be told from {control}'s ({counted})"
+
+
+def latency_sentence(name: str, arm: SecondaryArmResult, control: str) -> str:
+    """What is known of another percentile than the one that is compared."""
+    if arm.ratio is None or arm.interval is None:
+        return ""
+    counted = f"{span(arm.interval, AMOUNT)}, {counted_blocks(arm)}"
+    if arm.verdict in (AMOUNT.more, AMOUNT.less):
+        return f"{arm.name} has {comparison(arm.ratio, AMOUNT, name)} {control} ({counted})"
+    if arm.verdict == "equivalent":
+        return f"{arm.name} has the {name} of {control} ({counted})"
+    return f"{arm.name}'s {name} can't be told from {control}'s ({counted})"
 
 
 def headline(result: CompareResult) -> str:

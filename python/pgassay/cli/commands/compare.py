@@ -49,9 +49,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         nargs="+",
         metavar="NAME=LEVEL,LEVEL",
         help="a factor and its levels: any server setting, or version, build, clients, storage, memory, "
-        "cpus, prepare and sql (SQL or files), server, settle, checksums, wal_segsize, read_ahead, copy, and "
-        "range_size, tables, table_size of oltp_read_only; several make a grid, of which the first is "
-        "compared within the strata of the others",
+        "cpus, prepare and sql (SQL or files), server, settle, checksums, wal_segsize, read_ahead, copy, "
+        "rate, arrivals, latency_limit, and range_size, tables, table_size of oltp_read_only; several make a "
+        "grid, of which the first is compared within the strata of the others",
     )
     add_plan_options(parser, {})
     parser.add_argument(
@@ -91,8 +91,15 @@ def add_plan_options(parser: argparse._ActionsContainer, texts: "Mapping[str, st
         default="full-scan",
         metavar="W[:OPTIONS]",
         help="full-scan (default), select-only, tpcb, simple-update, oltp_read_only, sql:FILE or "
-        "maintenance:FILE; a load takes clients=, threads=, duration=, warmup=, protocol=prepared|simple, as "
-        "tpcb:clients=8,duration=60s",
+        "maintenance:FILE; a load takes clients=, threads=, duration=, warmup=, protocol=prepared|simple, "
+        "rate=, arrivals=poisson|constant, curve=FILE, latency_limit=, as "
+        "tpcb:clients=8,duration=60s,rate=500",
+    )
+    add(
+        "--metric",
+        metavar="NAME",
+        help="of a load, what is compared: throughput (or tps), or a figure of its latencies: mean, p50, "
+        "p75, p90, p95, p99, p99.9, p99.99 (default throughput; with rate= or curve= mean)",
     )
     add("--scale", type=options.whole, default=10, metavar="N", help="pgbench scale of the data (default 10)")
     add(
@@ -242,6 +249,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
     return CompareRequest(
         factors=tuple(arguments.factors),
         workload=arguments.workload,
+        metric=arguments.metric,
         scale=arguments.scale,
         dataset=arguments.dataset,
         prepare=tuple(arguments.prepare),

@@ -33,7 +33,19 @@ _TOP = ("max-time", "margin", "must-find", "runs-per-year", "false-alarms-per-ye
 _SYSTEM = ("pg", "prepare", "server", "set")
 # The keys of an experiment's file that a workload has too; what is compared, and how often, is the gate's.
 _WORKLOAD = (
-    *("workload", "scale", "dataset", "prepare", "settle", "cache", "storage", "memory", "cpus", "blocks"),
+    *(
+        "workload",
+        "metric",
+        "scale",
+        "dataset",
+        "prepare",
+        "settle",
+        "cache",
+        "storage",
+        "memory",
+        "cpus",
+        "blocks",
+    ),
     *("max-time", "margin", "pool", "covariate", "observe", "between", "plans", "allow-writes", "vcpus"),
     *("before-trial", "must-find", "set"),
 )

@@ -26,6 +26,7 @@ from pgassay.workloads import pgbench
 # Key of the file → (field of the request, type it must have).
 _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "workload": ("workload", str),
+    "metric": ("metric", str),
     "scale": ("scale", int),
     "dataset": ("dataset", str),
     "prepare": ("prepare", (str, list)),

@@ -33,6 +33,7 @@ from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import BlockDesign, Experiment, StatisticalContract
+from pgassay.workloads.metric import metric_of
 
 # Low, so that a small effect in much noise is found sooner, and few, since all points share the evidence.
 SHARPNESS = (0.2, 2.0, 5)
@@ -78,6 +79,7 @@ def parse_request(
     candidates = [
         (levels, apply_levels(base.factors, levels, base.spec)) for levels in combinations(base.factors)
     ]
+    metric_of(request.metric, workload, [spec.workload.load for _, spec in candidates])
     servers.check(candidates)
     return ParsedRequest(request, servers, workload, given, base, compared, candidates)
 
@@ -133,7 +135,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     design = _design(request, arms, is_crossed=bool(description.swap))
     reason = reason_for_restarts(request, arms, parsed.base.protocol, design)
     contract = StatisticalContract(
-        metric=parsed.workload.metric,
+        metric=metric_of(request.metric, parsed.workload, [arm.spec.workload.load for arm in arms]),
         margin=request.margin,
         alpha=request.alpha,
         blocks_max=BLOCKS_DEFAULT if request.blocks is None else request.blocks,

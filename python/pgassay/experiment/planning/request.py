@@ -35,6 +35,8 @@ class CompareRequest:
 
     factors: tuple[str, ...]
     workload: str = "full-scan"
+    # None: the workload's own.
+    metric: str | None = None
     scale: int = 10
     dataset: str = "pgbench"
     prepare: tuple[str, ...] = ()

@@ -15,12 +15,19 @@ from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.history import Known
 from pgassay.errors import MeasurementError
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_trial_s
-from pgassay.model.experiment import Experiment
+from pgassay.model.experiment import Experiment, StatisticalContract
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
 
 # Of single trials, where nothing is known of their spread: what a shared virtual machine shows.
 SPREAD_UNKNOWN = 0.07
+# A percentile of latencies scatters two to five times as much as their mean.
+TAIL_SPREAD_UNKNOWN = 0.2
+
+
+def unknown_spread(contract: StatisticalContract) -> float:
+    """The spread of single trials that is assumed of a metric where nothing is known of it."""
+    return TAIL_SPREAD_UNKNOWN if contract.metric.latency not in ("", "mean") else SPREAD_UNKNOWN
 
 
 # What the limits of a run can find, in a sentence, by what is known of its trials.
@@ -40,7 +47,7 @@ def resolution(experiment: Experiment, known: Known, limits: RunLimits) -> str:
         pooled=contract.pool_twin,
         contrasts=contract.contrasts,
         alpha=contract.alpha,
-        trial_spread=known.spread or SPREAD_UNKNOWN,
+        trial_spread=known.spread or unknown_spread(contract),
         blocks_max=limits.blocks_max,
     )
 

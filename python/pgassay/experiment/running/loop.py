@@ -35,6 +35,7 @@ from pgassay.trial.measure.work_plans import PlanWork
 from pgassay.trial.run import run_trial
 from pgassay.trial.state import NeutralTrial
 from pgassay.trial.target import Target
+from pgassay.workloads.metric import too_few, transactions_min
 
 # Of an experiment's time what executing plans may take.
 PLANS_SHARE_MAX = 0.1
@@ -124,8 +125,8 @@ def run_experiment(
     except ChangedBuildError as error:
         _end(stored, "failed", used_s())
         raise MeasurementError(str(error)) from error
-    except KeyboardInterrupt:
-        _end(stored, "interrupted", used_s())
+    except (KeyboardInterrupt, TooFewTransactionsError) as error:
+        _end(stored, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed", used_s())
         raise
 
 
@@ -166,13 +167,29 @@ def _run_one(stored: StoredExperiment, step: Step, run: TrialRunner, progress: P
     spec = step.spec
     progress.trial_started(spec.block, spec.position, spec.arm.id, expected_trial_s(stored))
     path, record = run(spec, stored.folder)
-    progress.trial_ended(spec.block, spec.position, record.status, outcome_text(record))
+    progress.trial_ended(spec.block, spec.position, record.status, outcome_text(record, stored.experiment))
     after = replace(stored, trials=(*stored.trials, load_trial(path)), stopped="running")
+    _refuse_too_few(stored.experiment, record)
     if record.status != "ok":
         dropped = _dropped(after)
         for sentence in dropped_sentences(after, dropped.keys() - _dropped(stored).keys(), dropped):
             progress.message(sentence)
     return after
+
+
+class TooFewTransactionsError(MeasurementError):
+    """A trial has too few transactions for the percentile that is compared."""
+
+
+def _refuse_too_few(experiment: Experiment, record: TrialRecord) -> None:
+    """Raise where such trials can't have the percentile: in the first block, before time goes by."""
+    latency, load = experiment.contract.metric.latency, record.load
+    if not latency or load is None or record.status != "ok" or record.block > 0:
+        return
+    fault = too_few(latency, load.latencies, load.elapsed_s)
+    # A rate that gives just enough gives somewhat fewer in every other trial.
+    if fault and load.latencies < 0.8 * transactions_min(latency):
+        raise TooFewTransactionsError(f"--metric {latency}: {fault}")
 
 
 def _reason_to_stop(
@@ -230,10 +247,13 @@ def stratum_trial_s(stored: StoredExperiment) -> dict[str, float]:
     return {stratum: sum(found) / len(found) for stratum, found in walls.items()}
 
 
-def outcome_text(record: TrialRecord) -> str:
+def outcome_text(record: TrialRecord, experiment: Experiment) -> str:
     """A trial's figure for the progress line, or the reason why it has none."""
     if record.status != "ok":
         return record.reason
+    metric = experiment.contract.metric
+    if record.load is not None and metric.latency in record.load.latency_ms:
+        return f"{metric.name} {record.load.latency_ms[metric.latency]:,.4g} ms"
     if record.load is not None:
         return f"{record.load.transactions / record.load.elapsed_s:,.0f} transactions/s"
     return f"{sum(statement.least_s for statement in record.statements):.3f} s"

@@ -11,7 +11,7 @@ from pgassay.environment import history
 from pgassay.environment.history import Known
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.forecast import SPREAD_UNKNOWN
+from pgassay.experiment.running.forecast import unknown_spread
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
@@ -37,7 +37,7 @@ def planned(experiment: Experiment, earlier: Known | None) -> Planned:
     contract = experiment.contract
     trial_s, source = _trial_s(experiment, earlier)
     known = earlier.spread_median or earlier.spread if earlier is not None else None
-    spread = known or SPREAD_UNKNOWN
+    spread = known or unknown_spread(contract)
     pooled = contract.pool_twin and all(each.twin_id for each in experiment.contrasts)
     of_pairs = spread * math.sqrt(2)
     least = minimum_blocks(pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha)

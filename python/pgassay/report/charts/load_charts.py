@@ -1,12 +1,13 @@
 """The drawings of a load: transactions by second, and latencies by percentile."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pgassay.report.charts import drawing
+from pgassay.report.charts import drawing, palette
 from pgassay.report.charts.arm_key import arm_encoding, arm_labels, legend
 from pgassay.report.charts.drawing import NARROW_PX, Rows, Specification, field, layer, tips
+from pgassay.report.compare.latency_map import MapCell
 from pgassay.report.compare.series import PERCENTILES, LatencyRow, SecondRow
-from pgassay.report.text import plural, quantity
+from pgassay.report.text import percent, plural, quantity
 
 _HEIGHT_PX = 200
 _PADDING = {"left": 4, "right": 12, "top": 4, "bottom": 4}
@@ -94,6 +95,58 @@ def latency(rows: Sequence[LatencyRow], *, width_px: int) -> Specification:
     lines = ["the share of transactions that were at most so slow", "from all valid trials of the arm"]
     heading = drawing.title("Latency by percentile", lines if narrow else ["; ".join(lines)])
     return _panels([layer("rows", mark, encoding)], data, heading, [row.stratum for row in rows], width_px)
+
+
+def latency_map(cells: Sequence[MapCell], *, width_px: int) -> Specification:
+    """Latencies over time, a panel for each arm: the darker a cell, the more of its second took so long."""
+    labels = arm_labels(cell.group for cell in cells)
+    panels = list(dict.fromkeys(_panel(cell, labels) for cell in cells))
+    data = [
+        {
+            "panel": _panel(cell, labels),
+            "from": cell.from_s,
+            "to": cell.to_s,
+            "low": cell.low_ms,
+            "high": cell.high_ms,
+            # A share of a thousandth is what a tail is made of, so the scale is the logarithm's.
+            "share": cell.share,
+            "shown": percent(cell.share),
+            "took": f"{quantity(cell.low_ms / 1000, 's')} to {quantity(cell.high_ms / 1000, 's')}",
+            "when": f"{cell.from_s} s to {cell.to_s} s",
+            "count": f"{cell.transactions:,}",
+        }
+        for cell in cells
+    ]
+    narrow = width_px <= NARROW_PX
+    columns = 1 if narrow else min(2, len(panels))
+    panel_px = (width_px - 80 * columns) // columns
+    encoding = {
+        "x": field("from", axis={"title": "second", "grid": False, "format": "d", "tickMinStep": 1}),
+        "x2": {"field": "to"},
+        "y": field(
+            "low",
+            scale={"type": "log", "nice": False},
+            axis={"title": "latency, ms", "format": "~g", "tickCount": 5, "grid": False},
+        ),
+        "y2": {"field": "high"},
+        "color": field("share", scale={"type": "log", "range": list(palette.HEAT_SHARE)}, legend=None),
+        "tooltip": tips(panel="arm", when="time", took="latency", shown="share", count="transactions"),
+    }
+    chart = {
+        "data": {"name": "rows"},
+        "facet": field("panel", "nominal", sort=panels, title=None, header={"labelLimit": panel_px}),
+        "columns": columns,
+        "spec": {"mark": {"type": "rect"}, "encoding": encoding, "width": panel_px, "height": _HEIGHT_PX},
+        "title": drawing.title(
+            "Latencies over time", ["darker: a greater share of that time's transactions"]
+        ),
+        "padding": _PADDING,
+    }
+    return drawing.specification(chart, {"rows": data})
+
+
+def _panel(cell: MapCell, labels: Mapping[str, str]) -> str:
+    return f"{labels[cell.group]} at {cell.stratum}" if cell.stratum else labels[cell.group]
 
 
 def _panels(

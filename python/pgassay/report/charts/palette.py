@@ -19,6 +19,8 @@ HEAT_FASTER = ("#D9EAF7", "#AFD4EF", "#7DB9E4")
 HEAT_SLOWER = ("#FCE3D0", "#F9C8A3", "#F3A66E")
 HEAT_SAME = "#D5EDE3"
 HEAT_OPEN = "#ECEEF1"
+# From the least to the greatest share of a heat map.
+HEAT_SHARE = ("#D3E5F5", "#0B3C5D")
 
 # Ink on white → the custom property of the page that replaces it.
 THEMED = {

@@ -43,6 +43,10 @@ def drawings(result: CompareResult, stored: StoredExperiment, observed: Observed
         yield both_widths("seconds", lambda width: load_charts.seconds(observed.seconds, width_px=width))
     if observed.latencies:
         yield both_widths("latency", lambda width: load_charts.latency(observed.latencies, width_px=width))
+    if observed.latency_map:
+        yield both_widths(
+            "latency-map", lambda width: load_charts.latency_map(observed.latency_map, width_px=width)
+        )
     yield from _timelines(observed)
 
 

@@ -9,10 +9,11 @@ from pgassay.model.arm import Arm
 from pgassay.record import observations
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.charts.timelines import ArmTimeline, arm_timelines
+from pgassay.report.compare.latency_map import MapCell, cells_of
 from pgassay.report.labels import compared_factors, short_name
 from pgassay.report.text import clean
 
-PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9)
+PERCENTILES = (50.0, 90.0, 95.0, 99.0, 99.9, 99.99)
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Observed:
 
     seconds: tuple[SecondRow, ...] = ()
     latencies: tuple[LatencyRow, ...] = ()
+    latency_map: tuple[MapCell, ...] = ()
     timelines: tuple[ArmTimeline, ...] = ()
     timeline_stratum: str = ""
     unreadable: tuple[str, ...] = ()
@@ -62,13 +64,16 @@ def observe(stored: StoredExperiment) -> Observed:
     damaged: list[str] = []
     seconds: list[SecondRow] = []
     latencies: list[LatencyRow] = []
+    cells: list[MapCell] = []
     for arm_id, trials in by_arm.items():
         arm = arms[arm_id]
         group = "twin" if arm.role == "twin" else short_name(arm, factors)
         seconds += _seconds(arm, group, trials)
         latencies += _latencies(arm, group, trials, damaged)
+        if arm.role != "twin":
+            cells += cells_of(clean(arm.stratum), group, trials, damaged)
     stratum, timelines = arm_timelines(stored, damaged)
-    return Observed(tuple(seconds), tuple(latencies), timelines, stratum, tuple(damaged))
+    return Observed(tuple(seconds), tuple(latencies), tuple(cells), timelines, stratum, tuple(damaged))
 
 
 def _seconds(arm: Arm, group: str, trials: list[StoredTrial]) -> Iterator[SecondRow]:

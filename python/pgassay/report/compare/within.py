@@ -16,6 +16,14 @@ from pgassay.report.section import (
 )
 
 _TIMELINES_OPEN_MAX = 2
+_CLOSED_LOOP = (
+    "A closed loop of connections: a connection that waits sends nothing meanwhile, so waits for a busy "
+    "server are counted once."
+)
+_OPEN_LOOP = (
+    "From when a transaction was due, so a wait for a connection counts. Those that were never begun count "
+    "with what they had waited. A verdict rests on the percentile of each trial, not on these of all of them."
+)
 
 
 def section(material: Material) -> Section:
@@ -28,12 +36,9 @@ def section(material: Material) -> Section:
         blocks += [
             Figure("latency"),
             plain_table(heads, [_latencies(row) for row in observed.latencies]),
-            Paragraph(
-                "A closed loop of connections: a connection that waits sends nothing meanwhile, so waits for "
-                "a busy server are counted once.",
-                QUIET,
-            ),
+            Paragraph(_OPEN_LOOP if _is_open(material) else _CLOSED_LOOP, QUIET),
         ]
+        blocks += [Figure("latency-map")] if observed.latency_map else []
     if observed.timelines:
         other = (
             f" The arms at {observed.timeline_stratum}; the other strata are in the observations."
@@ -53,6 +58,11 @@ def section(material: Material) -> Section:
             drawing = Figure(f"timeline-{number}")
             blocks.append(drawing if number <= _TIMELINES_OPEN_MAX else Fold(each.group, (drawing,)))
     return Section("Within the trials", "series", tuple(blocks), link="Within the trials")
+
+
+def _is_open(material: Material) -> bool:
+    loads = (arm.spec.workload.load for arm in material.stored.experiment.arms)
+    return any(load is not None and load.pace is not None for load in loads)
 
 
 def latency(material: Material) -> Section:

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from pgassay.environment.server.sessions import ConnectionParameters
 from pgassay.model.arm import ArmSpec
-from pgassay.model.trial import LoadObservation
-from pgassay.native.load import LoadProgress, run_load
+from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop
+from pgassay.native.load import LoadProgress, LoadRecord, load_document, run_load
 from pgassay.record import layout
 from pgassay.record.columns import to_parquet
 from pgassay.record.observations import stddev_ms
@@ -21,60 +21,102 @@ class Connectable(Protocol):
         """Connection parameters with the arm's session settings."""
 
 
-def load_document(server: Connectable, spec: ArmSpec, seed: int) -> dict[str, object]:
-    """What the native generator reads on its standard input (ARCHITECTURE.md, "Python ↔ native")."""
+def document_of(server: Connectable, spec: ArmSpec, seed: int) -> dict[str, object]:
+    """What the native generator reads on its standard input (`crates/native/README.md`)."""
     load = spec.workload.load
     if load is None:
         raise AssertionError("a load workload has a load")
-    oltp = load.oltp_read_only
-    scripts = [script.model_dump() for script in load.scripts]
-    return {
-        "connect": server.parameters(),
-        **({"scripts": scripts, "variables": load.variables} if scripts else {"script": load.script}),
-        **({"scale": spec.dataset.scale} if oltp is None else {"oltp_read_only": oltp.model_dump()}),
-        "clients": load.clients,
-        "threads": load.threads,
-        "protocol": load.protocol,
-        "duration_s": load.duration_s,
-        "warmup_s": load.warmup_s,
-        "seed": seed,
-    }
+    return load_document(server.parameters(), load, scale=spec.dataset.scale, seed=seed)
 
 
 def run(
     server: Connectable, spec: ArmSpec, seed: int, on_progress: Callable[[LoadProgress], None]
 ) -> Observation:
     """Run the load once; raises MeasurementError when a connection or a transaction fails for good."""
-    record = run_load(load_document(server, spec, seed), on_progress)
-    per_second = tuple(int(count) for count in record["per_second"])
+    record = run_load(document_of(server, spec, seed), on_progress)
+    names = [script.name for script in spec.workload.load.scripts] if spec.workload.load else []
+    return Observation(
+        load=_observed(record, names),
+        clock_ns=(record["start_ns"], record["end_ns"]),
+        files={
+            layout.HISTOGRAM_FILE: base64.b64decode(record["histogram"]),
+            layout.HISTOGRAM_LOG_FILE: _histogram_log(record, names).encode("utf-8"),
+            f"{layout.OBSERVATIONS_FOLDER}/load_seconds.parquet": _seconds(record),
+        },
+    )
+
+
+def _observed(record: LoadRecord, names: list[str]) -> LoadObservation:
     latencies, histogram = record["per_second_latency_ms"], base64.b64decode(record["histogram"])
-    load = LoadObservation(
+    opened = record["open_loop"]
+    if opened is not None:
+        figures = {name: value for name, value in opened.items() if name != "from_send_histogram"}
+    return LoadObservation(
         transactions=record["transactions"],
         elapsed_s=record["elapsed_s"],
         errors=record["errors"],
         client_cpu_s=record["client_cpu_s"],
-        per_second=per_second,
+        per_second=tuple(int(count) for count in record["per_second"]),
         per_second_mean_ms=tuple(latencies["mean"]),
         per_second_p99_ms=tuple(latencies["p99"]),
         latency_ms=record["latency_ms"] | {"stddev": stddev_ms(histogram)},
         warmup_transactions=record["warmup_transactions"],
         late_transactions=record["late_transactions"],
+        own_delay_ms=record["own_delay_ms"],
+        client_idle_s=record["client_idle_s"],
+        client_run_queue_s=record["client_run_queue_s"],
+        threads=record["threads"],
+        over_limit=record["over_limit"],
+        kinds=tuple(
+            LoadKind(name=name, transactions=kind["transactions"], latency_ms=kind["latency_ms"])
+            for name, kind in zip(names, record["kinds"], strict=False)
+        ),
+        open_loop=None if opened is None else OpenLoop.model_validate(figures),
     )
-    seconds = to_parquet(
-        {
-            "second": list(range(1, len(per_second) + 1)),
-            "transactions": list(per_second),
-            "latency_mean_ms": latencies["mean"],
-            "latency_p99_ms": latencies["p99"],
-        },
-        sampler="load_seconds",
-        version=2,
-    )
-    return Observation(
-        load=load,
-        clock_ns=(record["start_ns"], record["end_ns"]),
-        files={
-            layout.HISTOGRAM_FILE: histogram,
-            f"{layout.OBSERVATIONS_FOLDER}/load_seconds.parquet": seconds,
-        },
-    )
+
+
+def _seconds(record: LoadRecord) -> bytes:
+    latencies, opened = record["per_second_latency_ms"], record["open_loop"]
+    columns: dict[str, list[int] | list[float | None]] = {
+        "second": list(range(1, len(record["per_second"]) + 1)),
+        "transactions": list(record["per_second"]),
+        "latency_mean_ms": latencies["mean"],
+        "latency_p99_ms": latencies["p99"],
+    }
+    if opened is not None:
+        columns |= {"due": list(opened["per_second_due"]), "queue": list(opened["per_second_queue"])}
+    return to_parquet(columns, sampler="load_seconds", version=2 if opened is None else 3)
+
+
+def _histogram_log(record: LoadRecord, names: list[str]) -> str:
+    """All histograms of the load in HdrHistogram's log format (version 1.3), in microseconds.
+
+    Each line is tagged with what it is of, and says when it began, how long it lasted, and its greatest value
+    in milliseconds.
+    """
+    whole_s, opened = record["elapsed_s"], record["open_loop"]
+    lines = [
+        "#[pgassay: latencies of a load, in microseconds]",
+        "#[Histogram log format version 1.3]",
+        '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"',
+        _line("all", 0, whole_s, record["latency_ms"]["max"], record["histogram"]),
+        _line("own-delay", 0, whole_s, record["own_delay_ms"]["max"], record["own_delay_histogram"]),
+    ]
+    if opened is not None:
+        slowest = opened["from_send_ms"]["max"]
+        lines.append(_line("from-send", 0, whole_s, slowest, opened["from_send_histogram"]))
+    for name, kind in zip(names, record["kinds"], strict=False):
+        lines.append(_line(f"script:{name}", 0, whole_s, kind["latency_ms"]["max"], kind["histogram"]))
+    slowest_ms = record["per_second_latency_ms"]["max"]
+    for second, histogram in enumerate(record["per_second_histogram"]):
+        if histogram:
+            lines.append(
+                _line("second", second, min(1.0, whole_s - second), slowest_ms[second] or 0.0, histogram)
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _line(tag: str, start_s: float, length_s: float, slowest_ms: float, histogram: str) -> str:
+    # A tag ends at the next comma.
+    clean = "".join("_" if each in ", \r\n" else each for each in tag)
+    return f"Tag={clean},{start_s:.3f},{length_s:.3f},{slowest_ms:.3f},{histogram}"

@@ -1,15 +1,15 @@
 //! Waking a thread at an instant: by a timer, and for the last bit by looking at the clock while a core is free.
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Token};
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
+
+use crate::clock::RunQueue;
 
 /// About what a wake-up of a sleeping thread takes on a virtual machine.
 const SPIN_NS: u64 = 50_000;
@@ -91,37 +91,6 @@ impl Timer {
         };
         timerfd_settime(&self.descriptor, TimerfdTimerFlags::ABSTIME, &once)?;
         Ok(())
-    }
-}
-
-/// How long a thread was ready to run and had no processor (/proc/PID/task/TID/schedstat, the second number).
-pub struct RunQueue {
-    file: Option<File>,
-}
-
-impl RunQueue {
-    /// Of the calling thread.
-    pub fn of_this_thread() -> Self {
-        Self {
-            file: File::open("/proc/thread-self/schedstat").ok(),
-        }
-    }
-
-    /// Nanoseconds so far; 0 where the system does not say.
-    pub fn waited_ns(&self) -> u64 {
-        let mut text = [0; 96];
-        let Some(count) = self
-            .file
-            .as_ref()
-            .and_then(|file| file.read_at(&mut text, 0).ok())
-        else {
-            return 0;
-        };
-        let text = std::str::from_utf8(&text[..count]).unwrap_or_default();
-        text.split_ascii_whitespace()
-            .nth(1)
-            .and_then(|word| word.parse().ok())
-            .unwrap_or(0)
     }
 }
 

@@ -1,0 +1,113 @@
+"""`pgassay null-server`: what the load generator, or another client, can do at most on this machine."""
+
+import argparse
+import json
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.output import is_unicode
+from pgassay.errors import UsageError
+
+CLIENTS_DEFAULT = "1,8,50"
+SECONDS_DEFAULT = 3.0
+WARMUP_S = 0.5
+EPILOG = """examples:
+  pgassay null-server
+  pgassay null-server --clients 8,1000 --workload tpcb:protocol=simple
+  pgassay null-server --serve /tmp/null      then, elsewhere: pgbench -n -S -c 8 -T 5 -h /tmp/null postgres
+"""
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "null-server",
+        help="measure a client alone, against a server that answers at once",
+        description="Starts a server that answers every query at once with an empty result and runs a load "
+        "against it: the most that the load generator can do on this machine. What a real server gives near "
+        "that is the client's figure, not the server's.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument(
+        "--clients",
+        default=CLIENTS_DEFAULT,
+        metavar="N,N",
+        help=f"connections, each number in turn (default {CLIENTS_DEFAULT})",
+    )
+    parser.add_argument(
+        "--workload",
+        default="select-only",
+        metavar="W[:OPTIONS]",
+        help="select-only (default), tpcb, simple-update or pgbench:file=FILE, with threads=, "
+        "protocol= and rate=",
+    )
+    parser.add_argument(
+        "--seconds",
+        type=options.duration,
+        default=SECONDS_DEFAULT,
+        metavar="TIME",
+        help="how long to measure each (default 3)",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    parser.add_argument(
+        "--serve",
+        type=options.folder,
+        metavar="FOLDER",
+        help="measure nothing: serve other clients by a socket in this folder, until Ctrl-C",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Serve until interrupted, or measure and print."""
+    if arguments.serve is not None:
+        return _serve(arguments)
+    from pgassay.native.null_server import measure_client
+    from pgassay.report.doctor import render_ceilings
+    from pgassay.typed.quantities import whole
+    from pgassay.workloads.load import CLIENTS_MAX, with_clients
+    from pgassay.workloads.registry import parse_workload
+
+    typed = [part for part in arguments.clients.split(",") if part.strip()]
+    if not typed:
+        raise UsageError("--clients names no number: write --clients 1,8,50")
+    clients = [whole(part, "--clients", least=1, most=CLIENTS_MAX) for part in typed]
+    load = parse_workload(arguments.workload).load
+    if load is None:
+        raise UsageError(
+            f"{arguments.workload} runs its statements one by one: write a load, as --workload select-only"
+        )
+    load = load.model_copy(update={"duration_s": arguments.seconds, "warmup_s": WARMUP_S})
+    ceilings = [measure_client(with_clients(load, count)) for count in clients]
+    if arguments.json:
+        document = {
+            "schema": 1,
+            "workload": arguments.workload,
+            "ceilings": [each.model_dump() for each in ceilings],
+        }
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    else:
+        sys.stdout.write(render_ceilings(arguments.workload, ceilings, unicode=is_unicode()))
+    return 0
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    import time
+
+    from pgassay.native.null_server import PORT, null_server
+
+    if not arguments.serve.is_dir():
+        raise UsageError(f"--serve {arguments.serve}: there is no such folder: make it first")
+    with null_server(arguments.serve):
+        print(
+            f"Answers every query at once on port {PORT} of {arguments.serve}; Ctrl-C ends it. As: "
+            f"pgbench -n -S -c 8 -T 5 -h {arguments.serve} postgres",
+            file=sys.stderr,
+        )
+        try:
+            while True:
+                time.sleep(3600)
+        except KeyboardInterrupt:
+            return 0

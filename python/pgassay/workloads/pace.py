@@ -1,0 +1,138 @@
+"""The options of an open loop: `rate=`, `arrivals=`, `curve=` and `latency_limit=` of every load."""
+
+import csv
+import math
+import re
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+
+from pgassay.errors import UsageError
+from pgassay.model.workload import Arrivals, LoadSpec, Metric, Pace
+from pgassay.typed import quantities
+
+OPTIONS = ("rate", "arrivals", "curve", "latency_limit")
+RATE_MAX = 1e7
+POINTS_MAX = 1_000_000
+CURVE_BYTES_MAX = 64 * 1024 * 1024
+MEAN_LATENCY = Metric(name="mean latency", unit="ms", better="lower", latency="mean")
+_PART = re.compile(r"(?P<first>[^/.]+(?:\.\d+)?)(?:\.\.(?P<last>[^/]+?))?(?:/(?P<for>.+))?")
+_SPEED = re.compile(r"(?P<path>.+)@(?P<speed>\d{1,9}(?:\.\d{1,6})?)")
+_WHERE = "workload option rate"
+
+
+def curve_duration(options: Mapping[str, str]) -> str | None:
+    """How long a curve lasts, as a duration that is typed; None without one. Raises UsageError."""
+    if "curve" not in options:
+        return None
+    return f"{_curve(options['curve'])[-1][0]:.12g}s"
+
+
+def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload option") -> LoadSpec:
+    """The load with what these options say of when its transactions are due; raises UsageError."""
+    arrivals = options.get("arrivals")
+    if "rate" in options and "curve" in options:
+        raise UsageError(
+            "workload options rate and curve both say when transactions are due: give one of them"
+        )
+    pace = load.pace
+    if "rate" in options:
+        pace = Pace(text=options["rate"], rates=rates_of(options["rate"], f"{where} rate"))
+    elif "curve" in options:
+        pace = Pace(text=options["curve"], rates=_curve(options["curve"]))
+    if arrivals is not None:
+        if pace is None:
+            raise UsageError(f"{where} arrivals: nothing says how many a second: add rate=1000")
+        pace = pace.model_copy(update={"arrivals": _arrivals(arrivals, where)})
+    elif pace is not None and load.pace is not None:
+        pace = pace.model_copy(update={"arrivals": load.pace.arrivals})
+    limit_ms = load.latency_limit_ms
+    if "latency_limit" in options:
+        typed, example = options["latency_limit"], "20ms"
+        limit_ms = 1e3 * quantities.seconds(
+            typed, f"{where} latency_limit", least=1e-6, most=1e6, example=example
+        )
+    return load.model_copy(update={"pace": pace, "latency_limit_ms": limit_ms})
+
+
+def rates_of(text: str, where: str = _WHERE) -> tuple[tuple[float, float], ...]:
+    """`2000`, `500..5000/60s`, `500/30s+2000/30s+2000..500/1m`: the points of a curve of rates.
+
+    Each part is a rate or goes from one to another in a straight line, for as long as it says; the last may
+    leave that out where its rate stays. Raises UsageError.
+    """
+    points: list[tuple[float, float]] = []
+    seconds, parts = 0.0, text.split("+")
+    for number, part in enumerate(parts, start=1):
+        match = _PART.fullmatch(part.strip())
+        if match is None:
+            raise UsageError(f"{where}: '{part}' is not a rate: {_EXAMPLES}")
+        first = _rate(match["first"], where)
+        last = first if match["last"] is None else _rate(match["last"], where)
+        points.append((seconds, first))
+        if match["for"] is not None:
+            seconds += quantities.seconds(match["for"], where, least=0.001, example="500..5000/60s")
+            points.append((seconds, last))
+        elif number < len(parts) or match["last"] is not None:
+            raise UsageError(f"{where}: '{part}' does not say for how long: write {part.strip()}/60s")
+    if all(rate == 0 for _, rate in points):
+        raise UsageError(f"{where}: every rate is 0, so no transaction would be due: {_EXAMPLES}")
+    return tuple(points)
+
+
+_EXAMPLES = "write transactions a second as 2000, a ramp as 500..5000/60s, steps as 500/30s+2000/30s"
+
+
+def _rate(text: str, where: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= RATE_MAX:
+        raise UsageError(f"{where}: '{text.strip()}' is not a rate from 0 to {RATE_MAX:.0f}: {_EXAMPLES}")
+    return value
+
+
+def _arrivals(text: str, where: str) -> Arrivals:
+    if text == "poisson":
+        return "poisson"
+    if text == "constant":
+        return "constant"
+    raise UsageError(f"{where} arrivals: '{text}' is not known: write poisson or constant")
+
+
+def _curve(typed: str) -> tuple[tuple[float, float], ...]:
+    """The points of a CSV file of seconds and rates; `FILE@288` goes through them 288 times as fast."""
+    match = _SPEED.fullmatch(typed.strip())
+    path, speed = Path(match["path"] if match else typed.strip()), float(match["speed"]) if match else 1.0
+    if not speed > 0:
+        raise UsageError(f"workload option curve: a speed of {speed:g} stands still: write {path}@288")
+    try:
+        if path.stat().st_size > CURVE_BYTES_MAX:
+            raise UsageError(f"{path} is larger than 64 MB: keep one line for each minute or second")
+        text = path.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise UsageError(f"can't read the curve {path} ({why}): name a CSV file of seconds,rate") from error
+    points: list[tuple[float, float]] = []
+    for line, row in enumerate(csv.reader(text.splitlines()), start=1):
+        if not row or row[0].lstrip().startswith("#"):
+            continue
+        try:
+            seconds, rate = (float(cell) for cell in row)
+        except ValueError as error:
+            if line == 1 and len(row) == 2:
+                continue  # names of the columns
+            raise UsageError(f"{path}, line {line}: write two numbers, seconds,rate") from error
+        if not (math.isfinite(seconds) and seconds >= 0 and 0 <= rate <= RATE_MAX):
+            raise UsageError(f"{path}, line {line}: seconds are from 0 on, a rate from 0 to {RATE_MAX:.0f}")
+        points.append((seconds / speed, rate))
+    if len(points) < 2 or len(points) > POINTS_MAX:
+        raise UsageError(
+            f"{path} has {len(points)} points: a curve has 2 to {POINTS_MAX}, seconds,rate on each line"
+        )
+    if any(later[0] < earlier[0] for earlier, later in pairwise(points)):
+        raise UsageError(f"{path}: the seconds go back: sort the lines by time")
+    if all(rate == 0 for _, rate in points) or points[-1][0] <= 0:
+        raise UsageError(f"{path}: no transaction would ever be due: give rates above 0 over some time")
+    return tuple(points)

@@ -1,0 +1,126 @@
+"""Whether a load held its rate, and whether the client was its limit."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pytest
+
+from pgassay.analysis.verdicts.checks.load import client_share, holds_rate
+from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpec
+from simulated_worlds import World
+from whole_experiments import TEMPLATE, Ended, planned, run_whole
+
+
+def load(**changes: object) -> LoadObservation:
+    usual = {"transactions": 2000, "elapsed_s": 10.0, "errors": 0, "client_cpu_s": 0.4, "threads": 1}
+    usual |= {"client_idle_s": 9.5, "latency_ms": {"p99": 4.0}, "own_delay_ms": {"p99": 0.1}}
+    return LoadObservation.model_validate(usual | changes)
+
+
+def opened(
+    queue: tuple[int, ...], *, scheduled: int = 2000, queued: int = 0, skipped: int = 0
+) -> LoadObservation:
+    done = scheduled - queued - skipped
+    balance = OpenLoop(
+        scheduled=scheduled, done=done, failed=0, skipped=skipped, queued=queued, per_second_queue=queue
+    )
+    return load(transactions=done, open_loop=balance)
+
+
+@pytest.mark.parametrize(
+    ("queue", "held"),
+    [
+        ((0,) * 10, True),
+        # What chance leaves, and a stall in the middle that was worked off.
+        ((0, 3, 1, 0, 2, 0, 1, 0, 4, 2), True),
+        ((0, 0, 0, 600, 900, 500, 100, 0, 0, 0), True),
+        # A queue that stays as long as it is was made by a stall, not by the rate.
+        ((0, 0, 500, 500, 500, 500, 500, 500, 500, 500), True),
+        (tuple(range(100, 1100, 100)), False),
+        ((0, 0, 0, 0, 0, 100, 250, 400, 600, 800), False),
+    ],
+)
+def test_a_queue_that_grows_is_a_rate_that_is_not_held(queue: tuple[int, ...], held: bool) -> None:
+    assert holds_rate(opened(queue)) is held
+
+
+def test_what_is_never_begun_was_not_held_and_a_closed_loop_has_no_rate() -> None:
+    assert not holds_rate(opened((0,) * 10, queued=500))
+    assert not holds_rate(opened((0,) * 10, skipped=500))
+    assert holds_rate(opened((0,) * 10, queued=3))
+    assert holds_rate(load())
+
+
+def test_the_client_s_share_is_the_lesser_of_its_two_clocks() -> None:
+    assert client_share(load()).busy == pytest.approx(0.04)
+    # It polled all the time: CPU time without work. It waited for a processor: no idle time without work.
+    assert client_share(load(client_cpu_s=10.0)).busy == pytest.approx(0.05)
+    assert client_share(load(client_idle_s=0.0)).busy == pytest.approx(0.04)
+    assert client_share(load(client_idle_s=0.1, client_cpu_s=9.9)).is_limit
+    assert client_share(load(), "p99").delay == pytest.approx(0.025)
+    assert client_share(load(own_delay_ms={"p99": 3.0}), "p99").is_limit
+    before = LoadObservation(transactions=1, elapsed_s=1.0, errors=0, client_cpu_s=1.0)
+    assert not client_share(before, "p99").is_limit
+
+
+def record(make: object, spec: TrialSpec, status: str, log_speed: float) -> TrialRecord:
+    found = make(spec.arm.name, math.exp(-log_speed))  # type: ignore[operator]
+    fields = {"number": spec.number, "attempt": spec.attempt, "block": spec.block, "position": spec.position}
+    return TEMPLATE.model_copy(update=fields | {"arm_id": spec.arm.id, "status": status, "load": found})
+
+
+def ran(make: object) -> Ended:
+    experiment = planned("work_mem=1MB,2MB", seed=3, blocks=12, workload="tpcb:rate=200", metric="p99")
+    source = World("normal", 0.05, np.random.default_rng(5), effects={"work_mem=2MB": math.log(3)})
+    return run_whole(experiment, source, record_of=partial(record, make), look_at_each=True)
+
+
+def test_a_clear_difference_is_told_in_the_words_of_the_metric() -> None:
+    result = ran(lambda _name, ms: load(latency_ms={"p99": ms})).result()
+    assert "as fast as work_mem=1MB in p99 latency" in result.verdict
+    assert result.metric.latency == "p99"
+    assert "\n" not in result.verdict.strip()
+
+
+def test_an_arm_that_does_not_hold_its_rate_says_so_beside_its_verdict() -> None:
+    def make(name: str, ms: float) -> LoadObservation:
+        if name == "work_mem=1MB":
+            return opened(tuple(range(80, 880, 80)), queued=400).model_copy(
+                update={"latency_ms": {"p99": ms}}
+            )
+        return load(latency_ms={"p99": ms}, open_loop=opened((0,) * 10).open_loop)
+
+    result = ran(make).result()
+    (line,) = [each for each in result.verdict.splitlines() if "did not hold" in each]
+    assert line.startswith("work_mem=1MB did not hold its rate in ")
+    assert "200 transactions a second were due and 160 done, 400 never began" in line
+    assert any("did not hold its rate" in warning for warning in result.warnings)
+
+
+def test_what_is_the_client_s_is_no_verdict_on_the_server() -> None:
+    bound = ran(lambda _name, ms: load(latency_ms={"p99": ms}, client_idle_s=0.2, client_cpu_s=9.9)).result()
+    (arm,) = [arm for arm in bound.arms if arm.verdict != "control"]
+    assert (arm.verdict, arm.withheld) == ("inconclusive", True)
+    assert "the load generator was busy for 98 % of the time" in bound.verdict
+    delayed = ran(lambda _name, ms: load(latency_ms={"p99": ms}, own_delay_ms={"p99": ms * 0.8})).result()
+    assert "80 % of this latency is the load generator's own delay" in delayed.verdict
+
+
+def test_a_part_that_is_the_client_s_is_told() -> None:
+    result = ran(lambda _name, ms: load(latency_ms={"p99": ms}, own_delay_ms={"p99": ms * 0.1})).result()
+    assert any("Up to 10 % of the p99 latency" in warning for warning in result.warnings)
+    (arm,) = [arm for arm in result.arms if arm.verdict != "control"]
+    assert arm.verdict == "faster"
+
+
+def test_other_percentiles_are_secondary_metrics_in_words_of_an_amount() -> None:
+    def make(_name: str, ms: float) -> LoadObservation:
+        return load(latency_ms={"p50": ms / 4, "p95": ms / 2, "p99": ms}, transactions=40_000)
+
+    result = ran(make).result()
+    names = [each.name for each in result.secondary]
+    assert names == ["p50 latency", "p95 latency"]
+    (arm,) = [arm for arm in result.secondary[0].arms if arm.verdict != "control"]
+    assert arm.verdict == "less"
+    assert arm.note.startswith("work_mem=2MB has ") and "less p50 latency than work_mem=1MB" in arm.note

@@ -1,0 +1,163 @@
+"""`rate=`, `curve=`, `arrivals=`, `latency_limit=` and `--metric`: what is read, and what refused."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgassay.errors import UsageError
+from pgassay.factors.registry import parse_factors
+from pgassay.model.workload import LoadSpec, WorkloadSpec
+from pgassay.workloads.load import THROUGHPUT
+from pgassay.workloads.metric import metric_of, too_few, transactions_min
+from pgassay.workloads.pace import MEAN_LATENCY, rates_of
+from pgassay.workloads.registry import parse_workload
+from whole_experiments import planned
+
+
+def load(text: str) -> LoadSpec:
+    found = parse_workload(text).load
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "points"),
+    [
+        ("2000", [(0, 2000)]),
+        ("0.5", [(0, 0.5)]),
+        ("500..5000/60s", [(0, 500), (60, 5000)]),
+        ("500/30s+2000", [(0, 500), (30, 500), (30, 2000)]),
+        ("100.5..200/1m+0/500ms+50", [(0, 100.5), (60, 200), (60, 0), (60.5, 0), (60.5, 50)]),
+    ],
+)
+def test_a_rate_is_a_number_a_ramp_or_steps(text: str, points: list[tuple[float, float]]) -> None:
+    assert rates_of(text) == tuple(points)
+    found = load(f"tpcb:clients=4,rate={text}")
+    assert found.pace is not None and found.pace.rates == tuple(points)
+    assert found.pace.arrivals == "poisson"
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 10**6), st.integers(1, 10**6), st.integers(1, 3600)), min_size=1, max_size=6
+    )
+)
+def test_every_list_of_ramps_is_read_as_it_is_written(ramps: list[tuple[int, int, int]]) -> None:
+    points = rates_of("+".join(f"{first}..{last}/{seconds}s" for first, last, seconds in ramps))
+    assert [rate for _, rate in points] == [rate for first, last, _ in ramps for rate in (first, last)]
+    assert points[-1][0] == sum(seconds for *_, seconds in ramps)
+
+
+@given(st.text(max_size=20))
+def test_any_other_text_is_refused_and_told_what_to_write(text: str) -> None:
+    try:
+        points = rates_of(text)
+    except UsageError as error:
+        assert "write" in str(error) or "from 0" in str(error)
+    else:
+        assert all(rate >= 0 for _, rate in points)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("rate=fast", "'fast' is not a rate"),
+        ("rate=0", "every rate is 0"),
+        ("rate=-5", "not a rate from 0"),
+        ("rate=100..200", "for how long"),
+        ("rate=100+200", "for how long"),
+        ("rate=100/forever", "not a duration"),
+        ("arrivals=poisson", "add rate=1000"),
+        ("rate=10,arrivals=uniform", "poisson or constant"),
+        ("latency_limit=0", "less than"),
+        ("curve=/nowhere.csv", "can't read the curve"),
+        ("rate=5,curve=/nowhere.csv", "give one of them|can't read"),
+    ],
+)
+def test_what_is_wrong_is_said_with_the_remedy(options: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        parse_workload(f"tpcb:{options}")
+
+
+def test_a_curve_is_a_file_and_lasts_as_long_as_that(tmp_path: Path) -> None:
+    file = tmp_path / "day.csv"
+    file.write_text("seconds,rate\n# night\n0,10\n43200,100\n86400,20\n", encoding="utf-8")
+    found = load(f"select-only:curve={file}@8640,arrivals=constant,latency_limit=20ms")
+    assert found.pace is not None
+    assert found.pace.rates == ((0, 10), (5, 100), (10, 20))
+    assert (found.duration_s, found.pace.arrivals, found.latency_limit_ms) == (10.0, "constant", 20.0)
+    assert load(f"select-only:curve={file},duration=5s").duration_s == 5.0
+    for text, words in (
+        ("0,10\n5\n", "line 2"),
+        ("0,10\n5,x\n", "line 2"),
+        ("5,10\n1,10\n", "go back"),
+        ("0,10\n", "1 points"),
+        ("0,0\n9,0\n", "ever be due"),
+        ("0,1\n9,-1\n", "line 2"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(UsageError, match=words):
+            parse_workload(f"select-only:curve={file}")
+
+
+def test_rates_arrivals_and_limits_are_factors() -> None:
+    (factor,) = parse_factors(["rate=100,500..900/5s"])
+    assert factor.levels == ("100", "500..900/5s")
+    experiment = planned("work_mem=1MB,2MB", "rate=100,200", seed=1, workload="tpcb:clients=2")
+    loads = [arm.spec.workload.load for arm in experiment.arms]
+    assert {load.pace.text for load in loads if load and load.pace} == {"100", "200"}
+    # At a rate of its own an arm does what is due, whatever it takes: throughput would compare nothing.
+    assert experiment.contract.metric == MEAN_LATENCY
+    with pytest.raises(UsageError, match="is none: use"):
+        planned("rate=100,200", seed=1, workload="full-scan")
+    other = planned("arrivals=poisson,constant", seed=1, workload="tpcb:rate=50,latency_limit=10ms")
+    found = [arm.spec.workload.load for arm in other.arms]
+    assert {load.pace.arrivals for load in found if load and load.pace} == {"poisson", "constant"}
+
+
+def spec(text: str) -> WorkloadSpec:
+    return parse_workload(text)
+
+
+def test_the_metric_follows_the_workload_unless_it_is_named() -> None:
+    closed, opened = spec("tpcb:clients=4"), spec("tpcb:clients=4,rate=500")
+    assert metric_of(None, closed, [closed.load]) == THROUGHPUT
+    assert metric_of(None, opened, [opened.load]) == MEAN_LATENCY
+    assert (
+        metric_of("tps", opened, [opened.load])
+        == metric_of("throughput", closed, [closed.load])
+        == THROUGHPUT
+    )
+    assert metric_of("mean", closed, [closed.load]) == MEAN_LATENCY
+    named = metric_of("p99.9", closed, [closed.load])
+    assert (named.name, named.unit, named.better, named.latency) == ("p99.9 latency", "ms", "lower", "p99.9")
+    scan = spec("full-scan")
+    assert metric_of(None, scan, [None]) == scan.metric
+    with pytest.raises(UsageError, match="full-scan runs its statements one by one"):
+        metric_of("p99", scan, [None])
+    with pytest.raises(UsageError, match="write one of throughput, tps, mean, p50"):
+        metric_of("p42", closed, [closed.load])
+
+
+def test_a_percentile_takes_twenty_transactions_beyond_it() -> None:
+    assert [transactions_min(name) for name in ("mean", "p50", "p90", "p99", "p99.9", "p99.99")] == [
+        *(1, 40, 200, 2000, 20_000, 200_000)
+    ]
+    assert too_few("p99", 2000, 10.0) == ""
+    assert "write duration=22s" in too_few("p99", 1000, 10.0)
+    for text, refused in (("rate=200,duration=5s", True), ("rate=200,duration=10s", False)):
+        made = spec(f"tpcb:clients=2,{text}")
+        if refused:
+            with pytest.raises(UsageError, match=r"about 1,000 in 5 s: write duration=11s"):
+                metric_of("p99", made, [made.load])
+        else:
+            assert metric_of("p99", made, [made.load]).latency == "p99"
+
+
+def test_what_a_curve_gives_within_the_trial_counts() -> None:
+    ramp = spec("tpcb:rate=0..200/20s,duration=10s")
+    # A quarter of 2000: the ramp is half done.
+    with pytest.raises(UsageError, match="about 500 in 10 s"):
+        metric_of("p99", ramp, [ramp.load])
