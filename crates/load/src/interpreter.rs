@@ -17,6 +17,7 @@ use crate::programs::Programs;
 use crate::spec::QueryProtocol;
 
 pub mod command_times;
+mod debug;
 mod seen;
 mod shell;
 
@@ -236,7 +237,7 @@ impl Interpreter {
             variables: &self.variables,
             names: &self.work.names,
             random: &mut self.random,
-            debug: &mut |value| seen::print_debug(script, place, value),
+            debug: &mut |value| debug::print_debug(script, place, value),
         };
         evaluation.value(expression).map_err(|message| failed(&message))
     }

@@ -7,7 +7,6 @@
 
 pub mod client;
 pub mod clock;
-pub mod distribution;
 pub mod interpreter;
 pub mod meter;
 pub mod pacing;

@@ -1,7 +1,6 @@
 //! What others see of a client's way through its scripts: where it is, how long commands take, each step on request.
 
 use pgassay_pgbench::command::{Action, Command};
-use pgassay_pgbench::value::Value;
 
 use super::Interpreter;
 use super::command_times::CommandTimes;
@@ -93,21 +92,4 @@ impl Interpreter {
             eprintln!("pgbench: client {} sending {what}", self.client);
         }
     }
-}
-
-/// The answer to the function debug() of an expression.
-pub(super) fn print_debug(script: usize, place: usize, value: Value) {
-    let mut text = String::new();
-    value.write(&mut text);
-    let kind = if value == Value::Null {
-        ""
-    } else {
-        value.type_name()
-    };
-    let shown = if kind.is_empty() {
-        "null".to_owned()
-    } else {
-        format!("{kind} {text}")
-    };
-    eprintln!("debug(script={script},command={}): {shown}", place + 1);
 }
