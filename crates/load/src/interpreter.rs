@@ -42,9 +42,8 @@ pub struct Interpreter {
     variables: Variables,
     client: usize,
     script: usize,
-    /// The command that comes next.
     at: usize,
-    /// The command that runs, for messages.
+    /// The command that runs, for messages; `at` is the next one.
     running: usize,
     /// The answers that a pipeline is owed; none outside of one.
     pipeline: Option<usize>,
