@@ -44,6 +44,8 @@ ALLOWED = {
     "report": {"model", "record", "analysis", "probe", "words"},
     "terminal": {"model", "report", "analysis", "words"},
     "notebook": {"model", "record", "analysis"},
+    # pgbench's command line: libpq finds the server, the native binary runs the load.
+    "pgbench": {"model", "environment", "native"},
     "experiment": {
         "model", "typed", "environment", "workloads", "factors", "design", "record", "trial", "analysis",
         "terminal", "probe",
@@ -63,6 +65,7 @@ ALLOWED = {
     "cli": {
         "model", "typed", "environment", "record", "analysis", "report", "experiment", "probe", "live",
         "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
+        "pgbench",
     },
 }  # fmt: skip
 HEAVY = (

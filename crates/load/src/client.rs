@@ -15,6 +15,7 @@ use crate::tally::Timing;
 use crate::transaction::{Statement, Transaction};
 use crate::transport::Transport;
 
+mod failures;
 mod scripted;
 
 /// What a client's answer meant for the worker.
@@ -55,12 +56,17 @@ pub struct Work {
     pub source: Source,
     /// How its statements travel.
     pub protocol: QueryProtocol,
+    /// Whether any error of a statement ends its transaction alone, as those that trying again may mend.
+    pub continues_on_error: bool,
+    /// Whether a failure says which client met it and where, or only what the server says.
+    pub tells_place: bool,
 }
 
 /// One connection, its place in the transaction that is running, and its random numbers.
 pub struct Client<T> {
     number: usize,
-    transport: T,
+    /// None between transactions, where each has a connection of its own.
+    transport: Option<T>,
     work: Arc<Work>,
     input: InputBuffer,
     output: BytesMut,
@@ -81,16 +87,22 @@ pub struct Client<T> {
     pub timing: Timing,
     /// When the last one had ended; 0 before the first.
     pub free_ns: u64,
+    /// Why the last transaction that was given up was.
+    given_up: Option<Failure>,
 }
 
 impl<T: Transport> Client<T> {
-    /// An idle client on an open connection.
+    /// An idle client, on an open connection or without one.
     pub fn new(
         number: usize,
-        (transport, mut input): (T, InputBuffer),
+        connection: Option<(T, InputBuffer)>,
         work: Arc<Work>,
         random: Xoroshiro128StarStar,
     ) -> Self {
+        let (transport, mut input) = match connection {
+            Some((transport, input)) => (Some(transport), input),
+            None => (None, InputBuffer::with_capacity(0)),
+        };
         let interpreter = match &work.source {
             Source::Builtin(_) => None,
             Source::Programs(programs) => {
@@ -124,12 +136,13 @@ impl<T: Transport> Client<T> {
             status: TransactionStatus::Idle,
             timing: Timing::default(),
             free_ns: 0,
+            given_up: None,
         }
     }
 
     /// The stream, to be registered for events.
-    pub fn transport(&mut self) -> &mut T {
-        &mut self.transport
+    pub fn transport(&mut self) -> Option<&mut T> {
+        self.transport.as_mut()
     }
 
     /// Whether something could not be sent yet.
@@ -227,8 +240,12 @@ impl<T: Transport> Client<T> {
     /// When the connection is lost.
     #[inline]
     pub fn send(&mut self) -> Result<(), Failure> {
+        let Some(transport) = &mut self.transport else {
+            self.output.clear();
+            return Ok(());
+        };
         while !self.output.is_empty() {
-            match self.transport.write(&self.output) {
+            match transport.write(&self.output) {
                 Ok(count) if count == self.output.len() => self.output.clear(),
                 Ok(count) => self.output.advance(count),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
@@ -246,8 +263,8 @@ impl<T: Transport> Client<T> {
 
     #[cold]
     fn read_final_error(&mut self) -> Result<(), Failure> {
-        loop {
-            match self.transport.read(self.input.space()) {
+        while let Some(transport) = &mut self.transport {
+            match transport.read(self.input.space()) {
                 Ok(count) if count > 0 => self.input.received(count),
                 _ => break,
             }
@@ -265,10 +282,10 @@ impl<T: Transport> Client<T> {
     /// When the connection is lost, or the server reports an error that trying again would not mend.
     #[inline]
     pub fn receive(&mut self, is_closing: bool) -> Result<Outcome, Failure> {
-        loop {
+        while let Some(transport) = &mut self.transport {
             let space = self.input.space();
             let room = space.len();
-            let count = match self.transport.read(space) {
+            let count = match transport.read(space) {
                 Ok(0) => return Err(self.connection_lost("the server closed it")),
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Outcome::Waiting),
@@ -299,6 +316,7 @@ impl<T: Transport> Client<T> {
                 }
             }
         }
+        Ok(Outcome::Waiting)
     }
 
     #[inline]
@@ -345,9 +363,11 @@ impl<T: Transport> Client<T> {
         let Some(failure) = self.answer.error.take() else {
             return Ok(Outcome::Waiting);
         };
-        if self.state != State::Running || !failure.is_retryable() {
+        let is_tolerated = failure.is_retryable() || (self.work.continues_on_error && !failure.fatal);
+        if self.state != State::Running || !is_tolerated {
             return Err(self.with_context(failure));
         }
+        self.given_up = Some(failure);
         if status == TransactionStatus::Idle {
             return Ok(self.finish(Outcome::GivenUp));
         }
@@ -361,28 +381,5 @@ impl<T: Transport> Client<T> {
     pub fn terminate(&mut self) {
         requests::terminate(&mut self.output);
         let _ = self.send();
-    }
-
-    #[cold]
-    fn connection_lost(&self, reason: &str) -> Failure {
-        self.with_context(Failure::client(format!(
-            "the connection to the server was lost: {reason}"
-        )))
-    }
-
-    /// Adds to a failure which client met it, and what it was doing.
-    #[cold]
-    fn with_context(&self, failure: Failure) -> Failure {
-        let place = match self.state {
-            State::Idle => "while idle".to_owned(),
-            State::Preparing => "while preparing the statements".to_owned(),
-            State::RollingBack => "in the statement \"ROLLBACK\"".to_owned(),
-            State::Running | State::Sleeping => match (self.statement(), &self.interpreter) {
-                (Some(statement), _) => format!("in the statement \"{}\"", statement.text),
-                (None, Some(interpreter)) => interpreter.place(),
-                (None, None) => String::new(),
-            },
-        };
-        failure.within(&format!("client {} failed {place}", self.number))
     }
 }

@@ -13,8 +13,15 @@ use pgassay_protocol::{Captured, Failure, TransactionStatus, requests};
 use rand_xoshiro::Xoroshiro128StarStar;
 
 use crate::programs::Programs;
-use crate::shell;
+
 use crate::spec::QueryProtocol;
+
+pub mod command_times;
+mod debug;
+mod seen;
+mod shell;
+
+use command_times::CommandTimes;
 
 /// What a client does after its script went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,10 +40,10 @@ pub struct Interpreter {
     protocol: QueryProtocol,
     random: Xoroshiro128StarStar,
     variables: Variables,
+    client: usize,
     script: usize,
-    /// The command that comes next.
     at: usize,
-    /// The command that runs, for messages.
+    /// The command that runs, for messages; `at` is the next one.
     running: usize,
     /// The answers that a pipeline is owed; none outside of one.
     pipeline: Option<usize>,
@@ -49,6 +56,11 @@ pub struct Interpreter {
     /// Whether the branch before was left out, so that an \\elif is asked.
     is_skipping: bool,
     text: String,
+    /// What the random numbers were when the transaction began.
+    random_before: Xoroshiro128StarStar,
+    times: Option<Box<CommandTimes>>,
+    /// Whether each step is told on standard error.
+    is_traced: bool,
 }
 
 impl Interpreter {
@@ -64,7 +76,9 @@ impl Interpreter {
             variables: work.variables_of(client),
             work,
             protocol,
+            random_before: random.clone(),
             random,
+            client,
             script: 0,
             at: 0,
             running: 0,
@@ -75,14 +89,38 @@ impl Interpreter {
             capture: None,
             is_skipping: false,
             text: String::new(),
+            times: None,
+            is_traced: false,
         }
     }
 
     /// Goes to the beginning of a script.
     pub fn begin(&mut self, script: usize) {
-        (self.script, self.at, self.running) = (script, 0, 0);
+        self.script = script;
+        self.random_before.clone_from(&self.random);
+        self.rewind();
+    }
+
+    /// Goes back to where the transaction began, with the random numbers of that moment.
+    pub fn begin_again(&mut self) {
+        self.random.clone_from(&self.random_before);
+        self.rewind();
+    }
+
+    fn rewind(&mut self) {
+        (self.at, self.running) = (0, 0);
         self.pipeline = None;
         self.is_skipping = false;
+        self.capture = None;
+        if let Some(times) = &mut self.times {
+            times.forget();
+        }
+    }
+
+    /// Forgets what was prepared: the session is a new one.
+    pub fn forget_prepared(&mut self) {
+        self.prepared.fill(0);
+        self.unconfirmed.clear();
     }
 
     /// Whether the rows of the answer that is awaited are read.
@@ -104,9 +142,11 @@ impl Interpreter {
     pub fn advance(&mut self, output: &mut BytesMut, status: TransactionStatus) -> Result<Step, Failure> {
         let work = Arc::clone(&self.work);
         let program = &work.programs[self.script];
+        self.end_command();
         while let Some(command) = program.commands.get(self.at) {
             self.running = self.at;
             self.at += 1;
+            self.begin_command(command);
             match &command.action {
                 Action::Sql(query, capture) => {
                     if let Some(step) = self.send(query, capture.as_ref(), output)? {
@@ -171,6 +211,7 @@ impl Interpreter {
                     return Ok(Step::Wait(owed + 1));
                 }
             }
+            self.end_command();
         }
         if self.pipeline.is_some() {
             return Err(failed("end of script reached with pipeline open"));
@@ -195,7 +236,7 @@ impl Interpreter {
             variables: &self.variables,
             names: &self.work.names,
             random: &mut self.random,
-            debug: &mut |value| print_debug(script, place, value),
+            debug: &mut |value| debug::print_debug(script, place, value),
         };
         evaluation.value(expression).map_err(|message| failed(&message))
     }
@@ -209,14 +250,17 @@ impl Interpreter {
     ) -> Result<Option<Step>, Failure> {
         if self.protocol == QueryProtocol::Simple {
             query.interpolate(&self.variables, &self.work.names, &mut self.text);
+            self.tell_sent(&self.text);
             requests::simple_query(&self.text, output)?;
         } else {
+            if let Some(capture) = capture.filter(|_| self.pipeline.is_some()) {
+                let name = if capture.takes_all { "aset" } else { "gset" };
+                return Err(failed(&format!("\\{name} is not allowed in pipeline mode")));
+            }
             let name = self.prepare(query, output)?;
             self.bind(query, &name, output)?;
+            self.tell_sent(if name.is_empty() { &query.text } else { &name });
             if self.pipeline.is_some() {
-                if capture.is_some() {
-                    return Err(failed("\\gset and \\aset are not possible in a pipeline"));
-                }
                 return Ok(None);
             }
             requests::sync(output);
@@ -349,22 +393,6 @@ impl Interpreter {
         }
         Ok(())
     }
-}
-
-fn print_debug(script: usize, place: usize, value: Value) {
-    let mut text = String::new();
-    value.write(&mut text);
-    let kind = if value == Value::Null {
-        ""
-    } else {
-        value.type_name()
-    };
-    let shown = if kind.is_empty() {
-        "null".to_owned()
-    } else {
-        format!("{kind} {text}")
-    };
-    eprintln!("debug(script={script},command={}): {shown}", place + 1);
 }
 
 fn failed(message: &str) -> Failure {

@@ -7,17 +7,16 @@
 
 pub mod client;
 pub mod clock;
-pub mod distribution;
 pub mod interpreter;
 pub mod meter;
 pub mod pacing;
+pub mod pgbench;
 pub mod programs;
 pub mod read_only;
 pub mod record;
 pub mod run;
 pub mod script;
 pub mod seconds;
-mod shell;
 pub mod spec;
 pub mod tally;
 pub mod timed;

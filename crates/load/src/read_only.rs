@@ -5,8 +5,10 @@ use pgassay_pgbench::random::uniform;
 use rand_xoshiro::Xoroshiro128StarStar;
 use serde::Deserialize;
 
-use crate::distribution::{Distribution, special};
+pub mod distribution;
+
 use crate::transaction::{Statement, Transaction, Wire};
+use distribution::{Distribution, special};
 
 /// sysbench declares whole numbers as int8 and asks for binary results.
 const WIRE: Wire = Wire {

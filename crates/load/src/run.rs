@@ -22,9 +22,9 @@ use crate::transport::Connector;
 use crate::worker::{Share, Shared, Worker, waker};
 
 /// Long enough for every thread to have been told before it comes.
-const START_DELAY_NS: u64 = 5_000_000;
+pub(crate) const START_DELAY_NS: u64 = 5_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-const STACK_BYTES: usize = 16 << 20;
+pub(crate) const STACK_BYTES: usize = 16 << 20;
 
 enum Message {
     Ready,
@@ -70,7 +70,10 @@ fn start_workers<C: Connector>(
 ) -> Result<(), Failure> {
     let connector = Arc::new(connector);
     let threads = spec.threads.min(spec.clients);
-    let streams = Streams::new(spec.seed, spec.clients, threads);
+    let streams = streams_of(
+        spec.variables.contains_key("default_seed"),
+        (spec.seed, spec.clients, threads),
+    );
     let source = match spec.script {
         Some(script) => Source::Builtin(Script::builtin(script, spec.scale, &spec.oltp_read_only)),
         None => Source::Programs(Arc::new(Programs::new(
@@ -83,6 +86,8 @@ fn start_workers<C: Connector>(
     let work = Arc::new(Work {
         source,
         protocol: spec.protocol,
+        continues_on_error: false,
+        tells_place: true,
     });
     let mut client_streams = streams.clients;
     let mut first = 0;
@@ -97,6 +102,7 @@ fn start_workers<C: Connector>(
             throttle: thread_streams.throttle,
             thread: (thread, threads),
             work: Arc::clone(&work),
+            connects: true,
         };
         client_streams = rest;
         first += clients;
@@ -238,12 +244,21 @@ impl Ticker {
     }
 }
 
-fn system_failure(error: &io::Error) -> Failure {
+pub(crate) fn system_failure(error: &io::Error) -> Failure {
     Failure::client(format!(
         "the system refused what a thread of the load needs: {error}"
     ))
 }
 
-fn thread_failure() -> Failure {
+pub(crate) fn thread_failure() -> Failure {
     Failure::client("a thread of the load ended before its time")
+}
+
+/// The random streams of a load with so many clients and threads, as pgbench has them.
+pub(crate) fn streams_of(has_default_seed: bool, (seed, clients, threads): (u64, usize, usize)) -> Streams {
+    if has_default_seed {
+        Streams::without_default_seed(seed, clients, threads)
+    } else {
+        Streams::new(seed, clients, threads)
+    }
 }

@@ -17,7 +17,7 @@ use crate::clock::monotonic_ns;
 use crate::meter::Meter;
 use crate::spec::LoadSpec;
 use crate::tally::Tally;
-use crate::transport::Connector;
+use crate::transport::{Connector, Transport};
 
 mod arriving;
 mod paced;
@@ -43,15 +43,15 @@ pub struct Shared {
 
 /// A worker.
 pub struct Worker<C: Connector> {
-    poll: Poll,
+    pub(crate) poll: Poll,
     events: Events,
-    clients: Vec<Client<C::Transport>>,
-    is_waiting_to_send: Vec<bool>,
-    choose: Xoroshiro128StarStar,
+    pub(crate) clients: Vec<Client<C::Transport>>,
+    pub(crate) is_waiting_to_send: Vec<bool>,
+    pub(crate) choose: Xoroshiro128StarStar,
     /// When clients that sleep go on, and which they are.
-    sleepers: BinaryHeap<Reverse<(u64, usize)>>,
+    pub(crate) sleepers: BinaryHeap<Reverse<(u64, usize)>>,
     /// Clients whose transaction ended without a word to the server.
-    again: Vec<usize>,
+    pub(crate) again: Vec<usize>,
     timer: Timer,
     /// When what is dealt with could have been: an event was told of, a sleep was over.
     told_ns: u64,
@@ -59,13 +59,13 @@ pub struct Worker<C: Connector> {
     arriving: Option<Arriving>,
     throttle: Xoroshiro128StarStar,
     thread: (usize, usize),
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// A client that an event tells of.
 #[derive(Clone, Copy)]
-struct Ready {
-    index: usize,
+pub(crate) struct Ready {
+    pub(crate) index: usize,
     is_closing: bool,
 }
 
@@ -83,10 +83,12 @@ pub struct Share {
     pub thread: (usize, usize),
     /// What they run.
     pub work: Arc<Work>,
+    /// Whether their connections are opened before they begin.
+    pub connects: bool,
 }
 
 impl<C: Connector> Worker<C> {
-    /// A worker with all its connections open and their statements prepared.
+    /// A worker with all its connections open, where they are opened at once, and their statements prepared.
     ///
     /// # Errors
     /// When a connection can't be opened or a statement can't be prepared.
@@ -97,13 +99,16 @@ impl<C: Connector> Worker<C> {
                 break;
             }
             let number = share.first + index;
-            let connection = connector
-                .connect()
-                .map_err(|failure| failure.within(&format!("client {number} could not connect")))?;
+            let connection = match share.connects {
+                true => Some(
+                    connector
+                        .connect()
+                        .map_err(|failure| failure.within(&format!("client {number} could not connect")))?,
+                ),
+                false => None,
+            };
             let mut client = Client::new(number, connection, Arc::clone(&share.work), random);
-            poll.registry()
-                .register(client.transport(), Token(index), Interest::READABLE)
-                .map_err(|error| epoll_failure(&error))?;
+            watch(&poll, &mut client, index)?;
             clients.push(client);
         }
         let is_waiting_to_send = vec![false; clients.len()];
@@ -271,7 +276,7 @@ impl<C: Connector> Worker<C> {
         Ok(ended)
     }
 
-    fn await_start(&mut self) -> Result<Option<u64>, Failure> {
+    pub(crate) fn await_start(&mut self) -> Result<Option<u64>, Failure> {
         loop {
             let start_ns = self.shared.start_ns.load(Ordering::Acquire);
             if start_ns != 0 {
@@ -290,7 +295,7 @@ impl<C: Connector> Worker<C> {
     }
 
     #[inline]
-    fn ready(&self) -> impl Iterator<Item = Ready> + '_ {
+    pub(crate) fn ready(&self) -> impl Iterator<Item = Ready> + '_ {
         let clients = self.events.iter().filter(|event| event.token().0 < TIMER.0);
         clients.map(|event| Ready {
             index: event.token().0,
@@ -299,7 +304,7 @@ impl<C: Connector> Worker<C> {
     }
 
     #[inline]
-    fn serve(&mut self, Ready { index, is_closing }: Ready) -> Result<Outcome, Failure> {
+    pub(crate) fn serve(&mut self, Ready { index, is_closing }: Ready) -> Result<Outcome, Failure> {
         let client = &mut self.clients[index];
         if client.has_unsent() {
             client.send()?;
@@ -311,7 +316,7 @@ impl<C: Connector> Worker<C> {
 
     /// Asks for an event when the socket takes bytes again, if there are any left to send; usually there are none.
     #[inline]
-    fn watch_sending(&mut self, index: usize) -> Result<(), Failure> {
+    pub(crate) fn watch_sending(&mut self, index: usize) -> Result<(), Failure> {
         let wants = self.clients[index].has_unsent();
         if wants == self.is_waiting_to_send[index] {
             return Ok(());
@@ -322,10 +327,23 @@ impl<C: Connector> Worker<C> {
         } else {
             Interest::READABLE
         };
-        let transport = self.clients[index].transport();
+        let Some(transport) = self.clients[index].transport() else {
+            return Ok(());
+        };
         let registered = self.poll.registry().reregister(transport, Token(index), interest);
         registered.map_err(|error| epoll_failure(&error))
     }
+}
+
+/// Asks for events of a client's new connection.
+pub(crate) fn watch<T: Transport>(poll: &Poll, client: &mut Client<T>, index: usize) -> Result<(), Failure> {
+    let Some(transport) = client.transport() else {
+        return Ok(());
+    };
+    let registered = poll
+        .registry()
+        .register(transport, Token(index), Interest::READABLE);
+    registered.map_err(|error| epoll_failure(&error))
 }
 
 /// What wakes a worker that waits on this poll.

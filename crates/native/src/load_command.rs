@@ -1,8 +1,9 @@
-//! `load`: one specification in, progress each second and a record out.
+//! `load` and `pgbench`: one specification in, progress and messages on the way, and a record out.
 
 use std::process::exit;
 
 use pgassay_load::LoadSpec;
+use pgassay_load::pgbench::{Event, PgbenchSpec, Said};
 use pgassay_protocol::Failure;
 use serde_json::json;
 
@@ -30,4 +31,36 @@ pub fn load() -> i32 {
         }
         Err(failure) => fail(&failure, EXIT_FAILURE),
     }
+}
+
+/// Runs the scripts of `pgbench` and gives its exit status.
+pub fn pgbench() -> i32 {
+    let spec = match read_document::<PgbenchSpec>().and_then(|spec| spec.check().map(|()| spec)) {
+        Ok(spec) => spec,
+        Err(failure) => return fail(&failure, EXIT_USAGE),
+    };
+    if let Err(error) = watch_input(|| exit(EXIT_ABORTED)) {
+        return fail(&Failure::client(error.to_string()), EXIT_FAILURE);
+    }
+    allow_many_sockets();
+    let connector = LinkConnector {
+        parameters: spec.connect.clone(),
+    };
+    match pgassay_load::pgbench::run(spec, connector, tell) {
+        Ok(record) => {
+            write_line(&json!({ "record": record }));
+            0
+        }
+        Err(failure) => fail(&failure, EXIT_FAILURE),
+    }
+}
+
+fn tell(event: Event) {
+    let document = match event {
+        Event::Progress(progress) => json!({ "progress": progress }),
+        Event::Said(Said::Error(text)) => json!({ "said": { "level": "error", "text": text } }),
+        Event::Said(Said::Detail(text)) => json!({ "said": { "level": "detail", "text": text } }),
+        Event::Said(Said::Info(text)) => json!({ "said": { "level": "info", "text": text } }),
+    };
+    write_line(&document);
 }

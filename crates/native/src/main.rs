@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use pgassay_native::lines::EXIT_USAGE;
-use pgassay_native::load_command::load;
+use pgassay_native::load_command::{load, pgbench};
 use pgassay_native::mix_command::mix;
 use pgassay_native::null_server::null_server;
 use pgassay_native::observe_command::observe;
@@ -22,6 +22,7 @@ Commands (JSON on standard input, JSON lines on standard output):
   sql          run statements one by one and time each
   load         run a closed loop of transactions over many connections
   mix          run statements by several sessions at once and time each
+  pgbench      run scripts by pgbench's rules and count as it does
   scripts      read scripts of pgbench's language and tell what they send
   null-server  answer every query at once with an empty result
   probe        measure storage as PostgreSQL reads and writes it
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         ["sql"] => sql(),
         ["load"] => load(),
         ["mix"] => mix(),
+        ["pgbench"] => pgbench(),
         ["scripts"] => scripts(),
         ["null-server"] => null_server(),
         ["probe"] => probe(),

@@ -2,6 +2,7 @@
 
 use pgassay_load::ScriptSpec;
 use pgassay_pgbench::command::Action;
+use pgassay_pgbench::reader::ScriptError;
 use pgassay_pgbench::script::Program;
 use pgassay_pgbench::variables::Names;
 use pgassay_protocol::Failure;
@@ -18,27 +19,50 @@ struct Question {
 
 /// Runs the command and gives its exit status.
 pub fn scripts() -> i32 {
-    match read_document::<Question>().and_then(|question| read(&question.scripts)) {
+    let question = match read_document::<Question>() {
+        Ok(question) => question,
+        Err(failure) => return fail(&failure, EXIT_USAGE),
+    };
+    match read(&question.scripts) {
         Ok(answer) => {
             write_line(&answer);
             0
         }
-        Err(failure) => fail(&failure, EXIT_USAGE),
+        Err(Refusal::Script(fault)) => tell(&fault),
+        Err(Refusal::Other(failure)) => fail(&failure, EXIT_USAGE),
     }
 }
 
-fn read(scripts: &[ScriptSpec]) -> Result<serde_json::Value, Failure> {
+/// Says where a script is none, in its parts too.
+fn tell(fault: &ScriptError) -> i32 {
+    write_line(&json!({ "error": {
+        "message": fault.to_string(),
+        "fault": {
+            "script": fault.script,
+            "line": fault.line,
+            "column": fault.column,
+            "command": fault.command,
+            "number": fault.number,
+            "message": fault.message,
+        },
+    }}));
+    EXIT_USAGE
+}
+
+enum Refusal {
+    Script(ScriptError),
+    Other(Failure),
+}
+
+fn read(scripts: &[ScriptSpec]) -> Result<serde_json::Value, Refusal> {
     let mut names = Names::default();
     let mut statements = Vec::new();
     let mut has_pipeline = false;
     for script in scripts {
-        let program = Program::parse(&script.name, &script.text, &mut names)
-            .map_err(|fault| Failure::client(fault.to_string()))?;
+        let program = Program::parse(&script.name, &script.text, &mut names).map_err(Refusal::Script)?;
         if program.commands.is_empty() {
-            return Err(Failure::client(format!(
-                "{}: the script has no command",
-                script.name
-            )));
+            let message = format!("{}: the script has no command", script.name);
+            return Err(Refusal::Other(Failure::client(message)));
         }
         for command in &program.commands {
             has_pipeline |= command.action == Action::StartPipeline;

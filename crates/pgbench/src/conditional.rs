@@ -6,6 +6,8 @@ use crate::command::{Action, Command};
 pub struct Fault {
     /// The line of the command.
     pub line: usize,
+    /// Its number, from 1; one more than there are where an end is missing.
+    pub number: usize,
     /// pgbench's message.
     pub message: &'static str,
 }
@@ -24,7 +26,12 @@ pub fn link(commands: &mut [Command]) -> Result<(), Fault> {
     let mut open: Vec<Open> = Vec::new();
     for index in 0..commands.len() {
         let line = commands[index].line;
-        let fault = |message| Fault { line, message };
+        let number = index + 1;
+        let fault = |message| Fault {
+            line,
+            number,
+            message,
+        };
         match commands[index].action {
             Action::If(..) => open.push(Open {
                 branches: vec![index],
@@ -60,6 +67,7 @@ pub fn link(commands: &mut [Command]) -> Result<(), Fault> {
         None => Ok(()),
         Some(left) => Err(Fault {
             line: commands[left.branches[0]].line,
+            number: commands.len() + 1,
             message: "\\if without matching \\endif",
         }),
     }

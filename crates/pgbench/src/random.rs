@@ -32,11 +32,24 @@ pub struct ThreadStreams {
 impl Streams {
     /// All streams of a load with this seed.
     pub fn new(seed: u64, clients: usize, threads: usize) -> Self {
+        Self::drawn(seed, clients, threads, true)
+    }
+
+    /// The same where the variable `default_seed` is given: pgbench takes nothing from the base sequence for it then.
+    pub fn without_default_seed(seed: u64, clients: usize, threads: usize) -> Self {
+        Self::drawn(seed, clients, threads, false)
+    }
+
+    fn drawn(seed: u64, clients: usize, threads: usize, draws_default_seed: bool) -> Self {
         let mut base = seeded(seed);
         let mut next = || Xoroshiro128StarStar::seed_from_u64(base.next_u64());
         let clients = (0..clients).map(|_| next()).collect();
         #[allow(clippy::cast_possible_wrap)] // pgbench stores the 64 bits as they are.
-        let default_seed = base.next_u64() as i64;
+        let default_seed = if draws_default_seed {
+            base.next_u64() as i64
+        } else {
+            0
+        };
         let mut next = || Xoroshiro128StarStar::seed_from_u64(base.next_u64());
         let threads = (0..threads)
             .map(|_| ThreadStreams {

@@ -19,6 +19,8 @@ pub struct ScriptError {
     pub column: Option<usize>,
     /// The backslash command, without the backslash; None for SQL.
     pub command: Option<String>,
+    /// The number of the command, from 1, where conditions don't fit together.
+    pub number: Option<usize>,
     /// pgbench's message, with what it is about in parentheses.
     pub message: String,
 }
@@ -119,6 +121,7 @@ impl<'a> Reader<'a> {
             line: self.line_of(offset),
             column: has_column.then(|| self.text[line_from..offset].chars().count() + 1),
             command: command.map(str::to_owned),
+            number: None,
             message: message.to_owned(),
         }
     }

@@ -26,6 +26,7 @@ impl Program {
             line: fault.line,
             column: None,
             command: None,
+            number: Some(fault.number),
             message: format!("condition error in script: {}", fault.message),
         })?;
         Ok(Self {

@@ -33,6 +33,8 @@ pub enum AnswerState {
 pub struct Answer {
     /// Rows received, of all statements of the request.
     pub rows: u64,
+    /// Queries that ended well, of all requests since somebody set it to 0.
+    pub queries: u64,
     /// The first error.
     pub error: Option<Failure>,
     /// Where notices are kept; nowhere by default, so that a load pays nothing for them.
@@ -57,6 +59,7 @@ impl Answer {
                     }
                 }
                 b'T' | b'C' | b'I' if self.captured.is_some() => {
+                    self.queries += u64::from(frame.tag != b'T');
                     if let Some(captured) = &mut self.captured {
                         match frame.tag {
                             b'T' => captured.describe(frame.body)?,
@@ -64,9 +67,10 @@ impl Answer {
                         }
                     }
                 }
-                // BindComplete, RowDescription, CommandComplete, ParseComplete, NoData, CloseComplete, empty
-                // query, ParameterDescription, PortalSuspended; parameter, notification; COPY out.
-                b'2' | b'T' | b'C' | b'1' | b'n' | b'3' | b'I' | b't' | b's' => {}
+                // CommandComplete, empty query. BindComplete, RowDescription, ParseComplete, NoData, CloseComplete,
+                // ParameterDescription, PortalSuspended; parameter, notification; COPY out.
+                b'C' | b'I' => self.queries += 1,
+                b'2' | b'T' | b'1' | b'n' | b'3' | b't' | b's' => {}
                 b'S' | b'A' | b'H' | b'd' | b'c' => {}
                 b'N' => self.notices.keep(frame.body),
                 b'G' => return Ok(AnswerState::CopyIn),

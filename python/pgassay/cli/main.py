@@ -25,6 +25,7 @@ from pgassay.cli.commands import (
     fleet,
     gate,
     null_server,
+    pgbench,
     probe,
     resume,
     run,
@@ -58,6 +59,7 @@ COMMANDS = (
     history,
     builds,
     calibrate,
+    pgbench,
     probe,
     null_server,
     diagnose,
@@ -151,13 +153,17 @@ def main(arguments: Sequence[str] | None = None, *, draws_page: bool = True) -> 
     """
     open_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    whole = parser()
-    if completion.VARIABLE in os.environ:
-        completion.answer(whole)
-    if not words:
-        whole.print_help(sys.stderr)
-        return EXIT_USAGE
-    chosen = whole.parse_args(words)
+    if pgbench.is_own(words) and completion.VARIABLE not in os.environ:
+        # Its words are read as pgbench reads them.
+        chosen = argparse.Namespace(run=pgbench.run)
+    else:
+        whole = parser()
+        if completion.VARIABLE in os.environ:
+            completion.answer(whole)
+        if not words:
+            whole.print_help(sys.stderr)
+            return EXIT_USAGE
+        chosen = whole.parse_args(words)
     chosen.words = ["pgassay", *words]
     chosen.draws_page = draws_page
     interruption = _Interruption()

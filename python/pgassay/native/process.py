@@ -43,14 +43,17 @@ class NativeProcess:
     """One running command of the native binary; its standard error is kept to explain a crash.
 
     Args:
-        command: "sql", "load", "observe", "probe", "simulate" or "volume".
+        command: "sql", "load", "pgbench", "observe", "probe", "simulate" or "volume".
         cpu_affinity: the CPUs it may run on; all when None.
+        passes_errors: let its standard error be ours, for what the user's scripts write there.
 
     Raises:
         UsageError: there is no native binary of this version, or the CPUs can't be used.
     """
 
-    def __init__(self, command: str, cpu_affinity: Iterable[int] | None = None):
+    def __init__(
+        self, command: str, cpu_affinity: Iterable[int] | None = None, *, passes_errors: bool = False
+    ):
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `end`)
         try:
             with _affinity(cpu_affinity):
@@ -59,7 +62,7 @@ class NativeProcess:
                     [binary(), command],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=self._errors,
+                    stderr=None if passes_errors else self._errors,
                     process_group=0,
                 )
         except BaseException:

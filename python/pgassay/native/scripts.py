@@ -23,6 +23,46 @@ class ReadScripts(TypedDict):
     has_pipeline: bool
 
 
+class ScriptFault(TypedDict):
+    """Why a script is none: where, and pgbench's message. `script` is None where it has no such place.
+
+    `column` from 1 where one is meant, `command` without its backslash, `number` of the command from 1 where
+    conditions don't fit together.
+    """
+
+    script: str | None
+    line: int
+    column: int | None
+    command: str | None
+    number: int | None
+    message: str
+
+
+def read_script_faults(scripts: Sequence[Mapping[str, str]]) -> ScriptFault | None:
+    """Reads scripts, each with `name` and `text`, and gives the first fault; None where all are well.
+
+    Raises UsageError without the native binary.
+    """
+    process = NativeProcess("scripts")
+    try:
+        process.send({"scripts": [dict(script) for script in scripts]})
+        answer = process.receive_line()
+    finally:
+        process.kill()
+    if "error" not in answer:
+        return None
+    usual: ScriptFault = {
+        "script": None,
+        "line": 0,
+        "column": None,
+        "command": None,
+        "number": None,
+        "message": answer["error"]["message"],
+    }
+    fault: ScriptFault = answer["error"].get("fault", usual)
+    return fault
+
+
 def read_scripts(scripts: Sequence[Mapping[str, str]]) -> ReadScripts:
     """Reads scripts, each with `name` and `text`.
 

@@ -17,6 +17,7 @@ from pgassay.model.gates.gate import GATE_SCHEMA, GateResult
 from pgassay.model.gates.history import HISTORY_SCHEMA, HistoryResult
 from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.live.diagnosis_change import DIAGNOSIS_CHANGE_SCHEMA, DiagnosisChange
+from pgassay.model.live.pgbench import PGBENCH_SCHEMA, PgbenchResult
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
 from pgassay.model.machines.fleet import FLEET_SCHEMA, FleetStatus
@@ -80,6 +81,7 @@ TUNE = Published("tune", TuneResult, TUNE_SCHEMA)
 GATE = Published("gate", GateResult, GATE_SCHEMA)
 FLEET = Published("fleet", FleetStatus, FLEET_SCHEMA)
 HISTORY = Published("history", HistoryResult, HISTORY_SCHEMA)
+PGBENCH = Published("pgbench", PgbenchResult, PGBENCH_SCHEMA)
 PUBLISHED = (
     COMPARE,
     PLANNED,
@@ -96,6 +98,7 @@ PUBLISHED = (
     GATE,
     HISTORY,
     FLEET,
+    PGBENCH,
 )
 
 

@@ -1,10 +1,10 @@
 //! A client that runs a script of the user's: how it goes on, and what an answer means to it.
 
-use pgassay_protocol::{Captured, Failure, TransactionStatus};
+use pgassay_protocol::{Answer, Captured, Failure, InputBuffer, TransactionStatus};
 
-use super::{Client, Outcome, State};
+use super::{Client, Outcome, Source, State};
 use crate::clock::monotonic_ns;
-use crate::interpreter::Step;
+use crate::interpreter::{Interpreter, Step};
 use crate::transport::Transport;
 
 impl<T: Transport> Client<T> {
@@ -20,6 +20,7 @@ impl<T: Transport> Client<T> {
         match interpreter.advance(&mut self.output, self.status) {
             Ok(Step::Wait(answers)) => {
                 self.awaited = answers;
+                self.answer.queries = 0;
                 self.answer.captured = interpreter.wants_rows().then(Captured::default);
                 self.send()?;
                 Ok(Outcome::Waiting)
@@ -58,5 +59,79 @@ impl<T: Transport> Client<T> {
             kept.map_err(|failure| self.with_context(failure))?;
         }
         self.go_on(monotonic_ns())
+    }
+
+    /// Begins a transaction of this script.
+    ///
+    /// # Errors
+    /// When the connection is lost, or the script fails.
+    pub fn begin_script(&mut self, script: usize, now_ns: u64) -> Result<Outcome, Failure> {
+        if let Some(interpreter) = &mut self.interpreter {
+            interpreter.begin(script);
+        }
+        self.go_on(now_ns)
+    }
+
+    /// Begins the transaction that was given up once more, with the same random numbers.
+    ///
+    /// # Errors
+    /// When the connection is lost, or the script fails.
+    pub fn begin_again(&mut self, now_ns: u64) -> Result<Outcome, Failure> {
+        if let Some(interpreter) = &mut self.interpreter {
+            interpreter.begin_again();
+        }
+        self.go_on(now_ns)
+    }
+
+    /// Whether it has a connection.
+    pub fn is_connected(&self) -> bool {
+        self.transport.is_some()
+    }
+
+    /// Goes on with another connection, of which nothing is known yet.
+    pub fn connect(&mut self, (transport, mut input): (T, InputBuffer)) {
+        if let (Source::Programs(programs), Some(interpreter)) = (&self.work.source, &mut self.interpreter) {
+            if programs.captures() {
+                input.keep_rows();
+            }
+            interpreter.forget_prepared();
+        }
+        (self.transport, self.input) = (Some(transport), input);
+        self.status = TransactionStatus::Idle;
+        self.failure = None;
+        self.answer = Answer::default();
+    }
+
+    /// Ends the session, and gives back its stream.
+    pub fn disconnect(&mut self) -> Option<T> {
+        self.terminate();
+        self.output.clear();
+        self.state = State::Idle;
+        self.transport.take()
+    }
+
+    /// Its number among all clients.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Its place in a script of the user's.
+    pub fn interpreter(&mut self) -> Option<&mut Interpreter> {
+        self.interpreter.as_deref_mut()
+    }
+
+    /// Why its last transaction was given up.
+    pub fn given_up(&self) -> Option<&Failure> {
+        self.given_up.as_ref()
+    }
+
+    /// Whether it is taking back a transaction that was given up.
+    pub fn is_rolling_back(&self) -> bool {
+        self.state == State::RollingBack
+    }
+
+    /// Queries of the running command that have ended.
+    pub fn queries(&self) -> u64 {
+        self.answer.queries
     }
 }

@@ -24,7 +24,7 @@ const POLL_MAX_NS: u64 = 10_000;
 impl<C: Connector> Worker<C> {
     /// Waits for something to do; since when there was nothing, None where something was there at once.
     #[inline]
-    pub(super) fn wait(&mut self) -> Result<Option<u64>, Failure> {
+    pub(crate) fn wait(&mut self) -> Result<Option<u64>, Failure> {
         let waiting = self.waiting_clients();
         if waiting > 1 || !self.again.is_empty() {
             self.poll_once(Some(Duration::ZERO))?;

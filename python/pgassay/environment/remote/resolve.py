@@ -86,6 +86,11 @@ def resolve(
         raise UsageError(f"{what}: {_complaint(error, given, secrets)}") from None
 
 
+def resolved_from(connection: "ControlSession", what: str, major_min: int = MAJOR_MIN) -> Resolved:
+    """What libpq settled on for an open connection; `what` names it in messages. Raises as `resolve`."""
+    return _read_off(connection, {}, what, what, major_min)
+
+
 def _parse(connection_string: str, what: str) -> dict[str, str]:
     try:
         found = conninfo.conninfo_to_dict(connection_string)

@@ -1,0 +1,118 @@
+//! What pgbench says of a client that can't go on (commandFailed and its callers in pgbench.c).
+
+use pgassay_pgbench::command::Action;
+use pgassay_protocol::Failure;
+
+use crate::client::Client;
+use crate::transport::Transport;
+
+/// The transaction's statistics are counted before this is found.
+const OPEN_TRANSACTION: &str = "end of script reached without completing the last transaction";
+const CONNECTION_LOST: &str = "server closed the connection unexpectedly\n\
+    \tThis probably means the server terminated abnormally\n\tbefore or while processing the request.";
+
+/// Why a client can't go on.
+pub struct Abort {
+    /// pgbench's messages, in their order.
+    pub messages: Vec<String>,
+    /// Where in which script, in words; none where no command is at fault.
+    pub place: Option<String>,
+    /// Whether its transaction counts all the same.
+    pub counts: bool,
+}
+
+/// What is said of a client that failed so.
+pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abort {
+    let (number, queries, is_rolling_back) = (client.number(), client.queries(), client.is_rolling_back());
+    let Some(interpreter) = client.interpreter() else {
+        return Abort {
+            messages: vec![failure.message.clone()],
+            place: None,
+            counts: false,
+        };
+    };
+    let (script, command) = interpreter.position();
+    let text = failure.message.as_str();
+    if text.starts_with("end of script") {
+        let messages = vec![format!("client {number} aborted: {text}")];
+        return Abort {
+            messages,
+            place: None,
+            counts: text == OPEN_TRANSACTION,
+        };
+    }
+    let of_server = || {
+        let shown = failure.libpq_text(&interpreter.sent_text());
+        match failure.sqlstate {
+            Some(_) => shown,
+            None if text.starts_with("the connection to the server was lost") => CONNECTION_LOST.to_owned(),
+            None if text.contains("asks for COPY data") => {
+                "COPY is not supported in pgbench, aborting".to_owned()
+            }
+            None => shown,
+        }
+    };
+    let failed_in = |name: &str, why: &str| {
+        format!("client {number} aborted in command {command} ({name}) of script {script}; {why}")
+    };
+    let (evaluation, execution) = (
+        "evaluation of meta-command failed",
+        "execution of meta-command failed",
+    );
+    let from_server = failure.sqlstate.is_some() || text.starts_with("the connection to the server");
+    let messages = if is_rolling_back {
+        vec![format!(
+            "client {number} aborted while rolling back the transaction after an error; {}",
+            of_server()
+        )]
+    } else {
+        match interpreter.action() {
+            Some(Action::Set(..)) => vec![text.to_owned(), failed_in("set", evaluation)],
+            Some(Action::If(..)) => vec![text.to_owned(), failed_in("if", evaluation)],
+            Some(Action::Elif(..)) => vec![text.to_owned(), failed_in("elif", evaluation)],
+            Some(Action::Sleep(..)) => vec![bare(text), failed_in("sleep", execution)],
+            Some(Action::SetShell(..)) => vec![bare(text), failed_in("setshell", execution)],
+            Some(Action::Shell(..)) => vec![bare(text), failed_in("shell", execution)],
+            Some(Action::StartPipeline) => vec![failed_in("startpipeline", text)],
+            Some(Action::SyncPipeline) => vec![failed_in("syncpipeline", text)],
+            Some(Action::EndPipeline) if !from_server => vec![failed_in("endpipeline", text)],
+            Some(Action::Sql(..)) if text.ends_with("not allowed in pipeline mode") => {
+                vec![failed_in(
+                    if text.starts_with("\\aset") {
+                        "aset"
+                    } else {
+                        "gset"
+                    },
+                    text,
+                )]
+            }
+            Some(Action::Sql(_, capture)) if text.starts_with("query ") => {
+                let takes_all = capture.as_ref().is_some_and(|capture| capture.takes_all);
+                let command_name = if takes_all { "aset" } else { "gset" };
+                let unusable = text.rsplit_once(" storing into variable ").map(|(_, name)| name);
+                let mut messages: Vec<String> = unusable
+                    .iter()
+                    .map(|name| format!("{command_name}: invalid variable name: \"{name}\""))
+                    .collect();
+                messages.push(format!(
+                    "client {number} script {script} command {command} {text}"
+                ));
+                messages
+            }
+            _ => vec![format!(
+                "client {number} script {script} aborted in command {command} query {queries}: {}",
+                of_server()
+            )],
+        }
+    };
+    Abort {
+        messages,
+        place: Some(interpreter.place()),
+        counts: false,
+    }
+}
+
+/// pgbench names these commands without their backslash.
+fn bare(message: &str) -> String {
+    message.strip_prefix('\\').unwrap_or(message).to_owned()
+}

@@ -1,0 +1,62 @@
+//! What a run tells of clients that failed, in pgbench's words.
+
+use pgassay_protocol::Failure;
+
+use super::abort::abort_of;
+use super::seat::{Run, Said};
+use crate::clock::monotonic_ns;
+use crate::transport::Connector;
+
+impl<C: Connector> Run<C> {
+    pub(super) fn abort(&mut self, index: usize, failure: &Failure) -> Result<(), Failure> {
+        let abort = abort_of(&mut self.seat.worker.clients[index], failure);
+        if abort.counts {
+            let ending = self.ending(index, monotonic_ns(), None);
+            self.count(index, ending)?;
+        }
+        for message in abort.messages {
+            (self.seat.say)(Said::Error(message));
+        }
+        if let Some(place) = abort.place {
+            (self.seat.say)(Said::Detail(place));
+        }
+        self.give_up_client(index);
+        Ok(())
+    }
+
+    /// The error itself, as --verbose-errors shows it.
+    pub(super) fn tell_given_up(&mut self, index: usize) {
+        let client = &mut self.seat.worker.clients[index];
+        let (number, failure) = (client.number(), client.given_up().cloned());
+        if let (Some(failure), Some(interpreter)) = (failure, client.interpreter()) {
+            let (script, command) = interpreter.position();
+            let text = failure.libpq_text(&interpreter.sent_text());
+            (self.seat.say)(Said::Info(format!(
+                "client {number} got an error in command {command} (SQL) of script {script}; {text}"
+            )));
+        }
+    }
+
+    #[allow(clippy::cast_precision_loss)]
+    pub(super) fn tell_end(&self, index: usize, is_tried_again: bool, spent_us: u64) {
+        let (spec, slot) = (&self.seat.spec, self.slots[index]);
+        let what = match is_tried_again {
+            true => "repeats the transaction after the error",
+            false => "ends the failed transaction",
+        };
+        let most = if spec.max_tries > 0 {
+            format!("/{}", spec.max_tries)
+        } else {
+            String::new()
+        };
+        let used = spec.latency_limit_us.map_or_else(String::new, |limit| {
+            let percent = 100.0 * spent_us as f64 / limit as f64;
+            format!(", {percent:.3}% of the maximum time of tries was used")
+        });
+        let number = self.seat.worker.clients[index].number();
+        (self.seat.say)(Said::Info(format!(
+            "client {number} {what} (try {}{most}{used})",
+            slot.tries
+        )));
+    }
+}
