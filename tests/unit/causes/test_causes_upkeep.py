@@ -116,6 +116,20 @@ def test_the_remedy_is_for_who_holds_the_rows(holder: Holder, told: str, never: 
     assert told in remedy and never not in remedy and remedy.endswith(("VACUUM.", "dropped."))
 
 
+@pytest.mark.parametrize(
+    ("version", "knows", "knows_not"),
+    [
+        ("17.10", "VACUUM FULL", "autovacuum_vacuum_max_threshold"),
+        ("18.6", "autovacuum_vacuum_max_threshold", "REPACK ("),
+        ("19rc1", "REPACK (CONCURRENTLY)", "VACUUM FULL"),
+    ],
+)
+def test_bloat_is_removed_by_what_the_version_has(version: str, knows: str, knows_not: str) -> None:
+    remedy = faults_of(scanned(BLOATED, version=version))["bloat"].remedy
+    assert knows in remedy
+    assert knows_not not in remedy
+
+
 def test_autovacuum_is_not_to_be_slowed_down() -> None:
     assert "Not by a longer autovacuum_vacuum_cost_delay" in AUTOVACUUM.remedy
 

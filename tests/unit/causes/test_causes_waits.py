@@ -50,6 +50,14 @@ def test_every_type_of_lock_counts_and_is_named() -> None:
     assert "application takes this lock itself" in found.remedy
 
 
+def test_locks_of_pages_are_those_of_gin_s_pending_entries() -> None:
+    """A hash index has locked no pages since 10; ginInsertCleanup of ginfast.c does."""
+    limit = trial_causes(evidence(lock_s=8.0, locks={"page": 8.0})).limit
+    assert limit is not None
+    assert "gin_pending_list_limit" in limit[1].remedy
+    assert "hash" not in limit[1].remedy
+
+
 def test_copying_within_a_wait_event_is_processor_time() -> None:
     times = work_times(
         [

@@ -114,7 +114,8 @@ _NAMES: dict[str, frozenset[str]] = {
             *("LockFileCreateSync", "LockFileCreateWrite", "LockFileRecheckdatadirRead", "RelationMapRead"),
             *("RelationMapReplace", "RelationMapWrite", "TwophaseFileRead", "TwophaseFileSync"),
             *("TwophaseFileWrite", "VersionFileSync", "VersionFileWrite", "WalBootstrapSync"),
-            "WalBootstrapWrite",
+            *("WalBootstrapWrite", "WALBootstrapSync", "WALBootstrapWrite", "LockFileAddToDataDirRead"),
+            *("LockFileAddToDataDirSync", "LockFileAddToDataDirWrite", "LockFileReCheckDataDirRead"),
         }
     ),
     OTHER: frozenset({"BackendTermination", "ProcSignalBarrier", "SafeSnapshot", "RepackWorkerExport"}),

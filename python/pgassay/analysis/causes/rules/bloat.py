@@ -24,6 +24,8 @@ _SHARE_MIN = 0.1
 _DEAD_MIN = 0.2
 # A snapshot is no obstacle before a VACUUM has met it, or would have: autovacuum looks every minute.
 _HELD_S_MIN = 300.0
+# What gives space back: autovacuum_vacuum_max_threshold since 18, REPACK since 19.
+_FIRST_WITH_MAX_THRESHOLD, _FIRST_WITH_REPACK = 18, 19
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,25 @@ def _found(evidence: Evidence, waste: _Waste, **more: float | str) -> Found:
     figures["wasted_pages_looked_at"] = waste.saving.pages
     found = lifted(evidence, waste.seconds, figures, cpu_s=waste.cpu_s, reads_as_much=False)
     if not worst.index:
-        return found
+        return replace(found, remedy=_remedy_of_a_table(evidence))
     return replace(found, remedy=f"Make the index anew: REINDEX INDEX CONCURRENTLY {worst.index}.")
+
+
+def _remedy_of_a_table(evidence: Evidence) -> str:
+    """How VACUUM comes oftener and the space is given back, by what the server's version has."""
+    major = evidence.major
+    if major is None:
+        return ""
+    often = "autovacuum_vacuum_scale_factor of the table"
+    if major >= _FIRST_WITH_MAX_THRESHOLD:
+        often += ", or autovacuum_vacuum_max_threshold, the most dead rows that it waits for"
+    anew = "VACUUM FULL, which locks it, or pg_repack"
+    if major >= _FIRST_WITH_REPACK:
+        anew = (
+            "REPACK (CONCURRENTLY), where it has a primary key or another replica identity index; else "
+            "REPACK, which locks it"
+        )
+    return f"VACUUM oftener ({often}), and rewrite it once to give its space back ({anew})."
 
 
 def _bloat(evidence: Evidence) -> Answer:

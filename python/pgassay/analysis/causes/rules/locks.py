@@ -42,10 +42,13 @@ _REMEDIES = {
         "CREATE INDEX without CONCURRENTLY, LOCK, VACUUM FULL), and keep its transaction short."
     ),
     "extend": (
-        "The table grows page by page: load it by COPY or in fewer sessions. From 16 on more pages are added "
-        "at a time when several wait."
+        "Many sessions add pages to one table or index: load it by COPY or many rows in an INSERT, in fewer "
+        "sessions. (Several pages are added at a time where sessions wait for this lock.)"
     ),
-    "page": "Pages are locked by hash and GIN indexes: look which index is written by many sessions.",
+    "page": (
+        "A GIN index merges its list of pending entries, one session at a time: have that list smaller "
+        "(gin_pending_list_limit), or do without it (the index's fastupdate = off)."
+    ),
     "advisory": "The application takes this lock itself: hold it for less long, or lock smaller things.",
     "virtualxid": (
         "A command waits for older transactions to end (CREATE INDEX CONCURRENTLY, REINDEX CONCURRENTLY): "

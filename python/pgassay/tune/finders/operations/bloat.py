@@ -11,7 +11,7 @@ the disk is counted as the plan's I/O time has it. A logical copy is never bloat
 from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.facts.schema import IndexFacts
+from pgassay.tune.facts.schema import IndexFacts, TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.evidence.building import place
 from pgassay.tune.finders.evidence.conditions import quoted
@@ -53,8 +53,8 @@ def _table(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
             kind="bloat",
             title=f"Write {table.name} anew",
             reason=f"{table.name} takes {table.pages:,} pages; its {rows:,.0f} rows need about "
-            f"{needed:,.0f}; it "
-            "is locked against reads and writes meanwhile",
+            f"{needed:,.0f}; it is locked against reads and writes meanwhile"
+            f"{_unlocked(table) if has_repack else ''}",
             statements=(),
             sql=(f"REPACK (ANALYZE) {where}" if has_repack else f"VACUUM (FULL, ANALYZE) {where}",
                  f"VACUUM {where}"),
@@ -64,6 +64,13 @@ def _table(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
         ),
         (Saving(scan.statement.name, scan.plan_number, saved),),
     )  # fmt: skip
+
+
+def _unlocked(table: TableFacts) -> str:
+    """How 19 does it beside readers and writers: an identity index finds the rows that change meanwhile."""
+    if not any(index.primary for index in table.indexes):
+        return ""
+    return "; REPACK (CONCURRENTLY) does it beside reads and writes, from wal_level = replica on"
 
 
 def _index(evidence: Evidence, scan: Scan) -> Iterator[Offer]:

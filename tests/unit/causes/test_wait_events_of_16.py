@@ -1,0 +1,43 @@
+"""Every wait event of PostgreSQL 16 is in a group; 16 has no pg_wait_events that could be asked.
+
+tests/server/environment/test_wait_events.py asks the newer ones.
+"""
+
+from pgassay.analysis.accounts.wait_groups import group_of
+
+# Events of the types BufferPin, IO, IPC and Timeout, as the server program of 16.14 spells them.
+EVENTS = """
+AppendReady ArchiveCleanupCommand ArchiveCommand BackendTermination BackupWaitWalArchive BaseBackupRead
+BaseBackupSync BaseBackupThrottle BaseBackupWrite BgWorkerShutdown BgWorkerStartup BtreePage BufFileRead
+BufFileTruncate BufFileWrite BufferIO CheckpointDone CheckpointStart CheckpointWriteDelay
+ControlFileRead ControlFileSync ControlFileSyncUpdate ControlFileWrite ControlFileWriteUpdate
+CopyFileRead CopyFileWrite DSMAllocate DSMFillZeroWrite DataFileExtend DataFileFlush
+DataFileImmediateSync DataFilePrefetch DataFileRead DataFileSync DataFileTruncate DataFileWrite
+ExecuteGather HashBatchAllocate HashBatchElect HashBatchLoad HashBuildAllocate HashBuildElect
+HashBuildHashInner HashBuildHashOuter HashGrowBatchesDecide HashGrowBatchesElect HashGrowBatchesFinish
+HashGrowBatchesReallocate HashGrowBatchesRepartition HashGrowBucketsElect HashGrowBucketsReallocate
+HashGrowBucketsReinsert LockFileAddToDataDirRead LockFileAddToDataDirSync LockFileAddToDataDirWrite
+LockFileCreateRead LockFileCreateSync LockFileCreateWrite LockFileReCheckDataDirRead
+LogicalApplySendData LogicalParallelApplyStateChange LogicalRewriteCheckpointSync
+LogicalRewriteMappingSync LogicalRewriteMappingWrite LogicalRewriteSync LogicalRewriteTruncate
+LogicalRewriteWrite LogicalSyncData LogicalSyncStateChange MessageQueueInternal MessageQueuePutMessage
+MessageQueueReceive MessageQueueSend ParallelBitmapScan ParallelCreateIndexScan ParallelFinish PgSleep
+ProcArrayGroupUpdate Promote RecoveryApplyDelay RecoveryConflictSnapshot RecoveryConflictTablespace
+RecoveryEndCommand RecoveryPause RecoveryRetrieveRetryInterval RegisterSyncRequest RelationMapRead
+RelationMapReplace RelationMapWrite ReorderBufferRead ReorderBufferWrite ReorderLogicalMappingRead
+ReplicationOriginDrop ReplicationSlotDrop ReplicationSlotRead ReplicationSlotRestoreSync
+ReplicationSlotSync ReplicationSlotWrite RestoreCommand SLRUFlushSync SLRURead SLRUSync SLRUWrite
+SafeSnapshot SnapbuildRead SnapbuildSync SnapbuildWrite SpinDelay TimelineHistoryFileSync
+TimelineHistoryFileWrite TimelineHistorySync TimelineHistoryWrite TwophaseFileRead TwophaseFileSync
+TwophaseFileWrite VacuumDelay VacuumTruncate VersionFileSync VersionFileWrite WALBootstrapSync
+WALBootstrapWrite WALCopyRead WALCopySync WALCopyWrite WALInitSync WALInitWrite WALRead
+WALSenderTimelineHistoryRead WALSync WALSyncMethodAssign WalReceiverExit WalReceiverWaitStart
+XactGroupUpdate
+"""
+
+
+def test_every_event_has_a_group() -> None:
+    events = EVENTS.split()
+    assert len(events) > 100
+    # Some of them are grouped by their names alone.
+    assert not [name for name in events if not group_of("IO", name)]
