@@ -31,6 +31,24 @@ _TOKEN = re.compile(
 )
 
 
+# Words that are no names without quotes: reserved, or of types and functions (src/include/parser/kwlist.h).
+_RESERVED_WORDS = frozenset(
+    {
+        "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "authorization",
+        "binary", "both", "case", "cast", "check", "collate", "collation", "column", "concurrently",
+        "constraint", "create", "cross", "current_catalog", "current_date", "current_role",
+        "current_schema", "current_time", "current_timestamp", "current_user", "default", "deferrable",
+        "desc", "distinct", "do", "else", "end", "except", "false", "fetch", "for", "foreign", "freeze",
+        "from", "full", "grant", "group", "having", "ilike", "in", "initially", "inner", "intersect",
+        "into", "is", "isnull", "join", "lateral", "leading", "left", "like", "limit", "localtime",
+        "localtimestamp", "natural", "not", "notnull", "null", "offset", "on", "only", "or", "order",
+        "outer", "overlaps", "placing", "primary", "references", "returning", "right", "select",
+        "session_user", "similar", "some", "symmetric", "system_user", "table", "tablesample", "then", "to",
+        "trailing", "true", "union", "unique", "user", "using", "variadic", "verbose", "when", "where",
+        "window", "with",
+    }
+)  # fmt: skip
+_PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_$]*")
 _ATOMIC_WORDS = ("begin", "case", "end")
 _FUNCTION_WORDS = frozenset({("create", "function"), ("create", "procedure")})
 _HEADING_WORDS_MAX = 4
@@ -43,6 +61,14 @@ class Token:
     kind: str
     text: str
     end: int
+
+
+def identifier(name: str) -> str:
+    """A name as SQL has it: in quotes where it is no name without, or another one (quote_ident)."""
+    if _PLAIN_NAME.fullmatch(name) and name not in _RESERVED_WORDS:
+        return name
+    escaped = name.replace('"', '""')
+    return f'"{escaped}"'
 
 
 def token_at(text: str, position: int, source: str) -> Token:

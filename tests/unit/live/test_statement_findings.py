@@ -21,11 +21,11 @@ from pgassay.analysis.diagnosis.interval import (
     TableShape,
 )
 from pgassay.analysis.diagnosis.statement_times import statement_times
-from pgassay.analysis.plans.words import identifier
 from pgassay.model.cause import Cause
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.report.diagnosis import change as change_report
 from pgassay.report.diagnosis import text as report
+from pgassay.sql_text import identifier
 
 SERVER = DiagnosedServer(
     name="db:5432/shop",

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pgassay.analysis.diagnosis.interval import TableShape
 from pgassay.analysis.diagnosis.statement_times import StatementTime
 from pgassay.analysis.plans import scan_conditions
-from pgassay.analysis.plans.words import USUAL_SCHEMA, identifier, rows_words, table_in_sql
+from pgassay.analysis.plans.words import USUAL_SCHEMA, rows_words, table_in_sql
 from pgassay.model.live.statement import StatementFinding
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.sql_text import identifier
 from pgassay.words import figure, join, size
 
 # A scan that keeps more of its table than this has use for most of what it reads.

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from pgassay.analysis.plans import scan_conditions
 from pgassay.analysis.plans.estimated import evaluations, offset_rows, reads_whole
-from pgassay.analysis.plans.words import identifier, label, rows_words, size_kb
+from pgassay.analysis.plans.words import label, rows_words, size_kb
 from pgassay.model.plans.plan import ExplainedPlan, PlanAdvice, PlanNode
+from pgassay.sql_text import identifier
 
 _LINES_MAX = 4
 # Of the statement's time or rows: what takes less is no matter of anybody's.

@@ -1,30 +1,12 @@
 """Nodes and their figures in words, alike in findings, in comparisons and on the page."""
 
-import re
 from enum import Enum
 
 from pgassay.model.plans.plan import PlanNode
+from pgassay.sql_text import identifier
 from pgassay.words import quantity, size
 
-# Words that are no names without quotes: reserved, or of types and functions (src/include/parser/kwlist.h).
-_RESERVED = frozenset(
-    {
-        "all", "analyse", "analyze", "and", "any", "array", "as", "asc", "asymmetric", "authorization",
-        "binary", "both", "case", "cast", "check", "collate", "collation", "column", "concurrently",
-        "constraint", "create", "cross", "current_catalog", "current_date", "current_role",
-        "current_schema", "current_time", "current_timestamp", "current_user", "default", "deferrable",
-        "desc", "distinct", "do", "else", "end", "except", "false", "fetch", "for", "foreign", "freeze",
-        "from", "full", "grant", "group", "having", "ilike", "in", "initially", "inner", "intersect",
-        "into", "is", "isnull", "join", "lateral", "leading", "left", "like", "limit", "localtime",
-        "localtimestamp", "natural", "not", "notnull", "null", "offset", "on", "only", "or", "order",
-        "outer", "overlaps", "placing", "primary", "references", "returning", "right", "select",
-        "session_user", "similar", "some", "symmetric", "system_user", "table", "tablesample", "then", "to",
-        "trailing", "true", "union", "unique", "user", "using", "variadic", "verbose", "when", "where",
-        "window", "with",
-    }
-)  # fmt: skip
 USUAL_SCHEMA = "public"
-_PLAIN = re.compile(r"[a-z_][a-z0-9_$]*")
 
 
 class Order(Enum):
@@ -77,14 +59,6 @@ def rows_words(value: float | None) -> str:
         return ""
     shown = f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:,.2f}"
     return f"{shown} row{'' if value == 1 else 's'}"
-
-
-def identifier(name: str) -> str:
-    """A name as SQL has it: in quotes where it is no name without, or another one (quote_ident)."""
-    if _PLAIN.fullmatch(name) and name not in _RESERVED:
-        return name
-    escaped = name.replace('"', '""')
-    return f'"{escaped}"'
 
 
 def table_in_sql(schema: str | None, name: str) -> str:

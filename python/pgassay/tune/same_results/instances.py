@@ -14,6 +14,7 @@ from pglast import ast
 from psycopg import pq
 from psycopg.pq.abc import PGconn
 
+from pgassay.sql_text import identifier
 from pgassay.tune.facts.schema import ColumnFacts, IndexFacts, SchemaFacts, TableFacts
 from pgassay.tune.rewrites.names.data_types import base_type
 from pgassay.tune.rewrites.names.tree_scopes import table_columns
@@ -100,8 +101,8 @@ class Scratch:
     def _read_values(self, table: TableFacts, said: tuple[str, ...]) -> None:
         """What the columns may hold: values of the statement, of the data's first rows, and an enum's
         labels."""
-        place = f"{_quoted(table.schema_)}.{_quoted(table.name)}"
-        columns = ", ".join(f"{_quoted(column.name)}::text" for column in table.columns)
+        place = f"{identifier(table.schema_)}.{identifier(table.name)}"
+        columns = ", ".join(f"{identifier(column.name)}::text" for column in table.columns)
         sampled = (
             command(self.session, f"SELECT {columns} FROM {place} LIMIT {SAMPLED_ROWS}") if columns else []
         )
@@ -118,20 +119,20 @@ class Scratch:
             self.pools[table.name, column.name] = candidates(column, said, values)
 
     def _create(self, table: TableFacts) -> None:
-        name = _quoted(table.name)
-        place = f"{_quoted(table.schema_)}.{name}"
+        name = identifier(table.name)
+        place = f"{identifier(table.schema_)}.{name}"
         command(self.session, f"CREATE TEMPORARY TABLE {name} (LIKE {place} INCLUDING GENERATED)")
         for column in table.columns:
             if not column.not_null:
                 # Before 18 a NOT NULL is always valid; one that is not was copied as if it were.
-                self._try(f"ALTER TABLE pg_temp.{name} ALTER COLUMN {_quoted(column.name)} DROP NOT NULL")
+                self._try(f"ALTER TABLE pg_temp.{name} ALTER COLUMN {identifier(column.name)} DROP NOT NULL")
 
     def _constrain(self, table: TableFacts) -> None:
-        name = f"pg_temp.{_quoted(table.name)}"
+        name = f"pg_temp.{identifier(table.name)}"
         for constraint in table.constraints:
             if constraint.kind == "not null" and not (constraint.valid and constraint.enforced):
                 for column in constraint.columns:
-                    self._try(f"ALTER TABLE {name} ALTER COLUMN {_quoted(column)} DROP NOT NULL")
+                    self._try(f"ALTER TABLE {name} ALTER COLUMN {identifier(column)} DROP NOT NULL")
             if constraint.kind == "check" and constraint.valid and constraint.enforced:
                 self._try(f"ALTER TABLE {name} ADD {constraint.definition}")
         for index in table.indexes:
@@ -139,10 +140,10 @@ class Scratch:
                 self._try(_unique_index(name, table, index))
         for constraint in table.constraints:
             if constraint.kind == "foreign" and constraint.valid and constraint.enforced:
-                columns = ", ".join(_quoted(one) for one in constraint.columns)
-                others = ", ".join(_quoted(one) for one in constraint.referenced_columns)
+                columns = ", ".join(identifier(one) for one in constraint.columns)
+                others = ", ".join(identifier(one) for one in constraint.referenced_columns)
                 if constraint.referenced_table in {one.name for one in self.tables}:
-                    other = f"pg_temp.{_quoted(str(constraint.referenced_table))}"
+                    other = f"pg_temp.{identifier(str(constraint.referenced_table))}"
                     self._try(f"ALTER TABLE {name} ADD FOREIGN KEY ({columns}) REFERENCES {other} ({others})")
 
     def _try(self, sql: str) -> None:
@@ -217,10 +218,10 @@ class Scratch:
         return [*fitting, chance.choice(pool)] if not fitting or chance.random() < 0.3 else fitting
 
     def _insert(self, table: TableFacts, row: dict[str, str | None]) -> str:
-        names = ", ".join(_quoted(name) for name in row)
+        names = ", ".join(identifier(name) for name in row)
         values = ", ".join("NULL" if value is None else self._literal(value) for value in row.values())
         overriding = " OVERRIDING SYSTEM VALUE" if any(one.identity for one in table.columns) else ""
-        return f"INSERT INTO pg_temp.{_quoted(table.name)} ({names}){overriding} VALUES ({values})"
+        return f"INSERT INTO pg_temp.{identifier(table.name)} ({names}){overriding} VALUES ({values})"
 
     def fill(self, instance: Instance) -> None:
         """Put the instance's rows in; what the table's constraints refuse stays out."""
@@ -235,7 +236,9 @@ class Scratch:
     def content(self) -> Iterator[str]:
         """What is in the tables now, for a counterexample."""
         for table in self.tables:
-            for row in command(self.session, f"SELECT t::text FROM pg_temp.{_quoted(table.name)} t LIMIT 20"):
+            for row in command(
+                self.session, f"SELECT t::text FROM pg_temp.{identifier(table.name)} t LIMIT 20"
+            ):
                 yield f"{table.name} {row[0]}"
 
     def _literal(self, value: str) -> str:
@@ -243,18 +246,14 @@ class Scratch:
         return bytes(made).decode()
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _unique_index(name: str, table: TableFacts, index: IndexFacts) -> str:
     own = {column.name: column.collation for column in table.columns}
     keys = []
     for key in index.keys:
-        said = _quoted(key.column) if key.column else f"({key.expression})"
+        said = identifier(key.column) if key.column else f"({key.expression})"
         if key.column and key.collation not in ("", own.get(key.column, "")):
-            said += f" COLLATE {_quoted(key.collation)}"
-        keys.append(said if key.default_opclass or not key.opclass else f"{said} {_quoted(key.opclass)}")
+            said += f" COLLATE {identifier(key.collation)}"
+        keys.append(said if key.default_opclass or not key.opclass else f"{said} {identifier(key.opclass)}")
     nulls = " NULLS NOT DISTINCT" if index.nulls_not_distinct else ""
     where = f" WHERE {index.predicate}" if index.predicate else ""
-    return f"CREATE UNIQUE INDEX ON {name} USING {_quoted(index.method)} ({', '.join(keys)}){nulls}{where}"
+    return f"CREATE UNIQUE INDEX ON {name} USING {identifier(index.method)} ({', '.join(keys)}){nulls}{where}"

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pgassay.sql_text import identifier
 from pgassay.tune.finders.evidence.conditions import (
     conditions,
     join_columns,
     normalised,
-    quoted,
     sort_columns,
 )
 
@@ -88,7 +88,11 @@ def test_keys_of_sorts_and_joins() -> None:
 def test_expressions_of_the_catalog_and_of_plans_are_one_spelling() -> None:
     assert normalised("lower(email::text)") == normalised("lower((o.email)::text)")
     assert normalised("data ->> 'k'::text") == normalised("(o.data ->> 'k'::text)")
-    assert quoted("select") == '"select"' and quoted('a"b') == '"a""b"' and quoted("plain") == "plain"
+    assert (
+        identifier("select") == '"select"'
+        and identifier('a"b') == '"a""b"'
+        and identifier("plain") == "plain"
+    )
 
 
 @settings(max_examples=300, deadline=None)

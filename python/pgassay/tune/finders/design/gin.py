@@ -11,10 +11,11 @@ the index's size by the column's width.
 import re
 from collections.abc import Iterator
 
+from pgassay.sql_text import identifier
 from pgassay.tune.finders.base import Finder, Offer
 from pgassay.tune.finders.design.btree import fetched
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer
-from pgassay.tune.finders.evidence.conditions import Condition, normalised, quoted
+from pgassay.tune.finders.evidence.conditions import Condition, normalised
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan
 from pgassay.tune.finders.evidence.work import index_ms, width_of
 
@@ -77,7 +78,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             after = index_ms(scan, wanted, evidence.symptom.machine) + _SEARCH_MS
             size = rows * width_of(scan.table, condition.columns)
             extension = trigrams and "pg_trgm" not in evidence.facts.extensions
-            before = (f"CREATE EXTENSION IF NOT EXISTS {quoted('pg_trgm')}",) if extension else ()
+            before = (f"CREATE EXTENSION IF NOT EXISTS {identifier('pg_trgm')}",) if extension else ()
             yield from index_offer(
                 evidence, "gin", scan, NewIndex(scan.table, (key,), method="gin"), scan.ms - after,
                 f"{scan.sentence}; a GIN index finds {what}",

@@ -23,13 +23,13 @@ from pglast import ast, parse_sql
 from pglast.parser import ParseError
 from pglast.stream import RawStream
 
+from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts, TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.design.btree import ranges
 from pgassay.tune.finders.design.carried_over import after_the_rows, before_the_rows
 from pgassay.tune.finders.evidence.building import defined_anew, place
-from pgassay.tune.finders.evidence.conditions import quoted
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan, statement_ms
 from pgassay.tune.finders.evidence.shares import distinct_values
 from pgassay.tune.names import bounded
@@ -140,7 +140,7 @@ def _obstacle(evidence: Evidence, table: TableFacts, key: str) -> str:
 
 def _again(table: TableFacts, constraint: ConstraintFacts) -> str | None:
     """The constraint of the old table for the new one, whatever the search path is then; None for no SQL."""
-    named = f"CONSTRAINT {quoted(constraint.name)} {constraint.definition}"
+    named = f"CONSTRAINT {identifier(constraint.name)} {constraint.definition}"
     try:
         root = parse_sql(f"ALTER TABLE {place(table)} ADD {named}")[0].stmt
         added = root.cmds[0].def_
@@ -156,8 +156,8 @@ def _again(table: TableFacts, constraint: ConstraintFacts) -> str | None:
 def _sql(
     table: TableFacts, key: str, how: str, parts: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    schema = quoted(table.schema_)
-    where, old_name = place(table), quoted(bounded(table.name, "_whole"))
+    schema = identifier(table.schema_)
+    where, old_name = place(table), identifier(bounded(table.name, "_whole"))
     old = f"{schema}.{old_name}"
     keys = [each for each in table.constraints if each.kind in ("primary", "unique")]
     foreign = [each for each in table.constraints if each.kind == "foreign"]
@@ -167,11 +167,11 @@ def _sql(
         *(_renamed(old, each.name, bounded(each.name, "_whole")) for each in keys),
         f"CREATE TABLE {where} (LIKE {old} INCLUDING DEFAULTS INCLUDING CONSTRAINTS "
         "INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING STATISTICS "
-        f"INCLUDING COMMENTS) PARTITION BY {how} ({quoted(key)})",
+        f"INCLUDING COMMENTS) PARTITION BY {how} ({identifier(key)})",
         before_the_rows(old, where),
     ]
     made += _partitions(table, parts)
-    columns = ", ".join(quoted(column.name) for column in table.columns if not column.generated)
+    columns = ", ".join(identifier(column.name) for column in table.columns if not column.generated)
     made.append(f"INSERT INTO {where} ({columns}) SELECT {columns} FROM {old}")
     # The old table keeps its indexes' names.
     made += [
@@ -183,9 +183,9 @@ def _sql(
     made += [statement for statement in again if statement is not None]
     made.append(after_the_rows(old, where))
     # Rows that stay behind would keep what they refer to from being deleted.
-    made += [f"ALTER TABLE {old} DROP CONSTRAINT {quoted(each.name)}" for each in foreign]
+    made += [f"ALTER TABLE {old} DROP CONSTRAINT {identifier(each.name)}" for each in foreign]
     made.append(f"VACUUM (ANALYZE) {where}")
-    new_name = quoted(bounded(table.name, "_parts"))
+    new_name = identifier(bounded(table.name, "_parts"))
     new = f"{schema}.{new_name}"
     undo = (
         # What was written since is in the new table alone; nobody writes to it once it has another name.
@@ -195,7 +195,7 @@ def _sql(
         after_the_rows(new, old),
         f"DROP TABLE {new}",
         *(_renamed(old, bounded(each.name, "_whole"), each.name) for each in keys),
-        f"ALTER TABLE {old} RENAME TO {quoted(table.name)}",
+        f"ALTER TABLE {old} RENAME TO {identifier(table.name)}",
         *(statement for statement in (_again(table, each) for each in foreign) if statement is not None),
         f"VACUUM (ANALYZE) {where}",
     )
@@ -203,7 +203,7 @@ def _sql(
 
 
 def _renamed(table: str, name: str, other: str) -> str:
-    return f"ALTER TABLE {table} RENAME CONSTRAINT {quoted(name)} TO {quoted(other)}"
+    return f"ALTER TABLE {table} RENAME CONSTRAINT {identifier(name)} TO {identifier(other)}"
 
 
 def _partitions(table: TableFacts, parts: Sequence[str]) -> list[str]:
@@ -213,8 +213,8 @@ def _partitions(table: TableFacts, parts: Sequence[str]) -> list[str]:
     stored = f" WITH ({options})" if options else ""
     made = []
     for number, bound in enumerate([*parts, "DEFAULT"], start=1):
-        name = quoted(bounded(table.name, f"_p{number}"))
-        made.append(f"{kind} {quoted(table.schema_)}.{name} PARTITION OF {place(table)} {bound}{stored}")
+        name = identifier(bounded(table.name, f"_p{number}"))
+        made.append(f"{kind} {identifier(table.schema_)}.{name} PARTITION OF {place(table)} {bound}{stored}")
     return made
 
 
@@ -257,7 +257,7 @@ def _for_key(evidence: Evidence, scans: list[Scan], key: str, how: str) -> Itera
     words = f"; without it are {', '.join(without)}" if without else ""
     yield Offer(
         Candidate(
-            id=f"partitions:{place(table)}:{how.lower()}({quoted(key)})",
+            id=f"partitions:{place(table)}:{how.lower()}({identifier(key)})",
             layer="design",
             kind="partitioning",
             title=f"Partition {table.name} by {how.lower()} of {key} into {len(parts)}",

@@ -17,11 +17,11 @@ of the indexes and the row itself.
 
 from collections.abc import Iterator
 
+from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.evidence.building import defined_anew
-from pgassay.tune.finders.evidence.conditions import quoted
 from pgassay.tune.finders.evidence.evidence import Evidence
 from pgassay.tune.finders.evidence.work import size_in_words
 
@@ -149,7 +149,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             if index.bytes < BYTES_MIN and not savings:
                 continue
             too_soon = _too_soon(evidence, kind)
-            name = f"{quoted(index.schema_)}.{quoted(index.name)}"
+            name = f"{identifier(index.schema_)}.{identifier(index.name)}"
             yield Offer(
                 Candidate(
                     id=f"drop-index:{index.schema_}.{index.name}",

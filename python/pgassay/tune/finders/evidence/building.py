@@ -7,10 +7,11 @@ from pglast import ast, parse_sql
 from pglast.parser import ParseError
 from pglast.stream import RawStream
 
+from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, IndexKey, TableFacts
 from pgassay.tune.finders.base import Offer, Saving
-from pgassay.tune.finders.evidence.conditions import normalised, quoted
+from pgassay.tune.finders.evidence.conditions import normalised
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan
 from pgassay.tune.finders.evidence.work import btree_bytes
 from pgassay.tune.names import NAME_BYTES_MAX, digest, shortened
@@ -30,7 +31,7 @@ class Key:
     @property
     def sql(self) -> str:
         """The key as CREATE INDEX has it."""
-        words = [f"({self.text})" if self.is_expression else quoted(self.text)]
+        words = [f"({self.text})" if self.is_expression else identifier(self.text)]
         words += [self.opclass] if self.opclass else []
         words += ["DESC"] if self.descending else []
         if self.nulls_first is not None and self.nulls_first != self.descending:
@@ -84,9 +85,9 @@ class NewIndex:
         """CREATE INDEX."""
         keys = ", ".join(key.sql for key in self.keys)
         method = "" if self.method == "btree" else f" USING {self.method}"
-        words = f"CREATE INDEX {quoted(self.name)} ON {place(self.table)}{method} ({keys})"
+        words = f"CREATE INDEX {identifier(self.name)} ON {place(self.table)}{method} ({keys})"
         if self.included:
-            words += f" INCLUDE ({', '.join(quoted(name) for name in self.included)})"
+            words += f" INCLUDE ({', '.join(identifier(name) for name in self.included)})"
         if self.options:
             words += f" WITH ({self.options})"
         return short_casts(words + (f" WHERE {self.predicate}" if self.predicate else ""))
@@ -94,12 +95,12 @@ class NewIndex:
     @property
     def undo(self) -> str:
         """DROP INDEX."""
-        return f"DROP INDEX {quoted(self.table.schema_)}.{quoted(self.name)}"
+        return f"DROP INDEX {identifier(self.table.schema_)}.{identifier(self.name)}"
 
 
 def place(table: TableFacts) -> str:
     """A table's name with its schema, as SQL has it."""
-    return f"{quoted(table.schema_)}.{quoted(table.name)}"
+    return f"{identifier(table.schema_)}.{identifier(table.name)}"
 
 
 def defined_anew(definition: str, *, name: str | None = None) -> str:
@@ -118,7 +119,7 @@ def defined_anew(definition: str, *, name: str | None = None) -> str:
 
 
 def _place(table: TableFacts) -> str:
-    return quoted(table.name) if table.schema_ == "public" else place(table)
+    return identifier(table.name) if table.schema_ == "public" else place(table)
 
 
 def serves(index: IndexFacts, equal: Sequence[str], rest: Sequence[Key]) -> bool:

@@ -8,7 +8,6 @@ from typing import Literal
 from pglast import ast, enums, parse_sql
 from pglast.parser import ParseError
 from pglast.stream import RawStream
-from pglast.visitors import maybe_double_quote_name
 
 # `in`: = ANY of several values. `outer`: = a column of another table. `match`: @@ of a text search.
 ConditionKind = Literal[
@@ -69,11 +68,6 @@ class SortColumn:
     text: str
     descending: bool = False
     nulls_first: bool = False
-
-
-def quoted(name: str) -> str:
-    """A name as SQL has it."""
-    return str(maybe_double_quote_name(name))
 
 
 def expression_of(text: str) -> ast.Node | None:

@@ -13,6 +13,10 @@ from pgassay.tune.finders.evidence.sql_text import SqlText
 SCANS = frozenset({"Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Heap Scan", "Sample Scan"})
 # Nodes that hand on the rows of the one below in its order.
 _THROUGH = frozenset({"Gather", "Gather Merge", "Subquery Scan", "Result", "Append", "Merge Append"})
+# Nodes that read all rows below before they hand on the first.
+_NEEDS_ALL = frozenset({"Sort", "Aggregate", "Hash", "SetOp", "ModifyTable", "Recursive Union"})
+# reltuples is about right: a table of which so many rows were read was read to its end.
+_WHOLE_MIN = 0.9
 JOINS = frozenset({"Nested Loop", "Hash Join", "Merge Join"})
 
 
@@ -48,6 +52,16 @@ class Scan:
         return self.node.type == "Seq Scan"
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether a LIMIT above ended it before the table's end: nothing between needs all rows first."""
+        for above in parents(self.plan, self.node):
+            if above.type in _NEEDS_ALL:
+                return False
+            if above.type == "Limit":
+                return self.rows_in / max(self.loops, 1.0) < _WHOLE_MIN * max(self.read_table.rows, 0.0)
+        return False
+
+    @property
     def alias(self) -> str:
         """The name that the conditions call the table."""
         return self.node.alias or self.table.name
@@ -56,7 +70,8 @@ class Scan:
     def sentence(self) -> str:
         """What the scan did, with its figures: the beginning of a reason."""
         estimated = "by the planner's estimate " if self.is_estimated else ""
-        way = "read whole" if self.is_sequential else f"read by {self.node.type.lower()}"
+        whole = "read until a LIMIT had its rows" if self.is_stopped else "read whole"
+        way = whole if self.is_sequential else f"read by {self.node.type.lower()}"
         return (
             f"{estimated}{self.read_table.name} was {way}: {self.rows_in:,.0f} rows looked at, "
             f"{self.rows:,.0f} wanted ({self.ms:.1f} ms)"

@@ -20,11 +20,12 @@ from dataclasses import dataclass
 
 from pgassay.analysis.plans.findings import stopped_early
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.evidence.building import place
-from pgassay.tune.finders.evidence.conditions import quoted, sort_columns
+from pgassay.tune.finders.evidence.conditions import sort_columns
 from pgassay.tune.finders.evidence.evidence import JOINS, Evidence, Scan, parents, statement_ms
 from pgassay.tune.finders.evidence.shares import together
 from pgassay.tune.finders.evidence.work import SEQUENTIAL_ROW_MS
@@ -192,7 +193,7 @@ def _extended(evidence: Evidence, wrong: _Wrong) -> Iterator[Offer]:
         return
     estimated = together(tuple(known), table, rows) * rows
     if len(column.common) >= 0.9 * (column.statistics_target or target) and estimated:
-        name = quoted(columns[0])
+        name = identifier(columns[0])
         before = column.statistics_target if column.statistics_target is not None else -1
         yield _offer(
             wrong, "statistics-target", f"statistics-target:{where}.{name}",
@@ -210,11 +211,11 @@ def _statistics(
     for have in evidence.facts.statistics:
         if have.table == table.name and set(columns) <= set(have.columns) and set(kinds) & set(have.kinds):
             return
-    listed = ", ".join(quoted(name) for name in columns)
+    listed = ", ".join(identifier(name) for name in columns)
     id_ = f"statistics:{place(table)}({listed}):{','.join(kinds)}"
     # Other kinds of the same columns are another object.
-    name = quoted(bounded(f"{table.name}_{'_'.join(columns)}", f"_pgastat{digest(id_)}"))
-    qualified = f"{quoted(table.schema_)}.{name}"
+    name = identifier(bounded(f"{table.name}_{'_'.join(columns)}", f"_pgastat{digest(id_)}"))
+    qualified = f"{identifier(table.schema_)}.{name}"
     yield _offer(
         wrong, "extended-statistics", id_,
         f"Extended statistics ({', '.join(kinds)}) on {table.name} ({listed})",

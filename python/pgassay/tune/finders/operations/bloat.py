@@ -10,11 +10,11 @@ the disk is counted as the plan's I/O time has it. A logical copy is never bloat
 
 from collections.abc import Iterator
 
+from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.evidence.building import place
-from pgassay.tune.finders.evidence.conditions import quoted
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan
 from pgassay.tune.finders.evidence.work import btree_bytes, expected_pages
 
@@ -92,7 +92,7 @@ def _index(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
     touched = (scan.node.own_buffers_hit or 0) + (scan.node.own_buffers_read or 0)
     pages = min(float(touched), float(index.pages))
     part = pages * _PAGE_IN_ROWS / (pages * _PAGE_IN_ROWS + max(scan.rows_in, 1.0))
-    name = f"{quoted(index.schema_)}.{quoted(index.name)}"
+    name = f"{identifier(index.schema_)}.{identifier(index.name)}"
     yield Offer(
         Candidate(
             id=f"reindex:{name}",
