@@ -34,7 +34,7 @@ from pgassay.report.compare import page as compare_page
 from pgassay.report.diagnosis import text as diagnosis_report
 from pgassay.report.probe import text as probe
 from pgassay.terminal.progress import NullProgress
-from pgassay.trial.measure.load import load_document
+from pgassay.trial.measure.load import document_of
 from pgassay.trial.observe.server_observer import ServerObserver
 
 __all__ = [
@@ -186,7 +186,7 @@ class _Place:
 def load_request(folder: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
     """What the load generator is asked for the first arm of a stored experiment."""
     experiment = load(folder).experiment
-    return load_document(_Place(parameters), experiment.arms[0].spec, experiment.contract.seed)
+    return document_of(_Place(parameters), experiment.arms[0].spec, experiment.contract.seed)
 
 
 def cell() -> CellSpec:

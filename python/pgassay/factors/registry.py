@@ -10,12 +10,11 @@ from pgassay.factors import (
     copy,
     cpus,
     initdb_option,
+    load_option,
     memory,
-    pace_option,
     prepare,
     read_ahead,
     read_only_option,
-    script_variable,
     server,
     settle,
     sql,
@@ -42,9 +41,9 @@ KINDS: dict[str, FactorKind] = {
     sql.NAME: sql.KIND,
     clients.NAME: clients.KIND,
     "read_ahead": read_ahead.KIND,
-    "rate": pace_option.KIND,
-    "arrivals": pace_option.KIND,
-    "latency_limit": pace_option.KIND,
+    "rate": load_option.PACE,
+    "arrivals": load_option.PACE,
+    "latency_limit": load_option.PACE,
     "range_size": read_only_option.KIND,
     "tables": read_only_option.KIND,
     "table_size": read_only_option.KIND,
@@ -87,7 +86,7 @@ def parse_factor(text: str) -> Factor:
 
 def kind_named(name: str) -> FactorKind:
     """The kind of a factor by its name: any that is not in the table is a setting."""
-    return script_variable.KIND if name.startswith(VARIABLE) else KINDS.get(name, SETTING)
+    return load_option.VARIABLE_OF_SCRIPTS if name.startswith(VARIABLE) else KINDS.get(name, SETTING)
 
 
 def parse_factors(texts: list[str]) -> tuple[Factor, ...]:

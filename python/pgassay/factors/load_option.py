@@ -1,0 +1,41 @@
+"""Options of a load: `rate`, `arrivals`, `latency_limit`, and `var.NAME` of a user's pgbench scripts."""
+
+from pgassay.errors import UsageError
+from pgassay.factors.base import FactorKind, split_levels
+from pgassay.model.arm import ArmSpec
+from pgassay.native.scripts import read_scripts
+from pgassay.workloads.load import THROUGHPUT, metric_of
+from pgassay.workloads.pace import with_pace
+from pgassay.workloads.pgbench import VARIABLE, check_variable
+
+
+def _with_pace(name: str, level: str, spec: ArmSpec) -> ArmSpec:
+    """The arm whose load has this option; raises UsageError for a workload that is no load."""
+    workload = spec.workload
+    if workload.load is None:
+        raise UsageError(
+            f"{name}= says when the transactions of a load are due, and {workload.family} is none: use "
+            "select-only, tpcb, simple-update, oltp_read_only or pgbench:file=FILE"
+        )
+    load = with_pace(workload.load, {name: level}, "factor")
+    metric = metric_of(load) if workload.metric == THROUGHPUT else workload.metric
+    return spec.model_copy(update={"workload": workload.model_copy(update={"load": load, "metric": metric})})
+
+
+def _with_variable(name: str, level: str, spec: ArmSpec) -> ArmSpec:
+    """The arm whose scripts get this text for the variable; raises UsageError where no script uses it."""
+    load = spec.workload.load
+    if load is None or not load.scripts:
+        raise UsageError(
+            f"{name}= is a variable of pgbench scripts, and {spec.workload.family} has none: "
+            "add --workload pgbench:file=FILE"
+        )
+    variable = name.removeprefix(VARIABLE)
+    read = read_scripts([{"name": script.name, "text": script.text} for script in load.scripts])
+    check_variable(variable, read["variables"])
+    changed = load.model_copy(update={"variables": {**load.variables, variable: level}})
+    return spec.model_copy(update={"workload": spec.workload.model_copy(update={"load": changed})})
+
+
+PACE = FactorKind(split=split_levels, apply=_with_pace)
+VARIABLE_OF_SCRIPTS = FactorKind(split=split_levels, apply=_with_variable)
