@@ -148,8 +148,7 @@ def test_the_words_of_documented_comparisons_mean_something(words: list[str], tm
     user_file = tmp_path / "report.sql"
     user_file.write_text("SELECT 1;\n")
     workload = re.sub(r"^sql:[\w.]+", f"sql:{user_file}", arguments.workload)
-    maintenance_file = tmp_path / "vacuum.sql"
-    maintenance_file.write_text("VACUUM;\n")
+    (maintenance_file := tmp_path / "vacuum.sql").write_text("VACUUM;\n")
     workload = re.sub(r"^maintenance:[\w.]+", f"maintenance:{maintenance_file}", workload)
     script_file = tmp_path / "script.sql"
     variables = [factor.partition("=")[0] for factor in arguments.factors if factor.startswith("var.")]
