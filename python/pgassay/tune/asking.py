@@ -3,8 +3,12 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from pgassay.environment.home import home
+from pgassay.environment.last_probe import last_probe
 from pgassay.environment.linux import machine
+from pgassay.environment.linux.device import device_of
 from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.storage import StorageSpec
 from pgassay.tune.alternatives import other_storages, other_versions
 from pgassay.tune.candidate import Candidate, Machine, Symptom
 from pgassay.tune.copy import TrialCopy
@@ -16,6 +20,8 @@ from pgassay.tune.tools import Tools, found_by
 
 # What a server has that nobody configured, and the servers of trials have otherwise.
 SOURCE_SETTINGS = {"autovacuum": "on"}
+# Cache states in which statements read what is in memory.
+_OF_MEMORY = ("warm-pages", "warm-buffers")
 Plans = Mapping[str, tuple[ExplainedPlan, ...]]
 
 
@@ -36,8 +42,9 @@ def symptom_for(
         machine=Machine(
             memory_bytes=planned.spec.memory_bytes or machine.memory_bytes(),
             processors=machine.cores_usable(),
-            reads_memory=planned.base.protocol.cache in ("warm-pages", "warm-buffers"),
+            reads_memory=planned.base.protocol.cache in _OF_MEMORY,
             empties_buffers=planned.base.protocol.cache in ("warm-pages", "cold", "cold-each"),
+            **_probed(planned),
         )
         if origin is None or origin.is_here
         else Machine(),
@@ -48,6 +55,30 @@ def symptom_for(
         endless=baseline.endless_statements,
         clients=planned.spec.workload.connections,
         held_by=origin.held_by if origin is not None else "",
+    )
+
+
+def _probed(planned: PlannedTune) -> dict[str, float | None]:
+    """What the last probe of the disk of the copies says; {} where none is kept, or they are on a volume."""
+    probe = last_probe(device_of(home())) if planned.spec.storage == StorageSpec() else None
+    if probe is None:
+        return {}
+    return {
+        "random_read_us": probe.ceilings.latency_us_depth_1.get("p50"),
+        "sequential_read_mb_s": probe.ceilings.sequential_read_mb_s,
+    }
+
+
+def unprobed(planned: PlannedTune, origin: Origin | None) -> str:
+    """What is said where advice on reads of the disk is left out, since no probe of it is kept; else ''."""
+    is_elsewhere = origin is not None and not origin.is_here
+    if is_elsewhere or planned.base.protocol.cache in _OF_MEMORY or _probed(planned):
+        return ""
+    if planned.spec.storage != StorageSpec():
+        return ""
+    return (
+        "no probe of this disk is kept, so that nothing is advised on its reads (random_page_cost, "
+        f"effective_io_concurrency, io_method): 'pgassay probe {home()}' measures it once"
     )
 
 

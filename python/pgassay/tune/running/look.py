@@ -12,7 +12,7 @@ from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.terminal.progress import Progress
 from pgassay.tune.arms import SharedArms, can_share, shared_arms
-from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for
+from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for, unprobed
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
@@ -156,6 +156,8 @@ def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Pr
     progress.stage("looking for candidates")
     known.asked = symptom_for(planned, known.baseline, known.plans, known.facts, known.origin, known.load_s)
     known.gathered = gather(tools, known.asked, copy.session)
+    if said := unprobed(planned, known.origin):
+        known.warnings.append(said)
     if known.before is not None:
         known.searched = _taken_over(known.before, known.baseline, known.gathered)
     to_try = known.gathered.to_try
