@@ -1,4 +1,4 @@
-"""Options of a load: `rate=1000,2000`, `arrivals=`, `latency_limit=`, and `var.NAME=VALUE` of pgbench scripts."""
+"""Options of a load: `rate=1000,2000`, `arrivals=`, `latency_limit=`; `var.NAME=VALUE` of pgbench scripts."""
 
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
