@@ -221,6 +221,13 @@ mod tests {
 
     #[test]
     fn what_is_slept_until_next_is_armed_already() {
+        // A machine that wakes it a whole step late has let the next timer ring as well, which proves nothing.
+        let attempts = 50;
+        assert!((0..attempts).any(|_| slept_in_time()), "{attempts} times late");
+    }
+
+    /// Whether each step was over before the next one was due. Fails where a timer is armed that should not be.
+    fn slept_in_time() -> bool {
         let (mut sender, messages) = UnixStream::pair().unwrap();
         let bell = bell();
         let mut waiting = Waiting::new(messages.as_fd(), bell.as_fd()).unwrap();
@@ -228,30 +235,29 @@ mod tests {
         let time_ns = |number: u64| began_ns + number * SOON_NS;
         waiting.pause_until(time_ns(1), time_ns(2)).unwrap();
         assert_eq!(armed_ns(&waiting), [0, time_ns(2)]);
+        if now_ns() >= time_ns(2) {
+            return false;
+        }
         // Almost the time that was foreseen: only the one after it is armed.
-        assert_eq!(
-            waiting.sleep_until(time_ns(2) + NEAR_NS, time_ns(3)).unwrap(),
-            Woken::ByTime
-        );
+        let woken = waiting.sleep_until(time_ns(2) + NEAR_NS, time_ns(3)).unwrap();
+        assert_eq!(woken, Woken::ByTime);
+        if now_ns() >= time_ns(3) - 2 * NEAR_NS {
+            return false;
+        }
         assert_eq!(armed_ns(&waiting), [time_ns(3), 0]);
         // What came meanwhile is due before that, and what was foreseen comes no more.
-        waiting
-            .pause_until(time_ns(3) - 2 * NEAR_NS, time_ns(1000))
-            .unwrap();
-        assert!(now_ns() >= time_ns(3) - 2 * NEAR_NS);
-        assert_eq!(
-            armed_ns(&waiting)
-                .iter()
-                .filter(|&&armed| armed == time_ns(1000))
-                .count(),
-            1
-        );
+        let soon_ns = time_ns(3) - 2 * NEAR_NS;
+        waiting.pause_until(soon_ns, time_ns(1000)).unwrap();
+        assert!(now_ns() >= soon_ns);
+        let later = armed_ns(&waiting).map(|armed| armed == time_ns(1000));
+        assert!(later.contains(&true) && later.contains(&false));
         // A pause sees no message; after a move all is armed anew.
         sender.write_all(b"m").unwrap();
         waiting.moved();
         waiting.pause_until(time_ns(5), time_ns(6)).unwrap();
         assert!(now_ns() >= time_ns(5));
         assert_eq!(armed_ns(&waiting), [0, time_ns(6)]);
+        true
     }
 
     fn armed_ns(waiting: &Waiting<'_>) -> [u64; TIMERS] {
