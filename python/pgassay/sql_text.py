@@ -171,6 +171,18 @@ def split_at_commas(text: str, source: str) -> list[str]:
     return [*parts, text[begin:]]
 
 
+def constant(value: str | None) -> str:
+    """A value as SQL has it, on one line, whatever standard_conforming_strings says (quote_nullable)."""
+    if value is None:
+        return "NULL"
+    escaped = value.replace("'", "''")
+    if not any(each in value for each in "\\\n\r"):
+        return f"'{escaped}'"
+    for character, escape in (("\\", r"\\"), ("\n", r"\n"), ("\r", r"\r")):
+        escaped = escaped.replace(character, escape)
+    return f"E'{escaped}'"
+
+
 def qualified(schema: str | None, name: str) -> str:
     """A name with its schema, where that is known; whoever made the data may have put quotes into both."""
     return ".".join('"' + each.replace('"', '""') + '"' for each in (schema, name) if each)

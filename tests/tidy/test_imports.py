@@ -32,7 +32,7 @@ ALLOWED = {
     "factors": {"model", "typed", "workloads", "environment", "sql_text", "native"},
     "design": {"model", "factors"},
     "record": {"model", "durable"},
-    "trial": {"model", "environment", "workloads", "record", "native"},
+    "trial": {"model", "environment", "workloads", "record", "native", "sql_text"},
     "analysis": {"model", "record", "workloads", "words", "sql_text"},
     "probe": {"model", "environment", "native", "analysis", "words"},
     # A server that runs already is sampled as a trial is, and judged by the same rules; which arm a running
@@ -45,7 +45,7 @@ ALLOWED = {
     "terminal": {"model", "report", "analysis", "words"},
     "notebook": {"model", "record", "analysis"},
     # pgbench's command line: libpq finds the server, the native binary runs the load.
-    "pgbench": {"model", "environment", "native"},
+    "pgbench": {"model", "environment", "native", "sql_text"},
     "experiment": {
         "model", "typed", "environment", "workloads", "factors", "design", "record", "trial", "analysis",
         "terminal", "probe",

@@ -4,7 +4,9 @@ use std::process::exit;
 
 use pgassay_load::LoadSpec;
 use pgassay_load::pgbench::{Event, PgbenchSpec, Said};
-use pgassay_protocol::Failure;
+use pgassay_protocol::{Failure, Parameters};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::lines::{EXIT_ABORTED, EXIT_FAILURE, EXIT_USAGE, fail, read_document, watch_input, write_line};
@@ -12,7 +14,27 @@ use crate::link::{LinkConnector, allow_many_sockets};
 
 /// Runs the command and gives its exit status.
 pub fn load() -> i32 {
-    let spec = match read_document::<LoadSpec>().and_then(|spec| spec.check().map(|()| spec)) {
+    let report = |progress| write_line(&json!({ "progress": progress }));
+    run(LoadSpec::check, |spec: LoadSpec| {
+        let connector = connector(&spec.connect);
+        pgassay_load::run(&spec, connector, report)
+    })
+}
+
+/// Runs the scripts of `pgbench` and gives its exit status.
+pub fn pgbench() -> i32 {
+    run(PgbenchSpec::check, |spec: PgbenchSpec| {
+        let connector = connector(&spec.connect);
+        pgassay_load::pgbench::run(spec, connector, tell)
+    })
+}
+
+/// Reads the specification, checks it, and has it run; a closed input ends the process.
+fn run<S: DeserializeOwned, R: Serialize>(
+    check: impl Fn(&S) -> Result<(), Failure>,
+    run: impl FnOnce(S) -> Result<R, Failure>,
+) -> i32 {
+    let spec = match read_document::<S>().and_then(|spec| check(&spec).map(|()| spec)) {
         Ok(spec) => spec,
         Err(failure) => return fail(&failure, EXIT_USAGE),
     };
@@ -20,11 +42,7 @@ pub fn load() -> i32 {
         return fail(&Failure::client(error.to_string()), EXIT_FAILURE);
     }
     allow_many_sockets();
-    let connector = LinkConnector {
-        parameters: spec.connect.clone(),
-    };
-    let report = |progress| write_line(&json!({ "progress": progress }));
-    match pgassay_load::run(&spec, connector, report) {
+    match run(spec) {
         Ok(record) => {
             write_line(&json!({ "record": record }));
             0
@@ -33,25 +51,9 @@ pub fn load() -> i32 {
     }
 }
 
-/// Runs the scripts of `pgbench` and gives its exit status.
-pub fn pgbench() -> i32 {
-    let spec = match read_document::<PgbenchSpec>().and_then(|spec| spec.check().map(|()| spec)) {
-        Ok(spec) => spec,
-        Err(failure) => return fail(&failure, EXIT_USAGE),
-    };
-    if let Err(error) = watch_input(|| exit(EXIT_ABORTED)) {
-        return fail(&Failure::client(error.to_string()), EXIT_FAILURE);
-    }
-    allow_many_sockets();
-    let connector = LinkConnector {
-        parameters: spec.connect.clone(),
-    };
-    match pgassay_load::pgbench::run(spec, connector, tell) {
-        Ok(record) => {
-            write_line(&json!({ "record": record }));
-            0
-        }
-        Err(failure) => fail(&failure, EXIT_FAILURE),
+fn connector(parameters: &Parameters) -> LinkConnector {
+    LinkConnector {
+        parameters: parameters.clone(),
     }
 }
 

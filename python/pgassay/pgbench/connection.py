@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 import psycopg
-from psycopg import conninfo, sql
+from psycopg import conninfo
 
 from pgassay.environment.remote.resolve import resolved_from
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
@@ -149,11 +149,6 @@ def try_to_execute(session: ControlSession, statement: str) -> None:
     except psycopg.Error as error:
         say(server_text(error), "error")
         say("(ignoring this error and continuing anyway)", "detail")
-
-
-def quoted(session: ControlSession, name: str) -> str:
-    """An identifier between quotes."""
-    return sql.Identifier(name).as_string(session)
 
 
 class ChangedSetting(TypedDict):

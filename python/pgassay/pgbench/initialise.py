@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import psycopg
 
-from pgassay.pgbench.connection import Server, connect, execute, quoted, server_text
+from pgassay.pgbench.connection import Server, connect, execute, server_text
 from pgassay.pgbench.messages import PgbenchError, write
 from pgassay.pgbench.options import Options
+from pgassay.sql_text import qualified
 
 TELLERS = 10
 ACCOUNTS = 100_000
@@ -85,7 +86,7 @@ def _create(making: Making) -> None:
     accounts = f" partition by {chosen.partition_method} (aid)" if chosen.partition_method else filled
     place = ""
     if chosen.tablespace:
-        place = f" tablespace {quoted(making.server.session, chosen.tablespace)}"
+        place = f" tablespace {qualified(None, chosen.tablespace)}"
     for name, columns, storage in (
         ("history", f"tid int,bid int,aid {account},delta int,mtime timestamp,filler char(22)", ""),
         ("tellers", "tid int not null,bid int,tbalance int,filler char(84)", filled),
@@ -229,7 +230,7 @@ def _add_primary_keys(making: Making) -> None:
     write("creating primary keys...")
     place = ""
     if making.chosen.index_tablespace:
-        place = f" using index tablespace {quoted(making.server.session, making.chosen.index_tablespace)}"
+        place = f" using index tablespace {qualified(None, making.chosen.index_tablespace)}"
     for table, column in _KEYS:
         making.execute(f"alter table pgbench_{table} add primary key ({column}){place}")
 

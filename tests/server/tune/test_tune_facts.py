@@ -8,7 +8,7 @@ import pytest
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
-from pgassay.sql_text import split_statements, strip_comments
+from pgassay.sql_text import constant, split_statements, strip_comments
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.read import read_facts
@@ -101,6 +101,17 @@ def test_facts_are_those_of_the_catalogs(session: ControlSession) -> None:
     assert "plpgsql" in facts.extensions and facts.checkpoints_requested is not None
     assert facts.encoding == "UTF8" and facts.collation == "C"
     assert all(each.schema_ not in ("pg_catalog", "information_schema") for each in facts.tables)
+
+
+@pytest.mark.parametrize("conforming", ["on", "off"])
+def test_a_constant_has_its_value_however_strings_are_read(session: ControlSession, conforming: str) -> None:
+    values = (None, "", "it's", "a\\", "\\' OR true --", "two\nlines\r", "$pgassay$", "\\\\''")
+    session.execute(f"SET standard_conforming_strings = {conforming}")
+    try:
+        row = session.execute(f"SELECT {', '.join(map(constant, values))}").fetchone()
+    finally:
+        session.execute("RESET standard_conforming_strings")
+    assert row == values and "\n" not in "".join(map(constant, values))
 
 
 PARTS_OF_PARTS = (

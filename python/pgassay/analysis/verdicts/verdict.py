@@ -250,25 +250,23 @@ def outlook(forecast: Forecast | None, unit: str = "block") -> str:
 
 def cpu_sentence(arm: SecondaryArmResult, control: str) -> str:
     """What is known of an arm's server CPU per unit of work; never a word about speed."""
-    if arm.ratio is None or arm.interval is None:
-        return ""
-    counted = f"{span(arm.interval, AMOUNT)}, {counted_blocks(arm)}"
-    if arm.verdict in (AMOUNT.more, AMOUNT.less):
-        return f"{arm.name} uses {comparison(arm.ratio, AMOUNT, 'CPU')} {control} ({counted})"
-    if arm.verdict == "equivalent":
-        return f"{arm.name} uses as much CPU as {control} ({counted})"
-    return f"{arm.name}'s CPU can't be told from {control}'s ({counted})"
+    return _figure_sentence(arm, control, "CPU", "uses", f"uses as much CPU as {control}")
 
 
 def latency_sentence(name: str, arm: SecondaryArmResult, control: str) -> str:
     """What is known of another percentile than the one that is compared."""
+    return _figure_sentence(arm, control, name, "has", f"has the {name} of {control}")
+
+
+def _figure_sentence(arm: SecondaryArmResult, control: str, name: str, verb: str, alike: str) -> str:
+    """`verb`: what an arm does with a figure that differs; `alike`: what is said of an equivalent arm."""
     if arm.ratio is None or arm.interval is None:
         return ""
     counted = f"{span(arm.interval, AMOUNT)}, {counted_blocks(arm)}"
     if arm.verdict in (AMOUNT.more, AMOUNT.less):
-        return f"{arm.name} has {comparison(arm.ratio, AMOUNT, name)} {control} ({counted})"
+        return f"{arm.name} {verb} {comparison(arm.ratio, AMOUNT, name)} {control} ({counted})"
     if arm.verdict == "equivalent":
-        return f"{arm.name} has the {name} of {control} ({counted})"
+        return f"{arm.name} {alike} ({counted})"
     return f"{arm.name}'s {name} can't be told from {control}'s ({counted})"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pgassay.environment.linux import pagecache
 from pgassay.errors import InvalidTrialError, MeasurementError, UsageError
+from pgassay.sql_text import qualified
 from pgassay.trial.caches.relations import Relation
 
 if TYPE_CHECKING:
@@ -137,20 +138,16 @@ def make_buffers_warm(
             "SELECT pg_relation_size(%(name)s::regclass) / current_setting('block_size')::int, "
             "pg_prewarm(%(name)s::regclass)"
         )
-        qualified = _quoted(relation.schema) + "." + _quoted(relation.name)
-        answer = connection.execute(query, {"name": qualified}).fetchone()
+        name = qualified(relation.schema, relation.name)
+        answer = connection.execute(query, {"name": name}).fetchone()
         if answer is None:
-            raise MeasurementError(f"pg_prewarm answered nothing for {qualified}: run the trial again")
+            raise MeasurementError(f"pg_prewarm answered nothing for {name}: run the trial again")
         blocks += int(answer[0])
         loaded += int(answer[1])
     fraction = 1.0 if blocks == 0 else loaded / blocks
     if fraction < RESIDENT_FRACTION_MIN:
         raise InvalidTrialError(f"only {fraction:.1%} of the relations went into shared buffers: not warm")
     return fraction
-
-
-def _quoted(identifier: str) -> str:
-    return '"' + identifier.replace('"', '""') + '"'
 
 
 def cliff_warnings(relations: Sequence[Relation], shared_buffers_bytes: int) -> list[str]:

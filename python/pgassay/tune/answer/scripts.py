@@ -14,7 +14,7 @@ from pglast import ast, enums, parse_sql
 from pglast.parser import ParseError
 from pglast.stream import RawStream
 
-from pgassay.sql_text import qualified
+from pgassay.sql_text import constant, qualified
 from pgassay.tune.answer.side_costs import MEMORY_OF_EACH, is_writing_anew
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
@@ -33,7 +33,7 @@ _HEAD = (
 )
 # What a broken run left: CREATE INDEX IF NOT EXISTS would pass over it (\gexec runs what the query returns).
 _INVALID_DROPPED = (
-    "SELECT 'DROP INDEX CONCURRENTLY {index}' FROM pg_catalog.pg_index "
+    "SELECT {drop} FROM pg_catalog.pg_index "
     "WHERE indexrelid = pg_catalog.to_regclass({name}) AND NOT indisvalid \\gexec"
 )
 _INVALID = (
@@ -158,13 +158,13 @@ def _settings_told(settings: dict[str, str], measured_on: str) -> list[str]:
         *_comment(
             f"For a server like this one: {measured_on}. Nothing is known of yours: if it is alike, set"
         ),
-        *(f"-- ALTER SYSTEM SET {name} = {_quoted(value)};" for name, value in settings.items()),
+        *(f"-- ALTER SYSTEM SET {name} = {constant(value)};" for name, value in settings.items()),
     ]
 
 
 def _settings_applied(settings: dict[str, str]) -> list[str]:
     """ALTER SYSTEM, and before it what ALTER SYSTEM has set already, kept for undo.sql in a table."""
-    names = ", ".join(map(_quoted, settings))
+    names = ", ".join(map(constant, settings))
     return [
         "-- Where a provider refuses ALTER SYSTEM: set these in its parameter group instead.",
         f"-- The table {_BEFORE} keeps what ALTER SYSTEM had set before, for undo.sql.",
@@ -174,14 +174,14 @@ def _settings_applied(settings: dict[str, str]) -> list[str]:
         "AND f.sourcefile LIKE '%postgresql.auto.conf' "
         f"WHERE s.name IN ({names}) ON CONFLICT DO NOTHING;",
         *([_ALL_SESSIONS] if settings.keys() & MEMORY_OF_EACH else []),
-        *(f"ALTER SYSTEM SET {name} = {_quoted(value)};" for name, value in settings.items()),
+        *(f"ALTER SYSTEM SET {name} = {constant(value)};" for name, value in settings.items()),
         "SELECT pg_reload_conf();",
     ]
 
 
 def _settings_undone(settings: Collection[str]) -> list[str]:
     """Each setting as ALTER SYSTEM had it, or reset where that had not set it; none that apply.sql left."""
-    names = ", ".join(map(_quoted, settings))
+    names = ", ".join(map(constant, settings))
     return [
         f"CREATE TABLE IF NOT EXISTS {_BEFORE} (name text PRIMARY KEY, setting text);",
         "SELECT CASE WHEN b.setting IS NULL THEN pg_catalog.format('ALTER SYSTEM RESET %s', s.name) "
@@ -242,10 +242,6 @@ def _extensions(fix: Candidate) -> Iterator[str]:
             yield f"The extension {root.extname}"
 
 
-def _quoted(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
 def online(
     statement: str, facts: SchemaFacts | None, *, is_undo: bool = False, is_partitioned: bool = False
 ) -> list[str]:
@@ -281,7 +277,8 @@ def _made_concurrently(root: ast.IndexStmt, comments: Sequence[str]) -> list[str
         return _unlimited(comments, [_text(root)])
     root.if_not_exists = True
     index = qualified(root.relation.schemaname, str(root.idxname))
-    dropped = _INVALID_DROPPED.format(index=index.replace("'", "''"), name=_quoted(index))
+    drop = constant(f"DROP INDEX CONCURRENTLY {index}")
+    dropped = _INVALID_DROPPED.format(drop=drop, name=constant(index))
     return _unlimited(comments, [dropped, _text(root)])
 
 

@@ -18,6 +18,7 @@ from pgassay.analysis.plans.read import explained
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.base import Frozen
 from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.sql_text import constant
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.selection import Baseline
@@ -108,7 +109,7 @@ def _seconds(copy: TrialCopy, statement: MeasuredStatement, sql: str) -> float |
 
 def _plan(copy: TrialCopy, statement: MeasuredStatement, sql: str, *, executes: bool) -> ExplainedPlan | None:
     """The generic plan of a statement; None where it can't be prepared, planned or executed in its time."""
-    values = ", ".join(map(_literal, statement.of.parameters[statement.set_index]))
+    values = ", ".join(map(constant, statement.of.parameters[statement.set_index]))
     options = "ANALYZE, TIMING off, FORMAT json" if executes else "FORMAT json"
     mode = "READ WRITE" if statement.of.writes else "READ ONLY"
     explain = f"EXPLAIN ({options}) EXECUTE {_NAME}" + (f" ({values})" if values else "")
@@ -127,7 +128,3 @@ def _plan(copy: TrialCopy, statement: MeasuredStatement, sql: str, *, executes: 
             copy.session.execute(f"DEALLOCATE {_NAME}".encode(), prepare=False)
     document = row[0][0] if row else {}
     return explained(FoundPlan(document, "json"), 1, f"the generic plan of {statement.name}")
-
-
-def _literal(value: str | None) -> str:
-    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pgassay.durable import replace_file
 from pgassay.model.tuning.source import SourceLeftOut
+from pgassay.sql_text import constant
 from pgassay.tune.candidate import TunedStatement
 
 STATEMENTS_FILE, LEFT_OUT_FILE = "statements.sql", "left-out.sql"
@@ -32,7 +33,7 @@ def statements_text(statements: Sequence[TunedStatement], name: str) -> str:
     parts = [_HEAD.format(name=name)]
     for each in statements:
         lines = [f"-- name: {each.name}", f"-- weight: {each.weight:g}"]
-        lines += [f"-- parameters: {', '.join(map(literal, values))}" for values in each.parameters]
+        lines += [f"-- parameters: {', '.join(map(constant, values))}" for values in each.parameters]
         parts.append("\n".join([*lines, f"{_ended(each.sql)}\n"]))
     return "\n".join(parts)
 
@@ -45,19 +46,6 @@ def left_out_text(left_out: Sequence[SourceLeftOut], name: str) -> str:
         lines = (f"-- name: {each.name}", f"-- {each.share:.0%} of the time; left out: {reason}")
         parts.append("\n".join([*lines, f"{_ended(each.sql)}\n"]))
     return "\n".join(parts)
-
-
-def literal(value: str | None) -> str:
-    """A value as SQL writes it."""
-    if value is None:
-        return "NULL"
-    quoted = value.replace("'", "''")
-    return f"E'{_escaped(quoted)}'" if any(each in value for each in "\\\n\r") else f"'{quoted}'"
-
-
-def _escaped(quoted: str) -> str:
-    """A comment is one line long, and so are the values in it."""
-    return quoted.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
 def _ended(sql: str) -> str:

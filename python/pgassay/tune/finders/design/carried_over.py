@@ -8,6 +8,8 @@ of a partitioned table sets what partitions made later inherit.
 
 from string import Template
 
+from pgassay.sql_text import constant
+
 _MARK = "$pgassay$"
 
 _BEFORE = Template("""DO $mark
@@ -99,7 +101,7 @@ def before_the_rows(old: str, new: str) -> str:
 
     `old`, `new`: names as SQL has them, with their schemas; `new` is partitioned and has no partitions yet.
     """
-    return _BEFORE.substitute(mark=_MARK, source=_literal(old), target=_literal(new))
+    return _BEFORE.substitute(mark=_MARK, source=constant(old), target=constant(new))
 
 
 def after_the_rows(old: str, new: str) -> str:
@@ -108,8 +110,4 @@ def after_the_rows(old: str, new: str) -> str:
     That is its owner, privileges, comments, statistics targets and replica identity, the sequences that its
     columns own, and its places in publications, which the old one leaves.
     """
-    return _AFTER.substitute(mark=_MARK, source=_literal(old), target=_literal(new))
-
-
-def _literal(name: str) -> str:
-    return "'" + name.replace("'", "''") + "'"
+    return _AFTER.substitute(mark=_MARK, source=constant(old), target=constant(new))

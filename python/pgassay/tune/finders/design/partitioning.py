@@ -23,7 +23,7 @@ from pglast import ast, parse_sql
 from pglast.parser import ParseError
 from pglast.stream import RawStream
 
-from pgassay.sql_text import identifier
+from pgassay.sql_text import constant, identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts, TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
@@ -88,21 +88,17 @@ def _bounds(column: ColumnFacts) -> list[str] | None:
     return None
 
 
-def _literal(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
 def _parts(evidence: Evidence, table: TableFacts, column: ColumnFacts, how: str) -> list[str] | None:
     """The partitions' bounds as SQL."""
     if how == "LIST":
         distinct = distinct_values(column, evidence.rows_of(table))
         if not distinct or distinct > VALUES_MAX or len(column.common) < distinct:
             return None
-        return [f"FOR VALUES IN ({_literal(value)})" for value in column.common]
+        return [f"FOR VALUES IN ({constant(value)})" for value in column.common]
     bounds = _bounds(column)
     if bounds is None:
         return None
-    return [f"FOR VALUES FROM ({_literal(first)}) TO ({_literal(last)})" for first, last in pairwise(bounds)]
+    return [f"FOR VALUES FROM ({constant(first)}) TO ({constant(last)})" for first, last in pairwise(bounds)]
 
 
 def _obstacle(evidence: Evidence, table: TableFacts, key: str) -> str:
@@ -209,7 +205,7 @@ def _renamed(table: str, name: str, other: str) -> str:
 def _partitions(table: TableFacts, parts: Sequence[str]) -> list[str]:
     """The partitions, each with the storage parameters that the table had; a partitioned table takes none."""
     kind = "CREATE UNLOGGED TABLE" if table.unlogged else "CREATE TABLE"
-    options = ", ".join(f"{name} = {_literal(value)}" for name, value in table.options.items())
+    options = ", ".join(f"{name} = {constant(value)}" for name, value in table.options.items())
     stored = f" WITH ({options})" if options else ""
     made = []
     for number, bound in enumerate([*parts, "DEFAULT"], start=1):
