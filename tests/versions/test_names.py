@@ -1,0 +1,183 @@
+"""What pgassay and its documents name of PostgreSQL exists, in the versions of which they say so."""
+
+import ast
+import io
+import re
+import tokenize
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pgassay.analysis.causes.base import Rule
+from pgassay.analysis.causes.registry import RULES
+from pgassay.analysis.plans.versions import DEFAULTS, SIGNS
+from pgassay.trial.before_and_after.counters import VIEWS
+from pgassay.trial.before_and_after.server_statements import COLUMNS, LIBRARY
+from project_files import ROOT
+from versions import facts, page
+
+RECORDED = facts.recorded()
+# Programs and directories of PostgreSQL, and settings of its connection strings, which no view lists,
+# and pg_repack, which is an extension by others.
+OF_POSTGRESQL = frozenset(
+    {
+        "pg_basebackup", "pg_dump", "pg_dumpall", "pg_repack", "pg_restore", "pg_upgrade", "pg_visibility",
+        "pg_wal", "require_auth",
+    }
+)  # fmt: skip
+# Columns of iostat and keys of the kernel's files, put together in the code; a method of pyarrow's tables;
+# the beginning of a name, to be completed by the shell.
+OF_OTHERS = frozenset(
+    {
+        "r_await", "w_await", "d_await", "f_await", "nr_periods", "nr_throttled", "cpu_full", "memory_full",
+        "to_pandas", "io_m",
+    }
+)  # fmt: skip
+# Where a person is told what to do.
+ADVISING = (
+    "analysis/causes",
+    "analysis/diagnosis",
+    "tune/finders",
+    "tune/answer",
+    "environment/doctor",
+    "probe",
+)
+# Causes that older versions can't have, or have other advice for.
+ARISES_SINCE = {"too-few-io-workers": 18, "too-many-io-workers": 18, "storage-iops": 17}
+# A word that servers also use elsewhere, so that its string tells nothing.
+COMMON_KEYS = frozenset({"Storage"})
+WORD = re.compile(r"(?<![\w/.$%-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?![\w-]|\.[a-z])")
+
+
+def test_the_page_has_the_tables_of_the_facts() -> None:
+    text = page.PAGE.read_text()
+    assert page.with_tables(text, RECORDED) == text, "run tests/versions/record.py"
+    assert list(RECORDED) == list(facts.MAJORS)
+
+
+@pytest.mark.parametrize("major", facts.MAJORS)
+def test_views_that_a_trial_reads_have_these_columns_in_these_versions(major: int) -> None:
+    relations = RECORDED[major].relations
+    for view in VIEWS:
+        is_there = view.majors[0] <= major <= view.majors[1]
+        assert is_there == (view.name in relations), view.name
+        if is_there:
+            assert set(view.keys) <= relations[view.name], view.name
+            asked = {name for name, (first, last) in view.columns.items() if first <= major <= last}
+            assert asked == view.columns.keys() & relations[view.name], view.name
+    for names in COLUMNS.values():
+        assert len(relations[LIBRARY].intersection(names)) == 1, names
+
+
+@pytest.mark.parametrize("major", facts.MAJORS)
+def test_signs_of_a_plan_s_version_are_those_of_the_server(major: int) -> None:
+    keys = RECORDED[major].explain_keys
+    every = {key for sign in SIGNS for key in sign.keys}
+    for sign in SIGNS:
+        for key in (each for each in sign.keys if not each.startswith("<")):
+            if sign.since <= major <= sign.until:
+                assert key in keys, key
+            # A string that is the end of a longer one can't be told from it.
+            elif not any(other.endswith(key) and other != key for other in every):
+                assert key not in keys - COMMON_KEYS, key
+
+
+@pytest.mark.parametrize("major", facts.MAJORS)
+def test_defaults_are_those_of_the_server(major: int) -> None:
+    for name, changes in DEFAULTS.items():
+        expected = [value for since, value in changes if since <= major][-1]
+        assert RECORDED[major].settings[name] == expected, name
+
+
+def test_every_name_in_code_quotes_of_the_documents_is_known() -> None:
+    """A setting, view, column, function, wait event or program of PostgreSQL, or a word of pgassay's own."""
+    known = _of_postgresql() | _own_words() | OF_POSTGRESQL | OF_OTHERS
+    unknown = {
+        f"{document.name}: {word}"
+        for document in [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+        for code in re.findall(
+            r"`([^`\n]+)`", re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+        )
+        for word in WORD.findall(code)
+        if word not in known
+    }
+    assert not unknown
+
+
+@pytest.mark.parametrize("major", facts.MAJORS)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.cause)
+def test_advice_names_what_its_version_has(rule: Rule, major: int) -> None:
+    """Or says from which version on; where a rule has other advice for older ones, its own test has those."""
+    if major < ARISES_SINCE.get(rule.cause, facts.OLDEST):
+        return
+    everywhere = _of_postgresql()
+    for sentence in (rule.remedy, rule.next_step):
+        for word in everywhere.intersection(WORD.findall(sentence)):
+            of_others = re.search(rf"{word} from \d\d on|\d\d and newer; {word}", sentence)
+            newer = re.search(rf"\((\w+) from {major} on\)", sentence)
+            is_there = word in _of_version(major) or of_others or newer
+            assert is_there, f"{word} is not in {major}: {sentence}"
+
+
+def test_sentences_of_advice_name_only_what_exists() -> None:
+    known = _of_postgresql() | _own_words() | OF_POSTGRESQL | OF_OTHERS
+    unknown = {
+        f"{path.relative_to(ROOT)}: {word}"
+        for room in ADVISING
+        for path in (ROOT / "python" / "pgassay" / room).rglob("*.py")
+        for sentence in _sentences(path)
+        for word in WORD.findall(sentence)
+        if word not in known
+    }
+    assert not unknown
+
+
+def _sentences(path: Path) -> Iterator[str]:
+    """Strings of several words; not the docstrings, which name functions of PostgreSQL's sources."""
+    tree = ast.parse(path.read_text())
+    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        is_string = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_string and id(node) not in alone and node.value.count(" ") > 2:
+            yield node.value
+
+
+def _of_version(major: int) -> frozenset[str]:
+    return _names(RECORDED[major])
+
+
+@cache
+def _of_postgresql() -> frozenset[str]:
+    return frozenset().union(*map(_names, RECORDED.values()))
+
+
+def _names(found: facts.Facts) -> frozenset[str]:
+    libraries = {name.split(".")[0] for name in found.settings if "." in name}
+    events = {event.partition(":")[2] for event in found.events}
+    plain = {*found.settings, *found.relations, *found.functions, *found.roles}
+    return frozenset(plain | libraries | events).union(*found.relations.values())
+
+
+@cache
+def _own_words() -> frozenset[str]:
+    """Identifiers and one-word strings of the code, tables of its SQL, keys of the schemas, files."""
+    found: set[str] = set()
+    for path in (each for room in ("python", "benchmarks", "tests") for each in (ROOT / room).rglob("*.py")):
+        found |= {path.stem, path.parent.name}
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
+            if token.type == tokenize.NAME:
+                found.add(token.string)
+            elif token.type == tokenize.STRING:
+                found.update(_words_of_a_string(token.string, path))
+    for path in (*(ROOT / "schemas").glob("*.json"), *(ROOT / "crates").rglob("*.rs")):
+        found |= set(re.findall(r"\b[a-z][a-z0-9_]+\b", path.read_text()))
+    return frozenset(found)
+
+
+def _words_of_a_string(text: str, path: Path) -> Iterator[str]:
+    # A word alone is a key or an option. A sentence is no source: it could have the same mistake.
+    yield from re.findall(r"^[a-z]?[\"']([a-z][a-z0-9_]+)[\"']$", text)
+    if "datasets" in path.parts or "trial" in path.parts:
+        yield from WORD.findall(text)
