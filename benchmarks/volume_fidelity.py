@@ -184,6 +184,7 @@ class Bench:
 
     def __init__(self, served: ServedImage, seconds: int) -> None:
         self.served = served
+        served.mount()
         self.seconds = seconds
         self.file = served.root / "file"
         fill(self.file, FILE_BYTES)

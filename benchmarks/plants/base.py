@@ -94,7 +94,10 @@ class Plant:
             return words
         # Whoever chooses a plan with workers adds a second cause to what is planted.
         settings = {"shared_buffers": "64MB", "max_parallel_workers_per_gather": "0", **self.settings}
-        words += [word for pair in settings.items() for word in ("--set", "=".join(pair))]
+        compared = self.factor.partition("=")[0]
+        words += [
+            word for pair in settings.items() if pair[0] != compared for word in ("--set", "=".join(pair))
+        ]
         return words if self.scale is None else [*words, "--scale", str(self.scale)]
 
     def harmless(self) -> "Plant | None":

@@ -1,6 +1,6 @@
-"""A disk that answers late, but as many reads at a time as are asked, below the volumes of a plant.
+"""A disk that answers late, but as many requests at a time as are asked, below the volumes of a plant.
 
-The server of imitated volumes, with a model that has a latency of reads and no limit, a loop device on it,
+The server of imitated volumes, with a model that has a latency and no limit, a loop device on it,
 and XFS on that. Limits of a control group make a ceiling, never a latency.
 """
 
@@ -16,8 +16,8 @@ FOLDER = "LATE_FOLDER"
 _SIZE_BYTES = 2 << 30
 
 
-def late_disk(latency_ms: float) -> Outside:
-    """A folder in which every read of a file takes so long at least, however many are on their way."""
+def late_disk(read_ms: float = 0.0, write_ms: float = 0.0) -> Outside:
+    """A folder in which every read or write of a file takes so long at least, however many are asked."""
 
     @contextmanager
     def mounted(home: Path) -> Iterator[Mapping[str, str]]:
@@ -25,7 +25,8 @@ def late_disk(latency_ms: float) -> Outside:
         folder.mkdir()
         served = ServedImage(folder, _SIZE_BYTES, _SIZE_BYTES, None, is_users=True)
         try:
-            served.impose(_model(latency_ms), seed=1)
+            served.impose(_model(read_ms, write_ms), seed=1)
+            served.mount()
             yield {FOLDER: str(folder)}
         finally:
             served.remove()
@@ -34,7 +35,6 @@ def late_disk(latency_ms: float) -> Outside:
     return mounted
 
 
-def _model(read_ms: float) -> dict[str, object]:
-    at_once = {"median_ns": 0.0, "sigma": 0.0}
-    late = {"median_ns": read_ms * 1e6, "sigma": 0.0}
-    return {"name": "late", "latency": {"read": late, "write": at_once, "flush": at_once}}
+def _model(read_ms: float, write_ms: float) -> dict[str, object]:
+    read, write, flush = ({"median_ns": each_ms * 1e6, "sigma": 0.0} for each_ms in (read_ms, write_ms, 0.0))
+    return {"name": "late", "latency": {"read": read, "write": write, "flush": flush}}

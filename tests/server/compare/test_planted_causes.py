@@ -4,8 +4,11 @@ The plants are those of `benchmarks/planted_causes.py`, which also sets what is 
 them gains: here only names count, since a machine's load moves every figure.
 """
 
+import mmap
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ import whole_tool
 # The bench is no package: its table is found as its own script finds it.
 sys.path.insert(0, str(whole_tool.ROOT / "benchmarks"))
 from plants.base import Plant, both, is_harmless, judge
+from plants.late import FOLDER, late_disk
 from plants.needs import free_memory_disk, missing
 from plants.table import PLANTS
 
@@ -99,6 +103,23 @@ def test_a_planted_cause_is_named(
     result = assert_named(plant, home, tmp_path, with_decoy=False)
     found = [cause for cause in result["causes"] if cause["cause"] == plant.cause]
     assert all(cause["evidence"] for cause in found)
+
+
+def test_the_late_disk_is_late_where_it_should_be(require: Callable[..., None], home: Path) -> None:
+    """It holds however slow the machine is: no request ends before its time."""
+    require("server", "loop", "fuse")
+    page = mmap.mmap(-1, 8192)
+    with late_disk(write_ms=20.0)(home) as places:
+        file = os.open(Path(places[FOLDER], "file"), os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+        try:
+            os.pwrite(file, page, 0)
+            began = time.monotonic()
+            os.pwrite(file, page, 0)
+            write_s = time.monotonic() - began
+        finally:
+            os.close(file)
+    assert write_s >= 0.02
+    assert not Path(home, "late").exists()
 
 
 @pytest.mark.slow

@@ -36,11 +36,11 @@ def test_only_parallel_query_s_own_waits_are_a_leader_s() -> None:
 
 
 def test_every_type_of_lock_counts_and_is_named() -> None:
-    types = ("relation", "extend", "frozenid", "page", "virtualxid", "spectoken", "object", "userlock")
+    types = ("relation", "frozenid", "page", "virtualxid", "spectoken", "object", "userlock")
     waits = [item("wait", 0.5, f"Lock:{name}") for name in (*types, "applytransaction")]
     backend = account("backend", *waits, item("wait", 2.0, "Lock:advisory"), item("wait", 1.0, "Lock:tuple"))
     times = work_times([backend])
-    assert (times.lock_s, times.row_lock_s) == (6.5, 1.0)
+    assert (times.lock_s, times.row_lock_s) == (6.0, 1.0)
     limit = trial_causes(evidence(lock_s=times.lock_s, locks=times.locks)).limit
     assert limit is not None
     rule, found = limit

@@ -50,7 +50,8 @@ _NAMES: dict[str, frozenset[str]] = {
     WAL_INSERT: frozenset({"WALInsert", "WALBufMapping", "WalInsert"}),
     # Pages that leave shared buffers, by whoever needs the room, and their way to the disk.
     DATA_WRITE: frozenset({"DataFileWrite", "DataFileFlush", "DataFileSync", "DataFileImmediateSync"}),
-    EXTENSION: frozenset({"DataFileExtend", "DataFileTruncate"}),
+    # One that adds pages, and those that wait for its lock to do so too (hio.c, bufmgr.c).
+    EXTENSION: frozenset({"DataFileExtend", "DataFileTruncate", "extend"}),
     # Status of transactions, subtransactions, row locks shared by several, NOTIFY (slru.c).
     SLRU: frozenset(
         {

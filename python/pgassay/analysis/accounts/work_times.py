@@ -71,6 +71,16 @@ class WorkTimes:
         left = self.total_s - self.runnable_s
         return seconds / left if left > 0 else 0.0
 
+    @property
+    def slru_queue_s(self) -> float:
+        """Of the queue for a processor what follows a wait for the status of transactions.
+
+        Who waits for such a page is woken within microseconds and queues again, as who has used up his time
+        on a processor does; so the queue is shared as those times are.
+        """
+        slru_s = self.written_s(SLRU)
+        return self.runnable_s * slru_s / (slru_s + self.cpu_s) if slru_s > 0 else 0.0
+
     def share(self, seconds: float) -> float:
         """These seconds as a share of all; 0 of nothing."""
         return seconds / self.total_s if self.total_s > 0 else 0.0

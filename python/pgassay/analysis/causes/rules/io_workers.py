@@ -89,7 +89,9 @@ TOO_MANY = Rule(
     layer="infrastructure",
     phrase="more I/O workers were awake than the processors could serve",
     remedy="Lower io_workers (io_max_workers from 19 on) to a few: the processors are full.",
-    next_step="Compare them on a copy of the data: 'pgassay compare io_workers=2,4,8' (io_max_workers from 19 on).",
+    next_step=(
+        "Compare them on a copy of the data: 'pgassay compare io_workers=2,4,8' (io_max_workers from 19 on)."
+    ),
     find=_too_many,
     settings=_FEWER,
 )

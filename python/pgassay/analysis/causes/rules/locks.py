@@ -41,10 +41,6 @@ _REMEDIES = {
         "Look which command locks the table more strongly than its readers and writers need (ALTER TABLE, "
         "CREATE INDEX without CONCURRENTLY, LOCK, VACUUM FULL), and keep its transaction short."
     ),
-    "extend": (
-        "Many sessions add pages to one table or index: load it by COPY or many rows in an INSERT, in fewer "
-        "sessions. (Several pages are added at a time where sessions wait for this lock.)"
-    ),
     "page": (
         "A GIN index merges its list of pending entries, one session at a time: have that list smaller "
         "(gin_pending_list_limit), or do without it (the index's fastupdate = off)."

@@ -1,5 +1,7 @@
 """Writing ahead: waiting until it is on the disk here or at a standby, and checkpoints that it asks for."""
 
+from dataclasses import replace
+
 from pgassay.analysis.causes.base import Answer, Found, Rule, SettingRemedy, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
 
@@ -11,15 +13,39 @@ _REQUESTED_MIN = 2
 
 def _fsync(evidence: Evidence) -> Answer:
     """Asleep in events of writing and syncing WAL, or of the lock that one flush for all holds."""
-    times = evidence.times
-    if times.wal_s <= 0:
+    seconds = evidence.times.wal_s - full_buffers_s(evidence)
+    if seconds <= 0:
         return None
-    figures: dict[str, float | str] = {"wal_wait_s": times.wal_s}
+    figures: dict[str, float | str] = {"wal_wait_s": seconds}
     if evidence.wal_bytes is not None:
         figures["wal_bytes"] = evidence.wal_bytes
     if evidence.load is not None and evidence.load.transactions:
-        figures["wal_wait_ms_per_transaction"] = 1000 * times.wal_s / evidence.load.transactions
-    return lifted(evidence, times.wal_s, figures)
+        figures["wal_wait_ms_per_transaction"] = 1000 * seconds / evidence.load.transactions
+    found = lifted(evidence, seconds, figures)
+    return replace(found, remedy=_NOT_AT_COMMIT) if _commits_wait_not(evidence) else found
+
+
+def full_buffers_s(evidence: Evidence) -> float:
+    """Of the waits for writes of WAL those that make room in its buffers (xlog.c, AdvanceXLInsertBuffer).
+
+    Such a write and one at a commit wait in the same events. The server counts the former, and there is one
+    of the latter a transaction at most, so their shares are those of the numbers.
+    """
+    full = evidence.counters.total("pg_stat_wal", "wal_buffers_full") or 0.0
+    if full <= 0 or evidence.load is None:
+        return 0.0
+    at_commit = 0 if _commits_wait_not(evidence) else evidence.load.transactions or 0
+    return evidence.times.wal_s * full / (full + at_commit)
+
+
+def _commits_wait_not(evidence: Evidence) -> bool:
+    return evidence.settings.get("synchronous_commit") == "off"
+
+
+_NOT_AT_COMMIT = (
+    "Commits don't wait (synchronous_commit=off): pages that leave shared buffers need their WAL on the disk "
+    "first. Put the WAL on a device that syncs sooner, or give the server larger shared_buffers."
+)
 
 
 def _standby(evidence: Evidence) -> Answer:

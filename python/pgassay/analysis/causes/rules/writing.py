@@ -5,17 +5,20 @@ Waits are those of samples that found the process asleep; `analysis/accounts/wai
 is in which group. Who wrote is counted by pg_stat_io (16 and newer).
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pgassay.analysis.accounts.wait_groups import CHECKPOINT, DATA_WRITE, EXTENSION, SLRU, WAL_INSERT
 from pgassay.analysis.causes.base import Answer, Found, Rule, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
+from pgassay.analysis.causes.rules.wal import full_buffers_s
 from pgassay.model.trial import figure
 
 # Of a bulk write's pages most go through a ring of their own, which no setting makes larger.
 _BULK_SHARE = 0.5
 _SLRU_SETTINGS_MAJOR_MIN = 17
+_QUEUE_SHARE_MAX = 0.25
 # By the beginning of a wait's name: whose status it is, what fills it, and the setting that has its size.
 _SLRUS = {
     "Subtrans": (
@@ -42,21 +45,24 @@ def _waits(group: str, seconds_name: str) -> Callable[[Evidence], Answer]:
     """A rule's find: the seconds of a group's events, with each event in the figures."""
 
     def find(evidence: Evidence) -> Answer:
-        seconds = evidence.times.written_s(group)
-        if seconds <= 0:
-            return None
-        events = evidence.times.writing[group]
-        figures: dict[str, float | str] = {
-            seconds_name: seconds,
-            "most_waited_for": max(events, key=lambda name: events[name]),
-        }
-        if evidence.load is not None and evidence.load.transactions:
-            figures[f"{seconds_name.removesuffix('_s')}_ms_per_transaction"] = (
-                1000 * seconds / evidence.load.transactions
-            )
-        return lifted(evidence, seconds, figures)
+        return _waited(evidence, evidence.times.writing.get(group, {}), seconds_name)
 
     return find
+
+
+def _waited(evidence: Evidence, events: Mapping[str, float], seconds_name: str) -> Found | None:
+    seconds = sum(events.values())
+    if seconds <= 0:
+        return None
+    figures: dict[str, float | str] = {
+        seconds_name: seconds,
+        "most_waited_for": max(events, key=lambda name: events[name]),
+    }
+    if evidence.load is not None and evidence.load.transactions:
+        figures[f"{seconds_name.removesuffix('_s')}_ms_per_transaction"] = (
+            1000 * seconds / evidence.load.transactions
+        )
+    return lifted(evidence, seconds, figures)
 
 
 def _backend_writes(evidence: Evidence) -> Answer:
@@ -85,9 +91,20 @@ _BULK = (
 
 
 def _slru(evidence: Evidence) -> Answer:
+    """Who waits for a page of a status is woken at once, and then stands in the processors' queue.
+
+    Where that is long, what the lookups take of the processors can't be told, nor what is gained without.
+    """
     found = _waits(SLRU, "slru_s")(evidence)
     if not isinstance(found, Found):
         return found
+    queue_s = evidence.times.slru_queue_s
+    if queue_s > _QUEUE_SHARE_MAX * evidence.times.written_s(SLRU):
+        figures = found.figures | {"slru_runnable_s": queue_s}
+        weight_s = evidence.times.written_s(SLRU) + queue_s
+        found = replace(
+            found, figures=figures, weight_s=weight_s, gain=None, gain_bound=math.inf, next_limit=""
+        )
     name = str(found.figures["most_waited_for"])
     known = next((words for begins, words in _SLRUS.items() if name.startswith(begins)), None)
     if known is None:
@@ -100,9 +117,11 @@ def _slru(evidence: Evidence) -> Answer:
 
 def _wal_insert(evidence: Evidence) -> Answer:
     """The locks of WAL insertion, and of a WAL buffer that must be written before it can be used (xlog.c)."""
-    found = _waits(WAL_INSERT, "wal_insert_s")(evidence)
-    if not isinstance(found, Found):
-        return found
+    events = dict(evidence.times.writing.get(WAL_INSERT, {}))
+    events["WALWrite"] = full_buffers_s(evidence)
+    found = _waited(evidence, events, "wal_insert_s")
+    if found is None:
+        return None
     figures = dict(found.figures)
     full = evidence.counters.total("pg_stat_wal", "wal_buffers_full")
     if full is not None:

@@ -1,0 +1,70 @@
+"""What real servers showed of the write side: a resource waited for in several events, or beside the CPU."""
+
+from typing import Any
+
+import pytest
+
+from cause_samples import account, evidence, item, load_record
+from pgassay.analysis.accounts.work_times import work_times
+from pgassay.analysis.causes.base import Found
+from pgassay.analysis.causes.evidence import Processors
+from pgassay.analysis.causes.rank import trial_causes
+from pgassay.analysis.causes.rules.wal import full_buffers_s
+from pgassay.model.trial import Counters
+
+
+def limit_of(**changes: Any) -> tuple[str, Found]:
+    causes = trial_causes(evidence(**changes))
+    assert causes.limit is not None
+    return causes.limit[0].cause, causes.limit[1]
+
+
+def full(count: float) -> Counters:
+    return Counters({"pg_stat_wal": [{"wal_buffers_full": count, "wal_records": 1e4}]})
+
+
+def wal_waits(commit: str, buffers_full: float) -> dict[str, Any]:
+    measured = load_record(transactions=1000, facts={"settings": {"synchronous_commit": commit}})
+    return {"record": measured, "wal_s": 60.0, "total_s": 80.0, "counters": full(buffers_full)}
+
+
+def test_writes_of_wal_that_make_room_in_its_buffers_are_no_commits() -> None:
+    cause, found = limit_of(**wal_waits("off", 9000.0))
+    assert (cause, found.seconds) == ("wal-insert", 60.0)
+    assert found.figures["most_waited_for"] == "WALWrite"
+    # One at a commit, nine in between.
+    assert full_buffers_s(evidence(**wal_waits("on", 9000.0))) == pytest.approx(54.0)
+    assert limit_of(**wal_waits("on", 9000.0))[0] == "wal-insert"
+    assert limit_of(**wal_waits("on", 10.0))[0] == "wal-fsync"
+
+
+def test_where_commits_don_t_wait_nobody_is_told_to_have_them_not_wait() -> None:
+    cause, found = limit_of(**wal_waits("off", 0.0))
+    assert cause == "wal-fsync"
+    assert "larger shared_buffers" in found.remedy and "set synchronous_commit" not in found.remedy
+    assert limit_of(**wal_waits("on", 0.0))[1].remedy == ""
+
+
+def test_who_extends_a_file_and_who_waits_to_extend_it_are_one_limit() -> None:
+    """A fifth each, which alone no limit would be."""
+    waits = (item("wait", 1.6, "IO:DataFileExtend"), item("wait", 1.6, "Lock:extend"))
+    times = work_times([account("backend", *waits, item("wait", 4.8, "Timeout:PgSleep"))])
+    cause, found = limit_of(
+        total_s=times.total_s, writing=times.writing, lock_s=times.lock_s, locks=times.locks
+    )
+    assert (cause, found.seconds) == ("extension", pytest.approx(3.2))
+
+
+BUSY = {"total_s": 80.0, "cpu_s": 13.0, "runnable_s": 39.0, "processors": Processors(2.0, 20.0, 17.0, 2.0)}
+
+
+def test_the_queue_behind_lookups_of_a_status_is_not_the_processors() -> None:
+    waits = {"slru": {"SubtransBuffer": 14.0, "SubtransSLRU": 13.0}}
+    cause, found = limit_of(**BUSY, writing=waits)
+    assert cause == "slru" and found.gain is None
+    assert found.figures["slru_runnable_s"] == pytest.approx(39.0 * 27 / 40)
+    assert "savepoints" in found.remedy
+    # Few of them leave the queue to the processors, and without a queue a gain can be told.
+    assert limit_of(**BUSY, writing={"slru": {"SubtransSLRU": 1.0}})[0] == "all-cores"
+    quiet = limit_of(total_s=80.0, cpu_s=2.0, writing=waits)
+    assert quiet[0] == "slru" and quiet[1].gain == pytest.approx(80 / 53)
