@@ -208,7 +208,7 @@ def _named(plant: Plant, result: Mapping[str, Any], arm: str) -> Named:
     is_planted_noise = NOISE in {plant.cause} | plant.also
     faults = {cause["cause"] for cause in causes if cause["kind"] == "fault"}
     return Named(
-        limit=next(cause["cause"] for cause in causes if cause["kind"] == "limit"),
+        limit=next((cause["cause"] for cause in causes if cause["kind"] == "limit"), "no trial"),
         faults=frozenset(faults if is_planted_noise else faults - {NOISE}),
         # Where the other arm measured the gain, what is judged is what had been predicted.
         gains={

@@ -61,11 +61,16 @@ ALLOWED = {
         "model", "environment", "native", "record", "trial", "analysis", "experiment", "durable", "words",
         "factors", "workloads", "terminal", "probe",
     },
+    # The copies of `tune DSN`, and the blocks of `compare` between two versions.
+    "upgrade": {
+        "model", "environment", "workloads", "factors", "experiment", "analysis", "terminal", "tune", "sql_text",
+        "words",
+    },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
         "model", "typed", "environment", "record", "analysis", "report", "experiment", "probe", "live",
         "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
-        "pgbench",
+        "pgbench", "upgrade",
     },
 }  # fmt: skip
 HEAVY = (

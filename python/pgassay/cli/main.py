@@ -36,6 +36,7 @@ from pgassay.cli.commands import (
 )
 from pgassay.cli.commands.stored import combine, diff, history, index, report
 from pgassay.cli.commands.stored import list as list_command
+from pgassay.cli.commands.traffic import upgrade
 from pgassay.cli.output import open_streams
 from pgassay.errors import PgassayError
 
@@ -55,6 +56,7 @@ COMMANDS = (
     diff,
     combine,
     explain,
+    upgrade,
     gate,
     history,
     builds,
@@ -76,6 +78,7 @@ EPILOG = """examples:
   pgassay compare version=17,18 --workload oltp_read_only
   pgassay tune --dataset dump:shop.dump --workload sql:slow.sql
   pgassay diagnose 'host=db1 dbname=shop'
+  pgassay upgrade 'host=db1 dbname=shop' --to 18
   pgassay size --workload tpcb:clients=20,duration=30s --scale 100
   pgassay doctor
 """

@@ -25,6 +25,7 @@ from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import PLANNED_SCHEMA, RESULT_SCHEMA, CompareResult, Planned
 from pgassay.model.tuning.answer import TUNE_SCHEMA, TuneResult
+from pgassay.model.upgrades.answer import UPGRADE_SCHEMA, UpgradeResult
 from pgassay.model.volumes.offer import VOLUMES_SCHEMA, VolumesResult
 from pgassay.model.volumes.size import SIZE_SCHEMA, SizeResult
 
@@ -82,6 +83,7 @@ GATE = Published("gate", GateResult, GATE_SCHEMA)
 FLEET = Published("fleet", FleetStatus, FLEET_SCHEMA)
 HISTORY = Published("history", HistoryResult, HISTORY_SCHEMA)
 PGBENCH = Published("pgbench", PgbenchResult, PGBENCH_SCHEMA)
+UPGRADE = Published("upgrade", UpgradeResult, UPGRADE_SCHEMA)
 PUBLISHED = (
     COMPARE,
     PLANNED,
@@ -99,6 +101,7 @@ PUBLISHED = (
     HISTORY,
     FLEET,
     PGBENCH,
+    UPGRADE,
 )
 
 

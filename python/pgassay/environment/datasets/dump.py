@@ -141,14 +141,14 @@ def _restore(server: Server, path: Path, facts: DumpFacts, on_progress: OnStage)
     schema = run_program(
         [*command, "--schema-only", "--file", "-", *words], purpose, input_path=given, sees=sees
     )
-    _prepare_for_dump(server, schema.encode(errors="surrogateescape"))
+    prepare_for_dump(server, schema.encode(errors="surrogateescape"))
     loading = [*command, "--exit-on-error", *_connection(server), *words]
     run_program(loading, purpose, input_path=given, sees=sees)
 
 
 def _restore_plain(server: Server, path: Path, purpose: str, on_progress: OnStage) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-        _prepare_for_dump(server, text)
+        prepare_for_dump(server, text)
     psql = _program(server.build, "psql")
     if not psql.exists():
         run_file(server, path, on_progress)
@@ -158,7 +158,7 @@ def _restore_plain(server: Server, path: Path, purpose: str, on_progress: OnStag
     run_program(loading, purpose, input_path=path, sees=[server.socket_directory])
 
 
-def _prepare_for_dump(server: Server, text: bytes | mmap.mmap) -> None:
+def prepare_for_dump(server: Server, text: bytes | mmap.mmap) -> None:
     """Create the roles that a dump names, and drop the schema that it creates itself.
 
     A plain dump gives its tables to their owners, a policy names whom it is for; roles belong to a

@@ -5,7 +5,7 @@ import secrets
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,11 +85,17 @@ class Dumped:
     is_kept: bool = False
 
 
-@contextlib.contextmanager
-def dumped(source: Source, build: Build, progress: Progress) -> Iterator[Dumped]:
-    """The dump of the database, in pg_dump's custom format, for the length of the `with` block.
+CUSTOM_FORMAT = ("--format=custom", "--compress=1")
+PLAIN_FORMAT = ("--format=plain", "--no-owner", "--no-privileges", "--no-tablespaces")
 
-    Longer where `is_kept` is set.
+
+@contextlib.contextmanager
+def dumped(
+    source: Source, build: Build, progress: Progress, options: Sequence[str] = CUSTOM_FORMAT
+) -> Iterator[Dumped]:
+    """The dump of the database for the length of the `with` block, longer where `is_kept` is set.
+
+    `options`: of pg_dump, its format first of all.
 
     Raises UsageError with pg_dump's words where the role may not read a table, or a lock is not to be had.
     """
@@ -99,7 +105,7 @@ def dumped(source: Source, build: Build, progress: Progress) -> Iterator[Dumped]
     is_kept = False
     try:
         folder.mkdir(mode=0o700)
-        _dump(source, build, folder / FILE, progress)
+        _dump(source, build, folder / FILE, progress, options)
         found = Dumped(folder / FILE)
         yield found
         if found.is_kept:
@@ -111,13 +117,14 @@ def dumped(source: Source, build: Build, progress: Progress) -> Iterator[Dumped]
         registry.forget(token)
 
 
-def _dump(source: Source, build: Build, file: Path, progress: Progress) -> None:
-    progress.message(cost_sentence(source))
+def _dump(source: Source, build: Build, file: Path, progress: Progress, options: Sequence[str]) -> None:
+    if "--schema-only" not in options:
+        progress.message(cost_sentence(source))
     # Where pgassay is killed it goes with it, and its locks on the source with that.
     found = shutil.which("setpriv")
     dying_with_us = [found, "--pdeathsig", "TERM"] if found else []
     command = [
-        *dying_with_us, str(Path(build.bin_directory) / PROGRAM), "--format=custom", "--compress=1",
+        *dying_with_us, str(Path(build.bin_directory) / PROGRAM), *options,
         "--no-password", "--no-publications", "--no-subscriptions", "--no-security-labels",
         f"--lock-wait-timeout={LOCK_WAIT_S}s",
     ]  # fmt: skip

@@ -1,0 +1,113 @@
+"""`pgassay upgrade DSN --to 18`: what another major version does to a server, found on copies."""
+
+import argparse
+import shutil
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.output import is_colour, is_unicode
+
+EXIT_LOOK = 3
+STATEMENTS_DEFAULT = 50
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "upgrade",
+        help="find out what another major version does to a server: what breaks, what gets slower",
+        description="Reads a server's catalogs, copies its database by pg_dump into its own version and into "
+        "the new one, makes the schema in an empty new server, and runs the statements that took most of its "
+        "time on both: errors, rows, plans, and times in interleaved blocks. Nothing is done to the server. "
+        "Exit status 3: something is in the way, or a statement fails, returns other rows or is slower.",
+        epilog="example:\n  pgassay upgrade 'host=db dbname=shop' --to 18 --max-time 20m",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    add = parser.add_argument
+    add("server", metavar="DSN", help="the server, by a connection string of libpq")
+    add("--to", required=True, metavar="VERSION", help="the major version to come, as 18")
+    add(
+        "--statements",
+        type=options.whole,
+        default=STATEMENTS_DEFAULT,
+        metavar="N",
+        help="so many of those that pg_stat_statements counted (default 50)",
+    )
+    add(
+        "--workload",
+        default="",
+        metavar="sql:FILE",
+        help="the statements of a file in place of those that the server counted",
+    )
+    add(
+        "--max-time",
+        type=options.duration,
+        default=900.0,
+        metavar="TIME",
+        help="at most so long, the copies included, as 10m, 1h (default 15m)",
+    )
+    add(
+        "--margin",
+        type=options.fraction,
+        default=0.1,
+        metavar="FRACTION",
+        help="differences smaller than this do not matter (default 0.1, that is 10%%)",
+    )
+    add("--cache", metavar="STATE", help="warm-pages (default), warm-buffers, cold, cold-each or as-is")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="NAME=VALUE",
+        help="a setting of both versions; those that the server has been given are taken over",
+    )
+    add("--storage", default="host", metavar="KIND[:OPTIONS]", help="where the copies lie, as for compare")
+    add("--memory", metavar="SIZE", help="cap on a server's memory, page cache included, as 2GB")
+    add("--cpus", metavar="NUMBER", help="cap on a server's processors, as 1 or 0.5")
+    add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
+    add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
+    options.add_formats(parser, "the answer")
+    options.add_quiet_and_no_wait(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, measure, print, and write the page."""
+    from pathlib import Path
+
+    from pgassay.cli.outcome import REPORT_FILE, progress_of
+    from pgassay.experiment.planning.request import CompareRequest
+    from pgassay.record.documents import write_file
+    from pgassay.report import upgrade as report
+    from pgassay.upgrade.run import UpgradeRequest, run_upgrade
+
+    compare = CompareRequest(
+        factors=(),
+        cache=arguments.cache,
+        settings=tuple(arguments.settings),
+        storage=arguments.storage,
+        memory=arguments.memory,
+        cpus=arguments.cpus,
+        max_time_s=arguments.max_time,
+        margin=arguments.margin,
+        seed=arguments.seed,
+        command=tuple(arguments.words),
+    )
+    wanted = UpgradeRequest(
+        arguments.server, arguments.to, compare, arguments.statements, arguments.workload, arguments.out
+    )
+    with progress_of(arguments) as progress:
+        result = run_upgrade(wanted, progress, wait=not arguments.no_wait)
+    page = Path(result.folder) / REPORT_FILE
+    write_file(page, report.render_html(result).encode())
+    if arguments.json:
+        sys.stdout.write(report.render_json(result))
+    elif arguments.markdown:
+        sys.stdout.write(report.render_markdown(result))
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        sys.stdout.write(report.render(result, width=width, colour=is_colour(), unicode=is_unicode()))
+        print(f"\nreport: {page}")
+    return EXIT_LOOK if result.decision in ("in the way", "look") else 0

@@ -1,0 +1,1 @@
+"""What an upgrade to another major version changes, and what it does to each statement."""

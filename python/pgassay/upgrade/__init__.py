@@ -1,0 +1,1 @@
+"""`pgassay upgrade`: what another major version does to a server, found on copies."""

@@ -1,0 +1,190 @@
+"""An upgrade of a real server: what is planted is found and named, what is harmless is not."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import whole_tool
+from pgassay.environment.builds.registry import resolve
+from pgassay.report.schema import UPGRADE
+from source_servers import SourceServer, source_server
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(400)]
+
+SETTINGS = {
+    "shared_preload_libraries": "",
+    "old_snapshot_threshold": "60min",
+    "max_prepared_transactions": "5",
+    "password_encryption": "md5",
+    "random_page_cost": "1.1",
+}
+TABLE = """
+CREATE TABLE orders (id bigint PRIMARY KEY, customer int NOT NULL, region int NOT NULL,
+    at timestamptz NOT NULL, total numeric NOT NULL);
+INSERT INTO orders SELECT i, i % 5000, i % 7, timestamptz '2024-01-01' + i * interval '1 min', i % 1000
+    FROM generate_series(1, 150000) i;
+CREATE INDEX orders_region_customer ON orders (region, customer);
+ANALYZE orders;
+"""
+PLANTED = (
+    "CREATE TABLE calls (id int, what regproc)",
+    "CREATE STATISTICS orders_st (dependencies) ON customer, region FROM orders",
+    "CREATE VIEW checkpoints AS SELECT checkpoints_timed, checkpoints_req FROM pg_stat_bgwriter",
+    "CREATE VIEW of_checkpoints AS SELECT checkpoints_timed + 1 AS next FROM checkpoints",
+    "CREATE EXTENSION adminpack",
+    "CREATE EXTENSION pg_stat_statements",
+    "CREATE ROLE old_hand PASSWORD 'secret'",
+    "UPDATE pg_collation SET collversion = '1.2' WHERE collname = 'und-x-icu'",
+    "CREATE TABLE held (n int)",
+    "CREATE INDEX broken ON held (n)",
+    "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'broken'::regclass",
+)
+# Views that stay, a setting that stays, an extension of the same version, a text that only looks like one.
+HARMLESS = (
+    "CREATE VIEW recent AS SELECT * FROM orders WHERE at > '2024-03-01'",
+    "CREATE VIEW written AS SELECT buffers_clean, maxwritten_clean FROM pg_stat_bgwriter",
+    "COMMENT ON TABLE orders IS 'SELECT checkpoints_timed; CREATE VIEW nothing'",
+    "CREATE FUNCTION quoted() RETURNS text LANGUAGE sql AS $$SELECT 'CREATE TABLE x; old_snapshot'$$",
+)
+STATEMENTS = """
+-- name: by-customer
+SELECT count(*) FROM orders WHERE customer = 42;
+-- name: by-region
+SELECT region, sum(total) FROM orders GROUP BY region;
+-- name: checkpoints
+SELECT checkpoints_timed FROM pg_stat_bgwriter;
+-- name: wrong
+SELECT no_such_column FROM orders;
+-- name: chance
+SELECT count(*), random() FROM recent;
+-- name: version
+SELECT current_setting('server_version_num');
+"""
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[SourceServer]:
+    with source_server(resolve("16"), SETTINGS) as server:
+        server.execute(*(each for each in TABLE.split(";") if each.strip()), *PLANTED, *HARMLESS)
+        with server.connection() as session:
+            session.execute("BEGIN; INSERT INTO held VALUES (1); PREPARE TRANSACTION 'left open'")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def answer(source: SourceServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    folder = tmp_path_factory.mktemp("upgrade")
+    (folder / "statements.sql").write_text(STATEMENTS)
+    before = source.others()
+    words = ("--workload", f"sql:{folder / 'statements.sql'}", "--max-time", "40s", "--out", folder / "out")
+    finished = whole_tool.run("upgrade", source.dsn(), "--to", "18", *words, "--json")
+    assert finished.returncode == 3, finished.stderr
+    document: dict[str, Any] = json.loads(finished.stdout)
+    jsonschema.validate(document, UPGRADE.schema())
+    assert json.loads((folder / "out" / "upgrade.json").read_text()) == document
+    assert "old_snapshot_threshold" in (folder / "out" / "report.html").read_text()
+    # The data of the copies are not left in the folder of results, nor is a session on the source.
+    assert not (folder / "out" / "source.sql").exists()
+    assert source.others() == before
+    return document
+
+
+def test_what_is_planted_is_found_and_named(answer: dict[str, Any]) -> None:
+    found = {each["id"]: each for each in answer["findings"]}
+    assert {name for name, each in found.items() if each["severity"] == "in the way"} == {
+        "setting-gone:old_snapshot_threshold",
+        "extension-missing:adminpack",
+        "prepared-transaction",
+        "object-numbers:calls.what",
+        "refused:view public.checkpoints",
+        "refused:view public.of_checkpoints",
+    }
+    assert {name for name, each in found.items() if each["severity"] == "work"} == {
+        "extension-version:pg_stat_statements",
+        "invalid-index:broken",
+        "checksums",
+        "extended-statistics",
+        *(name for name in found if name.startswith("collation:")),
+    }
+    gone = found["setting-gone:old_snapshot_threshold"]
+    assert "postgresql.conf, line " in gone["where"] and "take it out" in gone["remedy"]
+    assert any(name.startswith("collation:") and "1.2" in each["sentence"] for name, each in found.items())
+    changed = {name for name, each in found.items() if each["severity"] == "changed"}
+    assert {"default:effective_io_concurrency", "md5-passwords"} <= changed
+    assert not changed & {"default:random_page_cost", "default:server_version", "default:log_connections"}
+
+
+def test_every_statement_is_judged_on_both_versions(answer: dict[str, Any]) -> None:
+    assert answer["decision"] == "in the way" and "6 things in the way" in answer["headline"]
+    found = {each["name"]: each for each in answer["statements"]}
+    assert found["checkpoints"]["verdict"] == "fails"
+    assert "checkpoints_timed" in found["checkpoints"]["reason"]
+    assert found["wrong"]["verdict"] == "fails on both"
+    assert found["version"]["verdict"] == "other rows"
+    assert "run" in found["chance"]["reason"] and found["chance"]["verdict"] != "other rows"
+    # 18 skips through the index by region, where 16 reads all of it.
+    fast = found["by-customer"]
+    assert fast["verdict"] == "faster" and fast["ratio"] > 2 and fast["interval"][0] > 1.1
+    assert fast["before_ms"] > fast["after_ms"] > 0
+    assert found["by-region"]["ratio"] is not None
+    order = [each["verdict"] for each in answer["statements"]]
+    assert order[0] == "fails" and order.index("faster") > order.index("other rows")
+
+
+def test_a_server_that_is_clean_has_nothing_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "one.sql").write_text("SELECT count(*) FROM orders WHERE id < 1000;")
+    with source_server(resolve("17"), {"shared_preload_libraries": ""}) as server:
+        server.execute(*(each for each in TABLE.split(";") if each.strip()), *HARMLESS)
+        finished = whole_tool.run(
+            *("upgrade", server.dsn(), "--to", "18", "--workload", f"sql:{tmp_path / 'one.sql'}"),
+            *("--max-time", "20s", "--out", tmp_path / "out"),
+        )
+    lines = finished.stdout.splitlines()
+    assert lines[0].startswith("From 17.") and "in the way" not in finished.stdout.replace(
+        "nothing is in", ""
+    )
+    assert "go" in lines[0] or "look at the statements" in lines[0]
+    assert finished.returncode == (3 if "look at" in lines[0] else 0)
+    assert "checksums" in finished.stdout and "refused" not in finished.stdout
+
+
+@pytest.mark.slow
+def test_from_18_to_19_a_role_s_setting_and_the_default_of_jit(tmp_path: Path) -> None:
+    (tmp_path / "one.sql").write_text("SELECT sum(total) FROM orders;")
+    with source_server(resolve("18"), {"shared_preload_libraries": "", "io_workers": "5"}) as server:
+        server.execute(*(each for each in TABLE.split(";") if each.strip()), *HARMLESS)
+        server.execute("ALTER ROLE postgres SET escape_string_warning TO off")
+        finished = whole_tool.run(
+            *("upgrade", server.dsn(), "--to", "19", "--workload", f"sql:{tmp_path / 'one.sql'}"),
+            *("--max-time", "20s", "--out", tmp_path / "out", "--json"),
+        )
+    found = {each["id"]: each for each in json.loads(finished.stdout)["findings"]}
+    assert {name for name, each in found.items() if each["severity"] == "in the way"} == {
+        "setting-gone:io_workers"
+    }
+    assert "io_min_workers and io_max_workers" in found["setting-gone:io_workers"]["remedy"]
+    assert found["setting-of-role-gone:escape_string_warning"]["where"] == "role postgres"
+    assert found["default:jit"]["sentence"].startswith("jit begins as off in 19 and as on here")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--to", "16"), "runs PostgreSQL 16"),
+        (("--to", "15"), "name a newer major version"),
+        (("--to", "never"), "is not a PostgreSQL version"),
+        (("--to", "18", "--workload", "sql:/nowhere.sql"), "/nowhere.sql"),
+        (("--to", "18"), "has no pg_stat_statements"),
+    ],
+)
+def test_what_can_t_be_is_said_in_one_sentence(
+    source: SourceServer, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    dsn = source.dsn("template1") if words == ("--to", "18") else source.dsn()
+    finished = whole_tool.run("upgrade", dsn, *words, "--out", tmp_path / "out")
+    assert said in whole_tool.assert_one_sentence(finished, 2)
+    assert not (tmp_path / "out").exists()

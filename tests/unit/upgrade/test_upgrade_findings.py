@@ -1,0 +1,122 @@
+"""Findings of settings and of a refused schema, without a server; the order of the answer."""
+
+from pathlib import Path
+
+import pytest
+
+from pgassay.model.build import Build
+from pgassay.model.upgrades.answer import UpgradeFinding
+from pgassay.model.workload import Statement
+from pgassay.upgrade.answer import answer_of
+from pgassay.upgrade.both import Compared
+from pgassay.upgrade.catalogs import GivenSetting, _defaults, _settings_gone, _settings_refused
+from pgassay.upgrade.scratch import KnownSetting, NewVersion, _refused
+
+BUILD = Build(origin="apt", version="19.1", major=19, bin_directory="/nowhere")
+
+
+def new(**settings: KnownSetting) -> NewVersion:
+    return NewVersion(BUILD, settings, frozenset({"old_name"}), {})
+
+
+def given(name: str, value: str, boot: str = "", source: str = "configuration file") -> GivenSetting:
+    return GivenSetting(name, value, boot, source, "postgresql.conf, line 7", value)
+
+
+def test_only_what_somebody_set_and_the_new_version_lacks_is_in_the_way() -> None:
+    settings = {
+        each.name: each
+        for each in (
+            given("gone", "1"), given("unset", "1", source="default"), given("old_name", "1"),
+            given("library.thing", "1"), given("kept", "1"),
+        )
+    }  # fmt: skip
+    found = list(_settings_gone(settings, new(kept=KnownSetting("1", "integer"))))
+    assert [each.id for each in found] == ["setting-gone:gone"]
+    assert found[0].severity == "in the way" and found[0].where == "postgresql.conf, line 7"
+
+
+@pytest.mark.parametrize(
+    ("value", "known", "said"),
+    [
+        ("5", KnownSetting("1", "integer", least="0", most="4"), "takes 0 to 4"),
+        ("4", KnownSetting("1", "integer", least="0", most="4"), ""),
+        ("0.5", KnownSetting("1", "real", least="1", most="2"), "takes 1 to 2"),
+        ("fast", KnownSetting("on", "enum", words=("on", "off")), "takes only on, off"),
+        ("on", KnownSetting("on", "enum", words=("on", "off")), ""),
+        ("anything", KnownSetting("", "string"), ""),
+    ],
+)
+def test_a_value_that_the_new_version_refuses_is_in_the_way(
+    value: str, known: KnownSetting, said: str
+) -> None:
+    found = list(_settings_refused({"a": given("a", value)}, new(a=known)))
+    assert [each.sentence.partition(", and 19 ")[2] for each in found] == ([said] if said else [])
+
+
+def test_defaults_count_where_nobody_set_them_and_no_host_decides() -> None:
+    settings = {
+        each.name: each
+        for each in (
+            given("jit", "on", "on", "default"), given("work_mem", "4096", "4096"),
+            given("log_connections", "off", "off", "default"), given("config_file", "a", "a", "override"),
+            given("same", "1", "1", "default"),
+        )
+    }  # fmt: skip
+    known = {
+        "jit": KnownSetting("off", "bool"), "work_mem": KnownSetting("8192", "integer"),
+        "log_connections": KnownSetting("", "string"), "config_file": KnownSetting("b", "string"),
+        "same": KnownSetting("1", "integer"),
+    }  # fmt: skip
+    found = list(_defaults(settings, new(**known)))
+    assert [each.id for each in found] == ["default:jit"]
+    assert found[0].remedy == "to keep what is there now, set jit = on"
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind", "name"),
+    [
+        ('CREATE VIEW public."Odd name" AS SELECT 1', "view", 'public."Odd name"'),
+        ("\n--\n-- Name: f\n--\nCREATE OR REPLACE FUNCTION public.f() RETURNS int", "function", "public.f"),
+        ("CREATE MATERIALIZED VIEW public.m AS SELECT 1", "materialized view", "public.m"),
+        ("ALTER TABLE ONLY public.t ADD CONSTRAINT c CHECK (a > 0)", "table", "public.t"),
+        ("CREATE EXTENSION IF NOT EXISTS adminpack WITH SCHEMA x", "extension", "adminpack"),
+        ("GRANT ALL ON t TO x", "statement", "GRANT ALL ON t TO x"),
+    ],
+)
+def test_a_refused_object_has_its_kind_and_name(statement: str, kind: str, name: str) -> None:
+    refused = _refused(statement, "no")
+    assert (refused.kind, refused.name, refused.words) == (kind, name, "no")
+
+
+def test_what_breaks_comes_first_and_decides(tmp_path: Path) -> None:
+    names = ("fine", "broken", "other", "both", "moving")
+    found = {
+        "fine": Compared("", "", True, (1, 1), ()),
+        "broken": Compared("", "no column", False, (1, 0), ()),
+        "other": Compared("", "", False, (1, 1), ("Sort is gone",)),
+        "both": Compared("no", "no", False, (0, 0), ()),
+        "moving": Compared("", "", False, (1, 1), (), varies=True),
+    }
+
+    def answer(*chosen: str, findings: tuple[UpgradeFinding, ...] = ()):  # type: ignore[no-untyped-def]
+        return answer_of(
+            source=("db:5432/shop", "16.1"), versions=("16.14", "18.4"), folder=tmp_path, findings=findings,
+            chosen=[Statement(name=each, sql="SELECT 1") for each in chosen], share={}, left_out=(),
+            found=found, result=None, experiment="", margin=0.1, warnings=(),
+        )  # fmt: skip
+
+    whole = answer(*names)
+    assert [each.verdict for each in whole.statements] == [
+        "fails", "other rows", "not decided", "not decided", "fails on both",
+    ]  # fmt: skip
+    assert whole.decision == "look"
+    assert whole.headline.startswith(
+        "From 16.14 to 18.4: look at the statements below first. Of 5 statements: 1 fails"
+    )
+    assert answer("fine").decision == "go"
+    work = UpgradeFinding(id="a", severity="work", sentence="a")
+    assert answer("fine", findings=(work,)).decision == "go after work"
+    blocks = UpgradeFinding(id="b", severity="in the way", sentence="b")
+    found_last = answer("broken", findings=(work, blocks))
+    assert found_last.decision == "in the way" and [each.id for each in found_last.findings] == ["b", "a"]
