@@ -5,6 +5,7 @@
 
 mod fault;
 pub mod format;
+pub mod proxy;
 pub mod secrets;
 pub mod store;
 

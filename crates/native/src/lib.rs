@@ -3,6 +3,7 @@
 //! Each command reads JSON on standard input and writes JSON lines on standard output; passwords only ever travel
 //! there. When standard input closes, the process ends. Times are nanoseconds of CLOCK_MONOTONIC.
 
+pub mod capture_command;
 pub mod certificate;
 pub mod connect;
 pub mod lines;

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use pgassay_native::capture_command::capture;
 use pgassay_native::lines::EXIT_USAGE;
 use pgassay_native::load_command::{load, pgbench};
 use pgassay_native::mix_command::mix;
@@ -28,6 +29,7 @@ Commands (JSON on standard input, JSON lines on standard output):
   probe        measure storage as PostgreSQL reads and writes it
   observe      sample what the threads of a server do and wait for
   simulate     run requests against models of volumes, without a device
+  capture      stand between clients and a server, and record what they say
   volume       serve a block device's file that answers as a model says (needs root and FUSE)
 
   --version    print the version and a checksum of the sources
@@ -48,6 +50,7 @@ fn main() -> ExitCode {
         ["probe"] => probe(),
         ["observe"] => observe(),
         ["simulate"] => simulate(),
+        ["capture"] => capture(),
         ["volume"] => volume(),
         ["--version"] => {
             // The second word tells builds of one version apart: Python compares it with the sources beside it.

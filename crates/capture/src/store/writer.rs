@@ -63,11 +63,13 @@ impl Group {
         self.write(&bytes)
     }
 
-    fn finish(mut self) -> io::Result<()> {
+    /// Gives the file's length.
+    fn finish(mut self) -> io::Result<u64> {
         self.write_block()?;
         let end = block::trailer(self.records, u64::from(self.sessions));
         self.write(&end)?;
-        self.file.sync_all()
+        self.file.sync_all()?;
+        Ok(self.bytes)
     }
 }
 
@@ -172,8 +174,7 @@ impl CaptureWriter {
                 .is_some_and(|group| group.open_sessions == 0);
         if is_over {
             if let Some(group) = self.groups.remove(&number) {
-                self.finished_bytes += group.bytes;
-                group.finish()?;
+                self.finished_bytes += group.finish()?;
             }
         }
         Ok(())
@@ -218,8 +219,7 @@ impl CaptureWriter {
     pub fn finish(self) -> Result<u64, Fault> {
         let mut bytes = self.finished_bytes;
         for group in self.groups.into_values() {
-            bytes += group.bytes;
-            group
+            bytes += group
                 .finish()
                 .map_err(|error| Fault(format!("the capture's end can't be written: {error}")))?;
         }
