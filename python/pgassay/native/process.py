@@ -43,7 +43,7 @@ class NativeProcess:
     """One running command of the native binary; its standard error is kept to explain a crash.
 
     Args:
-        command: "sql", "load", "pgbench", "observe", "probe", "simulate" or "volume".
+        command: "sql", "load", "pgbench", "observe", "probe", "simulate", "volume" or "capture".
         cpu_affinity: the CPUs it may run on; all when None.
         passes_errors: let its standard error be ours, for what the user's scripts write there.
 
@@ -108,6 +108,20 @@ class NativeProcess:
             raise self._crashed() from error
         assert isinstance(document, dict)
         return document
+
+    def last_words(self) -> list[dict[str, Any]]:
+        """Closes standard input and reads what the process has yet to say until it ends.
+
+        A line of which the beginning was read already, before an interruption, is left out.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        found = []
+        for line in self._process.stdout:
+            with suppress(ValueError):
+                found.append(json.loads(line))
+        return [each for each in found if isinstance(each, dict)]
 
     def _crashed(self) -> MeasurementError:
         status = self._wait()

@@ -29,6 +29,8 @@ pub struct Front {
     /// Messages as on the wire; from `begun` on one that has not come whole.
     buffer: Vec<u8>,
     begun: usize,
+    /// What of the buffer the recorder knows.
+    counted_bytes: usize,
     keeping: Keeping,
     token: Vec<u8>,
     /// Whether the client has said that it goes.
@@ -44,6 +46,7 @@ impl Front {
             cutter: Cutter::new(Sender::Client),
             buffer: Vec::new(),
             begun: 0,
+            counted_bytes: 0,
             keeping: Keeping::Nothing,
             token: Vec::new(),
             is_terminated: false,
@@ -57,11 +60,28 @@ impl Front {
     /// When they are no messages.
     pub fn take(
         &mut self,
+        bytes: &[u8],
+        recording: &mut Recording,
+        recorder: &mut Recorder,
+    ) -> Result<(), BadMessage> {
+        let outcome = self.take_messages(bytes, recording, recorder);
+        if recording.number == 0 {
+            self.forget();
+        }
+        self.account(recorder);
+        if !self.buffer.is_empty() && !recorder.has_room() {
+            recording.leave(recorder);
+            self.release(recorder);
+        }
+        outcome
+    }
+
+    fn take_messages(
+        &mut self,
         mut bytes: &[u8],
         recording: &mut Recording,
         recorder: &mut Recorder,
     ) -> Result<(), BadMessage> {
-        let held_before = self.buffer.len();
         while let Some(piece) = self.cutter.next(&mut bytes)? {
             match piece {
                 Piece::Begin(tag, length) => self.begin(tag, length, recording),
@@ -81,13 +101,6 @@ impl Front {
                 true => recorder.add(recording.number, Record::Messages(whole)),
                 false => recording.leave(recorder),
             }
-        }
-        if recording.number == 0 {
-            self.forget();
-        }
-        recorder.held_bytes = recorder.held_bytes + self.buffer.len() - held_before;
-        if !self.buffer.is_empty() && !recorder.has_room() {
-            recording.leave(recorder);
         }
         Ok(())
     }
@@ -171,7 +184,13 @@ impl Front {
 
     /// Gives back what the session holds, at its end.
     pub fn release(&mut self, recorder: &mut Recorder) {
-        recorder.held_bytes -= self.buffer.len();
         self.forget();
+        self.account(recorder);
+    }
+
+    /// Tells the recorder what is held now.
+    fn account(&mut self, recorder: &mut Recorder) {
+        recorder.held_bytes = recorder.held_bytes + self.buffer.len() - self.counted_bytes;
+        self.counted_bytes = self.buffer.len();
     }
 }

@@ -167,7 +167,9 @@ impl Pair {
         if number == 0 {
             return;
         }
-        let is_refused = !self.recording.is_ready && reason == EndReason::ServerClosed;
+        // Whoever closes first after the server has refused.
+        let is_refused =
+            !self.recording.is_ready && (self.back.sqlstate.is_some() || reason == EndReason::ServerClosed);
         let end = End {
             reason: match is_refused {
                 true => EndReason::Refused,

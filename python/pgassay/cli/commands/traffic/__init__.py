@@ -1,0 +1,1 @@
+"""Commands about a server's own traffic."""
