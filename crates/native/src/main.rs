@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use pgassay_native::capture_command::capture;
 use pgassay_native::lines::EXIT_USAGE;
 use pgassay_native::load_command::{load, pgbench};
 use pgassay_native::mix_command::mix;
@@ -12,6 +11,7 @@ use pgassay_native::probe_command::probe;
 use pgassay_native::scripts_command::scripts;
 use pgassay_native::simulate_command::simulate;
 use pgassay_native::sql_command::sql;
+use pgassay_native::traffic::capture::capture;
 use pgassay_native::volume_command::volume;
 
 const HELP: &str = "\

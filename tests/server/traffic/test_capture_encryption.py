@@ -7,11 +7,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from captures import messages, of, proxied
 from pgassay.native.process import StatementError
 from pgassay.traffic.blocks import files
 from pgassay.traffic.events import BEGIN
 from remote_servers import DATABASE, HOST, PASSWORD, USER, RemoteTestServer, make_certificate
+from server.traffic.captures import messages, of, proxied
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 DIRECT_SINCE = 170000

@@ -12,11 +12,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from captures import Proxy, messages, of, proxied
 from native_servers import NativeTestServer, started_server
 from pgassay.traffic.blocks import files
 from pgassay.traffic.events import END, events
 from pgassay.traffic.summary import summarise
+from server.traffic.captures import Proxy, messages, of, proxied
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 STARTUP = b"\0\x03\0\0user\0postgres\0database\0postgres\0\0"

@@ -11,10 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from captures import answers, messages, of, proxied
 from native_servers import NativeTestServer, started_server
 from pgassay.traffic.events import BEGIN, CANCEL, END, Rows, events
 from pgassay.traffic.statements import statements
+from server.traffic.captures import answers, messages, of, proxied
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 

@@ -31,7 +31,12 @@ class Proxy:
 
     def connect(self, **changes: Any) -> psycopg.Connection[Any]:
         """A client's connection through it."""
-        usual = {"host": "127.0.0.1", "port": self.port, "user": "postgres", "dbname": "postgres"}
+        usual: dict[str, Any] = {
+            "host": "127.0.0.1",
+            "port": self.port,
+            "user": "postgres",
+            "dbname": "postgres",
+        }
         return psycopg.connect(**(usual | {"autocommit": True} | changes))
 
     def progress(self) -> dict[str, Any]:

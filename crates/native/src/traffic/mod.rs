@@ -1,0 +1,3 @@
+//! Commands about a server's own traffic.
+
+pub mod capture;
