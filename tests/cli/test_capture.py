@@ -107,3 +107,15 @@ def test_what_can_t_be_captured_is_refused(words: tuple[str, ...], told: str) ->
 def test_an_address_that_is_taken_is_told(server: NativeTestServer, tmp_path: Path) -> None:
     words = ("capture", dsn(server), "--listen", f"127.0.0.1:{server.port}", "--out", tmp_path / "c")
     assert "can't be listened on" in whole_tool.assert_one_sentence(whole_tool.run(*words), 2)
+
+
+def test_a_log_becomes_a_capture(tmp_path: Path) -> None:
+    log, out = tmp_path / "postgresql.log", tmp_path / "yesterday"
+    head = "2026-11-27 18:32:2{}.535 UTC [4711] app@shop LOG:  duration: 900 ms  statement: SELECT {}"
+    log.write_text("".join(head.format(second, second) + "\n" for second in range(3)))
+    document = whole_tool.result_of(whole_tool.run("capture", "--log", log, "--out", out, "--json"))
+    assert (document["schema"], document["sessions"], document["statements"]) == (1, 1, 3)
+    shown = whole_tool.run("capture", "show", out).stdout
+    assert "SELECT ?" in shown and "a log doesn't say how many rows" in shown
+    words = ("capture", "dbname=x", "--log", str(log), "--out", str(tmp_path / "other"))
+    assert "leave 'dbname=x' out" in whole_tool.assert_one_sentence(whole_tool.run(*words), 2)

@@ -249,6 +249,9 @@ def _unreplayable(sums: _Sums) -> Iterator[Unreplayable]:
 
 
 def _outside(known: dict[str, object]) -> Iterator[Unreplayable]:
+    for lack in _list(known.get("lacks")):
+        if isinstance(lack, dict):
+            yield Unreplayable.model_validate(lack)
     totals = known.get("totals")
     if not isinstance(totals, dict):
         return

@@ -17,6 +17,7 @@ LISTEN_DEFAULT = "127.0.0.1:6432"
 EPILOG = """examples:
   pgassay capture postgresql://app@db1/shop --out monday
   pgassay capture 'host=/run/postgresql dbname=shop' --out monday --max-time 10m --only users=app,web
+  pgassay capture --log postgresql.csv --out yesterday
   pgassay capture show monday
 """
 # Without a terminal a line of progress comes so often.
@@ -37,7 +38,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "target",
-        nargs="+",
+        nargs="*",
         metavar="DSN|show DIR",
         help="a connection string; or 'show' and a capture's folder",
     )
@@ -69,6 +70,16 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="offer TLS to clients by this one (PEM)",
     )
     parser.add_argument("--tls-key", type=options.folder, metavar="FILE", help="its key (PEM)")
+    parser.add_argument(
+        "--log",
+        nargs="+",
+        type=options.folder,
+        metavar="FILE",
+        help="make the capture from a server's log instead: csvlog (.csv), jsonlog (.json), else stderr",
+    )
+    parser.add_argument(
+        "--log-prefix", metavar="TEXT", help="log_line_prefix of a log of stderr, where it is not a usual one"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
     parser.set_defaults(run=run)
 
@@ -76,6 +87,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Capture until interrupted, or show a capture."""
     words = arguments.target
+    if arguments.log is not None:
+        if words:
+            raise UsageError(f"--log needs no server: leave '{words[0]}' out")
+        return _convert(arguments)
+    if not words:
+        raise UsageError(
+            "name the server: write pgassay capture postgresql://USER@HOST:PORT/DATABASE --out DIR"
+        )
     if words[0] == "show":
         if len(words) != 2:
             raise UsageError("capture show takes one folder: write pgassay capture show DIR")
@@ -133,6 +152,28 @@ def _capture(arguments: argparse.Namespace) -> int:
     if arguments.json:
         sys.stdout.write(json.dumps({"schema": 1, "folder": str(request.folder), **totals}, indent=2) + "\n")
     return 1 if totals["failure"] else 0
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    import json
+    from dataclasses import asdict
+
+    from pgassay.traffic.capturing import make_folder
+    from pgassay.traffic.logs.converting import convert
+
+    if arguments.out is None:
+        raise UsageError("say where the capture is to be kept: --out DIR")
+    make_folder(arguments.out)
+    converted = convert(arguments.log, arguments.out, arguments.log_prefix)
+    print(
+        f"{converted.statements:,} statements of {converted.sessions:,} sessions in {arguments.out}, which "
+        f"holds your users' data: pgassay capture show {arguments.out}",
+        file=sys.stderr,
+    )
+    if arguments.json:
+        document = {"schema": 1, "folder": str(arguments.out), **asdict(converted)}
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    return 0
 
 
 def _only(parts: list[str]) -> dict[str, tuple[str, ...]]:
