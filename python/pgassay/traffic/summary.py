@@ -15,6 +15,7 @@ from pgassay.traffic.events import CANCEL, END, Event, events
 from pgassay.traffic.statements import FUNCTION_CALL, UNKNOWN_STATEMENT, Statement, statements
 
 MOMENTS = 40
+_TEXTS_REMEMBERED = 100_000
 # Longer texts are shortened in a family's name only.
 _TEXT_MAX = 2000
 _SPACE = re.compile(r"\s+")
@@ -99,8 +100,8 @@ class _Sums:
         self.cut = len(open_since)
         self.opened += [(since, self.last_ns) for since in open_since.values()]
 
-    def add(self, statement: Statement, name: str) -> None:
-        """Counts one execution, or the end of a batch."""
+    def add(self, statement: Statement, name: str, reasons: tuple[str, ...]) -> None:
+        """Counts one execution, or the end of a batch; `reasons` are those that its text gives."""
         self.transactions += statement.status == "I"
         if statement.protocol == "sync":
             return
@@ -116,7 +117,11 @@ class _Sums:
             self.errors += 1
         if statement.end_ns is not None:
             self._spread(statement.end_ns - statement.busy_ns, statement.end_ns)
-        for reason in _reasons(statement):
+        if statement.left_out_bytes:
+            reasons = (*reasons, "copy")
+        if statement.end_ns is None:
+            reasons = (*reasons, "unanswered")
+        for reason in reasons:
             self.reasons[reason] += 1
             self.reason_ns[reason] += statement.busy_ns
 
@@ -133,33 +138,31 @@ def _place(sums: _Sums, at_ns: int) -> int:
     return min(int(at_ns / sums.width_ns), MOMENTS - 1)
 
 
-def _reasons(statement: Statement) -> Iterator[str]:
-    if statement.left_out_bytes:
-        yield "copy"
-    if _SECRET in statement.text:
+def _reasons(text: str) -> Iterator[str]:
+    """Why a statement with this text can't be replayed as it was."""
+    if _SECRET in text:
         yield "secret"
-    if statement.text == FUNCTION_CALL:
+    if text == FUNCTION_CALL:
         yield "function"
-    if statement.text == UNKNOWN_STATEMENT:
+    if text == UNKNOWN_STATEMENT:
         yield "unknown"
-    if _SNAPSHOT.search(statement.text):
+    if _SNAPSHOT.search(text):
         yield "snapshot"
-    if statement.end_ns is None:
-        yield "unanswered"
 
 
 def summarise(folder: Path) -> CaptureSummary:
     """Read a capture once and sum it up; raises UsageError where the folder holds none."""
     found = files(folder)
     sums = _Sums(last_ns=max(_last_ns(file) for file in found))
-    names: dict[str, str] = {}
+    seen: dict[str, tuple[str, tuple[str, ...]]] = {}
     for statement in statements(sums.seen(events(folder))):
-        name = names.get(statement.text)
-        if name is None:
-            name = family(statement.text)
-            if len(names) < 100_000:
-                names[statement.text] = name
-        sums.add(statement, name)
+        text = statement.text
+        known_text = seen.get(text)
+        if known_text is None:
+            known_text = family(text), tuple(_reasons(text))
+            if len(seen) < _TEXTS_REMEMBERED:
+                seen[text] = known_text
+        sums.add(statement, *known_text)
     known = manifest.read(folder)
     server = known.get("server")
     notes = [str(note) for note in _list(known.get("notes"))]

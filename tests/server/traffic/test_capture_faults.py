@@ -4,6 +4,7 @@ import random
 import socket
 import struct
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,7 +13,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from hostile_peers import HOSTILE, fake_server
 from native_servers import NativeTestServer, started_server
+from pgassay.native.load import run_load
+from pgassay.native.null_server import null_server
 from pgassay.traffic.blocks import files
 from pgassay.traffic.events import END, events
 from pgassay.traffic.summary import summarise
@@ -223,15 +227,44 @@ def test_a_full_disk_ends_the_capture_and_no_traffic(
         subprocess.run(["umount", disk], check=True)
 
 
-def test_thousands_of_connections_are_carried_in_little_memory(
-    server: NativeTestServer, tmp_path: Path
-) -> None:
-    # The server takes 30; the others wait in the proxy before their first word.
-    with proxied(server.parameters(), tmp_path / "c") as proxy:
+def test_thousands_of_sessions_are_carried_in_little_memory(tmp_path: Path) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="pgassay-null-") as folder,
+        null_server(Path(folder)) as server,
+        proxied(dict(server.parameters), tmp_path / "c") as proxy,
+    ):
         before = proxy.memory_bytes()
-        waiting = [socket.create_connection(("127.0.0.1", proxy.port), timeout=60) for _ in range(3000)]
-        with proxy.connect() as client:
-            assert client.execute("SELECT 1").fetchone() == (1,)
+        record = run_load(
+            {
+                "connect": {"host": "127.0.0.1", "port": proxy.port, "user": "u", "dbname": "d"},
+                "script": "select-only",
+                "scale": 1,
+                "clients": 5000,
+                "threads": 1,
+                "protocol": "prepared",
+                "duration_s": 1.0,
+                "warmup_s": 0.2,
+                "seed": 1,
+            }
+        )
         assert proxy.memory_bytes() - before < GROWTH_BYTES_MAX
-        for each in waiting:
-            each.close()
+        totals = proxy.end()
+    assert totals["sessions"] == 5000
+    assert totals["statements"] >= record["transactions"] > 5000
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_peer_that_is_no_server_ends_its_client_and_not_the_proxy(tmp_path: Path, name: str) -> None:
+    with (
+        tempfile.TemporaryDirectory(prefix="pgassay-fake-") as folder,
+        fake_server(Path(folder), HOSTILE[name]) as peer,
+        proxied(peer, tmp_path / "c") as proxy,
+    ):
+        for _ in range(3):
+            with socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client:
+                client.sendall(struct.pack("!i", len(STARTUP) + 4) + STARTUP)
+                assert is_closed(client)
+        assert proxy.memory_bytes() < 2 * GROWTH_BYTES_MAX
+        totals = proxy.end()
+    assert totals["sessions"] == 3
+    assert summarise(proxy.folder).sessions == 3

@@ -17,6 +17,7 @@ from pgassay.traffic.statements import statements
 from server.traffic.captures import answers, messages, of, proxied
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
+LONG_KEYS_SINCE = 180000
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +120,15 @@ def test_values_that_the_server_makes_are_kept_and_other_rows_are_not(
     assert rows == [b"1", b"2", b"3", b"4", b"5"]
 
 
+@pytest.mark.parametrize("protocol", ["3.0", "3.2"])
 def test_a_request_to_cancel_reaches_the_server_and_names_its_session(
-    server: NativeTestServer, tmp_path: Path
+    server: NativeTestServer, tmp_path: Path, protocol: str
 ) -> None:
+    if protocol == "3.2" and psycopg.pq.version() < LONG_KEYS_SINCE:
+        pytest.skip("libpq is older than 18, which brought longer keys")
+    changes = {"max_protocol_version": protocol} if protocol == "3.2" else {}
     with proxied(server.parameters(), tmp_path / "c") as proxy:
-        with proxy.connect() as first, proxy.connect() as client:
+        with proxy.connect() as first, proxy.connect(**changes) as client:
             first.execute("SELECT 1")
             running = threading.Event()
 
@@ -143,6 +148,8 @@ def test_a_request_to_cancel_reaches_the_server_and_names_its_session(
         proxy.end()
     cancels = [event.session for event in events(proxy.folder) if event.kind == CANCEL]
     assert cancels == [2]
+    begin = of(proxy.folder, 2, BEGIN)[0].begin
+    assert begin is not None and begin.protocol == (196610 if protocol == "3.2" else 196608)
     assert [each.content for each in answers(proxy.folder, 2) if each.tag == "E"] == [b"57014"]
 
 

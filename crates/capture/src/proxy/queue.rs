@@ -17,6 +17,7 @@ pub const LEFT_OUT: u8 = 1;
 /// What an item takes beyond its bytes, roughly.
 const ITEM_BYTES: usize = 96;
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// One thing to be written.
 pub struct Item {
@@ -181,7 +182,7 @@ impl Queue {
 fn write_all(mut writer: CaptureWriter, receiver: &Receiver<Vec<Item>>, shared: &Shared) {
     let mut flushed = Instant::now();
     loop {
-        let result = match receiver.recv_timeout(FLUSH_INTERVAL) {
+        let result = match receiver.recv_timeout(LOOK_INTERVAL) {
             Ok(items) => {
                 let bytes = items.iter().map(Item::bytes).sum();
                 let result = match shared.has_failed() {

@@ -3,8 +3,9 @@
 use super::flow::Flow;
 use super::queue::{Item, Queue, Record, Totals};
 
-/// A batch is handed on at so many bytes, and in any case when the loop has nothing to do.
+/// A batch is handed on at so many bytes, or after so long, and in any case when the loop has nothing to do.
 const BATCH_BYTES: usize = 64 << 10;
+const BATCH_NS: u64 = 200_000_000;
 /// What all sessions may hold of messages that have not come whole.
 const HELD_BYTES_MAX: usize = 256 << 20;
 
@@ -13,6 +14,8 @@ pub struct Recorder {
     queue: Queue,
     batch: Vec<Item>,
     batch_bytes: usize,
+    /// When the batch was begun.
+    batch_ns: u64,
     queue_bytes_max: usize,
     /// What sessions hold of messages that have not come whole.
     pub held_bytes: usize,
@@ -29,6 +32,7 @@ impl Recorder {
             queue,
             batch: Vec::new(),
             batch_bytes: 0,
+            batch_ns: 0,
             queue_bytes_max,
             held_bytes: 0,
             now_ns: 0,
@@ -48,9 +52,12 @@ impl Recorder {
     pub fn add(&mut self, session: u32, what: Record) {
         let at_ns = self.now_ns;
         let item = Item { session, at_ns, what };
+        if self.batch.is_empty() {
+            self.batch_ns = at_ns;
+        }
         self.batch_bytes += item.bytes();
         self.batch.push(item);
-        if self.batch_bytes >= BATCH_BYTES {
+        if self.batch_bytes >= BATCH_BYTES || at_ns.saturating_sub(self.batch_ns) >= BATCH_NS {
             self.hand_on();
         }
     }

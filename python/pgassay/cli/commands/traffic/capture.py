@@ -59,6 +59,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--only",
         nargs="+",
+        action="extend",
         default=[],
         metavar="KEY=NAMES",
         help="record the sessions of users=a,b or databases=x,y alone; the others pass unrecorded",
