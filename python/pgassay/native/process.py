@@ -83,6 +83,16 @@ class NativeProcess:
         except BrokenPipeError as error:
             raise self._crashed() from error
 
+    def send_lines(self, lines: Iterable[bytes]) -> None:
+        """Writes many lines at once, each a document; raises MeasurementError when the process has ended."""
+        assert self._process.stdin is not None
+        try:
+            for line in lines:
+                self._process.stdin.write(line + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise self._crashed() from error
+
     def receive(self) -> dict[str, Any]:
         """Waits for one line and reads it.
 

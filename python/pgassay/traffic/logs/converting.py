@@ -1,5 +1,6 @@
 """A capture made from a server's log: what the log has, and what it lacks with its share of the time."""
 
+import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -23,7 +24,8 @@ _REASONS = {
     "rows": "a log doesn't say how many rows a statement had: outcomes can't be compared",
 }
 
-_Event: TypeAlias = tuple[int, int, dict[str, object]]
+# Time, session, and what happened as JSON: a fifth of the memory that objects take.
+_Event: TypeAlias = tuple[int, int, bytes]
 
 
 @dataclass
@@ -55,24 +57,27 @@ class _Gathered:
             return
         number = self.numbers[part.session]
         self.statements += 1
-        self.events.append((part.start_ns, number, self._sent(number, part)))
+        self._happened(part.start_ns, number, self._sent(number, part))
         outcome = {"sqlstate": part.sqlstate or None, "status": part.status}
-        self.events.append((part.end_ns, number, {"answer": outcome}))
+        self._happened(part.end_ns, number, {"answer": outcome})
         busy_ns = part.end_ns - part.start_ns
         self.whole_ns += busy_ns
         for reason in _missing(part):
             self.missing[reason] += 1
             self.missing_ns[reason] += busy_ns
 
+    def _happened(self, at_ns: int, number: int, what: dict[str, object]) -> None:
+        self.events.append((at_ns, number, json.dumps(what).encode()))
+
     def _edge(self, edge: Edge) -> None:
         if edge.parameters is None:
             number = self.numbers.pop(edge.session)
-            self.events.append((edge.at_ns, number, {"end": {}}))
+            self._happened(edge.at_ns, number, {"end": {}})
             return
         self.sessions += 1
         self.numbers[edge.session] = self.sessions
         self.prepared[self.sessions] = {}
-        self.events.append((edge.at_ns, self.sessions, {"begin": list(edge.parameters)}))
+        self._happened(edge.at_ns, self.sessions, {"begin": list(edge.parameters)})
 
     def _sent(self, number: int, part: Logged) -> dict[str, object]:
         if part.name is None:
@@ -133,8 +138,10 @@ def _write(events: list[_Event], folder: Path, started_unix_ns: int) -> int:
     process = NativeProcess("capture-write")
     try:
         process.send({"folder": str(folder.resolve()), "started_unix_ns": started_unix_ns})
-        for at_ns, session, what in events:
-            process.send({"session": session, "at_ns": at_ns - started_unix_ns, "what": what})
+        process.send_lines(
+            b'{"session": %d, "at_ns": %d, "what": %b}' % (session, at_ns - started_unix_ns, what)
+            for at_ns, session, what in events
+        )
         for line in process.last_words():
             if "error" in line:
                 raise StatementError(line["error"]["message"], None)
