@@ -21,7 +21,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from _own_server import own_server
-
 from pgassay.environment.builds.registry import resolve
 from pgassay.native.process import NativeProcess
 
@@ -130,9 +129,8 @@ def main() -> None:
         print(f"  {share:.1%} of a core at {arguments.rate:,}/s, {verdict} {CPU_SHARE_MAX:.0%}")
         totals = process.last_words()[-1]["ended"]
         each = totals["written_bytes"] / totals["statements"]
-        print(
-            f"capture: {totals['statements']:,} statements, {each:.1f} bytes each, {totals['dropped']} dropped"
-        )
+        statements, dropped = totals["statements"], totals["dropped"]
+        print(f"capture: {statements:,} statements, {each:.1f} bytes each, {dropped} dropped")
         process.end()
 
 

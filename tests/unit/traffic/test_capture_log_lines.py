@@ -1,5 +1,6 @@
 """Entries of logs as services and settings write them."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -64,6 +65,27 @@ def test_a_plan_of_auto_explain_counts_once() -> None:
     assert [(each.text, each.end_ns - each.start_ns) for each in alone] == [("SELECT 1", SECOND_NS // 4)]
     both = read([entry(plan, 1.0), entry("duration: 251.000 ms  statement: SELECT 1", 1.001)])
     assert [(each.text, each.end_ns - each.start_ns) for each in both] == [("SELECT 1", 251_000_000)]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "plan:\nQuery Text: SELECT $1,\n  2\nQuery Parameters: $1 = 'x'\nResult  (cost=0.00..0.01 rows=1)",
+        'plan:\n{"Query Text": "SELECT $1,\\n  2", "Query Parameters": "$1 = \'x\'", "Plan": {}}',
+    ],
+)
+def test_a_plan_s_text_may_have_several_lines_and_parameters(plan: str) -> None:
+    found = read([entry(f"duration: 1.000 ms  {plan}")])
+    assert [(each.text, each.values) for each in found] == [("SELECT $1,\n  2", ("x",))]
+
+
+def test_an_export_of_cloud_logging_holds_lines_of_stderr(tmp_path: Path) -> None:
+    path = tmp_path / "export.json"
+    lines = [{"textPayload": each, "insertId": "1"} for each in (*CLOUD_SQL.split("\n"), DEBIAN)]
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines) + '{"textPayload": "cut')
+    log = Log([path])
+    found = read(list(log.entries()))
+    assert [each.values for each in found] == [("x",)] and log.cut == 2
 
 
 def test_the_phases_of_the_extended_protocol_are_one_execution() -> None:

@@ -1,6 +1,7 @@
 """The entries of a server's log: csvlog, jsonlog, and stderr with a log_line_prefix."""
 
 import csv
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -78,7 +79,11 @@ class Log:
 
     def _file(self, path: Path, lines: Iterable[str]) -> Iterator[LogEntry]:
         if path.suffix == ".json":
-            yield from self._json(lines)
+            first, lines = _first_of(lines)
+            if '"textPayload"' in first:
+                yield from self._stderr(path, self._payloads(lines))
+            else:
+                yield from self._json(lines)
         elif path.suffix == ".csv":
             yield from self._csv(lines)
         else:
@@ -124,6 +129,19 @@ class Log:
             statement=row[19],
         )
 
+    def _payloads(self, lines: Iterable[str]) -> Iterator[str]:
+        """The lines of stderr that an export of Cloud Logging holds."""
+        for line in lines:
+            try:
+                text = json.loads(line)["textPayload"]
+            except (ValueError, KeyError, TypeError):
+                self.cut += bool(line.strip())
+                continue
+            head, *more = str(text).split("\n")
+            yield head
+            # What follows in the same payload belongs to it, with the server's tab or without.
+            yield from ("\t" + each.removeprefix("\t") for each in more)
+
     def _json(self, lines: Iterable[str]) -> Iterator[LogEntry]:
         for line in lines:
             try:
@@ -155,10 +173,11 @@ class Log:
             pattern = pattern or self._pattern(text)
             match = pattern.match(text) if pattern else None
             if match is None:
-                if text.startswith("\t") and last is not None and last[0] in waiting:
-                    waiting[last[0]] = _longer(waiting[last[0]], last[1], "\n" + text[1:])
-                else:
+                if not text.startswith("\t"):
                     self.cut += bool(text.strip())
+                    last = None
+                elif last is not None and last[0] in waiting:
+                    waiting[last[0]] = _longer(waiting[last[0]], last[1], "\n" + text[1:])
                 continue
             entry = _of_match(match)
             level = match["level"]
@@ -183,6 +202,13 @@ class Log:
                 self.is_coarse = "%t" in prefix
                 return pattern
         return None
+
+
+def _first_of(lines: Iterable[str]) -> tuple[str, Iterable[str]]:
+    """The first line that says something, and all lines."""
+    stream = iter(lines)
+    first = next((line for line in stream if line.strip()), "")
+    return first, itertools.chain([first], stream)
 
 
 def prefix_pattern(prefix: str) -> re.Pattern[str]:

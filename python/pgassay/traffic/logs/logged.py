@@ -1,5 +1,6 @@
 """Statements out of a log's entries: text, parameters, duration, outcome."""
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -8,7 +9,9 @@ from pgassay.traffic.logs.entries import LogEntry
 
 _DURATION = re.compile(r"duration: (\d+(?:\.\d+)?) ms(?:  (.*))?$", re.DOTALL)
 _STEP = re.compile(r"(statement|execute|parse|bind) ?(.*?): (.*)$", re.DOTALL)
-_PLAN = re.compile(r"plan:\s*(?:\{\s*)?\"?Query Text\"?: (.*?)(?:\n|$)", re.DOTALL)
+_PLAN = re.compile(r"plan:\s*(.*)$", re.DOTALL)
+# The text ends where its parameters or the plan's first node begin.
+_PLAN_TEXT = re.compile(r"Query Text: (.*?)(?:\nQuery Parameters: ([^\n]*))?(?=\n[^\n]*  \(|\n?$)", re.DOTALL)
 _PARAMETER = re.compile(r"\$(\d+) = (NULL|'(?:[^']|'')*')(?:, |$)", re.DOTALL)
 _AUTHORIZED = re.compile(r"connection authorized: user=(\S+)(?: database=(\S+))?(?: application_name=(\S+))?")
 _CUT = "..."
@@ -55,7 +58,8 @@ class _Session:
     end_ns: int = 0
     # A statement that was logged at its start, whose duration may follow.
     waiting: LogEntry | None = None
-    plan: tuple[LogEntry, float, str] | None = None
+    # A plan of auto_explain, its duration, text and parameters; the statement's own line may follow.
+    plan: tuple[LogEntry, float, str, str] | None = None
 
 
 @dataclass
@@ -117,7 +121,8 @@ class Reader:
         plan = _PLAN.match(rest)
         if plan is not None:
             yield from self._left(session, keeps_waiting=True)
-            session.plan = (entry, duration_ms, plan[1].strip().strip('",'))
+            text, values = _of_plan(plan[1])
+            session.plan = (entry, duration_ms, text, values) if text else None
             return
         step = _STEP.match(rest)
         if step is None:
@@ -154,9 +159,10 @@ class Reader:
         """What was held until now is all that the log says of it."""
         plan, session.plan = session.plan, None
         if plan is not None:
-            entry, duration_ms, text = plan
+            entry, duration_ms, text, values = plan
             if session.waiting is None:
-                yield from self._done(entry, session, f"statement: {text}", "", duration_ms)
+                kind = "execute <unnamed>" if values else "statement"
+                yield from self._done(entry, session, f"{kind}: {text}", values, duration_ms)
         if session.waiting is not None and not keeps_waiting:
             entry, session.waiting = session.waiting, None
             yield from self._statement(
@@ -222,6 +228,18 @@ def parameters(detail: str) -> tuple[tuple[str | None, ...], bool]:
         found[int(match[1])] = None if value == "NULL" else value[1:-1].replace("''", "'")
     values = tuple(found.get(number) for number in range(1, max(found, default=0) + 1))
     return values, any(value is not None and value.endswith(_CUT) for value in values)
+
+
+def _of_plan(plan: str) -> tuple[str, str]:
+    """Text and parameters of a plan that auto_explain wrote, as text or JSON; '' where it has none."""
+    if plan.startswith("{"):
+        try:
+            found = json.loads(plan)
+        except ValueError:
+            return "", ""
+        return str(found.get("Query Text", "")), str(found.get("Query Parameters", ""))
+    match = _PLAN_TEXT.match(plan)
+    return (match[1].strip(), match[2] or "") if match else ("", "")
 
 
 def _authorized(entry: LogEntry) -> dict[str, str]:
