@@ -6,17 +6,24 @@ Importing this package costs nothing: every heavy import belongs to the stage th
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
     from pgassay.notebook import OpenedExperiment
 
 __version__ = "0.1.0"
 
 
-def open(folder: "str | Path") -> "OpenedExperiment":
-    """A stored experiment as data frames, for notebooks: docs/reports.md.
+def open(folder: "str | Path") -> "OpenedExperiment | Any":
+    """A stored experiment, or a capture, as data frames, for notebooks: docs/reports.md, docs/capture.md.
 
-    Raises UsageError for a folder that holds no experiment.
+    Raises UsageError for a folder that holds neither.
     """
+    from pathlib import Path
+
+    if any(Path(folder).glob("*.pgcap")):
+        from pgassay.traffic.opened import OpenedCapture
+
+        return OpenedCapture(folder)
     from pgassay.notebook import OpenedExperiment
 
     return OpenedExperiment(folder)

@@ -46,6 +46,8 @@ ALLOWED = {
     "notebook": {"model", "record", "analysis"},
     # pgbench's command line: libpq finds the server, the native binary runs the load.
     "pgbench": {"model", "environment", "native", "sql_text"},
+    # A server's own traffic: the native binary records it, libpq finds the server.
+    "traffic": {"model", "environment", "native", "sql_text", "durable", "words"},
     "experiment": {
         "model", "typed", "environment", "workloads", "factors", "design", "record", "trial", "analysis",
         "terminal", "probe",
@@ -70,7 +72,7 @@ ALLOWED = {
     "cli": {
         "model", "typed", "environment", "record", "analysis", "report", "experiment", "probe", "live",
         "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
-        "pgbench", "upgrade",
+        "pgbench", "traffic", "upgrade",
     },
 }  # fmt: skip
 HEAVY = (
@@ -138,7 +140,7 @@ def test_every_room_is_known() -> None:
 
 def test_a_module_imports_only_what_its_room_may() -> None:
     # `pgassay.open` imports what it needs when it is called.
-    allowed = ALLOWED | {"": {"notebook"}, "errors": set()}
+    allowed = ALLOWED | {"": {"notebook", "traffic"}, "errors": set()}
     forbidden = []
     for module in MODULES:
         own = room(module)

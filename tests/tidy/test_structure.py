@@ -47,6 +47,7 @@ ANY_AT_THE_EDGE = frozenset(
         "native/sql.py",
         "native/volume.py",
         "report/schema.py",
+        "traffic/capturing.py",
     }
 )
 

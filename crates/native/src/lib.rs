@@ -20,4 +20,5 @@ pub mod simulate_command;
 pub mod sql_command;
 pub mod tls;
 pub mod tls_link;
+pub mod traffic;
 pub mod volume_command;

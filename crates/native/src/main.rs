@@ -11,6 +11,8 @@ use pgassay_native::probe_command::probe;
 use pgassay_native::scripts_command::scripts;
 use pgassay_native::simulate_command::simulate;
 use pgassay_native::sql_command::sql;
+use pgassay_native::traffic::capture::capture;
+use pgassay_native::traffic::write::capture_write;
 use pgassay_native::volume_command::volume;
 
 const HELP: &str = "\
@@ -28,6 +30,8 @@ Commands (JSON on standard input, JSON lines on standard output):
   probe        measure storage as PostgreSQL reads and writes it
   observe      sample what the threads of a server do and wait for
   simulate     run requests against models of volumes, without a device
+  capture      stand between clients and a server, and record what they say
+  capture-write  write a capture from what was read in a server's log
   volume       serve a block device's file that answers as a model says (needs root and FUSE)
 
   --version    print the version and a checksum of the sources
@@ -48,6 +52,8 @@ fn main() -> ExitCode {
         ["probe"] => probe(),
         ["observe"] => observe(),
         ["simulate"] => simulate(),
+        ["capture"] => capture(),
+        ["capture-write"] => capture_write(),
         ["volume"] => volume(),
         ["--version"] => {
             // The second word tells builds of one version apart: Python compares it with the sources beside it.

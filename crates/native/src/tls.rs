@@ -2,7 +2,7 @@
 //! server's certificate is checked (libpq's sslmode require, verify-ca, verify-full).
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{IpAddr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,23 +31,35 @@ pub fn negotiate(
     parameters: &Parameters,
     deadline: Instant,
 ) -> Result<ClientConnection, Failure> {
-    let config = configuration(parameters)?;
-    request(stream, deadline)?;
     let address = stream.peer_addr().map_err(|error| failed(&error))?;
+    let (config, name) = client_config(parameters, address.ip())?;
+    request(stream, deadline)?;
+    let mut connection = ClientConnection::new(config, name)
+        .map_err(|error| Failure::client(format!("TLS can't begin: {error}")))?;
+    while connection.is_handshaking() || connection.wants_write() {
+        step(&mut connection, stream, deadline).map_err(|error| refused(&error, parameters))?;
+    }
+    Ok(connection)
+}
+
+/// How to speak TLS to this server, and the name that its certificate is to be for; `address` is where it is.
+///
+/// # Errors
+/// When the files that `sslmode` asks for can't be used, or the host's name is none.
+pub fn client_config(
+    parameters: &Parameters,
+    address: IpAddr,
+) -> Result<(Arc<ClientConfig>, ServerName<'static>), Failure> {
+    let config = configuration(parameters)?;
     // Where the name is no name of a host nothing but the check of names could need it.
     let name = ServerName::try_from(parameters.host.clone()).or_else(|error| match parameters.sslmode {
         SslMode::VerifyFull => Err(Failure::client(format!(
             "no certificate can be for the host {:?}: {error}",
             parameters.host
         ))),
-        _ => Ok(ServerName::from(address.ip())),
+        _ => Ok(ServerName::from(address)),
     })?;
-    let mut connection = ClientConnection::new(Arc::new(config), name)
-        .map_err(|error| Failure::client(format!("TLS can't begin: {error}")))?;
-    while connection.is_handshaking() || connection.wants_write() {
-        step(&mut connection, stream, deadline).map_err(|error| refused(&error, parameters))?;
-    }
-    Ok(connection)
+    Ok((Arc::new(config), name))
 }
 
 /// The server answers the request with one byte, before any TLS.

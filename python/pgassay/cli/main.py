@@ -36,7 +36,7 @@ from pgassay.cli.commands import (
 )
 from pgassay.cli.commands.stored import combine, diff, history, index, report
 from pgassay.cli.commands.stored import list as list_command
-from pgassay.cli.commands.traffic import upgrade
+from pgassay.cli.commands.traffic import capture, upgrade
 from pgassay.cli.output import open_streams
 from pgassay.errors import PgassayError
 
@@ -64,6 +64,7 @@ COMMANDS = (
     pgbench,
     probe,
     null_server,
+    capture,
     diagnose,
     watch,
     volumes,

@@ -43,7 +43,7 @@ class NativeProcess:
     """One running command of the native binary; its standard error is kept to explain a crash.
 
     Args:
-        command: "sql", "load", "pgbench", "observe", "probe", "simulate" or "volume".
+        command: "sql", "load", "pgbench", "observe", "probe", "simulate", "volume" or "capture".
         cpu_affinity: the CPUs it may run on; all when None.
         passes_errors: let its standard error be ours, for what the user's scripts write there.
 
@@ -83,6 +83,16 @@ class NativeProcess:
         except BrokenPipeError as error:
             raise self._crashed() from error
 
+    def send_lines(self, lines: Iterable[bytes]) -> None:
+        """Writes many lines at once, each a document; raises MeasurementError when the process has ended."""
+        assert self._process.stdin is not None
+        try:
+            for line in lines:
+                self._process.stdin.write(line + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise self._crashed() from error
+
     def receive(self) -> dict[str, Any]:
         """Waits for one line and reads it.
 
@@ -108,6 +118,20 @@ class NativeProcess:
             raise self._crashed() from error
         assert isinstance(document, dict)
         return document
+
+    def last_words(self) -> list[dict[str, Any]]:
+        """Closes standard input and reads what the process has yet to say until it ends.
+
+        A line of which the beginning was read already, before an interruption, is left out.
+        """
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        found = []
+        for line in self._process.stdout:
+            with suppress(ValueError):
+                found.append(json.loads(line))
+        return [each for each in found if isinstance(each, dict)]
 
     def _crashed(self) -> MeasurementError:
         status = self._wait()

@@ -1,0 +1,169 @@
+//! What a session has asked for and not yet got, as far as it decides which rows are kept.
+
+use std::collections::{HashSet, VecDeque};
+
+use crate::secrets::contains;
+
+/// Words of statements with values that the server makes and others use.
+const MAKING: [&str; 6] = ["returning", "nextval", "currval", "lastval", "setval", "uuid"];
+/// What is longer, a load of data as INSERT, is not looked through.
+const LOOKED_THROUGH_BYTES_MAX: usize = 64 << 10;
+const NAMES_MAX: usize = 10_000;
+/// Of a client that asks so much ahead no rows are kept any more.
+const AHEAD_MAX: usize = 100_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    Query(bool),
+    Execute(bool),
+    Function,
+    Sync,
+}
+
+/// A session's requests on their way, and its statements and portals whose rows are kept.
+#[derive(Default)]
+pub struct Flow {
+    requests: VecDeque<Request>,
+    is_lost: bool,
+    statements: HashSet<Vec<u8>>,
+    portals: HashSet<Vec<u8>>,
+}
+
+impl Flow {
+    /// Takes a message of the client; says whether it is one that runs something.
+    pub fn sent(&mut self, tag: u8, body: &[u8]) -> bool {
+        match tag {
+            b'Q' => self.push(Request::Query(makes_values(body))),
+            b'P' => {
+                if let Some((name, text)) = two_names(body) {
+                    set(&mut self.statements, name, makes_values(text));
+                }
+            }
+            b'B' => {
+                if let Some((portal, statement)) = two_names(body) {
+                    let keeps = self.statements.contains(statement);
+                    set(&mut self.portals, portal, keeps);
+                }
+            }
+            b'E' => {
+                let end = body.iter().position(|byte| *byte == 0).unwrap_or(0);
+                let keeps = self.portals.contains(&body[..end]);
+                self.push(Request::Execute(keeps));
+            }
+            b'F' => self.push(Request::Function),
+            b'S' => self.push(Request::Sync),
+            b'C' if body.len() > 1 => {
+                let names = if body[0] == b'S' {
+                    &mut self.statements
+                } else {
+                    &mut self.portals
+                };
+                names.remove(&body[1..body.len() - 1]);
+            }
+            _ => {}
+        }
+        matches!(tag, b'Q' | b'E' | b'F')
+    }
+
+    fn push(&mut self, request: Request) {
+        if self.requests.len() >= AHEAD_MAX {
+            self.is_lost = true;
+            self.requests.clear();
+        }
+        // Which answer is whose can't be told any more: no row of this session is kept from here on.
+        if !self.is_lost {
+            self.requests.push_back(request);
+        }
+    }
+
+    /// Whether rows that come now are kept.
+    pub fn keeps_rows(&self) -> bool {
+        matches!(
+            self.requests.front(),
+            Some(Request::Query(true) | Request::Execute(true))
+        )
+    }
+
+    /// An execution ended; a query may have more statements.
+    pub fn completed(&mut self) {
+        if matches!(self.requests.front(), Some(Request::Execute(_))) {
+            self.requests.pop_front();
+        }
+    }
+
+    /// The server skips to the next Sync, or ends the query.
+    pub fn failed(&mut self) {
+        while matches!(self.requests.front(), Some(Request::Execute(_))) {
+            self.requests.pop_front();
+        }
+    }
+
+    /// The server is ready for what comes after a Sync, a query or a function call.
+    pub fn ready(&mut self) {
+        while let Some(request) = self.requests.pop_front() {
+            if !matches!(request, Request::Execute(_)) {
+                break;
+            }
+        }
+    }
+}
+
+/// The two names, zero-ended, that a message begins with.
+fn two_names(body: &[u8]) -> Option<(&[u8], &[u8])> {
+    let first = body.iter().position(|byte| *byte == 0)?;
+    let rest = &body[first + 1..];
+    let second = rest.iter().position(|byte| *byte == 0)?;
+    Some((&body[..first], &rest[..second]))
+}
+
+fn set(names: &mut HashSet<Vec<u8>>, name: &[u8], is_in: bool) {
+    if !is_in {
+        names.remove(name);
+    } else if names.len() < NAMES_MAX && !names.contains(name) {
+        names.insert(name.to_vec());
+    }
+}
+
+fn makes_values(text: &[u8]) -> bool {
+    text.len() <= LOOKED_THROUGH_BYTES_MAX && MAKING.iter().any(|word| contains(text, word.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_kept_of_the_execution_that_makes_values_and_of_no_other() {
+        let mut flow = Flow::default();
+        flow.sent(b'P', b"a\0INSERT INTO t VALUES (1) RETURNING id\0\0\0");
+        flow.sent(b'P', b"b\0SELECT 1\0\0\0");
+        flow.sent(b'B', b"\0b\0\0\0\0\0\0\0");
+        assert!(flow.sent(b'E', b"\0\0\0\0\0"));
+        flow.sent(b'B', b"\0a\0\0\0\0\0\0\0");
+        assert!(flow.sent(b'E', b"\0\0\0\0\0"));
+        flow.sent(b'S', b"");
+        assert!(!flow.keeps_rows());
+        flow.completed();
+        assert!(flow.keeps_rows());
+        flow.completed();
+        flow.ready();
+        assert!(!flow.keeps_rows() && flow.requests.is_empty());
+    }
+
+    #[test]
+    fn after_an_error_the_rest_of_the_pipeline_is_skipped() {
+        let mut flow = Flow::default();
+        flow.sent(b'E', b"\0\0\0\0\0");
+        flow.sent(b'E', b"\0\0\0\0\0");
+        flow.sent(b'S', b"");
+        flow.sent(b'Q', b"SELECT nextval('s')\0");
+        flow.failed();
+        assert!(!flow.keeps_rows());
+        flow.ready();
+        assert!(flow.keeps_rows());
+        flow.completed();
+        assert!(flow.keeps_rows(), "a query may have more statements");
+        flow.ready();
+        assert!(flow.requests.is_empty());
+    }
+}

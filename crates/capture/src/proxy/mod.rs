@@ -1,0 +1,22 @@
+//! The proxy: it stands between clients and a server, passes every byte on, and records what the clients sent and how
+//! the server answered.
+//!
+//! One thread moves the bytes and another writes the capture. Between them is a queue of bounded size: where the disk
+//! doesn't follow, whole sessions leave the capture, and no byte of the traffic waits.
+
+mod back;
+mod cut;
+mod flow;
+mod front;
+mod loops;
+mod pair;
+mod queue;
+mod recording;
+mod scram;
+mod settings;
+mod startup;
+mod stream;
+
+pub use loops::{Proxy, Stopper};
+pub use queue::Totals;
+pub use settings::{Selection, Settings, Target};

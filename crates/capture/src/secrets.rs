@@ -1,0 +1,337 @@
+//! Takes secrets out of statements before they are stored: passwords of roles and user mappings, connection strings.
+//!
+//! Whatever stands behind the words PASSWORD or CONNECTION as a string, every option of a user mapping, and the
+//! password in a connection string or URL anywhere. Strings that hold statements (bodies of functions, DO) are looked
+//! through as well. Values of parameters are not: the protocol doesn't say what they are for.
+
+use std::borrow::Cow;
+
+/// What stands in a secret's place.
+const STAND_IN: &[u8] = b"'***'";
+const MASK: &[u8] = b"***";
+/// Strings within strings are followed so deep; beyond that the string goes.
+const DEPTH_MAX: u32 = 8;
+
+/// The statement, or statements, without secrets; borrowed where there are none.
+pub fn without_secrets(text: &[u8]) -> Cow<'_, [u8]> {
+    if !may_hold_secret(text) {
+        return Cow::Borrowed(text);
+    }
+    let mut output = Vec::with_capacity(text.len());
+    rewrite(text, &mut output, DEPTH_MAX, false);
+    if contains(text, b"\\'") {
+        // Whether a backslash ends a string depends on a setting of the session (standard_conforming_strings): what
+        // is no secret either way is kept, and nothing beyond.
+        let mut other = Vec::with_capacity(text.len());
+        rewrite(text, &mut other, DEPTH_MAX, true);
+        if other != output {
+            let same = output
+                .iter()
+                .zip(&other)
+                .take_while(|(one, two)| one == two)
+                .count();
+            output.truncate(same);
+            output.extend_from_slice(STAND_IN);
+        }
+    }
+    match output == text {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(output),
+    }
+}
+
+/// Whether a word is there without which nothing is taken out.
+fn may_hold_secret(text: &[u8]) -> bool {
+    ["password", "connection", "mapping", "://", "pass"]
+        .iter()
+        .any(|word| contains(text, word.as_bytes()))
+}
+
+/// Whether the bytes hold this word, in capitals or not.
+pub fn contains(text: &[u8], lower: &[u8]) -> bool {
+    let Some((&first, rest)) = lower.split_first() else {
+        return true;
+    };
+    let mut from = 0;
+    while let Some(found) = text[from..]
+        .iter()
+        .position(|byte| byte.eq_ignore_ascii_case(&first))
+    {
+        let after = &text[from + found + 1..];
+        if after.len() < rest.len() {
+            return false;
+        }
+        if after[..rest.len()].eq_ignore_ascii_case(rest) {
+            return true;
+        }
+        from += found + 1;
+    }
+    false
+}
+
+/// What the last words mean for the next string.
+#[derive(Clone, Copy, PartialEq)]
+enum Next {
+    Plain,
+    Secret,
+}
+
+fn rewrite(text: &[u8], output: &mut Vec<u8>, depth: u32, escapes: bool) {
+    let mut at = 0;
+    let mut next = Next::Plain;
+    let mut is_mapping = false;
+    let mut is_escape_string = false;
+    let mut last_word: &[u8] = b"";
+    while at < text.len() {
+        let rest = &text[at..];
+        let token = token(rest, escapes || is_escape_string);
+        is_escape_string = false;
+        let bytes = &rest[..token.length];
+        at += token.length;
+        match token.kind {
+            Kind::Space => output.extend_from_slice(bytes),
+            Kind::Word => {
+                is_mapping |=
+                    last_word.eq_ignore_ascii_case(b"user") && bytes.eq_ignore_ascii_case(b"mapping");
+                last_word = bytes;
+                // The prefix of a string, as in E'…' or U&'…', says nothing of its own.
+                let after = &rest[token.length..];
+                let is_prefix = bytes.len() == 1 && (after.starts_with(b"'") || after.starts_with(b"&'"));
+                is_escape_string = is_prefix && bytes.eq_ignore_ascii_case(b"e");
+                if !is_prefix {
+                    let is_secret =
+                        bytes.eq_ignore_ascii_case(b"password") || bytes.eq_ignore_ascii_case(b"connection");
+                    next = if is_secret { Next::Secret } else { Next::Plain };
+                }
+                output.extend_from_slice(bytes);
+            }
+            Kind::Text { opening, closing } => {
+                if next == Next::Secret || is_mapping {
+                    output.extend_from_slice(STAND_IN);
+                } else {
+                    inside(bytes, (opening, closing), output, depth, escapes);
+                }
+            }
+            Kind::Other => {
+                // The next statement begins.
+                if bytes == b";" {
+                    is_mapping = false;
+                }
+                if bytes != b"&" {
+                    next = Next::Plain;
+                }
+                output.extend_from_slice(bytes);
+            }
+        }
+    }
+}
+
+/// Writes a string, its content looked through.
+fn inside(bytes: &[u8], (opening, closing): (usize, usize), output: &mut Vec<u8>, depth: u32, escapes: bool) {
+    let content = &bytes[opening..bytes.len() - closing];
+    if !may_hold_secret(content) {
+        output.extend_from_slice(bytes);
+        return;
+    }
+    if depth == 0 {
+        output.extend_from_slice(STAND_IN);
+        return;
+    }
+    output.extend_from_slice(&bytes[..opening]);
+    let masked = connection_string(content);
+    let is_quoted = opening == 1;
+    if is_quoted && contains(&masked, b"''") {
+        // A string within the string has its quotes twice.
+        let single = replace(&masked, b"''", b"'");
+        let mut inner = Vec::new();
+        rewrite(&single, &mut inner, depth - 1, escapes);
+        match inner == single {
+            true => output.extend_from_slice(&masked),
+            false => output.extend(replace(&inner, b"'", b"''")),
+        }
+    } else {
+        rewrite(&masked, output, depth - 1, escapes);
+    }
+    output.extend_from_slice(&bytes[bytes.len() - closing..]);
+}
+
+fn replace(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut output = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while at < text.len() {
+        if text[at..].starts_with(from) {
+            output.extend_from_slice(to);
+            at += from.len();
+        } else {
+            output.push(text[at]);
+            at += 1;
+        }
+    }
+    output
+}
+
+/// `password=…` of a connection string, and the password of a URL, replaced.
+fn connection_string(content: &[u8]) -> Vec<u8> {
+    let mut output = Vec::with_capacity(content.len());
+    let mut at = 0;
+    while at < content.len() {
+        let rest = &content[at..];
+        if let Some(length) = password_key(rest) {
+            output.extend_from_slice(&rest[..length]);
+            at += length;
+            at += value_length(&content[at..]);
+            output.extend_from_slice(MASK);
+        } else if let Some((start, end)) = url_password(rest) {
+            output.extend_from_slice(&rest[..start]);
+            output.extend_from_slice(MASK);
+            at += end;
+        } else {
+            output.push(content[at]);
+            at += 1;
+        }
+    }
+    output
+}
+
+/// The length of `password = ` (or `sslpassword=`, of which it is the end) at the front.
+fn password_key(rest: &[u8]) -> Option<usize> {
+    const KEY: &[u8] = b"password";
+    if rest.len() <= KEY.len() || !rest[..KEY.len()].eq_ignore_ascii_case(KEY) {
+        return None;
+    }
+    let spaces = |from: usize| rest[from..].iter().take_while(|byte| **byte == b' ').count();
+    let equals = KEY.len() + spaces(KEY.len());
+    (rest.get(equals) == Some(&b'=')).then(|| equals + 1 + spaces(equals + 1))
+}
+
+/// How long a connection string's value is, with its quotes.
+fn value_length(rest: &[u8]) -> usize {
+    let quotes = rest.iter().take_while(|byte| **byte == b'\'').count().min(2);
+    if quotes == 0 {
+        return rest
+            .iter()
+            .position(|byte| byte.is_ascii_whitespace() || *byte == b'&' || *byte == b'\'')
+            .unwrap_or(rest.len());
+    }
+    let quote = &rest[..quotes];
+    (quotes..rest.len())
+        .find(|at| rest[*at..].starts_with(quote))
+        .map_or(rest.len(), |at| at + quotes)
+}
+
+/// Where the password of `://user:password@` begins and ends.
+fn url_password(rest: &[u8]) -> Option<(usize, usize)> {
+    let authority = rest.strip_prefix(b"://")?;
+    let end = authority
+        .iter()
+        .position(|byte| *byte == b'/' || byte.is_ascii_whitespace())
+        .unwrap_or(authority.len());
+    let at = authority[..end].iter().rposition(|byte| *byte == b'@')?;
+    let colon = authority[..at].iter().position(|byte| *byte == b':')?;
+    Some((3 + colon + 1, 3 + at))
+}
+
+enum Kind {
+    Space,
+    Word,
+    /// A string, with the lengths of its quotes; one that never ends has no closing quote.
+    Text {
+        opening: usize,
+        closing: usize,
+    },
+    Other,
+}
+
+struct Token {
+    kind: Kind,
+    length: usize,
+}
+
+/// The lexical element at the front of bytes that are not empty.
+fn token(rest: &[u8], escapes: bool) -> Token {
+    let found = |kind, length| Token { kind, length };
+    match rest[0] {
+        byte if byte.is_ascii_whitespace() => found(Kind::Space, 1),
+        b'-' if rest.starts_with(b"--") => {
+            let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+            found(Kind::Space, end)
+        }
+        b'/' if rest.starts_with(b"/*") => found(Kind::Space, comment_length(rest)),
+        b'\'' => {
+            let (length, is_closed) = string_length(rest, b'\'', escapes);
+            let kind = Kind::Text {
+                opening: 1,
+                closing: usize::from(is_closed),
+            };
+            found(kind, length)
+        }
+        b'"' => found(Kind::Other, string_length(rest, b'"', false).0),
+        b'$' => match dollar_quote(rest) {
+            Some((tag, length, is_closed)) => {
+                let kind = Kind::Text {
+                    opening: tag,
+                    closing: if is_closed { tag } else { 0 },
+                };
+                found(kind, length)
+            }
+            None => found(Kind::Other, 1),
+        },
+        byte if is_word(byte) => {
+            let end = rest.iter().position(|byte| !is_word(*byte) && *byte != b'$');
+            found(Kind::Word, end.unwrap_or(rest.len()))
+        }
+        _ => found(Kind::Other, 1),
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+fn comment_length(rest: &[u8]) -> usize {
+    let (mut at, mut depth) = (2, 1);
+    while at < rest.len() && depth > 0 {
+        let step = match &rest[at..] {
+            [b'/', b'*', ..] => 1,
+            [b'*', b'/', ..] => -1,
+            _ => 0,
+        };
+        depth += step;
+        at += if step == 0 { 1 } else { 2 };
+    }
+    at.min(rest.len())
+}
+
+/// A string in quotes, these doubled within, and whether it ends.
+fn string_length(rest: &[u8], quote: u8, escapes: bool) -> (usize, bool) {
+    let mut at = 1;
+    while at < rest.len() {
+        if escapes && rest[at] == b'\\' {
+            at += 2;
+        } else if rest[at] != quote {
+            at += 1;
+        } else if rest.get(at + 1) == Some(&quote) {
+            at += 2;
+        } else {
+            return (at + 1, true);
+        }
+    }
+    (rest.len(), false)
+}
+
+/// The length of `$tag$`, of the whole string, and whether it ends.
+fn dollar_quote(rest: &[u8]) -> Option<(usize, usize, bool)> {
+    let end = 1 + rest[1..].iter().position(|byte| !is_word(*byte))?;
+    if rest[end] != b'$' || rest[1].is_ascii_digit() {
+        return None;
+    }
+    let tag = &rest[..=end];
+    let closing = (tag.len()..rest.len()).find(|at| rest[*at..].starts_with(tag));
+    Some(match closing {
+        Some(at) => (tag.len(), at + tag.len(), true),
+        None => (tag.len(), rest.len(), false),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,4 @@
+//! Commands about a server's own traffic.
+
+pub mod capture;
+pub mod write;

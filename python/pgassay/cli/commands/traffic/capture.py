@@ -1,0 +1,241 @@
+"""`pgassay capture`: a server's own traffic, recorded by a proxy; and what was recorded."""
+
+import argparse
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.output import is_unicode
+from pgassay.errors import UsageError
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pgassay.traffic.capturing import CaptureProgress, CaptureStart
+
+LISTEN_DEFAULT = "127.0.0.1:6432"
+EPILOG = """examples:
+  pgassay capture postgresql://app@db1/shop --out monday
+  pgassay capture 'host=/run/postgresql dbname=shop' --out monday --max-time 10m --only users=app,web
+  pgassay capture --log postgresql.csv --out yesterday
+  pgassay capture show monday
+"""
+# Without a terminal a line of progress comes so often.
+_LINE_EVERY_S = 10.0
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "capture",
+        help="record a server's own traffic, and say what is in it",
+        description="Stands between clients and a server: they connect to --listen instead of the server, "
+        "and every message is passed on at once and recorded with its time, until Ctrl-C. 'show' sums up "
+        "what was captured. A capture holds your users' data.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument(
+        "target",
+        nargs="*",
+        metavar="DSN|show DIR",
+        help="a connection string; or 'show' and a capture's folder",
+    )
+    parser.add_argument(
+        "--listen",
+        metavar="ADDRESS:PORT",
+        help=f"where clients connect (default {LISTEN_DEFAULT}); beyond this host with TLS alone",
+    )
+    parser.add_argument(
+        "--out", type=options.folder, metavar="DIR", help="the capture's folder, which is made"
+    )
+    parser.add_argument(
+        "--max-time", type=options.duration, metavar="TIME", help="end by itself after so long"
+    )
+    parser.add_argument(
+        "--no-copy-data", action="store_true", help="keep only the length of what COPY FROM STDIN sends"
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="KEY=NAMES",
+        help="record the sessions of users=a,b or databases=x,y alone; the others pass unrecorded",
+    )
+    parser.add_argument(
+        "--tls-certificate",
+        type=options.folder,
+        metavar="FILE",
+        help="offer TLS to clients by this one (PEM)",
+    )
+    parser.add_argument("--tls-key", type=options.folder, metavar="FILE", help="its key (PEM)")
+    parser.add_argument(
+        "--log",
+        nargs="+",
+        type=options.folder,
+        metavar="FILE",
+        help="make the capture from a server's log instead: csvlog (.csv), jsonlog (.json), else stderr",
+    )
+    parser.add_argument(
+        "--log-prefix", metavar="TEXT", help="log_line_prefix of a log of stderr, where it is not a usual one"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Capture until interrupted, or show a capture."""
+    words = arguments.target
+    if arguments.log is not None:
+        if words:
+            raise UsageError(f"--log needs no server: leave '{words[0]}' out")
+        return _convert(arguments)
+    if not words:
+        raise UsageError(
+            "name the server: write pgassay capture postgresql://USER@HOST:PORT/DATABASE --out DIR"
+        )
+    if words[0] == "show":
+        if len(words) != 2:
+            raise UsageError("capture show takes one folder: write pgassay capture show DIR")
+        return _show(arguments)
+    if len(words) > 1:
+        raise UsageError(f"'{words[1]}' is too much: write one connection string, in quotes if it has spaces")
+    if "=" not in words[0] and "://" not in words[0]:
+        raise UsageError(
+            f"'{words[0]}' is no connection string: write postgresql://USER@HOST:PORT/DATABASE, or pgassay "
+            "capture show DIR for what was captured"
+        )
+    return _capture(arguments)
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    import shutil
+    from pathlib import Path
+
+    from pgassay.report.capture import render, render_json
+    from pgassay.traffic.summary import summarise
+
+    summary = summarise(Path(arguments.target[1]))
+    if arguments.json:
+        sys.stdout.write(render_json(summary))
+    else:
+        width = shutil.get_terminal_size().columns
+        sys.stdout.write(render(summary, width=width, unicode=is_unicode()))
+    return 0
+
+
+def _capture(arguments: argparse.Namespace) -> int:
+    import json
+
+    from pgassay.traffic.capturing import CaptureRequest, capture
+
+    if arguments.out is None:
+        raise UsageError("say where the capture is to be kept: --out DIR")
+    if (arguments.tls_certificate is None) != (arguments.tls_key is None):
+        raise UsageError("a certificate and its key belong together: give --tls-certificate and --tls-key")
+    only = _only(arguments.only)
+    request = CaptureRequest(
+        listen=arguments.listen or LISTEN_DEFAULT,
+        connection=arguments.target[0],
+        folder=arguments.out,
+        max_s=arguments.max_time,
+        copy_data=not arguments.no_copy_data,
+        users=only.get("users", ()),
+        databases=only.get("databases", ()),
+        certificate=_file(arguments.tls_certificate),
+        key=_file(arguments.tls_key),
+    )
+    told = _Told(request.folder)
+    totals = capture(request, told.start, told.progress)
+    told.end(totals["failure"])
+    if arguments.json:
+        sys.stdout.write(json.dumps({"schema": 1, "folder": str(request.folder), **totals}, indent=2) + "\n")
+    return 1 if totals["failure"] else 0
+
+
+def _convert(arguments: argparse.Namespace) -> int:
+    import json
+    from dataclasses import asdict
+
+    from pgassay.traffic.capturing import make_folder
+    from pgassay.traffic.logs.converting import convert
+
+    if arguments.out is None:
+        raise UsageError("say where the capture is to be kept: --out DIR")
+    make_folder(arguments.out)
+    converted = convert(arguments.log, arguments.out, arguments.log_prefix)
+    print(
+        f"{converted.statements:,} statements of {converted.sessions:,} sessions in {arguments.out}, which "
+        f"holds your users' data: pgassay capture show {arguments.out}",
+        file=sys.stderr,
+    )
+    if arguments.json:
+        document = {"schema": 1, "folder": str(arguments.out), **asdict(converted)}
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    return 0
+
+
+def _only(parts: list[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for part in parts:
+        key, _, value = part.partition("=")
+        names = tuple(name for name in value.split(",") if name)
+        if key not in ("users", "databases") or not names:
+            raise UsageError(f"--only {part}: write users=NAME,NAME or databases=NAME,NAME")
+        found[key] = found.get(key, ()) + names
+    return found
+
+
+def _file(path: "Path | None") -> "Path | None":
+    if path is not None and not path.is_file():
+        raise UsageError(f"{path}: there is no such file")
+    return path
+
+
+class _Told:
+    """What the user reads meanwhile, on standard error."""
+
+    def __init__(self, folder: "Path") -> None:
+        self._folder = folder
+        self._is_live = sys.stderr.isatty()
+        self._next_s = 0.0
+
+    def start(self, start: "CaptureStart") -> None:
+        print(
+            f"Clients connect to {start.listen} instead of {start.server}, and what they send is kept in "
+            f"{self._folder}.\n"
+            "It holds your users' data (statements, parameters, COPY data, some rows): the folder is yours "
+            "alone to read.\n"
+            "Ctrl-C ends the capture, and the connections that go through it.",
+            file=sys.stderr,
+        )
+        for note in start.notes:
+            print(f"note: {note}", file=sys.stderr)
+        sys.stderr.flush()
+
+    def progress(self, progress: "CaptureProgress") -> None:
+        from pgassay.report.text import duration, size
+
+        if not self._is_live and progress.elapsed_s < self._next_s:
+            return
+        self._next_s = progress.elapsed_s + _LINE_EVERY_S
+        totals = progress.totals
+        line = (
+            f"{duration(progress.elapsed_s)}: {totals['open']:,} open, {totals['sessions']:,} sessions, "
+            f"{progress.statements_per_s:,.0f} statements/s, {size(totals['written_bytes'])} written, "
+            f"{totals['dropped']:,} dropped"
+        )
+        if totals["failure"]:
+            line += f"; nothing is written any more: {totals['failure']}"
+        ending = "\x1b[K\r" if self._is_live else "\n"
+        sys.stderr.write(line + ending)
+        sys.stderr.flush()
+
+    def end(self, failure: str | None) -> None:
+        if self._is_live:
+            sys.stderr.write("\x1b[K")
+        if failure:
+            print(f"{self._folder} could not be written to its end: {failure}", file=sys.stderr)
+        print(f"Captured in {self._folder}: pgassay capture show {self._folder}", file=sys.stderr)

@@ -1,0 +1,1 @@
+"""Captures made from what a server logged."""

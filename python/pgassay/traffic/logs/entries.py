@@ -1,0 +1,275 @@
+"""The entries of a server's log: csvlog, jsonlog, and stderr with a log_line_prefix."""
+
+import csv
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pgassay.errors import UsageError
+
+# Of Cloud SQL, RDS, Debian and PostgreSQL itself: the narrow ones first.
+PREFIXES = (
+    "%m [%p]: [%l-1] db=%d,user=%u ",
+    "%t:%r:%u@%d:[%p]:",
+    "%m [%p] %q%u@%d ",
+    "%m [%p] ",
+)
+_CSV_COLUMNS_MIN = 23
+_FIELD_BYTES_MAX = 1 << 30
+_CSV_BEGIN = re.compile(r'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ [^,]+,("|,)')
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?) ?([A-Za-z_/]+|[+-]\d\d(?::?\d\d)?)?")
+_OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)?")
+_LEVELS = "DEBUG[1-5]|INFO|NOTICE|WARNING|ERROR|LOG|FATAL|PANIC|DETAIL|HINT|CONTEXT|STATEMENT|QUERY|LOCATION"
+_ESCAPES = {
+    "m": r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \S+)",
+    "t": r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+?)",
+    "n": r"(?P<epoch>\d+\.\d+)",
+    "p": r"(?P<pid>\d+)",
+    "u": r"(?P<user>[^\s,@]*)",
+    "d": r"(?P<database>[^\s,:]*)",
+    "a": r"(?P<application>.*?)",
+    "c": r"(?P<session>[0-9a-f]+\.[0-9a-f]+)",
+    "l": r"(?P<line>\d+)",
+    "e": r"(?P<sqlstate>[0-9A-Z]{5})",
+    "v": r"(?P<transaction>\S*)",
+    "r": r"\S*?", "h": r"\S*?", "x": r"\d+", "s": r".*?", "i": r".*?", "b": r".*?", "Q": r"-?\d+",
+    "P": r"\d*", "%": "%",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """One entry. `time_ns` is Unix time; `session` its own name, else the process's number."""
+
+    time_ns: int
+    session: str
+    level: str
+    message: str
+    user: str = ""
+    database: str = ""
+    application: str = ""
+    sqlstate: str = ""
+    detail: str = ""
+    statement: str = ""
+
+
+@dataclass
+class Log:
+    """A log that is read: its entries by `entries`; afterwards how many were cut or can't be understood."""
+
+    paths: list[Path]
+    prefix: str | None = None
+    cut: int = 0
+    is_coarse: bool = field(default=False)
+
+    def entries(self) -> Iterator[LogEntry]:
+        """All entries, file by file. Raises UsageError for a file that is no log, or has another prefix."""
+        for path in self.paths:
+            try:
+                with path.open(encoding="utf-8", errors="replace", newline="") as lines:
+                    yield from self._file(path, lines)
+            except OSError as error:
+                raise UsageError(
+                    f"--log {path} can't be read ({error.strerror}): name another file"
+                ) from None
+
+    def _file(self, path: Path, lines: Iterable[str]) -> Iterator[LogEntry]:
+        if path.suffix == ".json":
+            first, lines = _first_of(lines)
+            if '"textPayload"' in first:
+                yield from self._stderr(path, self._payloads(lines))
+            else:
+                yield from self._json(lines)
+        elif path.suffix == ".csv":
+            yield from self._csv(lines)
+        else:
+            yield from self._stderr(path, lines)
+
+    def _csv(self, lines: Iterable[str]) -> Iterator[LogEntry]:
+        """A record may have several lines; one that was cut ends where the next one begins."""
+        csv.field_size_limit(_FIELD_BYTES_MAX)
+        record: list[str] = []
+        is_open = False
+        for line in lines:
+            if record and _CSV_BEGIN.match(line):
+                # A statement that holds such a line within quotes is taken for two records that were cut.
+                yield from self._csv_record("".join(record))
+                record, is_open = [], False
+            record.append(line)
+            is_open ^= line.count('"') % 2 == 1
+            if not is_open:
+                yield from self._csv_record("".join(record))
+                record = []
+        if record:
+            yield from self._csv_record("".join(record))
+
+    def _csv_record(self, record: str) -> Iterator[LogEntry]:
+        try:
+            row = next(csv.reader([record], strict=True))
+            if len(row) < _CSV_COLUMNS_MIN:
+                raise ValueError(record)
+            time_ns = unix_ns(row[0])
+        except (ValueError, csv.Error, StopIteration):
+            self.cut += 1
+            return
+        yield LogEntry(
+            time_ns=time_ns,
+            session=row[5] or row[3],
+            level=row[11],
+            message=row[13],
+            user=row[1],
+            database=row[2],
+            application=row[22],
+            sqlstate=row[12],
+            detail=row[14],
+            statement=row[19],
+        )
+
+    def _payloads(self, lines: Iterable[str]) -> Iterator[str]:
+        """The lines of stderr that an export of Cloud Logging holds."""
+        for line in lines:
+            try:
+                text = json.loads(line)["textPayload"]
+            except (ValueError, KeyError, TypeError):
+                self.cut += bool(line.strip())
+                continue
+            head, *more = str(text).split("\n")
+            yield head
+            # What follows in the same payload belongs to it, with the server's tab or without.
+            yield from ("\t" + each.removeprefix("\t") for each in more)
+
+    def _json(self, lines: Iterable[str]) -> Iterator[LogEntry]:
+        for line in lines:
+            try:
+                found = json.loads(line)
+                time_ns = unix_ns(found["timestamp"])
+            except (ValueError, KeyError, TypeError):
+                self.cut += bool(line.strip())
+                continue
+            word = {name: str(value) for name, value in found.items() if value is not None}
+            yield LogEntry(
+                time_ns=time_ns,
+                session=word.get("session_id") or word.get("pid", ""),
+                level=word.get("error_severity", ""),
+                message=word.get("message", ""),
+                user=word.get("user", ""),
+                database=word.get("dbname", ""),
+                application=word.get("application_name", ""),
+                sqlstate=word.get("state_code", ""),
+                detail=word.get("detail", ""),
+                statement=word.get("statement", ""),
+            )
+
+    def _stderr(self, path: Path, lines: Iterable[str]) -> Iterator[LogEntry]:
+        pattern: re.Pattern[str] | None = None
+        waiting: dict[str, LogEntry] = {}
+        last: tuple[str, str] | None = None
+        for line in lines:
+            text = line.rstrip("\r\n")
+            pattern = pattern or self._pattern(text)
+            match = pattern.match(text) if pattern else None
+            if match is None:
+                if not text.startswith("\t"):
+                    self.cut += bool(text.strip())
+                    last = None
+                elif last is not None and last[0] in waiting:
+                    waiting[last[0]] = _longer(waiting[last[0]], last[1], "\n" + text[1:])
+                continue
+            entry = _of_match(match)
+            level = match["level"]
+            last = (entry.session, level)
+            if level in ("DETAIL", "STATEMENT") and entry.session in waiting:
+                waiting[entry.session] = _longer(waiting[entry.session], level, match["message"])
+            elif level not in ("HINT", "CONTEXT", "QUERY", "LOCATION"):
+                if entry.session in waiting:
+                    yield waiting.pop(entry.session)
+                waiting[entry.session] = entry
+        if pattern is None:
+            raise UsageError(
+                f"--log {path}: no line begins as a known log_line_prefix has it: give the server's own with "
+                "--log-prefix '%m [%p] ' (SHOW log_line_prefix)"
+            )
+        yield from waiting.values()
+
+    def _pattern(self, line: str) -> re.Pattern[str] | None:
+        for prefix in (self.prefix,) if self.prefix is not None else PREFIXES:
+            pattern = prefix_pattern(prefix)
+            if pattern.match(line):
+                self.is_coarse = "%t" in prefix
+                return pattern
+        return None
+
+
+def _first_of(lines: Iterable[str]) -> tuple[str, Iterable[str]]:
+    """The first line that says something, and all lines."""
+    stream = iter(lines)
+    first = next((line for line in stream if line.strip()), "")
+    return first, itertools.chain([first], stream)
+
+
+def prefix_pattern(prefix: str) -> re.Pattern[str]:
+    """How a line with this log_line_prefix begins; raises UsageError where time or session is missing."""
+    parts, optional = [], False
+    for found in re.finditer(r"%(-?\d*)(.)|[^%]+", prefix):
+        letter = found[2]
+        if letter == "q":
+            parts.append("(?:")
+            optional = True
+        elif letter is None:
+            parts.append(re.escape(found[0]))
+        elif letter in _ESCAPES:
+            parts.append(rf"\s*{_ESCAPES[letter]}\s*" if found[1] else _ESCAPES[letter])
+        else:
+            raise UsageError(f"--log-prefix {prefix}: %{letter} is no escape of log_line_prefix: correct it")
+    text = "".join(parts) + (")?" if optional else "")
+    if not ("<time>" in text or "<epoch>" in text) or not ("<pid>" in text or "<session>" in text):
+        raise UsageError(
+            f"--log-prefix {prefix}: without %m (or %t, %n) and %p (or %c) no session can be told"
+        )
+    return re.compile(text + rf"(?P<level>{_LEVELS}):\s+(?P<message>.*)$", re.DOTALL)
+
+
+def _of_match(match: re.Match[str]) -> LogEntry:
+    found = {name: value or "" for name, value in match.groupdict().items()}
+    epoch = found.get("epoch")
+    return LogEntry(
+        time_ns=int(float(epoch) * 1e9) if epoch else unix_ns(found["time"]),
+        session=found.get("session") or found.get("pid", ""),
+        level=found["level"],
+        message=found["message"],
+        user=found.get("user", ""),
+        database=found.get("database", ""),
+        application=found.get("application", ""),
+        sqlstate=found.get("sqlstate", ""),
+    )
+
+
+def _longer(entry: LogEntry, level: str, text: str) -> LogEntry:
+    if level == "DETAIL":
+        return replace(entry, detail=entry.detail + text)
+    if level == "STATEMENT":
+        return replace(entry, statement=entry.statement + text)
+    if level in ("HINT", "CONTEXT", "QUERY", "LOCATION"):
+        return entry
+    return replace(entry, message=entry.message + text)
+
+
+def unix_ns(text: str) -> int:
+    """A log's time as Unix time; one with a zone's name other than UTC or GMT is taken for UTC.
+
+    Raises ValueError for what is no time.
+    """
+    match = _TIME.match(text)
+    if match is None:
+        raise ValueError(text)
+    moment = datetime.fromisoformat(match[1]).replace(tzinfo=UTC)
+    offset = _OFFSET.fullmatch(match[2] or "")
+    if offset is not None:
+        shift = timedelta(hours=int(offset[2]), minutes=int(offset[3] or 0))
+        moment = moment - shift if offset[1] == "+" else moment + shift
+    whole = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (whole.days * 86_400 + whole.seconds) * 1_000_000_000 + whole.microseconds * 1000

@@ -1,0 +1,252 @@
+"""Statements out of a log's entries: text, parameters, duration, outcome."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from pgassay.traffic.logs.entries import LogEntry
+
+_DURATION = re.compile(r"duration: (\d+(?:\.\d+)?) ms(?:  (.*))?$", re.DOTALL)
+_STEP = re.compile(r"(statement|execute|parse|bind) ?(.*?): (.*)$", re.DOTALL)
+_PLAN = re.compile(r"plan:\s*(.*)$", re.DOTALL)
+# The text ends where its parameters or the plan's first node begin.
+_PLAN_TEXT = re.compile(r"Query Text: (.*?)(?:\nQuery Parameters: ([^\n]*))?(?=\n[^\n]*  \(|\n?$)", re.DOTALL)
+_PARAMETER = re.compile(r"\$(\d+) = (NULL|'(?:[^']|'')*')(?:, |$)", re.DOTALL)
+_AUTHORIZED = re.compile(r"connection authorized: user=(\S+)(?: database=(\S+))?(?: application_name=(\S+))?")
+_CUT = "..."
+_OPENS = re.compile(r"\s*(?:begin|start\s+transaction)\b", re.IGNORECASE)
+_GOES_BACK = re.compile(r"\s*rollback\s+(?:work\s+|transaction\s+)?to\b", re.IGNORECASE)
+_CLOSES = re.compile(
+    r"\s*(?:commit|end|rollback(?!\s+(?:work\s+|transaction\s+)?to\b)|abort)\b", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Logged:
+    """What a log says of one execution. Times are Unix time in nanoseconds.
+
+    `name` is None for a simple query, '' for the unnamed statement; `values` are texts, None for null.
+    """
+
+    session: str
+    start_ns: int
+    end_ns: int
+    text: str
+    name: str | None
+    values: tuple[str | None, ...] = ()
+    sqlstate: str = ""
+    status: str = "I"
+    has_duration: bool = True
+    has_cut_value: bool = False
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A session begins (with user, database, application_name) or ends."""
+
+    session: str
+    at_ns: int
+    parameters: tuple[tuple[str, str], ...] | None
+
+
+@dataclass
+class _Session:
+    begun: bool = False
+    in_transaction: bool = False
+    is_failed: bool = False
+    end_ns: int = 0
+    # A statement that was logged at its start, whose duration may follow.
+    waiting: LogEntry | None = None
+    # A plan of auto_explain, its duration, text and parameters; the statement's own line may follow.
+    plan: tuple[LogEntry, float, str, str] | None = None
+
+
+@dataclass
+class Reader:
+    """Makes statements of entries, which come in the order of each session."""
+
+    sessions: dict[str, _Session] = field(default_factory=dict)
+    other_entries: int = 0
+
+    def read(self, entries: Iterable[LogEntry]) -> Iterator[Logged | Edge]:
+        """Sessions' edges and statements, in the order of each session."""
+        for entry in entries:
+            yield from self._entry(entry)
+        for session in self.sessions.values():
+            yield from self._left(session)
+
+    def _entry(self, entry: LogEntry) -> Iterator[Logged | Edge]:
+        if not entry.session:
+            self.other_entries += 1
+            return
+        session = self.sessions.setdefault(entry.session, _Session())
+        if entry.level == "LOG" and entry.message.startswith("connection authorized"):
+            # The number of a process may come again.
+            yield from self._left(session)
+            yield from self._closed(entry, session)
+            session = self.sessions[entry.session] = _Session()
+            yield self._begin(entry, session, _authorized(entry))
+        elif entry.level == "LOG" and entry.message.startswith("disconnection"):
+            yield from self._left(session)
+            yield from self._closed(entry, session)
+            del self.sessions[entry.session]
+        elif entry.level in ("ERROR", "FATAL"):
+            yield from self._failed(entry, session)
+        elif entry.level == "LOG":
+            yield from self._logged(entry, session)
+        else:
+            self.other_entries += 1
+
+    def _closed(self, entry: LogEntry, session: _Session) -> Iterator[Edge]:
+        if session.begun:
+            yield Edge(entry.session, entry.time_ns, None)
+
+    def _begin(self, entry: LogEntry, session: _Session, parameters: dict[str, str], at_ns: int = 0) -> Edge:
+        session.begun = True
+        known = tuple((name, value) for name, value in parameters.items() if value)
+        return Edge(entry.session, at_ns or entry.time_ns, known)
+
+    def _logged(self, entry: LogEntry, session: _Session) -> Iterator[Logged | Edge]:
+        timed = _DURATION.match(entry.message)
+        if timed is None:
+            step = _STEP.match(entry.message)
+            if step is None or step[1] in ("parse", "bind"):
+                self.other_entries += 1
+                return
+            yield from self._left(session)
+            session.waiting = entry
+            return
+        duration_ms, rest = float(timed[1]), timed[2] or ""
+        plan = _PLAN.match(rest)
+        if plan is not None:
+            yield from self._left(session, keeps_waiting=True)
+            text, values = _of_plan(plan[1])
+            session.plan = (entry, duration_ms, text, values) if text else None
+            return
+        step = _STEP.match(rest)
+        if step is None:
+            if session.waiting is not None:
+                waiting, session.waiting, session.plan = session.waiting, None, None
+                yield from self._done(entry, session, waiting.message, waiting.detail, duration_ms)
+            return
+        if step[1] in ("parse", "bind"):
+            return
+        session.waiting = session.plan = None
+        yield from self._done(entry, session, rest, entry.detail, duration_ms)
+
+    def _failed(self, entry: LogEntry, session: _Session) -> Iterator[Logged | Edge]:
+        waiting, session.waiting, session.plan = session.waiting, None, None
+        session.is_failed = session.in_transaction
+        text = entry.statement or (waiting.message.partition(": ")[2] if waiting else "")
+        if not text:
+            self.other_entries += 1
+            return
+        start_ns = waiting.time_ns if waiting is not None else entry.time_ns
+        message = waiting.message if waiting is not None else f"statement: {text}"
+        state = entry.sqlstate if len(entry.sqlstate) == 5 else "XX000"
+        yield from self._statement(
+            entry,
+            session,
+            message,
+            waiting.detail if waiting else "",
+            start_ns,
+            state,
+            has_duration=bool(waiting),
+        )
+
+    def _left(self, session: _Session, *, keeps_waiting: bool = False) -> Iterator[Logged | Edge]:
+        """What was held until now is all that the log says of it."""
+        plan, session.plan = session.plan, None
+        if plan is not None:
+            entry, duration_ms, text, values = plan
+            if session.waiting is None:
+                kind = "execute <unnamed>" if values else "statement"
+                yield from self._done(entry, session, f"{kind}: {text}", values, duration_ms)
+        if session.waiting is not None and not keeps_waiting:
+            entry, session.waiting = session.waiting, None
+            yield from self._statement(
+                entry, session, entry.message, entry.detail, entry.time_ns, "", has_duration=False
+            )
+
+    def _done(
+        self, entry: LogEntry, session: _Session, message: str, detail: str, duration_ms: float
+    ) -> Iterator[Logged | Edge]:
+        start_ns = entry.time_ns - int(duration_ms * 1e6)
+        yield from self._statement(entry, session, message, detail, start_ns, "", has_duration=True)
+
+    def _statement(
+        self, entry: LogEntry, session: _Session, message: str, detail: str,
+        start_ns: int, sqlstate: str, *, has_duration: bool,
+    ) -> Iterator[Logged | Edge]:  # fmt: skip
+        step = _STEP.match(message)
+        if step is None:
+            return
+        kind, name, text = step[1], step[2].split("/")[0], step[3]
+        start_ns = max(start_ns, session.end_ns)
+        session.end_ns = max(entry.time_ns, start_ns)
+        if not session.begun:
+            known = {"user": entry.user, "database": entry.database, "application_name": entry.application}
+            yield self._begin(entry, session, known, start_ns)
+        values, is_cut = parameters(detail)
+        yield Logged(
+            session=entry.session,
+            start_ns=start_ns,
+            end_ns=session.end_ns,
+            text=text,
+            name=None if kind == "statement" else "" if name == "<unnamed>" else name,
+            values=values,
+            sqlstate=sqlstate,
+            status=self._status(session, text, sqlstate),
+            has_duration=has_duration,
+            has_cut_value=is_cut,
+        )
+
+    def _status(self, session: _Session, text: str, sqlstate: str) -> str:
+        if _CLOSES.match(text):
+            session.in_transaction = session.is_failed = False
+        elif _OPENS.match(text) and not sqlstate:
+            session.in_transaction = True
+        elif _GOES_BACK.match(text) and not sqlstate:
+            session.is_failed = False
+        if not session.in_transaction:
+            return "I"
+        return "E" if session.is_failed else "T"
+
+
+def parameters(detail: str) -> tuple[tuple[str | None, ...], bool]:
+    """The values of `Parameters: $1 = 'a', $2 = NULL`, and whether one may have been cut by the server.
+
+    The word before the values depends on the server's language, and is not looked at.
+    """
+    begin = detail.find("$1 = ")
+    if begin < 0:
+        return (), False
+    found = {}
+    for match in _PARAMETER.finditer(detail, begin):
+        value = match[2]
+        found[int(match[1])] = None if value == "NULL" else value[1:-1].replace("''", "'")
+    values = tuple(found.get(number) for number in range(1, max(found, default=0) + 1))
+    return values, any(value is not None and value.endswith(_CUT) for value in values)
+
+
+def _of_plan(plan: str) -> tuple[str, str]:
+    """Text and parameters of a plan that auto_explain wrote, as text or JSON; '' where it has none."""
+    if plan.startswith("{"):
+        try:
+            found = json.loads(plan)
+        except ValueError:
+            return "", ""
+        return str(found.get("Query Text", "")), str(found.get("Query Parameters", ""))
+    match = _PLAN_TEXT.match(plan)
+    return (match[1].strip(), match[2] or "") if match else ("", "")
+
+
+def _authorized(entry: LogEntry) -> dict[str, str]:
+    match = _AUTHORIZED.match(entry.message)
+    user, database, application = match.groups() if match else (None, None, None)
+    return {
+        "user": user or entry.user,
+        "database": database or entry.database,
+        "application_name": application or entry.application,
+    }

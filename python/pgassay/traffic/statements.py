@@ -1,0 +1,157 @@
+"""The statements of a capture: each execution with its time and outcome, paired from messages and answers."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pgassay.traffic.events import ANSWERS, BEGIN, END, MESSAGES, Answer, Event, Message
+
+FUNCTION_CALL = "(function call)"
+UNKNOWN_STATEMENT = "(prepared before the capture)"
+
+
+class Statement(NamedTuple):
+    """One execution. Times are nanoseconds from the capture's time 0; `end_ns` is None where no answer came.
+
+    `busy_ns` is what its session spent on it: of a pipeline, from the answer before. `protocol` is simple,
+    extended or function. `status` is that of the transaction after it, '' within a pipeline.
+    """
+
+    session: int
+    text: str
+    protocol: str
+    start_ns: int
+    end_ns: int | None
+    busy_ns: int
+    tag: str = ""
+    rows: int = 0
+    affected: int | None = None
+    sqlstate: str = ""
+    left_out_bytes: int = 0
+    status: str = ""
+
+
+@dataclass
+class _Request:
+    kind: str
+    text: str
+    start_ns: int
+    left_out_bytes: int = 0
+    tag: str = ""
+    rows: int = 0
+    affected: int | None = None
+    sqlstate: str = ""
+
+
+@dataclass
+class _Session:
+    number: int
+    requests: deque[_Request] = field(default_factory=deque)
+    prepared: dict[bytes, str] = field(default_factory=dict)
+    portals: dict[bytes, str] = field(default_factory=dict)
+    free_ns: int = 0
+
+
+def statements(events: Iterable[Event]) -> Iterator[Statement]:
+    """Each execution, in the order of their ends; those without an answer when their session ends."""
+    sessions: dict[int, _Session] = {}
+    for event in events:
+        session = sessions.get(event.session)
+        if event.kind == BEGIN:
+            sessions[event.session] = _Session(event.session)
+        elif session is None:
+            continue
+        elif event.kind == MESSAGES:
+            for message in event.messages:
+                _sent(session, message, event.at_ns)
+        elif event.kind == ANSWERS:
+            for answer in event.answers:
+                yield from _answered(session, answer, event.at_ns)
+        elif event.kind == END:
+            yield from _unanswered(sessions.pop(event.session))
+    for session in sessions.values():
+        yield from _unanswered(session)
+
+
+def _sent(session: _Session, message: Message, at_ns: int) -> None:
+    tag = message.tag
+    if tag == "Q":
+        session.requests.append(_Request("Q", message.text or "", at_ns))
+    elif tag == "P":
+        session.prepared[message.body.partition(b"\0")[0]] = message.text or ""
+    elif tag == "B":
+        portal, _, rest = message.body.partition(b"\0")
+        name = rest.partition(b"\0")[0]
+        session.portals[portal] = session.prepared.get(name, UNKNOWN_STATEMENT)
+    elif tag == "E":
+        portal = message.body.partition(b"\0")[0]
+        session.requests.append(_Request("E", session.portals.get(portal, UNKNOWN_STATEMENT), at_ns))
+    elif tag == "F":
+        session.requests.append(_Request("F", FUNCTION_CALL, at_ns))
+    elif tag == "S":
+        session.requests.append(_Request("S", "", at_ns))
+    elif tag == "d" and message.left_out_bytes is not None and session.requests:
+        session.requests[-1].left_out_bytes += message.left_out_bytes
+
+
+def _answered(session: _Session, answer: Answer, at_ns: int) -> Iterator[Statement]:
+    requests = session.requests
+    if not requests:
+        return
+    first = requests[0]
+    if answer.tag in "CsIUV":
+        first.tag = answer.content.decode("utf-8", "replace") or first.tag
+        first.rows += answer.rows.number
+        first.affected = answer.affected if answer.affected is not None else first.affected
+        if first.kind == "E":
+            yield _ended(session, requests.popleft(), at_ns, "")
+    elif answer.tag == "E":
+        first.sqlstate = answer.content.decode("ascii", "replace")
+        first.rows += answer.rows.number
+        if first.kind == "E":
+            yield _ended(session, requests.popleft(), at_ns, "")
+            # The server skips what follows, to the next Sync.
+            while requests and requests[0].kind == "E":
+                requests.popleft()
+    elif answer.tag == "Z":
+        status = answer.content.decode("ascii", "replace")
+        while requests:
+            request = requests.popleft()
+            if request.kind in "QF":
+                yield _ended(session, request, at_ns, status)
+                return
+            if request.kind == "S":
+                yield Statement(session.number, "", "sync", at_ns, at_ns, 0, status=status)
+                return
+
+
+def _ended(session: _Session, request: _Request, at_ns: int, status: str) -> Statement:
+    busy_ns = at_ns - max(request.start_ns, session.free_ns)
+    session.free_ns = at_ns
+    return _statement(session, request, at_ns, busy_ns, status)
+
+
+def _unanswered(session: _Session) -> Iterator[Statement]:
+    for request in session.requests:
+        if request.kind != "S":
+            yield _statement(session, request, None, 0, "")
+
+
+def _statement(
+    session: _Session, request: _Request, end_ns: int | None, busy_ns: int, status: str
+) -> Statement:
+    return Statement(
+        session=session.number,
+        text=request.text,
+        protocol={"Q": "simple", "F": "function"}.get(request.kind, "extended"),
+        start_ns=request.start_ns,
+        end_ns=end_ns,
+        busy_ns=busy_ns,
+        tag=request.tag,
+        rows=request.rows,
+        affected=request.affected,
+        sqlstate=request.sqlstate,
+        left_out_bytes=request.left_out_bytes,
+        status=status,
+    )

@@ -1,0 +1,133 @@
+"""Entries of logs as services and settings write them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pgassay.errors import UsageError
+from pgassay.traffic.logs.entries import Log, LogEntry, prefix_pattern, unix_ns
+from pgassay.traffic.logs.logged import Edge, Logged, Reader, parameters
+
+SECOND_NS = 1_000_000_000
+RDS = "2026-11-27 18:32:25 UTC:10.0.0.1(5432):app@shop:[4711]:LOG:  duration: 1.5 ms  statement: SELECT 1"
+CLOUD_SQL = (
+    "2026-11-27 18:32:25.535 UTC [4711]: [3-1] db=shop,user=app LOG:  "
+    "duration: 1.5 ms  execute <unnamed>: SELECT $1\n"
+    "2026-11-27 18:32:25.535 UTC [4711]: [4-1] db=shop,user=app DETAIL:  Parameters: $1 = 'x'"
+)
+DEBIAN = "2026-11-27 18:32:25.535 UTC [4711] app@shop LOG:  duration: 1.5 ms  statement: SELECT 1\n\t, 2"
+PLAIN = "2026-11-27 18:32:25.535 UTC [4711] LOG:  duration: 1.5 ms  statement: SELECT 1"
+
+
+def read(entries: list[LogEntry]) -> list[Logged]:
+    return [each for each in Reader().read(entries) if isinstance(each, Logged)]
+
+
+def entry(message: str, at_s: float = 1.0, level: str = "LOG", **fields: str) -> LogEntry:
+    return LogEntry(int(at_s * SECOND_NS), "s", level, message, user="app", **fields)
+
+
+@pytest.mark.parametrize(
+    ("line", "user", "text"),
+    [
+        (RDS, "app", "SELECT 1"),
+        (CLOUD_SQL, "app", "SELECT $1"),
+        (DEBIAN, "app", "SELECT 1\n, 2"),
+        (PLAIN, "", "SELECT 1"),
+    ],
+)
+def test_the_usual_prefixes_are_known(tmp_path: Path, line: str, user: str, text: str) -> None:
+    path = tmp_path / "postgresql.log"
+    path.write_text(line + "\n")
+    log = Log([path])
+    begun, logged = Reader().read(log.entries())
+    assert isinstance(begun, Edge) and isinstance(logged, Logged)
+    assert dict(begun.parameters or ()).get("user", "") == user
+    assert (logged.text, logged.session, log.cut) == (text, "4711", 0)
+    assert logged.end_ns - logged.start_ns == 1_500_000
+    assert logged.values == (("x",) if "$1" in text else ())
+
+
+def test_what_log_statement_wrote_at_the_start_gets_its_duration() -> None:
+    found = read(
+        [entry("statement: SELECT 1", 1.0), entry("duration: 500.0 ms", 1.5), entry("statement: B", 2.0)]
+    )
+    assert [(each.text, each.start_ns, each.end_ns, each.has_duration) for each in found] == [
+        ("SELECT 1", SECOND_NS, 3 * SECOND_NS // 2, True),
+        ("B", 2 * SECOND_NS, 2 * SECOND_NS, False),
+    ]
+
+
+def test_a_plan_of_auto_explain_counts_once() -> None:
+    plan = "duration: 250.000 ms  plan:\nQuery Text: SELECT 1\nResult  (cost=0.00..0.01 rows=1)"
+    alone = read([entry(plan, 1.0)])
+    assert [(each.text, each.end_ns - each.start_ns) for each in alone] == [("SELECT 1", SECOND_NS // 4)]
+    both = read([entry(plan, 1.0), entry("duration: 251.000 ms  statement: SELECT 1", 1.001)])
+    assert [(each.text, each.end_ns - each.start_ns) for each in both] == [("SELECT 1", 251_000_000)]
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        "plan:\nQuery Text: SELECT $1,\n  2\nQuery Parameters: $1 = 'x'\nResult  (cost=0.00..0.01 rows=1)",
+        'plan:\n{"Query Text": "SELECT $1,\\n  2", "Query Parameters": "$1 = \'x\'", "Plan": {}}',
+    ],
+)
+def test_a_plan_s_text_may_have_several_lines_and_parameters(plan: str) -> None:
+    found = read([entry(f"duration: 1.000 ms  {plan}")])
+    assert [(each.text, each.values) for each in found] == [("SELECT $1,\n  2", ("x",))]
+
+
+def test_an_export_of_cloud_logging_holds_lines_of_stderr(tmp_path: Path) -> None:
+    path = tmp_path / "export.json"
+    lines = [{"textPayload": each, "insertId": "1"} for each in (*CLOUD_SQL.split("\n"), DEBIAN)]
+    path.write_text("".join(json.dumps(each) + "\n" for each in lines) + '{"textPayload": "cut')
+    log = Log([path])
+    found = read(list(log.entries()))
+    assert [each.values for each in found] == [("x",)] and log.cut == 2
+
+
+def test_the_phases_of_the_extended_protocol_are_one_execution() -> None:
+    found = read(
+        [
+            entry("duration: 0.1 ms  parse s1: SELECT $1"),
+            entry("duration: 0.1 ms  bind s1: SELECT $1"),
+            entry("duration: 0.5 ms  execute s1: SELECT $1", detail="parameters: $1 = 'a'"),
+            entry("duration: 0.5 ms  execute s1/c1: SELECT $1"),
+        ]
+    )
+    assert [(each.name, each.values) for each in found] == [("s1", ("a",)), ("s1", ())]
+
+
+def test_transactions_follow_from_their_words() -> None:
+    def done(text: str) -> LogEntry:
+        return entry(f"duration: 0.1 ms  statement: {text}")
+
+    failed = entry("relation does not exist", level="ERROR", sqlstate="42P01", statement="SELECT 2")
+    found = read([done("begin"), done("SELECT 1"), failed, done("ROLLBACK TO SAVEPOINT a"), done("rollback")])
+    assert [each.status for each in found] == ["T", "T", "E", "T", "I"]
+    assert [each.sqlstate for each in found] == ["", "", "42P01", "", ""]
+
+
+@pytest.mark.parametrize(
+    ("detail", "values", "is_cut"),
+    [
+        ("Parameters: $1 = 'it''s', $2 = NULL, $3 = ''", ("it's", None, ""), False),
+        ("Parameter: $1 = 'a, $2 = b', $2 = 'c'", ("a, $2 = b", "c"), False),
+        ("parameters: $1 = 'abc...'", ("abc...",), True),
+        ("", (), False),
+    ],
+)
+def test_values_are_read_in_any_language(detail: str, values: tuple[str | None, ...], is_cut: bool) -> None:
+    assert parameters(detail) == (values, is_cut)
+
+
+def test_times_have_their_zones_and_prefixes_their_limits() -> None:
+    assert unix_ns("1970-01-01 00:00:01.5 UTC") == 1_500_000_000
+    assert unix_ns("1970-01-01 02:00:01 +02") == SECOND_NS
+    with pytest.raises(ValueError, match="no time"):
+        unix_ns("no time")
+    with pytest.raises(UsageError, match="%Z"):
+        prefix_pattern("%Z %p")
+    assert prefix_pattern("%n [%p] %-10u").match("1.5 [7] app        LOG:  x")

@@ -1,0 +1,70 @@
+"""Families of statements, and statements paired with their answers."""
+
+import pytest
+
+from pgassay.traffic.events import ANSWERS, BEGIN, END, MESSAGES, Answer, Begin, Event, Message, Rows
+from pgassay.traffic.statements import UNKNOWN_STATEMENT, Statement, statements
+from pgassay.traffic.summary import family
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("SELECT 1;", "SELECT ?"),
+        ("UPDATE t SET v = v + -3  WHERE id = 7", "UPDATE t SET v = v + ? WHERE id = ?"),
+        ("SELECT * FROM t WHERE id IN (1, 2, 3)", "SELECT * FROM t WHERE id IN (…)"),
+        ("SELECT * FROM t WHERE id IN ($1,$2)", "SELECT * FROM t WHERE id IN (…)"),
+        ("SELECT 'it''s'", "SELECT ?"),
+        ("SELECT a - b", "SELECT a - b"),
+        ("SELECT 'never ended", "SELECT ?"),
+    ],
+)
+def test_statements_that_differ_in_values_are_one_family(text: str, name: str) -> None:
+    assert family(text) == name
+
+
+def session(*parts: Message | Answer | None) -> list[Statement]:
+    """The statements of a session whose messages and answers came one microsecond after the other."""
+    found = [Event(1, 0, BEGIN, begin=Begin(196608, False, {}))]
+    for number, part in enumerate(parts, start=1):
+        if isinstance(part, Message):
+            found.append(Event(1, number * 1000, MESSAGES, messages=(part,)))
+        elif isinstance(part, Answer):
+            found.append(Event(1, number * 1000, ANSWERS, answers=(part,)))
+        else:
+            found.append(Event(1, number * 1000, END, reason="terminated"))
+    return [each for each in statements(found) if each.protocol != "sync"]
+
+
+PARSE = Message("P", b"s\0SELECT $1\0\0\0", "SELECT $1")
+BIND = Message("B", b"\0s\0\0\0\0\0\0\0")
+EXECUTE = Message("E", b"\0\0\0\0\0")
+SYNC = Message("S", b"")
+DONE = Answer("C", b"SELECT", 1, Rows(1, 7, 3))
+READY = Answer("Z", b"I")
+
+
+def test_a_pipeline_s_executions_are_timed_from_the_answer_before() -> None:
+    found = session(PARSE, BIND, EXECUTE, BIND, EXECUTE, SYNC, DONE, DONE, READY, None)
+    assert [each.text for each in found] == ["SELECT $1"] * 2
+    assert [(each.start_ns, each.end_ns, each.busy_ns) for each in found] == [
+        (3000, 7000, 4000),
+        (5000, 8000, 1000),
+    ]
+
+
+def test_what_follows_an_error_in_a_pipeline_was_not_executed() -> None:
+    error = Answer("E", b"22012")
+    found = session(PARSE, BIND, EXECUTE, EXECUTE, SYNC, error, READY, BIND, EXECUTE, SYNC, DONE, READY)
+    assert [each.sqlstate for each in found] == ["22012", ""]
+
+
+def test_a_query_of_several_statements_is_one_and_an_unanswered_one_has_no_end() -> None:
+    query = Message("Q", b"SELECT 1; SELECT 2\0", "SELECT 1; SELECT 2")
+    found = session(query, DONE, DONE, READY, query, None)
+    assert [(each.rows, each.end_ns, each.status) for each in found] == [(2, 4000, "I"), (0, None, "")]
+
+
+def test_a_statement_that_was_prepared_before_is_named_so() -> None:
+    found = session(BIND, EXECUTE, SYNC, DONE, READY)
+    assert found[0].text == UNKNOWN_STATEMENT
