@@ -65,8 +65,8 @@ ALLOWED = {
     },
     # The copies of `tune DSN`, and the blocks of `compare` between two versions.
     "upgrade": {
-        "model", "environment", "workloads", "factors", "experiment", "analysis", "terminal", "tune", "sql_text",
-        "words",
+        "model", "environment", "workloads", "factors", "experiment", "analysis", "terminal", "tune",
+        "sql_text", "words",
     },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
