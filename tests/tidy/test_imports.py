@@ -46,6 +46,8 @@ ALLOWED = {
     "notebook": {"model", "record", "analysis"},
     # pgbench's command line: libpq finds the server, the native binary runs the load.
     "pgbench": {"model", "environment", "native"},
+    # sysbench's, which connects and asks for the settings in the same way.
+    "sysbench": {"environment", "native", "pgbench"},
     "experiment": {
         "model", "typed", "environment", "workloads", "factors", "design", "record", "trial", "analysis",
         "terminal", "probe",
@@ -65,7 +67,7 @@ ALLOWED = {
     "cli": {
         "model", "typed", "environment", "record", "analysis", "report", "experiment", "probe", "live",
         "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
-        "pgbench",
+        "pgbench", "sysbench",
     },
 }  # fmt: skip
 HEAVY = (

@@ -1,9 +1,10 @@
-//! `load` and `pgbench`: one specification in, progress and messages on the way, and a record out.
+//! `load`, `pgbench` and `sysbench`: one specification in, progress and messages on the way, and a record out.
 
 use std::process::exit;
 
 use pgassay_load::LoadSpec;
 use pgassay_load::pgbench::{Event, PgbenchSpec, Said};
+use pgassay_load::sysbench::{self, SysbenchSpec};
 use pgassay_protocol::Failure;
 use serde_json::json;
 
@@ -47,6 +48,32 @@ pub fn pgbench() -> i32 {
         parameters: spec.connect.clone(),
     };
     match pgassay_load::pgbench::run(spec, connector, tell) {
+        Ok(record) => {
+            write_line(&json!({ "record": record }));
+            0
+        }
+        Err(failure) => fail(&failure, EXIT_FAILURE),
+    }
+}
+
+/// Runs a script of sysbench's by its rules and gives its exit status.
+pub fn sysbench() -> i32 {
+    let spec = match read_document::<SysbenchSpec>().and_then(|spec| spec.check().map(|()| spec)) {
+        Ok(spec) => spec,
+        Err(failure) => return fail(&failure, EXIT_USAGE),
+    };
+    if let Err(error) = watch_input(|| exit(EXIT_ABORTED)) {
+        return fail(&Failure::client(error.to_string()), EXIT_FAILURE);
+    }
+    allow_many_sockets();
+    let connector = LinkConnector {
+        parameters: spec.connect.clone(),
+    };
+    let report = |event| match event {
+        sysbench::Event::Started => write_line(&json!({ "started": true })),
+        sysbench::Event::Progress(progress) => write_line(&json!({ "progress": progress })),
+    };
+    match sysbench::run(spec, connector, report) {
         Ok(record) => {
             write_line(&json!({ "record": record }));
             0
