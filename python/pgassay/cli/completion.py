@@ -213,7 +213,7 @@ def _workloads(prefix: str, **_: object) -> "Iterable[str]":
     if family == "sysbench":
         script, comma, rest = rest.partition(",")
         if not comma:
-            return [f"sysbench:{name}" for name in SYSBENCH_SCRIPTS]
+            return [f"sysbench:{name}" for name in (*SYSBENCH_SCRIPTS, "micro")]
         return _with_keys(f"sysbench:{script},", rest, SYSBENCH_OPTIONS)
     own_keys = {
         "oltp_read_only": OLTP_OPTIONS, "full-scan": ("only",), "pgbench": ("file", *LOAD_OPTIONS, "writes")

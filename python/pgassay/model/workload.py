@@ -55,13 +55,15 @@ class ReadOnlyOptions(Frozen):
     distribution: Distribution = "uniform"
 
 
-class SysbenchOptions(Frozen):
+class SysbenchOptions(Extended):
     """Options of any of sysbench's scripts, with its names and defaults; those it has no use for are ignored.
 
     `script`: as sysbench calls it. `distribution`: of ids, with sysbench's own parameters; `range_selects`:
     whether there are ranges at all; `random_points`, `number_of_ranges` of select_random_points and _ranges,
-    each range `delta` long.
+    each range `delta` long. `series`: of `micro`, the micro-benchmarks that share the duration.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("series",)
 
     script: str
     tables: int = 1
@@ -81,6 +83,7 @@ class SysbenchOptions(Frozen):
     number_of_ranges: int = 10
     delta: int = 5
     distribution: Distribution = "uniform"
+    series: tuple[str, ...] = ()
 
 
 class LoadScript(Frozen):

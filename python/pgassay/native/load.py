@@ -114,7 +114,7 @@ def load_document(
 
 def sysbench_document(options: SysbenchOptions) -> dict[str, object]:
     """The options of a script of sysbench's as the native generator reads them."""
-    document = options.model_dump()
+    document = options.model_dump(exclude={"series"})
     document["random"] = {"distribution": document.pop("distribution")}
     return document
 

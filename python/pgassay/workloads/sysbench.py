@@ -6,7 +6,7 @@ from pgassay.errors import UsageError
 from pgassay.model.workload import Distribution, Statement, SysbenchOptions, WorkloadSpec
 from pgassay.typed import options as typed_options
 from pgassay.typed import quantities
-from pgassay.workloads import load
+from pgassay.workloads import load, sysbench_micro
 from pgassay.workloads.oltp import NUMBERS as NUMBERS_OF_READING
 from pgassay.workloads.oltp import STATEMENTS_MAX
 from pgassay.workloads.text import shipped_statements
@@ -84,6 +84,8 @@ def has_transaction(options: SysbenchOptions) -> bool:
 
 def calls_of(options: SysbenchOptions) -> dict[str, int]:
     """How often a transaction has each of its statements, by their names in `statements_of`."""
+    if options.series:
+        return dict.fromkeys(options.series, 1)
     if options.script in _SINGLE:
         return {_SINGLE[options.script]: 1}
     fields = dict(_FIELDS[options.script])
@@ -95,6 +97,8 @@ def calls_of(options: SysbenchOptions) -> dict[str, int]:
 
 def statements_of(options: SysbenchOptions) -> tuple[Statement, ...]:
     """One statement of each kind in a transaction, to be explained: on the first table, from id 1."""
+    if options.series:
+        return sysbench_micro.statements_of(options)
     points = ", ".join(str(each) for each in range(1, options.random_points + 1))
     ranges = " OR ".join([f"k BETWEEN 1 AND {1 + options.delta}"] * options.number_of_ranges)
     wanted = {
@@ -144,15 +148,17 @@ def parse(family: str, text: str) -> WorkloadSpec:
     """`sysbench:oltp_read_write,tables=4,table-size=100000,…` and the options of every load."""
     typed, *parts = typed_options.split(text)
     script = typed.strip()
-    _check(script)
+    if script != sysbench_micro.SCRIPT:
+        _check(script)
     # sysbench takes dashes and underscores for the same.
     as_field = (
         "=".join([part.partition("=")[0].replace("-", "_"), part.partition("=")[2]]) for part in parts
     )
-    given = typed_options.pairs([part for part in as_field if part != "="], f"workload {family}", OPTIONS)
-    values: dict[str, object] = {"script": script}
-    for name in given.keys() - set(load.OPTIONS):
-        values |= option(name, given[name], f"workload option {name}")
+    named = [part for part in as_field if part != "="]
+    if script == sysbench_micro.SCRIPT:
+        given = sysbench_micro.given_of(named, family)
+        return sysbench_micro.parse(family, text, given, _fields(given))
+    given = typed_options.pairs(named, f"workload {family}", OPTIONS)
     made = load.load_of(family, given)
     spec = WorkloadSpec(
         text=f"{family}:{text}",
@@ -162,13 +168,21 @@ def parse(family: str, text: str) -> WorkloadSpec:
         writes=SCRIPTS[script],
         load=made,
     )
-    return with_options(spec, SysbenchOptions.model_validate(values))
+    return with_options(spec, SysbenchOptions.model_validate({**_fields(given), "script": script}))
+
+
+def _fields(given: dict[str, str]) -> dict[str, object]:
+    """The options of the script among those that were typed."""
+    values: dict[str, object] = {}
+    for name in given.keys() - set(load.OPTIONS) - {"only"}:
+        values |= option(name, given[name], f"workload option {name}")
+    return values
 
 
 def _check(script: str) -> None:
     if script in SCRIPTS:
         return
-    names = ", ".join(SCRIPTS)
+    names = ", ".join([*SCRIPTS, sysbench_micro.SCRIPT])
     if not script or "=" in script:
         raise UsageError(
             f"workload sysbench needs a script first: write sysbench:oltp_read_write, or {names}"
@@ -178,6 +192,6 @@ def _check(script: str) -> None:
             "workload sysbench: bulk_insert has tables of its own and no steady rate: "
             "write sysbench:oltp_insert, or run it alone by pgassay sysbench bulk_insert"
         )
-    close = get_close_matches(script, SCRIPTS, n=1)
+    close = get_close_matches(script, [*SCRIPTS, sysbench_micro.SCRIPT], n=1)
     instead = f"did you mean sysbench:{close[0]}?" if close else f"write one of {names}"
     raise UsageError(f"workload sysbench has no script '{script}': {instead}")

@@ -66,3 +66,41 @@ def test_every_script_runs_as_a_load(server_with_tables: dict[str, object]) -> N
         assert workload.load is not None
         record = run_load(load_document(server_with_tables, workload.load, scale=1, seed=3))
         assert record["transactions"] > 0, script
+
+
+def test_every_micro_benchmark_runs(server_with_tables: dict[str, object]) -> None:
+    """Each by its name, as the series runs it."""
+    workload = parse_workload("sysbench:micro,table-size=500,duration=2800ms,warmup=0s")
+    assert workload.load is not None and workload.load.sysbench is not None
+    assert len(workload.load.sysbench.series) == 28
+    for name in workload.load.sysbench.series:
+        options = workload.load.sysbench.model_copy(update={"script": name, "series": ()})
+        part = workload.load.model_copy(update={"sysbench": options, "duration_s": 0.1})
+        record = run_load(load_document(server_with_tables, part, scale=1, seed=3))
+        assert record["transactions"] > 0 and record["errors"] == 0, name
+
+
+def test_the_series_has_a_verdict_for_each(tmp_path: Path, require: Callable[..., None]) -> None:
+    require("server")
+    series = "micro,only=update-one+scan+point-query+delete"
+    workload = f"sysbench:{series},table-size=3000,clients=2,duration=800ms,warmup=50ms"
+    words = ("compare", "jit=on,off", "--workload", workload, *SMALL, "--json", "--quiet")
+    result = whole_tool.result_of(whole_tool.run(*words, "--out", tmp_path / "out"))
+    # In the order of the series, whatever the order typed.
+    names = [statement["name"] for statement in result["statements"]]
+    assert names == ["point-query", "scan", "update-one", "delete"]
+    for statement in result["statements"]:
+        arms = [arm for arm in statement["arms"] if arm["verdict"] != "twin"]
+        assert len(arms) >= 2 and all(value > 0 for arm in arms for value in arm["values"])
+    stored = json.loads((tmp_path / "out" / "experiment.json").read_text())
+    assert stored["contract"]["metric"]["name"] == "time of one of each"
+    folder = next(iter(sorted((tmp_path / "out" / "trials").glob("*/attempt-*"))))
+    record = json.loads((folder / "trial.json").read_text())
+    load, times = record["load"], {each["name"]: each["elapsed_s"] for each in record["statements"]}
+    assert sum(kind["transactions"] for kind in load["kinds"]) >= load["transactions"] > 0
+    assert load["elapsed_s"] == pytest.approx(0.8)
+    for kind in load["kinds"]:
+        assert times[kind["name"]] == pytest.approx(kind["latency_ms"]["mean"] / 1e3)
+    low, high = load["latency_ms"]["min"], load["latency_ms"]["max"]
+    assert low <= load["latency_ms"]["p50"] <= load["latency_ms"]["p99"] <= high
+    assert (folder / "latency.hlog").read_text().count("Tag=script:") == 4

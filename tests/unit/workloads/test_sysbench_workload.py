@@ -77,12 +77,38 @@ def test_the_text_of_explained_statements_follows_the_options() -> None:
         ("sysbench:oltp_insert,range=2", "its options are tables"),
         ("sysbench:oltp_update_index,index-updates=0", "asks nothing"),
         ("oltp_read_write", "write sysbench:oltp_read_write"),
+        ("sysbench:micro,only=scans", "has no benchmark 'scans': they are hot-points, point-query"),
+        (
+            "sysbench:micro,duration=2s",
+            "28 benchmarks share the duration of 2 s: write duration=2.8s at least",
+        ),
+        ("sysbench:micro,rate=5", "has no option 'rate'"),
+        ("sysbench:micr", "did you mean sysbench:micro"),
     ],
 )
 def test_what_is_refused_says_what_to_write(text: str, sentence: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_workload(text)
     assert sentence in str(caught.value)
+
+
+def test_the_series_is_one_workload_with_a_statement_for_each() -> None:
+    workload = parse_workload("sysbench:micro,tables=2,range-size=7,clients=3")
+    assert workload.load is not None and workload.load.sysbench is not None
+    series = workload.load.sysbench.series
+    assert [statement.name for statement in workload.statements] == list(series)
+    assert len(series) == 28 and series[-2:] == ("insert", "delete")
+    assert (workload.writes, workload.load.duration_s, round_trips(workload)) == (True, 60.0, 1)
+    sql = {statement.name: statement.sql for statement in workload.statements}
+    assert sql["read-only-sum"].endswith("BETWEEN 1 AND 7") and sql["random-points-1000"].count(",") == 1002
+    reading = parse_workload("sysbench:micro,only=scan+point-query,duration=1s")
+    assert not reading.writes and [each.name for each in reading.statements] == ["point-query", "scan"]
+    spec = base_spec("sysbench:micro")
+    with pytest.raises(UsageError, match="sysbench:micro is a series"):
+        parse_factor("rate=1,2").kind.apply("rate", "2", spec)
+    wider = parse_factor("range_size=1,2").kind.apply("range_size", "2", spec)
+    assert wider.workload.load is not None and wider.workload.load.sysbench is not None
+    assert wider.workload.load.sysbench.series == series
 
 
 def test_options_are_factors() -> None:

@@ -34,6 +34,8 @@ def round_trips(workload: WorkloadSpec) -> int:
     options = load.of_sysbench
     if options is None:
         return _TRIPS_OF_LOAD.get(load.script, len(workload.statements))
+    if options.series:
+        return 1  # Most of the series have one statement.
     return sum(calls_of(options).values()) + (2 if has_transaction(options) else 0)
 
 
