@@ -4,7 +4,7 @@ Each pair makes and drops the same tables by both, in random order, with as many
 tables at most. Printed: the median times and the ratio with its interval. The native loader is timed from its
 start to its end, as sysbench is; the command around it starts an interpreter as well, which is printed too.
 
-    python benchmarks/sysbench_prepare.py [--pairs 8] [--tables 1,4] [--rows 200000] [--bin FOLDER]
+    python benchmarks/sysbench_prepare.py [--pairs 8] [--tables 1,4] [--rows 500000] [--bin FOLDER]
 """
 
 import argparse
@@ -65,7 +65,7 @@ def main() -> int:
     )
     parser.add_argument("--pairs", type=int, default=8)
     parser.add_argument("--tables", default="1,4", help="numbers of tables, each in turn")
-    parser.add_argument("--rows", type=int, default=200_000, help="of each table")
+    parser.add_argument("--rows", type=int, default=500_000, help="of each table")
     parser.add_argument("--bin", type=Path, default=None, help="PostgreSQL's programs")
     arguments = parser.parse_args()
     if shutil.which("sysbench") is None:
