@@ -17,7 +17,7 @@ def _with_pace(name: str, level: str, spec: ArmSpec) -> ArmSpec:
             f"{name}= says when the transactions of a load are due, and {workload.family} is none: use "
             "select-only, tpcb, simple-update, oltp_read_only or pgbench:file=FILE"
         )
-    if workload.load.sysbench is not None and workload.load.sysbench.series:
+    if workload.is_series:
         raise UsageError(
             f"{name}= says when the transactions of one load are due, and sysbench:micro is a series of "
             "them: use one of sysbench's scripts, as sysbench:oltp_read_write"

@@ -204,6 +204,11 @@ class WorkloadSpec(Extended):
         return self.kind == "statements" and self.clients > 0
 
     @property
+    def is_series(self) -> bool:
+        """Whether it is a series of loads, each of which is timed like a statement."""
+        return self.load is not None and self.load.sysbench is not None and bool(self.load.sysbench.series)
+
+    @property
     def is_maintenance(self) -> bool:
         """Whether its statements are maintenance commands, of which is kept what they did."""
         return self.family == "maintenance"

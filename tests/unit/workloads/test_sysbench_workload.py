@@ -5,11 +5,13 @@ import pytest
 from plans_for_tests import base_spec
 
 from pgassay.analysis.descriptive.round_trips import round_trips
+from pgassay.analysis.gate.units import units_of
 from pgassay.environment.datasets.sysbench_data import draw
 from pgassay.errors import UsageError
 from pgassay.factors.registry import parse_factor
 from pgassay.model.workload import Distribution
 from pgassay.native.load import load_document
+from pgassay.sizing.recordings import refuse_workloads
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.sysbench import SCRIPTS, calls_of
 
@@ -106,6 +108,11 @@ def test_the_series_is_one_workload_with_a_statement_for_each() -> None:
     spec = base_spec("sysbench:micro")
     with pytest.raises(UsageError, match="sysbench:micro is a series"):
         parse_factor("rate=1,2").kind.apply("rate", "2", spec)
+    assert units_of(workload) == ("", *series) and units_of(parse_workload("sysbench:oltp_read_write")) == (
+        "",
+    )
+    with pytest.raises(UsageError, match="a size is for one load, not for a series"):
+        refuse_workloads([workload], "--workload sysbench:micro")
     wider = parse_factor("range_size=1,2").kind.apply("range_size", "2", spec)
     assert wider.workload.load is not None and wider.workload.load.sysbench is not None
     assert wider.workload.load.sysbench.series == series

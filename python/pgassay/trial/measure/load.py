@@ -35,8 +35,7 @@ def run(
     server: Connectable, spec: ArmSpec, seed: int, on_progress: Callable[[LoadProgress], None]
 ) -> Observation:
     """Run the load once; raises MeasurementError when a connection or a transaction fails for good."""
-    of_sysbench = spec.workload.load.sysbench if spec.workload.load else None
-    if of_sysbench is not None and of_sysbench.series:
+    if spec.workload.is_series:
         return series.run(server.parameters(), spec, seed, on_progress)
     record = run_load(document_of(server, spec, seed), on_progress)
     names = [script.name for script in spec.workload.load.scripts] if spec.workload.load else []
