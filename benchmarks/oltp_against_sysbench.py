@@ -1,4 +1,4 @@
-"""oltp_read_only of pgassay's load generator beside sysbench's own, on one server and the same tables.
+"""A script of sysbench's by pgassay's load generator and by sysbench, on one server and the same tables.
 
 Prepared statements, uniform ids, at 1 and 10 connections: sysbench on one thread for each connection (it has
 no other way), pgassay on as many, and on one. Every block runs each once, in random order; ratios and
@@ -10,9 +10,10 @@ CPU time has two sources: pgassay-native reads its threads' clocks at both ends 
 sysbench can only be measured whole (rusage of the child, its start and connections included).
 
     python benchmarks/oltp_against_sysbench.py [--blocks 16] [--seconds 2] [--clients 1,10] [--bin FOLDER]
-                                              [--range-size 100]
+                                              [--range-size 100] [--script oltp_read_only]
 """
 
+import argparse
 import math
 import random
 import re
@@ -42,20 +43,22 @@ TABLE_SIZE = 10_000
 RANGE_SIZE = 100
 
 
-def sysbench(server: Server, *words: str) -> str:
-    """Run sysbench's oltp_read_only against the server; its output."""
-    command = ["sysbench", "oltp_read_only", "--db-driver=pgsql", f"--pgsql-host={server.folder}"]
+def sysbench(server: Server, script: str, *words: str) -> str:
+    """Run sysbench's script against the server; its output."""
+    command = ["sysbench", script, "--db-driver=pgsql", f"--pgsql-host={server.folder}"]
     command += ["--pgsql-user=postgres", "--pgsql-db=postgres", f"--tables={TABLES}"]
     command += [f"--table_size={TABLE_SIZE}", "--rand-type=uniform", *words]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-def run_sysbench(server: Server, clients: int, seconds: float, seed: int, *, range_size: int) -> Outcome:
+def run_sysbench(
+    server: Server, clients: int, seconds: float, seed: int, *, range_size: int, script: str
+) -> Outcome:
     # Its warm-up has a report of its own only in the newest versions: as many seconds as pgassay altogether.
     duration = [f"--time={math.ceil(seconds + WARMUP_S)}", "--report-interval=1"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     words = [f"--threads={clients}", *duration, f"--rand-seed={seed}", f"--range_size={range_size}"]
-    output = sysbench(server, *words, "run")
+    output = sysbench(server, script, *words, "run")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     match = re.search(r"transactions:\s+(\d+)\s", output)
     per_second = [float(each) for each in re.findall(r"^\[ \d+s \].* tps: ([\d.]+)", output, re.M)]
@@ -67,10 +70,17 @@ def run_sysbench(server: Server, clients: int, seconds: float, seed: int, *, ran
 
 
 def run_pgassay(
-    server: Server, clients: int, seconds: float, seed: int, *, range_size: int, threads: int | None = None
+    server: Server,
+    clients: int,
+    seconds: float,
+    seed: int,
+    *,
+    range_size: int,
+    script: str,
+    threads: int | None = None,
 ) -> Outcome:
-    options = {"tables": TABLES, "table_size": TABLE_SIZE, "range_size": range_size}
-    spec = {"connect": server.parameters, "script": "oltp_read_only", "oltp_read_only": options}
+    options = {"script": script, "tables": TABLES, "table_size": TABLE_SIZE, "range_size": range_size}
+    spec: dict[str, object] = {"connect": server.parameters, "script": "sysbench", "sysbench": options}
     spec |= {"clients": clients, "threads": threads or clients, "protocol": "prepared", "seed": seed}
     record = run_load(spec | {"duration_s": seconds, "warmup_s": WARMUP_S})
     count = record["transactions"]
@@ -79,28 +89,31 @@ def run_pgassay(
 
 def load_tables(server: Server) -> None:
     """sysbench's own tables, vacuumed, as both read them."""
-    sysbench(server, "prepare")
+    sysbench(server, "oltp_read_write", "prepare")
     vacuum = ["-h", str(server.folder), "-U", "postgres", "-c", "VACUUM (FREEZE, ANALYZE)", "postgres"]
     subprocess.run([server.bin / "psql", *vacuum], check=True, capture_output=True)
 
 
 def main() -> int:
     """Run and print."""
-    arguments = arguments_of(
-        __doc__, "1,10", lambda parser: parser.add_argument("--range-size", type=int, default=RANGE_SIZE)
-    )
+
+    def add(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--range-size", type=int, default=RANGE_SIZE)
+        parser.add_argument("--script", default="oltp_read_only")
+
+    arguments = arguments_of(__doc__, "1,10", add)
     if shutil.which("sysbench") is None:
         print("There is no sysbench on this machine, so nothing is compared; install the package sysbench.")
         return 0
 
     def compare(server: Server, here: str, clients: int, order: random.Random) -> None:
-        size = {"range_size": arguments.range_size}
+        size, script = arguments.range_size, arguments.script
         runners: dict[str, Runner] = {
-            "pgassay": partial(run_pgassay, **size),
-            "sysbench": partial(run_sysbench, **size),
+            "pgassay": partial(run_pgassay, range_size=size, script=script),
+            "sysbench": partial(run_sysbench, range_size=size, script=script),
         }
         if clients > 1:
-            runners["one thread"] = partial(run_pgassay, **size, threads=1)
+            runners["one thread"] = partial(run_pgassay, range_size=size, script=script, threads=1)
         outcomes = run_blocks(runners, server, clients, arguments, order)
         print_medians(here, outcomes)
         theirs = outcomes.pop("sysbench")

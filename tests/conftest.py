@@ -69,6 +69,7 @@ MEASURING = (
     "tests/server/compare/",
     "tests/server/faults/",
     "tests/server/remote/",
+    "tests/server/sysbench/test_compare_sysbench.py",
     "tests/server/trial/test_loads_at_a_rate.py",
     "tests/server/environment/test_cache_proof.py",
     "tests/server/tune/test_tune.py",

@@ -60,8 +60,7 @@ from pgassay.trial.observe.page_cache import PageCacheSampler
 from pgassay.trial.observe.pressure import PressureSampler
 from pgassay.trial.observe.registry import samplers
 from pgassay.tune.finders.registry import FINDERS
-from pgassay.workloads.load import OPTIONS as LOAD_OPTIONS
-from pgassay.workloads.oltp import OPTIONS as OLTP_OPTIONS
+from pgassay.workloads import load, oltp, sysbench
 from pgassay.workloads.registry import FAMILIES, parse_workload
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -229,7 +228,8 @@ def code_words(page: str) -> set[str]:
     [
         ("compare.md", list(FACTOR_KINDS)),
         ("commands.md", [*_KEYS, *_TABLES]),
-        ("workloads.md", [*FAMILIES, *LOAD_OPTIONS, *OLTP_OPTIONS, "only", "writes"]),
+        ("workloads.md", [*FAMILIES, *load.OPTIONS, *oltp.OPTIONS, "only", "writes"]),
+        ("workloads.md", [*sysbench.OPTIONS, *sysbench.SCRIPTS]),
         ("workloads.md", [statement.name for statement in parse_workload("full-scan").statements]),
         ("datasets.md", [*DATASET_KINDS, "database", "none"]),
         ("cache-states.md", list(CACHE_STATES)),

@@ -48,6 +48,8 @@ ALLOWED = {
     "pgbench": {"model", "environment", "native", "sql_text"},
     # A server's own traffic: the native binary records it, libpq finds the server.
     "traffic": {"model", "environment", "native", "sql_text", "durable", "words"},
+    # sysbench's, which connects and asks for the settings in the same way.
+    "sysbench": {"environment", "native", "pgbench"},
     "experiment": {
         "model", "typed", "environment", "workloads", "factors", "design", "record", "trial", "analysis",
         "terminal", "probe",
@@ -72,7 +74,7 @@ ALLOWED = {
     "cli": {
         "model", "typed", "environment", "record", "analysis", "report", "experiment", "probe", "live",
         "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
-        "pgbench", "traffic", "upgrade",
+        "pgbench", "sysbench", "traffic", "upgrade",
     },
 }  # fmt: skip
 HEAVY = (

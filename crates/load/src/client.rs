@@ -11,12 +11,15 @@ use crate::interpreter::Interpreter;
 use crate::programs::Programs;
 use crate::script::Script;
 use crate::spec::QueryProtocol;
+use crate::sysbench::plan::Place;
 use crate::tally::Timing;
-use crate::transaction::{Statement, Transaction};
+use crate::transaction::{Queries, Statement, Transaction};
 use crate::transport::Transport;
 
+mod counted;
 mod failures;
 mod scripted;
+mod statements;
 
 /// What a client's answer meant for the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub struct Work {
     pub protocol: QueryProtocol,
     /// Whether any error of a statement ends its transaction alone, as those that trying again may mend.
     pub continues_on_error: bool,
+    /// Whether each query is counted by what it did.
+    pub counts_queries: bool,
     /// Whether a failure says which client met it and where, or only what the server says.
     pub tells_place: bool,
 }
@@ -74,6 +79,8 @@ pub struct Client<T> {
     state: State,
     random: Xoroshiro128StarStar,
     transaction: Transaction,
+    place: Place,
+    counted: Queries,
     text: String,
     /// The place in the transaction of the statement that is running.
     step: usize,
@@ -118,16 +125,22 @@ impl<T: Transport> Client<T> {
                 )))
             }
         };
+        let counts_changes = work.counts_queries;
         Self {
             number,
             transport,
             work,
             input,
             output: BytesMut::with_capacity(1024),
-            answer: Answer::default(),
+            answer: Answer {
+                counts_changes,
+                ..Answer::default()
+            },
             state: State::Idle,
             random,
             transaction: Transaction::default(),
+            place: Place::new(number),
+            counted: Queries::default(),
             text: String::with_capacity(256),
             step: 0,
             interpreter,
@@ -151,32 +164,6 @@ impl<T: Transport> Client<T> {
         !self.output.is_empty()
     }
 
-    /// Sends the statements to be prepared, all in one batch; `Prepared` at once when there are none.
-    ///
-    /// # Errors
-    /// When the connection is lost.
-    pub fn prepare(&mut self) -> Result<Outcome, Failure> {
-        let Source::Builtin(script) = &self.work.source else {
-            return Ok(Outcome::Prepared);
-        };
-        if self.work.protocol != QueryProtocol::Prepared {
-            return Ok(Outcome::Prepared);
-        }
-        for statement in &script.statements {
-            let text = statement.prepared_text();
-            requests::prepare(
-                &statement.name,
-                &text,
-                statement.parameter_types(),
-                &mut self.output,
-            )?;
-        }
-        requests::sync(&mut self.output);
-        self.state = State::Preparing;
-        self.send()?;
-        Ok(Outcome::Waiting)
-    }
-
     /// Begins a transaction; `choose` is the thread's stream that scripts are drawn by.
     ///
     /// # Errors
@@ -187,8 +174,11 @@ impl<T: Transport> Client<T> {
         self.state = State::Running;
         match &self.work.source {
             Source::Builtin(script) => {
-                script.draw(&mut self.random, &mut self.transaction);
+                script.draw(&mut self.random, &mut self.place, &mut self.transaction);
                 self.step = 0;
+                if self.transaction.is_empty() {
+                    return Ok(self.finish(Outcome::Committed));
+                }
                 self.send_statement()?;
                 Ok(Outcome::Waiting)
             }
@@ -201,37 +191,6 @@ impl<T: Transport> Client<T> {
                 self.go_on(now_ns)
             }
         }
-    }
-
-    #[inline]
-    fn send_statement(&mut self) -> Result<(), Failure> {
-        let Source::Builtin(script) = &self.work.source else {
-            return Ok(());
-        };
-        let (number, values) = self.transaction.step(self.step);
-        let statement = &script.statements[number];
-        match self.work.protocol {
-            QueryProtocol::Prepared => {
-                let arguments = statement.arguments(values);
-                let format = statement.wire.result_format;
-                requests::execute_prepared(&statement.name, arguments, format, &mut self.output)?;
-            }
-            QueryProtocol::Extended => {
-                requests::prepare(
-                    "",
-                    &statement.prepared_text(),
-                    statement.parameter_types(),
-                    &mut self.output,
-                )?;
-                let arguments = statement.arguments(values);
-                requests::execute_prepared("", arguments, statement.wire.result_format, &mut self.output)?;
-            }
-            QueryProtocol::Simple => {
-                statement.interpolate(values, &mut self.text);
-                requests::simple_query(&self.text, &mut self.output)?;
-            }
-        }
-        self.send()
     }
 
     /// Sends what can be sent without waiting.
@@ -330,6 +289,9 @@ impl<T: Transport> Client<T> {
         if self.answer.error.is_some() {
             return self.answered_error(status);
         }
+        if self.work.counts_queries {
+            self.count_query();
+        }
         match self.state {
             State::Running if self.step + 1 < self.transaction.len() => {
                 self.step += 1;
@@ -363,12 +325,15 @@ impl<T: Transport> Client<T> {
         let Some(failure) = self.answer.error.take() else {
             return Ok(Outcome::Waiting);
         };
-        let is_tolerated = failure.is_retryable() || (self.work.continues_on_error && !failure.fatal);
+        let is_tolerated = failure.is_retryable()
+            || (self.work.continues_on_error && !failure.fatal)
+            || self.is_tolerated_duplicate(&failure);
         if self.state != State::Running || !is_tolerated {
             return Err(self.with_context(failure));
         }
         self.given_up = Some(failure);
-        if status == TransactionStatus::Idle {
+        // sysbench's driver sends it whether there is a transaction or not.
+        if status == TransactionStatus::Idle && !self.work.counts_queries {
             return Ok(self.finish(Outcome::GivenUp));
         }
         self.state = State::RollingBack;

@@ -15,7 +15,6 @@ use crate::client::{Source, Work};
 use crate::clock::monotonic_ns;
 use crate::programs::Programs;
 use crate::record::{Progress, Record};
-use crate::script::Script;
 use crate::spec::{LoadSpec, Schedule};
 use crate::tally::Tally;
 use crate::transport::Connector;
@@ -74,8 +73,8 @@ fn start_workers<C: Connector>(
         spec.variables.contains_key("default_seed"),
         (spec.seed, spec.clients, threads),
     );
-    let source = match spec.script {
-        Some(script) => Source::Builtin(Script::builtin(script, spec.scale, &spec.oltp_read_only)),
+    let source = match spec.builtin() {
+        Some(script) => Source::Builtin(script),
         None => Source::Programs(Arc::new(Programs::new(
             &spec.scripts,
             &spec.variables,
@@ -87,6 +86,7 @@ fn start_workers<C: Connector>(
         source,
         protocol: spec.protocol,
         continues_on_error: false,
+        counts_queries: false,
         tells_place: true,
     });
     let mut client_streams = streams.clients;

@@ -6,7 +6,9 @@
 use rand_xoshiro::Xoroshiro128StarStar;
 use serde::Deserialize;
 
-use crate::read_only::{ReadOnly, ReadOnlyOptions};
+use crate::sysbench::options::SysbenchOptions;
+use crate::sysbench::plan::{Place, Plan};
+use crate::sysbench::read_only::ReadOnlyOptions;
 use crate::transaction::{Statement, Transaction, Wire};
 use pgassay_pgbench::random::uniform;
 
@@ -23,6 +25,8 @@ pub enum BuiltinScript {
     /// sysbench's read-only transaction: `BEGIN`, point selects, ranges, `COMMIT`.
     #[serde(rename = "oltp_read_only")]
     OltpReadOnly,
+    /// Any of sysbench's, which its options name.
+    Sysbench,
 }
 
 const ACCOUNTS_PER_BRANCH: i64 = 100_000;
@@ -43,15 +47,15 @@ pub struct Variable {
 }
 
 /// Where transactions come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 enum Source {
     /// All statements in their order, on one set of variables.
     Variables(Vec<Variable>),
-    ReadOnly(ReadOnly),
+    Sysbench(Plan),
 }
 
 /// Transactions that can be run for ever.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Script {
     source: Source,
     /// All that transactions are made of; in a transaction each waits for the answer to the one before.
@@ -59,8 +63,8 @@ pub struct Script {
 }
 
 impl Script {
-    /// pgbench's transactions on a data set of this scale, or sysbench's with these options.
-    pub fn builtin(script: BuiltinScript, scale: i64, read_only: &ReadOnlyOptions) -> Self {
+    /// pgbench's transactions on a data set of this scale, or sysbench's read-only one with its defaults.
+    pub fn builtin(script: BuiltinScript, scale: i64) -> Self {
         let aid = Variable {
             name: "aid",
             min: 1,
@@ -99,13 +103,31 @@ impl Script {
                 vec![aid, bid, tid, delta],
                 &["BEGIN;", UPDATE_ACCOUNT, SELECT_ACCOUNT, INSERT_HISTORY, "END;"],
             ),
-            BuiltinScript::OltpReadOnly => {
-                let (plan, statements) = ReadOnly::new(read_only);
-                Self {
-                    source: Source::ReadOnly(plan),
-                    statements,
-                }
+            BuiltinScript::OltpReadOnly | BuiltinScript::Sysbench => {
+                Self::sysbench(&SysbenchOptions::from(&ReadOnlyOptions::default()), 1, 0)
             }
+        }
+    }
+
+    /// A script of sysbench's, for so many clients.
+    pub fn sysbench(options: &SysbenchOptions, clients: usize, seed: u64) -> Self {
+        let (plan, statements) = Plan::new(options, clients, seed);
+        Self {
+            source: Source::Sysbench(plan),
+            statements,
+        }
+    }
+
+    /// Whether a row that is there already ends a transaction and nothing else, as in sysbench's driver.
+    pub fn tolerates_duplicates(&self) -> bool {
+        matches!(self.source, Source::Sysbench(_))
+    }
+
+    /// What a client has left to send at its end.
+    pub fn finish(&self, place: &mut Place, transaction: &mut Transaction) {
+        transaction.clear();
+        if let Source::Sysbench(plan) = &self.source {
+            plan.finish(place, transaction);
         }
     }
 
@@ -122,7 +144,7 @@ impl Script {
 
     /// Draws one transaction; variables in the order of their declaration.
     #[inline]
-    pub fn draw(&self, random: &mut Xoroshiro128StarStar, transaction: &mut Transaction) {
+    pub fn draw(&self, random: &mut Xoroshiro128StarStar, place: &mut Place, transaction: &mut Transaction) {
         match &self.source {
             Source::Variables(variables) => {
                 let drawn = variables
@@ -130,7 +152,7 @@ impl Script {
                     .map(|variable| uniform(random, variable.min, variable.max));
                 transaction.set_all(self.statements.len(), drawn);
             }
-            Source::ReadOnly(plan) => plan.draw(random, transaction),
+            Source::Sysbench(plan) => plan.draw(random, place, transaction),
         }
     }
 }
@@ -139,35 +161,39 @@ impl Script {
 mod tests {
     use super::*;
     use pgassay_pgbench::random::seeded;
+    use pgassay_protocol::requests::Argument;
 
     #[test]
     fn statements_are_written_both_ways() {
-        let script = Script::builtin(BuiltinScript::Tpcb, 3, &ReadOnlyOptions::default());
+        let script = Script::builtin(BuiltinScript::Tpcb, 3);
         let update = &script.statements[1];
         assert_eq!(
             update.prepared_text(),
             "UPDATE pgbench_accounts SET abalance = abalance + $1 WHERE aid = $2;"
         );
         let mut text = String::new();
-        update.interpolate(&[7, 1, 1, -30], &mut text);
+        update.interpolate(&[7, 1, 1, -30], "", &mut text);
         assert_eq!(
             text,
             "UPDATE pgbench_accounts SET abalance = abalance + -30 WHERE aid = 7;"
         );
-        assert_eq!(update.arguments(&[7, 1, 1, -30]).collect::<Vec<_>>(), [-30, 7]);
+        assert_eq!(
+            update.arguments(&[7, 1, 1, -30], "").collect::<Vec<_>>(),
+            [Argument::Integer(-30), Argument::Integer(7)]
+        );
         assert_eq!(script.statements.len(), 7);
         assert_eq!(script.statements[6].prepared_text(), "END;");
     }
 
     #[test]
     fn draws_fill_their_ranges_evenly() {
-        let script = Script::builtin(BuiltinScript::Tpcb, 2, &ReadOnlyOptions::default());
+        let script = Script::builtin(BuiltinScript::Tpcb, 2);
         let mut random = seeded(42);
         let mut transaction = Transaction::default();
         let mut tellers = [0_u32; 20];
         let (mut delta_min, mut delta_max) = (i64::MAX, i64::MIN);
         for _ in 0..200_000 {
-            script.draw(&mut random, &mut transaction);
+            script.draw(&mut random, &mut Place::default(), &mut transaction);
             let [aid, bid, tid, delta] = *transaction.step(0).1 else {
                 panic!("four variables")
             };

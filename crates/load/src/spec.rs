@@ -8,8 +8,9 @@ use serde::Deserialize;
 pub use crate::clock::Schedule;
 use crate::pacing::{Pace, check_limit};
 use crate::programs::ScriptSpec;
-use crate::read_only::ReadOnlyOptions;
-use crate::script::BuiltinScript;
+use crate::script::{BuiltinScript, Script};
+use crate::sysbench::options::SysbenchOptions;
+use crate::sysbench::read_only::ReadOnlyOptions;
 
 /// How statements travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -44,6 +45,9 @@ pub struct LoadSpec {
     /// Options of sysbench's transaction; pgbench's have no use for them.
     #[serde(default)]
     pub oltp_read_only: ReadOnlyOptions,
+    /// Options of the script `sysbench`.
+    #[serde(default)]
+    pub sysbench: SysbenchOptions,
     /// Connections, each running one transaction after the other.
     pub clients: usize,
     /// Threads that share the connections; no more than connections are started.
@@ -80,7 +84,7 @@ impl LoadSpec {
         let seconds = 0.0..=SECONDS_MAX;
         let is_pgbench = self
             .script
-            .is_some_and(|script| script != BuiltinScript::OltpReadOnly);
+            .is_some_and(|script| !matches!(script, BuiltinScript::OltpReadOnly | BuiltinScript::Sysbench));
         let fault = if self.script.is_some() != self.scripts.is_empty() {
             "it needs either script or scripts".to_owned()
         } else if is_pgbench && !(1..=SCALE_MAX).contains(&self.scale) {
@@ -99,7 +103,9 @@ impl LoadSpec {
                 "warmup_s is {}, but must be from 0 to {SECONDS_MAX}",
                 self.warmup_s
             )
-        } else if let Some(fault) = self.oltp_read_only.fault() {
+        } else if let Some(fault) = SysbenchOptions::from(&self.oltp_read_only).fault() {
+            fault
+        } else if let Some(fault) = self.sysbench.fault() {
             fault
         } else if let Some(fault) = self.pace.as_ref().and_then(Pace::fault) {
             fault
@@ -107,6 +113,16 @@ impl LoadSpec {
             return Ok(());
         };
         Err(Failure::client(format!("the load can't be run: {fault}")))
+    }
+
+    /// What a transaction of pgassay's own is made of; None where there are scripts.
+    pub fn builtin(&self) -> Option<Script> {
+        let sysbench = |options: &SysbenchOptions| Script::sysbench(options, self.clients, self.seed);
+        Some(match self.script? {
+            BuiltinScript::OltpReadOnly => sysbench(&(&self.oltp_read_only).into()),
+            BuiltinScript::Sysbench => sysbench(&self.sysbench),
+            script => Script::builtin(script, self.scale),
+        })
     }
 
     /// The instants of this load when it begins at `start_ns`.

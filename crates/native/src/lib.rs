@@ -3,7 +3,6 @@
 //! Each command reads JSON on standard input and writes JSON lines on standard output; passwords only ever travel
 //! there. When standard input closes, the process ends. Times are nanoseconds of CLOCK_MONOTONIC.
 
-pub mod certificate;
 pub mod connect;
 pub mod lines;
 pub mod link;
@@ -18,7 +17,7 @@ pub mod scripts_command;
 mod server_queries;
 pub mod simulate_command;
 pub mod sql_command;
+pub mod sysbench_tables;
 pub mod tls;
-pub mod tls_link;
 pub mod traffic;
 pub mod volume_command;

@@ -9,7 +9,7 @@ use pgassay_protocol::{Failure, InputBuffer, Parameters};
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::connect::{self, Socket};
-use crate::tls_link::TlsLink;
+use crate::tls::link::TlsLink;
 
 /// A socket for an epoll loop.
 pub enum Link {

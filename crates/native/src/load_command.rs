@@ -1,9 +1,10 @@
-//! `load` and `pgbench`: one specification in, progress and messages on the way, and a record out.
+//! `load`, `pgbench` and `sysbench`: one specification in, progress and messages on the way, and a record out.
 
 use std::process::exit;
 
 use pgassay_load::LoadSpec;
 use pgassay_load::pgbench::{Event, PgbenchSpec, Said};
+use pgassay_load::sysbench::{self, SysbenchSpec};
 use pgassay_protocol::{Failure, Parameters};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,6 +27,18 @@ pub fn pgbench() -> i32 {
     run(PgbenchSpec::check, |spec: PgbenchSpec| {
         let connector = connector(&spec.connect);
         pgassay_load::pgbench::run(spec, connector, tell)
+    })
+}
+
+/// Runs a script of sysbench's by its rules and gives its exit status.
+pub fn sysbench() -> i32 {
+    let report = |event| match event {
+        sysbench::Event::Started => write_line(&json!({ "started": true })),
+        sysbench::Event::Progress(progress) => write_line(&json!({ "progress": progress })),
+    };
+    run(SysbenchSpec::check, |spec: SysbenchSpec| {
+        let connector = connector(&spec.connect);
+        sysbench::run(spec, connector, report)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use pgassay_native::lines::EXIT_USAGE;
-use pgassay_native::load_command::{load, pgbench};
+use pgassay_native::load_command::{load, pgbench, sysbench};
 use pgassay_native::mix_command::mix;
 use pgassay_native::null_server::null_server;
 use pgassay_native::observe_command::observe;
@@ -11,6 +11,7 @@ use pgassay_native::probe_command::probe;
 use pgassay_native::scripts_command::scripts;
 use pgassay_native::simulate_command::simulate;
 use pgassay_native::sql_command::sql;
+use pgassay_native::sysbench_tables::sysbench_tables;
 use pgassay_native::traffic::capture::capture;
 use pgassay_native::traffic::write::capture_write;
 use pgassay_native::volume_command::volume;
@@ -25,6 +26,8 @@ Commands (JSON on standard input, JSON lines on standard output):
   load         run a closed loop of transactions over many connections
   mix          run statements by several sessions at once and time each
   pgbench      run scripts by pgbench's rules and count as it does
+  sysbench     run a script of sysbench's by its rules and count as it does
+  sysbench-tables  make sysbench's tables and load them by COPY
   scripts      read scripts of pgbench's language and tell what they send
   null-server  answer every query at once with an empty result
   probe        measure storage as PostgreSQL reads and writes it
@@ -47,6 +50,8 @@ fn main() -> ExitCode {
         ["load"] => load(),
         ["mix"] => mix(),
         ["pgbench"] => pgbench(),
+        ["sysbench"] => sysbench(),
+        ["sysbench-tables"] => sysbench_tables(),
         ["scripts"] => scripts(),
         ["null-server"] => null_server(),
         ["probe"] => probe(),

@@ -157,7 +157,7 @@ mod tests {
         assert_eq!(session.server_version, "18.0");
 
         requests::prepare("a", "select $1", [], &mut client_out).unwrap();
-        requests::execute_prepared("a", [1], 0, &mut client_out).unwrap();
+        requests::execute_prepared("a", [requests::Argument::Integer(1)], 0, &mut client_out).unwrap();
         assert_eq!(
             server.answer(&mut client_out, &mut server_out),
             SessionState::Open

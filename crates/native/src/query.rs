@@ -78,25 +78,80 @@ pub fn run_query(
     }
 }
 
-fn read_answer(connection: &mut Connection, answer: &mut Answer) -> Result<(), Failure> {
+/// Runs a COPY FROM STDIN: `header`, then what `next` appends until it gives false, then `trailer`.
+///
+/// # Errors
+/// As of `run_query`.
+pub fn copy_in(
+    connection: &mut Connection,
+    sql: &str,
+    header: &[u8],
+    next: &mut dyn FnMut(&mut BytesMut) -> bool,
+    trailer: &[u8],
+) -> Result<(), Failure> {
+    let lost = |error: io::Error| Failure::client(format!("the connection to the server was lost: {error}"));
+    let mut answer = Answer::default();
+    let mut request = BytesMut::new();
+    requests::simple_query(sql, &mut request)?;
+    connection.socket.write_all(&request).map_err(lost)?;
+    if read_until(connection, &mut answer)? != AnswerState::CopyIn {
+        let refused = || Failure::client("the server asks for no data");
+        return Err(answer.error.take().unwrap_or_else(refused));
+    }
+    let mut data = BytesMut::from(header);
+    let mut message = BytesMut::new();
     loop {
-        match answer.read(&mut connection.input)? {
-            AnswerState::Ready(_) => return Ok(()),
-            AnswerState::CopyIn => refuse_copy(&mut connection.socket)?,
-            AnswerState::Incomplete => match connection.socket.read(connection.input.space()) {
-                Ok(0) => {
-                    return Err(Failure::client(
-                        "the connection to the server was lost: the server closed it while the statement ran",
-                    ));
-                }
-                Ok(count) => connection.input.received(count),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    return Err(Failure::client(format!(
-                        "the connection to the server was lost: {error}"
-                    )));
-                }
-            },
+        let is_more = next(&mut data);
+        if !is_more {
+            data.extend_from_slice(trailer);
+        }
+        message.clear();
+        requests::copy_data(&data, &mut message)?;
+        data.clear();
+        if !is_more {
+            requests::copy_done(&mut message);
+        }
+        if let Err(error) = connection.socket.write_all(&message) {
+            // The server may have said why it closed the connection.
+            read_answer(connection, &mut answer)?;
+            return Err(answer.error.take().unwrap_or_else(|| lost(error)));
+        }
+        if !is_more {
+            break;
+        }
+    }
+    connection.socket.flush().map_err(lost)?;
+    read_answer(connection, &mut answer)?;
+    answer.error.take().map_or(Ok(()), Err)
+}
+
+fn read_answer(connection: &mut Connection, answer: &mut Answer) -> Result<(), Failure> {
+    while read_until(connection, answer)? == AnswerState::CopyIn {
+        refuse_copy(&mut connection.socket)?;
+    }
+    Ok(())
+}
+
+/// Reads until the server waits for data or for the next query.
+fn read_until(connection: &mut Connection, answer: &mut Answer) -> Result<AnswerState, Failure> {
+    loop {
+        let state = answer.read(&mut connection.input)?;
+        if state != AnswerState::Incomplete {
+            return Ok(state);
+        }
+        match connection.socket.read(connection.input.space()) {
+            Ok(0) => {
+                return Err(Failure::client(
+                    "the connection to the server was lost: the server closed it while the statement ran",
+                ));
+            }
+            Ok(count) => connection.input.received(count),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                return Err(Failure::client(format!(
+                    "the connection to the server was lost: {error}"
+                )));
+            }
         }
     }
 }

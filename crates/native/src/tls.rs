@@ -20,7 +20,8 @@ use rustls::{
     SignatureScheme,
 };
 
-use crate::certificate;
+pub mod certificate;
+pub mod link;
 
 /// Asks the server for TLS and completes the handshake, all of it before `deadline`.
 ///

@@ -35,6 +35,10 @@ pub struct Answer {
     pub rows: u64,
     /// Queries that ended well, of all requests since somebody set it to 0.
     pub queries: u64,
+    /// Rows that the last query changed or returned, as its completion says; None unless `counts_changes`.
+    pub changed: Option<u64>,
+    /// Whether `changed` is read at all.
+    pub counts_changes: bool,
     /// The first error.
     pub error: Option<Failure>,
     /// Where notices are kept; nowhere by default, so that a load pays nothing for them.
@@ -69,6 +73,10 @@ impl Answer {
                 }
                 // CommandComplete, empty query. BindComplete, RowDescription, ParseComplete, NoData, CloseComplete,
                 // ParameterDescription, PortalSuspended; parameter, notification; COPY out.
+                b'C' if self.counts_changes => {
+                    self.queries += 1;
+                    self.changed = Some(rows_of(frame.body));
+                }
                 b'C' | b'I' => self.queries += 1,
                 b'2' | b'T' | b'1' | b'n' | b'3' | b't' | b's' => {}
                 b'S' | b'A' | b'H' | b'd' | b'c' => {}
@@ -87,6 +95,16 @@ impl Answer {
         }
         Ok(AnswerState::Incomplete)
     }
+}
+
+/// The number at the end of a completion, as `UPDATE 1` or `INSERT 0 1`; 0 of one without any.
+fn rows_of(body: &[u8]) -> u64 {
+    let tag = body.strip_suffix(b"\0").unwrap_or(body);
+    let digits = tag.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&tag[tag.len() - digits..])
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0)
 }
 
 #[inline]

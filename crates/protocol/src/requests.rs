@@ -13,6 +13,15 @@ pub const DESCRIBE_EXECUTE_SYNC: &[u8] = b"D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\
 /// The length of Sync, with which the above ends.
 const SYNC_BYTES: usize = 5;
 
+/// The value of a parameter, sent as text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument<'a> {
+    /// A whole number.
+    Integer(i64),
+    /// A text.
+    Text(&'a str),
+}
+
 /// A simple query.
 ///
 /// # Errors
@@ -40,14 +49,19 @@ pub fn prepare(
 /// # Errors
 /// When the name holds a zero byte or there are too many parameters for one message.
 #[inline]
-pub fn execute_prepared(
+pub fn execute_prepared<'a>(
     name: &str,
-    values: impl IntoIterator<Item = i64>,
+    values: impl IntoIterator<Item = Argument<'a>>,
     result_format: i16,
     output: &mut BytesMut,
 ) -> Result<(), Failure> {
-    let write_value = |value: i64, output: &mut BytesMut| {
-        output.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    let write_value = |value: Argument<'_>, output: &mut BytesMut| {
+        match value {
+            Argument::Integer(number) => {
+                output.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+            }
+            Argument::Text(text) => output.extend_from_slice(text.as_bytes()),
+        }
         Ok(IsNull::No)
     };
     if frontend::bind("", name, [], values, write_value, [result_format], output).is_err() {
@@ -99,6 +113,25 @@ pub fn copy_fail(reason: &str, output: &mut BytesMut) -> Result<(), Failure> {
     frontend::copy_fail(reason, output).map_err(|error| unsendable(reason, &error))
 }
 
+/// A piece of the data of COPY FROM STDIN.
+///
+/// # Errors
+/// When it is too long for one message.
+pub fn copy_data(data: &[u8], output: &mut BytesMut) -> Result<(), Failure> {
+    let length = i32::try_from(data.len() + 4)
+        .map_err(|_| Failure::client("a piece of COPY data is too long for a message"))?;
+    output.reserve(data.len() + 5);
+    output.extend_from_slice(b"d");
+    output.extend_from_slice(&length.to_be_bytes());
+    output.extend_from_slice(data);
+    Ok(())
+}
+
+/// The end of that data.
+pub fn copy_done(output: &mut BytesMut) {
+    frontend::copy_done(output);
+}
+
 /// Asks, on a connection of its own, to cancel what another connection is doing.
 pub fn cancel(process_id: i32, secret_key: i32, output: &mut BytesMut) {
     frontend::cancel_request(process_id, secret_key, output);
@@ -128,7 +161,7 @@ mod tests {
     #[test]
     fn an_execution_is_what_libpq_sends() {
         let mut output = BytesMut::new();
-        execute_prepared("p1", [-42], 0, &mut output).unwrap();
+        execute_prepared("p1", [Argument::Integer(-42)], 0, &mut output).unwrap();
         let mut expected = b"B\0\0\0\x17\0p1\0\0\0\0\x01\0\0\0\x03-42\0\x01\0\0".to_vec();
         expected.extend_from_slice(b"D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04");
         assert_eq!(&output[..], expected);

@@ -199,14 +199,22 @@ def _workloads(prefix: str, **_: object) -> "Iterable[str]":
     from pgassay.workloads.load import OPTIONS as LOAD_OPTIONS
     from pgassay.workloads.oltp import OPTIONS as OLTP_OPTIONS
     from pgassay.workloads.registry import FAMILIES
+    from pgassay.workloads.sysbench import OPTIONS as SYSBENCH_OPTIONS
+    from pgassay.workloads.sysbench import SCRIPTS as SYSBENCH_SCRIPTS
 
     family, colon, rest = prefix.partition(":")
     if not colon:
-        return [f"{name}:" if name in ("sql", "maintenance", "pgbench") else name for name in FAMILIES]
+        with_more = ("sql", "maintenance", "pgbench", "sysbench")
+        return [f"{name}:" if name in with_more else name for name in FAMILIES]
     if family in ("sql", "maintenance"):
         return [f"{family}:{path}" for path in FilesCompleter()(rest)]
     if family == "pgbench" and rest.startswith("file=") and "," not in rest:
         return [f"pgbench:file={path}" for path in FilesCompleter()(rest.removeprefix("file="))]
+    if family == "sysbench":
+        script, comma, rest = rest.partition(",")
+        if not comma:
+            return [f"sysbench:{name}" for name in (*SYSBENCH_SCRIPTS, "micro")]
+        return _with_keys(f"sysbench:{script},", rest, SYSBENCH_OPTIONS)
     own_keys = {
         "oltp_read_only": OLTP_OPTIONS, "full-scan": ("only",), "pgbench": ("file", *LOAD_OPTIONS, "writes")
     }  # fmt: skip

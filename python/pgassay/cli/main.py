@@ -24,8 +24,6 @@ from pgassay.cli.commands import (
     explain,
     fleet,
     gate,
-    null_server,
-    pgbench,
     probe,
     resume,
     run,
@@ -34,6 +32,7 @@ from pgassay.cli.commands import (
     volumes,
     watch,
 )
+from pgassay.cli.commands.loads import null_server, pgbench, sysbench
 from pgassay.cli.commands.stored import combine, diff, history, index, report
 from pgassay.cli.commands.stored import list as list_command
 from pgassay.cli.commands.traffic import capture, upgrade
@@ -62,6 +61,7 @@ COMMANDS = (
     builds,
     calibrate,
     pgbench,
+    sysbench,
     probe,
     null_server,
     capture,
@@ -157,9 +157,10 @@ def main(arguments: Sequence[str] | None = None, *, draws_page: bool = True) -> 
     """
     open_streams()
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if pgbench.is_own(words) and completion.VARIABLE not in os.environ:
-        # Its words are read as pgbench reads them.
-        chosen = argparse.Namespace(run=pgbench.run)
+    own = next((command for command in (pgbench, sysbench) if command.is_own(words)), None)
+    if own is not None and completion.VARIABLE not in os.environ:
+        # Its words are read as the tool reads them whose command line it has.
+        chosen = argparse.Namespace(run=own.run)
     else:
         whole = parser()
         if completion.VARIABLE in os.environ:

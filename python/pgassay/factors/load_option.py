@@ -17,6 +17,11 @@ def _with_pace(name: str, level: str, spec: ArmSpec) -> ArmSpec:
             f"{name}= says when the transactions of a load are due, and {workload.family} is none: use "
             "select-only, tpcb, simple-update, oltp_read_only or pgbench:file=FILE"
         )
+    if workload.is_series:
+        raise UsageError(
+            f"{name}= says when the transactions of one load are due, and sysbench:micro is a series of "
+            "them: use one of sysbench's scripts, as sysbench:oltp_read_write"
+        )
     load = with_pace(workload.load, {name: level}, "factor")
     metric = metric_of(load) if workload.metric == THROUGHPUT else workload.metric
     return spec.model_copy(update={"workload": workload.model_copy(update={"load": load, "metric": metric})})

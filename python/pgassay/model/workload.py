@@ -7,7 +7,7 @@ from pydantic import Field
 from pgassay.model.base import Extended, Frozen
 
 QueryProtocol = Literal["prepared", "extended", "simple"]
-Distribution = Literal["uniform", "special"]
+Distribution = Literal["uniform", "special", "gaussian", "pareto", "zipfian"]
 Arrivals = Literal["poisson", "constant"]
 
 
@@ -55,6 +55,37 @@ class ReadOnlyOptions(Frozen):
     distribution: Distribution = "uniform"
 
 
+class SysbenchOptions(Extended):
+    """Options of any of sysbench's scripts, with its names and defaults; those it has no use for are ignored.
+
+    `script`: as sysbench calls it. `distribution`: of ids, with sysbench's own parameters; `range_selects`:
+    whether there are ranges at all; `random_points`, `number_of_ranges` of select_random_points and _ranges,
+    each range `delta` long. `series`: of `micro`, the micro-benchmarks that share the duration.
+    """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("series",)
+
+    script: str
+    tables: int = 1
+    table_size: int = 10_000
+    range_size: int = 100
+    point_selects: int = 10
+    simple_ranges: int = 1
+    sum_ranges: int = 1
+    order_ranges: int = 1
+    distinct_ranges: int = 1
+    range_selects: bool = True
+    index_updates: int = 1
+    non_index_updates: int = 1
+    delete_inserts: int = 1
+    skip_trx: bool = False
+    random_points: int = 10
+    number_of_ranges: int = 10
+    delta: int = 5
+    distribution: Distribution = "uniform"
+    series: tuple[str, ...] = ()
+
+
 class LoadScript(Frozen):
     """A script in pgbench's language; `name` is its file, `weight` how often it is run beside the others."""
 
@@ -84,11 +115,14 @@ class LoadSpec(Extended):
     """Transactions over `clients` connections on `threads` threads: a closed loop, with a `pace` an open one.
 
     `script`: the name of a transaction of pgassay's own. `scripts`: a user's, which take its place, with the
-    texts of `variables` that they are given. `latency_limit_ms`: longer transactions are counted; those of an
-    open loop that are later than that already are skipped.
+    texts of `variables` that they are given. `sysbench`: options of the script of that name, any of
+    sysbench's; `oltp_read_only`: of the one that has a name of its own. `latency_limit_ms`: longer
+    transactions are counted; those of an open loop that are later than that already are skipped.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("scripts", "variables", "pace", "latency_limit_ms")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = (
+        *("scripts", "variables", "pace", "latency_limit_ms", "sysbench"),
+    )
 
     script: str
     clients: int = 1
@@ -101,6 +135,20 @@ class LoadSpec(Extended):
     variables: dict[str, str] = Field(default_factory=dict)
     pace: Pace | None = None
     latency_limit_ms: float | None = None
+    sysbench: SysbenchOptions | None = None
+
+    @property
+    def of_sysbench(self) -> SysbenchOptions | None:
+        """What sysbench's script is run with; None of a load that is none of sysbench's."""
+        if self.oltp_read_only is None:
+            return self.sysbench
+        return SysbenchOptions(script="oltp_read_only", **self.oltp_read_only.model_dump())
+
+
+def typed_script(workload: "WorkloadSpec") -> str:
+    """What stands before the options of a script of sysbench's, as typed after --workload."""
+    own = workload.load.sysbench if workload.load else None
+    return f"{workload.family}:" if own is None else f"{workload.family}:{own.script},"
 
 
 class ClientCeiling(Frozen):
@@ -154,6 +202,11 @@ class WorkloadSpec(Extended):
     def is_mix(self) -> bool:
         """Whether sessions execute its statements at once, whoever is free the next one."""
         return self.kind == "statements" and self.clients > 0
+
+    @property
+    def is_series(self) -> bool:
+        """Whether it is a series of loads, each of which is timed like a statement."""
+        return self.load is not None and self.load.sysbench is not None and bool(self.load.sysbench.series)
 
     @property
     def is_maintenance(self) -> bool:

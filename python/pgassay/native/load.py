@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypedDict
 
-from pgassay.model.workload import LoadSpec
+from pgassay.model.workload import LoadSpec, SysbenchOptions
 from pgassay.native.process import NativeProcess
 
 
@@ -92,11 +92,15 @@ def load_document(
 ) -> dict[str, object]:
     """What the native generator reads (`crates/native/README.md`): a load on pgbench's data of a scale."""
     oltp, pace = load.oltp_read_only, load.pace
+    if load.sysbench is not None:
+        data: dict[str, object] = {"sysbench": sysbench_document(load.sysbench)}
+    else:
+        data = {"scale": scale} if oltp is None else {"oltp_read_only": oltp.model_dump()}
     scripts = [script.model_dump() for script in load.scripts]
     return {
         "connect": connect,
         **({"scripts": scripts, "variables": load.variables} if scripts else {"script": load.script}),
-        **({"scale": scale} if oltp is None else {"oltp_read_only": oltp.model_dump()}),
+        **data,
         "clients": load.clients,
         "threads": load.threads,
         "protocol": load.protocol,
@@ -106,6 +110,13 @@ def load_document(
         **({} if pace is None else {"pace": {"arrivals": pace.arrivals, "rates": pace.rates}}),
         **({} if load.latency_limit_ms is None else {"latency_limit_ms": load.latency_limit_ms}),
     }
+
+
+def sysbench_document(options: SysbenchOptions) -> dict[str, object]:
+    """The options of a script of sysbench's as the native generator reads them."""
+    document = options.model_dump(exclude={"series"})
+    document["random"] = {"distribution": document.pop("distribution")}
+    return document
 
 
 def run_load(
@@ -118,7 +129,7 @@ def run_load(
 
     Args:
         spec: connect (as for `SqlSession.connect`), script ("select-only", "tpcb", "simple-update" with
-            scale, or "oltp_read_only" with a document of that name: the fields of ReadOnlyOptions),
+            scale, "oltp_read_only" or "sysbench" with a document of that name: the fields of its options),
             clients, threads, protocol ("prepared", "simple"), duration_s, warmup_s, seed, pace (arrivals,
             rates, drain_s), latency_limit_ms.
         on_progress: called each second. When it raises, the load is ended.

@@ -152,6 +152,11 @@ def refuse_workloads(workloads: Sequence[WorkloadSpec], what: str) -> None:
     """Raise UsageError for those of which no recording tells what waited for what."""
     if all(each.is_maintenance for each in workloads):
         raise UsageError(f"{what}: a size is for statements or a load, not for maintenance.")
+    if any(each.is_series for each in workloads):
+        raise UsageError(
+            f"{what}: a size is for one load, not for a series of them: use one of sysbench's scripts, as "
+            "sysbench:oltp_read_write"
+        )
     if all(each.is_mix for each in workloads):
         raise UsageError(
             f"{what}: a size is for statements that one session executes, or for a load, not for statements "

@@ -51,12 +51,6 @@ def statements_of(options: ReadOnlyOptions) -> tuple[Statement, ...]:
     )
 
 
-def calls_of(options: ReadOnlyOptions) -> dict[str, int]:
-    """How often a transaction has each of its statements, by their names in `statements_of`."""
-    found = {name: int(getattr(options, field)) for name, field in _COUNT_OF.items()}
-    return {name: count for name, count in found.items() if count > 0}
-
-
 def parse_number(name: str, text: str, what: str) -> int:
     """A whole number within the limits of the option `name`; raises UsageError naming `what`."""
     low, high = NUMBERS[name]

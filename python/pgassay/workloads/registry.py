@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import WorkloadSpec
-from pgassay.workloads import load, maintenance, oltp, pgbench, statements
+from pgassay.workloads import load, maintenance, oltp, pgbench, statements, sysbench
 
 FAMILIES: dict[str, Callable[[str, str], WorkloadSpec]] = {
     "full-scan": statements.parse_full_scan,
@@ -17,6 +17,7 @@ FAMILIES: dict[str, Callable[[str, str], WorkloadSpec]] = {
     "tpcb": load.parse,
     "simple-update": load.parse,
     "oltp_read_only": oltp.parse,
+    sysbench.FAMILY: sysbench.parse,
     pgbench.FAMILY: pgbench.parse,
     "sql": statements.parse_sql_file,
     "maintenance": maintenance.parse,
@@ -25,7 +26,7 @@ FAMILIES: dict[str, Callable[[str, str], WorkloadSpec]] = {
 _OTHER_NAMES = {
     "tpcb_like": "tpcb",
     "tpc_b": "tpcb",
-    "sysbench": "oltp_read_only, its reading transaction",
+    **{name: f"sysbench:{name}" for name in sysbench.SCRIPTS},
 }
 
 
@@ -49,5 +50,6 @@ def _instead(text: str, family: str) -> str:
     if close:
         return f"did you mean {close[0]}?"
     files = {"sql": "sql:FILE", "maintenance": "maintenance:FILE", pgbench.FAMILY: "pgbench:file=FILE"}
+    files["sysbench"] = "sysbench:SCRIPT"
     families = (files.get(each, each) for each in FAMILIES)
     return f"write one of {', '.join(families)}"

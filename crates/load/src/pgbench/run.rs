@@ -95,6 +95,7 @@ fn start<C: Connector>(
         source: Source::Programs(Arc::clone(&programs)),
         protocol: spec.protocol,
         continues_on_error: spec.continues_on_error,
+        counts_queries: false,
         tells_place: false,
     });
     let mut first = 0;

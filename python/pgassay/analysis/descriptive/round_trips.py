@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pgassay.model.arm import Arm
 from pgassay.model.trial import TrialRecord
 from pgassay.model.workload import WorkloadSpec
+from pgassay.workloads.sysbench import calls_of, has_transaction
 
 # A `SELECT 1` within one machine takes about 0.05 ms, which is the server's own work and no network.
 ROUND_TRIP_MIN_MS = 0.2
@@ -30,11 +31,12 @@ def round_trips(workload: WorkloadSpec) -> int:
     load = workload.load
     if load is None:
         return len(workload.statements)
-    options = load.oltp_read_only
+    options = load.of_sysbench
     if options is None:
         return _TRIPS_OF_LOAD.get(load.script, len(workload.statements))
-    ranges = options.simple_ranges + options.sum_ranges + options.order_ranges + options.distinct_ranges
-    return options.point_selects + ranges + (0 if options.skip_trx else 2)
+    if options.series:
+        return 1  # Most of the series have one statement.
+    return sum(calls_of(options).values()) + (2 if has_transaction(options) else 0)
 
 
 def round_trip_ms(record: TrialRecord) -> float | None:

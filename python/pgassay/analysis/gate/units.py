@@ -64,10 +64,11 @@ def judged_measures(study: Study) -> tuple[int, ...]:
 def units_of(workload: WorkloadSpec) -> tuple[str, ...]:
     """The units of a workload: '' for the whole, then each of its statements where there are several.
 
-    The statements of a load are not timed one by one.
+    The statements of a load are not timed one by one, but for those that name the parts of a series.
     """
     names = [statement.name for statement in workload.statements]
-    return ("",) if len(names) <= 1 or workload.kind == "load" else ("", *names)
+    is_one = len(names) <= 1 or (workload.kind == "load" and not workload.is_series)
+    return ("",) if is_one else ("", *names)
 
 
 def figures_of(study: Study, contrast: int = 0) -> Figures:

@@ -51,8 +51,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="a factor and its levels: any server setting, or version, build, clients, storage, memory, "
         "cpus, prepare and sql (SQL or files), server, settle, checksums, wal_segsize, read_ahead, copy, "
         "config (levels of several parts, as 18+io_method=sync), rate, arrivals, latency_limit, and "
-        "range_size, tables, table_size of oltp_read_only; several make a grid, of which the first is "
-        "compared within the strata of the others",
+        "range_size, tables, table_size and other options of sysbench's scripts; several make a grid, of "
+        "which the first is compared within the strata of the others",
     )
     add_plan_options(parser, {})
     parser.add_argument(
@@ -98,8 +98,9 @@ def add_plan_options(parser: argparse._ActionsContainer, texts: "Mapping[str, st
         "--workload",
         default="full-scan",
         metavar="W[:OPTIONS]",
-        help="full-scan (default), select-only, tpcb, simple-update, oltp_read_only, sql:FILE or "
-        "maintenance:FILE; a load takes clients=, threads=, duration=, warmup=, protocol=prepared|simple, "
+        help="full-scan (default), select-only, tpcb, simple-update, pgbench:file=FILE, oltp_read_only, "
+        "sysbench:SCRIPT, sql:FILE or maintenance:FILE; a load takes "
+        "clients=, threads=, duration=, warmup=, protocol=prepared|simple, "
         "rate=, arrivals=poisson|constant, curve=FILE, latency_limit=, as "
         "tpcb:clients=8,duration=60s,rate=500",
     )

@@ -33,8 +33,8 @@ _OF_VOLUMES = ("against", "provider", "instance", "volume", "wal", "prove", "pro
 # What a size makes of an experiment's options; those that it refuses are in no help.
 _TEXTS = {
     "--workload": "what is run and recorded, required without a FOLDER: full-scan, sql:FILE, or a load "
-    "(select-only, tpcb, simple-update, oltp_read_only), which takes clients=, threads=, duration=, warmup=, "
-    "protocol=prepared|simple, as tpcb:clients=8,duration=60s",
+    "(select-only, tpcb, simple-update, oltp_read_only, sysbench:SCRIPT), which takes clients=, threads=, "
+    "duration=, warmup=, protocol=prepared|simple, as tpcb:clients=8,duration=60s",
     "--blocks": "so many blocks (default 1, which records everything once; with --server 3)",
     "--max-time": "at most so long, as 90s, 12m, 1h; --prove as long once more (default 15m)",
     "--plans": "work: execute each statement's plan once with EXPLAIN ANALYZE, outside of all timing; "

@@ -29,6 +29,9 @@ PAD_GROUPS = 5
 SPECIAL_ITERATIONS = 12
 SPECIAL_WIDTH = 0.01
 SPECIAL_SHARE = 0.75
+# --rand-pareto-h and --rand-zipfian-exp.
+PARETO_H = 0.2
+ZIPFIAN_EXPONENT = 0.8
 
 
 def create_statement(table: int) -> str:
@@ -70,6 +73,14 @@ def draw(random: np.random.Generator, count: int, largest: int, distribution: Di
     """Return `count` numbers from 1 to `largest`, as sysbench draws them (src/sb_rand.c)."""
     if distribution == "uniform":
         return random.integers(1, largest, count, endpoint=True)
+    if distribution == "gaussian":
+        bell = random.random((count, SPECIAL_ITERATIONS)).mean(axis=1) * largest
+        return np.asarray(1 + bell.astype(np.int64))
+    if distribution == "pareto":
+        power = np.log(PARETO_H) / np.log(1 - PARETO_H)
+        return np.asarray(1 + (largest * random.random(count) ** power).astype(np.int64))
+    if distribution == "zipfian":
+        return _zipfian(random, count, largest)
     span = largest - 1
     decision = random.random(count)
     bell = random.random((count, SPECIAL_ITERATIONS)).mean(axis=1) * span
@@ -77,6 +88,25 @@ def draw(random: np.random.Generator, count: int, largest: int, distribution: Di
     # quarter stays empty, as in sysbench.
     centre = decision * (span * SPECIAL_WIDTH + 1) + span * (1 - SPECIAL_WIDTH) / 2
     return 1 + np.where(decision < 1 - SPECIAL_SHARE, bell, centre).astype(np.int64)
+
+
+def _zipfian(random: np.random.Generator, count: int, largest: int) -> Integers:
+    """The n-th in proportion to n^-0.8 (Hörmann and Derflinger, rejection-inversion, ACM TOMACS 6, 1996)."""
+    rest = 1 - ZIPFIAN_EXPONENT
+
+    def integral(x: "npt.NDArray[np.float64] | float") -> "npt.NDArray[np.float64]":
+        return np.asarray((np.power(x, rest) - 1) / rest)
+
+    found = np.empty(count, dtype=np.int64)
+    done = 0
+    first, last = integral(1.5) - 1, integral(largest + 0.5)
+    while done < count:
+        place = last + random.random(count - done) * (first - last)
+        drawn = np.floor(np.power(1 + rest * place, 1 / rest) + 0.5).clip(1, largest)
+        kept = drawn[place >= integral(drawn + 0.5) - np.power(drawn, -ZIPFIAN_EXPONENT)]
+        found[done : done + len(kept)] = kept.astype(np.int64)
+        done += len(kept)
+    return found
 
 
 def _text_bytes(groups: int) -> int:

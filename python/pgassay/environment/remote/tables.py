@@ -3,7 +3,7 @@
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.arm import RemoteServer
-from pgassay.model.workload import WorkloadSpec
+from pgassay.model.workload import WorkloadSpec, typed_script
 
 PGBENCH_TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers", "pgbench_history")
 _PGBENCH_FAMILIES = ("full-scan", "select-only", "tpcb", "simple-update")
@@ -14,7 +14,7 @@ def scale_of(connection: ControlSession, workload: WorkloadSpec, server: RemoteS
 
     Raises UsageError that says how to load what is missing.
     """
-    if workload.load is not None and workload.load.oltp_read_only is not None:
+    if workload.load is not None and workload.load.of_sysbench is not None:
         _check_sysbench(connection, workload, server)
         return 1
     if workload.family not in _PGBENCH_FAMILIES:
@@ -38,7 +38,7 @@ def _exists(connection: ControlSession, table: str) -> bool:
 
 
 def _check_sysbench(connection: ControlSession, workload: WorkloadSpec, server: RemoteServer) -> None:
-    options = workload.load.oltp_read_only if workload.load else None
+    options = workload.load.of_sysbench if workload.load else None
     if options is None:
         return
     for number in range(1, options.tables + 1):
@@ -53,5 +53,5 @@ def _check_sysbench(connection: ControlSession, workload: WorkloadSpec, server: 
     if rows != options.table_size:
         raise UsageError(
             f"{server.name}: sbtest1 holds {rows} rows and table_size is {options.table_size}: write "
-            f"--workload {workload.family}:table_size={rows}"
+            f"--workload {typed_script(workload)}table_size={rows}"
         )

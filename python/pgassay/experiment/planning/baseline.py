@@ -34,7 +34,7 @@ from pgassay.factors.prepare import parse_prepare
 from pgassay.factors.settle import with_settling
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec
 from pgassay.model.build import Build
-from pgassay.model.workload import WorkloadSpec
+from pgassay.model.workload import WorkloadSpec, typed_script
 
 # What a server has that is given no others (src/backend/utils/misc/guc_tables.c).
 CONNECTIONS_SHIPPED = 100
@@ -65,14 +65,14 @@ def with_own_data(dataset: DatasetSpec, workload: WorkloadSpec, request: Compare
     A dump, a folder or a script is left as it is: it may well hold sysbench's tables. Raises UsageError
     for a --scale, which says nothing of these tables.
     """
-    options = workload.load.oltp_read_only if workload.load else None
+    options = workload.load.of_sysbench if workload.load else None
     if options is None or dataset.kind not in ("pgbench", "sysbench"):
         return dataset
     if request.scale != CompareRequest.scale:
         raise UsageError(
             f"--scale {request.scale} is the size of pgbench's tables, and {workload.family} reads "
             "sysbench's: "
-            f"write --workload {workload.family}:tables=4,table_size=100000"
+            f"write --workload {typed_script(workload)}tables=4,table_size=100000"
         )
     sizes = options.model_dump(include={"tables", "table_size", "distribution"})
     return dataset.model_copy(update={"kind": "sysbench", "scale": 1, **sizes})

@@ -121,7 +121,7 @@ def _of_index_reads(base: ArmSpec) -> Iterator[str]:
     if base.workload.kind != "load":
         return
     load = base.workload.load
-    rows = "single rows by index" if load is None or load.oltp_read_only is None else _ROWS_OF_SYSBENCH
+    rows = "single rows by index" if load is None or load.of_sysbench is None else _ROWS_OF_SYSBENCH
     yield (
         f"the transactions of this load read {rows}, which no version up to 19 does "
         "asynchronously: a difference between I/O methods has another cause"

@@ -11,6 +11,8 @@ from pgassay.native.load import LoadProgress, LoadRecord, load_document, run_loa
 from pgassay.record import layout
 from pgassay.record.columns import to_parquet
 from pgassay.record.observations import stddev_ms
+from pgassay.trial.measure import series
+from pgassay.trial.measure.histogram_log import histogram_log, line_of
 from pgassay.trial.state import Observation
 
 
@@ -33,6 +35,8 @@ def run(
     server: Connectable, spec: ArmSpec, seed: int, on_progress: Callable[[LoadProgress], None]
 ) -> Observation:
     """Run the load once; raises MeasurementError when a connection or a transaction fails for good."""
+    if spec.workload.is_series:
+        return series.run(server.parameters(), spec, seed, on_progress)
     record = run_load(document_of(server, spec, seed), on_progress)
     names = [script.name for script in spec.workload.load.scripts] if spec.workload.load else []
     return Observation(
@@ -96,27 +100,18 @@ def _histogram_log(record: LoadRecord, names: list[str]) -> str:
     """
     whole_s, opened = record["elapsed_s"], record["open_loop"]
     lines = [
-        "#[pgassay: latencies of a load, in microseconds]",
-        "#[Histogram log format version 1.3]",
-        '"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"',
-        _line("all", 0, whole_s, record["latency_ms"]["max"], record["histogram"]),
-        _line("own-delay", 0, whole_s, record["own_delay_ms"]["max"], record["own_delay_histogram"]),
+        line_of("all", 0, whole_s, record["latency_ms"]["max"], record["histogram"]),
+        line_of("own-delay", 0, whole_s, record["own_delay_ms"]["max"], record["own_delay_histogram"]),
     ]
     if opened is not None:
         slowest = opened["from_send_ms"]["max"]
-        lines.append(_line("from-send", 0, whole_s, slowest, opened["from_send_histogram"]))
+        lines.append(line_of("from-send", 0, whole_s, slowest, opened["from_send_histogram"]))
     for name, kind in zip(names, record["kinds"], strict=False):
-        lines.append(_line(f"script:{name}", 0, whole_s, kind["latency_ms"]["max"], kind["histogram"]))
+        lines.append(line_of(f"script:{name}", 0, whole_s, kind["latency_ms"]["max"], kind["histogram"]))
     slowest_ms = record["per_second_latency_ms"]["max"]
     for second, histogram in enumerate(record["per_second_histogram"]):
         if histogram:
             lines.append(
-                _line("second", second, min(1.0, whole_s - second), slowest_ms[second] or 0.0, histogram)
+                line_of("second", second, min(1.0, whole_s - second), slowest_ms[second] or 0.0, histogram)
             )
-    return "\n".join(lines) + "\n"
-
-
-def _line(tag: str, start_s: float, length_s: float, slowest_ms: float, histogram: str) -> str:
-    # A tag ends at the next comma.
-    clean = "".join("_" if each in ", \r\n" else each for each in tag)
-    return f"Tag={clean},{start_s:.3f},{length_s:.3f},{slowest_ms:.3f},{histogram}"
+    return histogram_log(lines)

@@ -22,7 +22,7 @@ _NAME = "pgassay_planned"
 _EXECUTIONS_BEFORE = 5
 _COUNTS = "SELECT generic_plans FROM pg_catalog.pg_prepared_statements WHERE name = %s"
 # What the load declares of its parameters; the server finds the others' types itself.
-_TYPES = {"oltp_read_only": "bigint"}
+_TYPES = {"oltp_read_only": "bigint", "sysbench": "bigint"}
 
 
 def is_prepared(workload: WorkloadSpec) -> bool:

@@ -15,7 +15,7 @@ from pgassay.record.experiment import load_experiment
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.start.base import Start, workload_named
 from pgassay.tune.statements import checked
-from pgassay.workloads.oltp import calls_of
+from pgassay.workloads.sysbench import calls_of
 
 # Cache states that a copy of tune's has no way to: it takes its own default in their place.
 _NOT_ON_A_COPY = ("restarted",)
@@ -84,7 +84,7 @@ def _statements_of(
         )
     weights, notes = dict(workload.weights), list[str]()
     if workload.load is not None:
-        options = workload.load.oltp_read_only
+        options = workload.load.of_sysbench
         weights = {} if options is None else {name: float(n) for name, n in calls_of(options).items()}
         notes.append(
             f"the statements of {workload.text} are taken one by one, with one set of their values, as often "

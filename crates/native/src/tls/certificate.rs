@@ -67,22 +67,22 @@ mod tests {
         for (pem, common_name, has_alternative_names) in [
             // Of version 1, without any extension.
             (
-                include_str!("../tests/certificates/common_name.pem"),
+                include_str!("../../tests/certificates/common_name.pem"),
                 first,
                 false,
             ),
             (
-                include_str!("../tests/certificates/other_extensions.pem"),
+                include_str!("../../tests/certificates/other_extensions.pem"),
                 first,
                 false,
             ),
             (
-                include_str!("../tests/certificates/alternative_names.pem"),
+                include_str!("../../tests/certificates/alternative_names.pem"),
                 first,
                 true,
             ),
             (
-                include_str!("../tests/certificates/no_common_name.pem"),
+                include_str!("../../tests/certificates/no_common_name.pem"),
                 None,
                 true,
             ),
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn whatever_the_bytes_are_nothing_is_read_beyond_them() {
-        let whole = der(include_str!("../tests/certificates/alternative_names.pem"));
+        let whole = der(include_str!("../../tests/certificates/alternative_names.pem"));
         for end in 0..whole.len() {
             assert_eq!(names(&whole[..end]), None, "cut at {end}");
         }

@@ -40,8 +40,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--workload",
         default="select-only",
         metavar="W[:OPTIONS]",
-        help="select-only (default), tpcb, simple-update or pgbench:file=FILE, with threads=, "
-        "protocol= and rate=",
+        help="select-only (default), tpcb, simple-update, sysbench:SCRIPT or pgbench:file=FILE, "
+        "with threads=, protocol= and rate=",
     )
     parser.add_argument(
         "--seconds",
@@ -74,7 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not typed:
         raise UsageError("--clients names no number: write --clients 1,8,50")
     clients = [whole(part, "--clients", least=1, most=CLIENTS_MAX) for part in typed]
-    load = parse_workload(arguments.workload).load
+    workload = parse_workload(arguments.workload)
+    load = None if workload.is_series else workload.load
     if load is None:
         raise UsageError(
             f"{arguments.workload} runs its statements one by one: write a load, as --workload select-only"

@@ -1,0 +1,91 @@
+//! What one thread counts of a run by sysbench's rules.
+
+use std::collections::BTreeMap;
+
+use crate::timed::Timed;
+use crate::transaction::Queries;
+
+/// What one connection did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OfConnection {
+    /// Its events.
+    pub events: u64,
+    /// The time that they took, together.
+    pub busy_ns: u128,
+}
+
+/// Counts of one thread, or of all.
+#[derive(Clone, Debug, Default)]
+pub struct Books {
+    /// Queries of all events.
+    pub queries: Queries,
+    /// Events that were begun again, by the SQLSTATE of what ended them.
+    pub errors: BTreeMap<String, u64>,
+    /// Events, from when they began.
+    pub latency: Timed,
+    /// With a rate: the same from when they were due.
+    pub from_due: Timed,
+    /// With a rate: how many were due and not begun when time was over.
+    pub queued: u64,
+    /// By connection.
+    pub connections: Vec<OfConnection>,
+    /// The thread's CPU time; of all threads the sum, and the most that one of them used.
+    pub cpu_ns: u64,
+    /// See `cpu_ns`.
+    pub cpu_most_ns: u64,
+    /// How long the thread was ready and had no processor; of all threads the most.
+    pub waited_most_ns: u64,
+}
+
+impl Books {
+    /// Adds another thread's.
+    pub fn merge(&mut self, other: &Self) {
+        self.queries.merge(other.queries);
+        for (sqlstate, count) in &other.errors {
+            *self.errors.entry(sqlstate.clone()).or_default() += count;
+        }
+        self.latency.merge(&other.latency);
+        self.from_due.merge(&other.from_due);
+        self.queued += other.queued;
+        self.connections.extend_from_slice(&other.connections);
+        self.cpu_ns += other.cpu_ns;
+        self.cpu_most_ns = self.cpu_most_ns.max(other.cpu_most_ns);
+        self.waited_most_ns = self.waited_most_ns.max(other.waited_most_ns);
+    }
+}
+
+/// What is told of an interval.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// Queries of events that ended in it.
+    pub queries: Queries,
+    /// Events that were begun again.
+    pub errors: u64,
+    /// Events that ended.
+    pub latency: Timed,
+    /// With a rate: how many are due and wait for a connection, and how many run.
+    pub queued: usize,
+    /// See `queued`.
+    pub running: usize,
+}
+
+impl Seen {
+    /// What it has, which then begins anew; what waits and runs stays.
+    pub fn take(&mut self) -> Self {
+        let next = Self {
+            queued: self.queued,
+            running: self.running,
+            ..Self::default()
+        };
+        std::mem::replace(self, next)
+    }
+
+    /// Adds another thread's.
+    pub fn merge(&mut self, other: &Self) {
+        self.queries.merge(other.queries);
+        self.errors += other.errors;
+        self.latency.merge(&other.latency);
+        self.queued += other.queued;
+        self.running += other.running;
+    }
+}

@@ -1,0 +1,290 @@
+//! One thread of a run by sysbench's rules: its connections from their first event to their last.
+
+use std::cmp::Reverse;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pgassay_protocol::Failure;
+
+use super::books::{Books, OfConnection, Seen};
+use super::spec::SysbenchSpec;
+use crate::client::Outcome;
+use crate::clock::{RunQueue, monotonic_ns, thread_cpu_ns};
+use crate::pacing::Pacer;
+use crate::transaction::Queries;
+use crate::transport::Connector;
+use crate::worker::Worker;
+
+/// So many events that ask the server nothing are run before others get their turn.
+const EVENTS_AT_ONCE: usize = 256;
+
+/// Where a connection is.
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    due_ns: u64,
+    began_ns: u64,
+    /// It waits for its next event to be due.
+    is_throttled: bool,
+    /// It sends what it had gathered, and is over then.
+    is_closing: bool,
+    is_over: bool,
+}
+
+/// A thread with all that it needs.
+pub struct Seat<C: Connector> {
+    /// Connections and their events.
+    pub worker: Worker<C>,
+    /// The run.
+    pub spec: Arc<SysbenchSpec>,
+    /// Where events are due by a rate.
+    pub pacer: Option<Pacer>,
+    /// What the coordinator reads of the counts meanwhile.
+    pub seen: Arc<Mutex<Seen>>,
+    /// Events that any connection has begun, where there is a limit of them.
+    pub begun: Arc<AtomicU64>,
+    /// From when on events are counted.
+    pub counts_from_ns: u64,
+    /// When no event begins any more.
+    pub end_ns: u64,
+}
+
+struct Run<C: Connector> {
+    seat: Seat<C>,
+    slots: Vec<Slot>,
+    books: Books,
+    /// Events that are due and were not begun yet, by when they were.
+    due: VecDeque<u64>,
+    running: usize,
+}
+
+impl<C: Connector> Seat<C> {
+    /// Runs all events of the thread's connections.
+    ///
+    /// # Errors
+    /// When a connection is lost, a statement fails for good, or the system refuses what the thread needs.
+    pub fn run(self) -> Result<Books, Failure> {
+        let count = self.worker.clients.len();
+        let mut run = Run {
+            seat: self,
+            slots: vec![Slot::default(); count],
+            books: Books {
+                connections: vec![OfConnection::default(); count],
+                ..Books::default()
+            },
+            due: VecDeque::new(),
+            running: count,
+        };
+        let cpu_from_ns = thread_cpu_ns();
+        let queue = RunQueue::of_this_thread();
+        let waited_from_ns = queue.waited_ns();
+        run.all_events()?;
+        run.count_the_queue();
+        run.books.cpu_ns = thread_cpu_ns() - cpu_from_ns;
+        run.books.cpu_most_ns = run.books.cpu_ns;
+        run.books.waited_most_ns = queue.waited_ns().saturating_sub(waited_from_ns);
+        Ok(run.books)
+    }
+}
+
+impl<C: Connector> Run<C> {
+    fn all_events(&mut self) -> Result<(), Failure> {
+        for index in 0..self.slots.len() {
+            let outcome = self.begin_next(index, monotonic_ns())?;
+            self.follow(index, outcome)?;
+        }
+        let mut ready = Vec::new();
+        while self.running > 0 {
+            self.seat.worker.wait()?;
+            for index in std::mem::take(&mut self.seat.worker.again) {
+                self.follow(index, Outcome::Committed)?;
+            }
+            self.wake_sleepers()?;
+            ready.clear();
+            ready.extend(self.seat.worker.ready());
+            if self.seat.worker.shared.stop.load(Ordering::Relaxed) {
+                break;
+            }
+            for &event in &ready {
+                if !self.slots[event.index].is_over {
+                    let outcome = self.seat.worker.serve(event)?;
+                    self.follow(event.index, outcome)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn wake_sleepers(&mut self) -> Result<(), Failure> {
+        while let Some(&Reverse((until_ns, index))) = self.seat.worker.sleepers.peek() {
+            let now_ns = monotonic_ns();
+            if until_ns > now_ns {
+                break;
+            }
+            self.seat.worker.sleepers.pop();
+            self.slots[index].is_throttled = false;
+            let outcome = self.begin(index, now_ns)?;
+            self.follow(index, outcome)?;
+        }
+        Ok(())
+    }
+
+    /// What comes after a connection's outcome, as long as that is known at once.
+    fn follow(&mut self, index: usize, mut outcome: Outcome) -> Result<(), Failure> {
+        for _ in 0..EVENTS_AT_ONCE {
+            outcome = match outcome {
+                Outcome::Waiting | Outcome::Prepared => return self.seat.worker.watch_sending(index),
+                Outcome::Sleeping(until_ns) => {
+                    self.seat.worker.sleepers.push(Reverse((until_ns, index)));
+                    return Ok(());
+                }
+                Outcome::Committed if self.slots[index].is_closing => {
+                    self.count_queries(index);
+                    self.finish(index);
+                    return Ok(());
+                }
+                Outcome::Committed => {
+                    let now_ns = monotonic_ns();
+                    self.count(index, now_ns);
+                    self.begin_next(index, now_ns)?
+                }
+                Outcome::GivenUp => self.begin_again(index)?,
+            };
+        }
+        match outcome {
+            Outcome::Committed => self.seat.worker.again.push(index),
+            _ => return self.follow(index, outcome),
+        }
+        Ok(())
+    }
+
+    /// Begins a connection's next event, now or when it is due.
+    fn begin_next(&mut self, index: usize, now_ns: u64) -> Result<Outcome, Failure> {
+        if now_ns >= self.seat.end_ns || !self.is_within_events(now_ns) {
+            return self.close(index);
+        }
+        self.slots[index].due_ns = now_ns;
+        if self.seat.pacer.is_some() {
+            self.gather_due(now_ns);
+            let due_ns = match (self.due.pop_front(), &mut self.seat.pacer) {
+                (None, Some(pacer)) => pacer.take(),
+                (due, _) => due.unwrap_or(now_ns),
+            };
+            if due_ns >= self.seat.end_ns {
+                return self.close(index);
+            }
+            let slot = &mut self.slots[index];
+            slot.due_ns = due_ns;
+            if due_ns > now_ns {
+                slot.is_throttled = true;
+                return Ok(Outcome::Sleeping(due_ns));
+            }
+        }
+        self.begin(index, now_ns)
+    }
+
+    /// Takes one of the events that all connections share.
+    fn is_within_events(&self, now_ns: u64) -> bool {
+        let Some(most) = self.seat.spec.events else {
+            return true;
+        };
+        now_ns < self.seat.counts_from_ns || self.seat.begun.fetch_add(1, Ordering::Relaxed) < most
+    }
+
+    fn gather_due(&mut self, now_ns: u64) {
+        if let Some(pacer) = &mut self.seat.pacer {
+            while pacer.due_ns() <= now_ns {
+                self.due.push_back(pacer.take());
+            }
+        }
+    }
+
+    fn begin(&mut self, index: usize, now_ns: u64) -> Result<Outcome, Failure> {
+        self.slots[index].began_ns = now_ns;
+        let worker = &mut self.seat.worker;
+        worker.clients[index].begin(now_ns, &mut worker.choose)
+    }
+
+    /// The same event with other values: its time goes on.
+    fn begin_again(&mut self, index: usize) -> Result<Outcome, Failure> {
+        let now_ns = monotonic_ns();
+        if now_ns >= self.seat.counts_from_ns {
+            let client = &self.seat.worker.clients[index];
+            let sqlstate = client.given_up().and_then(|failure| failure.sqlstate.clone());
+            *self.books.errors.entry(sqlstate.unwrap_or_default()).or_default() += 1;
+            if self.seat.spec.report_interval_s.is_some() {
+                self.seen(|seen| seen.errors += 1);
+            }
+        }
+        let worker = &mut self.seat.worker;
+        worker.clients[index].begin(now_ns, &mut worker.choose)
+    }
+
+    fn count(&mut self, index: usize, now_ns: u64) {
+        let slot = self.slots[index];
+        if now_ns < self.seat.counts_from_ns {
+            self.seat.worker.clients[index].take_queries();
+            return;
+        }
+        let latency_ns = now_ns.saturating_sub(slot.began_ns);
+        self.books.latency.count(latency_ns);
+        if self.seat.pacer.is_some() {
+            self.books.from_due.count(now_ns.saturating_sub(slot.due_ns));
+            self.gather_due(now_ns);
+        }
+        let of_connection = &mut self.books.connections[index];
+        of_connection.events += 1;
+        of_connection.busy_ns += u128::from(latency_ns);
+        let queries = self.count_queries(index);
+        if self.seat.spec.report_interval_s.is_some() {
+            let queued = self.due.len();
+            let running = self.running - self.seat.worker.sleepers.len().min(self.running);
+            self.seen(|seen| {
+                seen.latency.count(latency_ns);
+                seen.queries.merge(queries);
+                (seen.queued, seen.running) = (queued, running);
+            });
+        }
+    }
+
+    fn count_queries(&mut self, index: usize) -> Queries {
+        let queries = self.seat.worker.clients[index].take_queries();
+        self.books.queries.merge(queries);
+        queries
+    }
+
+    fn seen(&self, change: impl FnOnce(&mut Seen)) {
+        change(&mut self.seat.seen.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Ends a connection, once it has sent what it had gathered.
+    fn close(&mut self, index: usize) -> Result<Outcome, Failure> {
+        if self.slots[index].is_over {
+            return Ok(Outcome::Waiting);
+        }
+        self.slots[index].is_closing = true;
+        match self.seat.worker.clients[index].send_rest()? {
+            Outcome::Committed => {
+                self.finish(index);
+                Ok(Outcome::Waiting)
+            }
+            other => Ok(other),
+        }
+    }
+
+    fn finish(&mut self, index: usize) {
+        if !self.slots[index].is_over {
+            self.slots[index].is_over = true;
+            self.running -= 1;
+            self.seat.worker.clients[index].disconnect();
+        }
+    }
+
+    /// What was due before the end and never begun.
+    fn count_the_queue(&mut self) {
+        if self.seat.end_ns != u64::MAX {
+            self.gather_due(self.seat.end_ns);
+            self.books.queued = self.due.iter().filter(|&&due| due < self.seat.end_ns).count() as u64;
+        }
+    }
+}

@@ -1,0 +1,124 @@
+"""`pgassay sysbench`: sysbench's own command line for its OLTP scripts, on the native load generator."""
+
+import argparse
+import sys
+
+from pgassay import __version__
+from pgassay.cli import options
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pgassay.sysbench.connection import Server
+    from pgassay.sysbench.options import Options
+
+NAME = "sysbench"
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line, for help and completion; `run_words` reads what is typed."""
+    from pgassay.sysbench.options import COMMANDS, GROUPS, SCRIPTS
+
+    parser = subparsers.add_parser(
+        NAME,
+        help="sysbench's own command line and report for its OLTP scripts, and below it what it leaves out",
+        description="Makes sysbench's tables (prepare), runs its scripts (run), reads the tables into memory "
+        "(warmup) or drops them (cleanup), with sysbench's options, statements and report. Below the "
+        "report: percentiles, errors by SQLSTATE, whether the client was the limit, the server's settings.",
+        epilog="examples:\n"
+        "  pgassay sysbench oltp_read_write prepare --tables=4 --table-size=100000 --pgsql-db=shop\n"
+        "  pgassay sysbench oltp_read_write run --tables=4 --table-size=100000 --threads=8 --time=60\n"
+        "  alias sysbench='pgassay sysbench'",
+        allow_abbrev=False,
+        add_help=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument("script", nargs="?", metavar="SCRIPT", help=f"one of {', '.join(SCRIPTS)}")
+    parser.add_argument("action", nargs="?", metavar="COMMAND", help=", ".join(COMMANDS))
+    for title, group in GROUPS.items():
+        added = parser.add_argument_group(title)
+        for option in group:
+            shown = f"{option.help} (default {option.default})" if option.default else option.help
+            word = "|".join(option.words) or {"whole": "N", "number": "X", "switch": "on|off"}.get(
+                option.kind, "TEXT"
+            )
+            nargs = "?" if option.kind == "switch" else None
+            added.add_argument(f"--{option.name}", metavar=word, nargs=nargs, help=shown.replace("%", "%%"))
+    added = parser.add_argument_group("others")
+    added.add_argument("--version", action="store_true", help="print the version")
+    added.add_argument("--help", action="help", help="print this help")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """What `main` does before it reads other commands: sysbench's words are not argparse's."""
+    return run_words(arguments.words[2:])
+
+
+def is_own(words: "Sequence[str]") -> bool:
+    """Whether the words are sysbench's to read, and not a question for help that argparse answers."""
+    return words[:1] == [NAME] and len(words) > 1 and "--help" not in words and words[-1] != "help"
+
+
+def run_words(words: "Sequence[str]") -> int:
+    """Read sysbench's words, do it, return sysbench's exit status."""
+    from pgassay.sysbench.options import SysbenchError, parse
+
+    if "--version" in words:
+        print(f"sysbench 1.0.20, of pgassay {__version__}")
+        return 0
+    try:
+        chosen = parse(words)
+        for warning in chosen.warnings:
+            print(warning, file=sys.stderr)
+        return _do(chosen)
+    except SysbenchError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+
+
+def _do(chosen: "Options") -> int:
+    from pgassay.sysbench.lua import name_of
+    from pgassay.sysbench.options import COMMANDS, SysbenchError
+
+    chosen.script = name_of(chosen.script)
+    if chosen.command not in COMMANDS:
+        said = f"Unknown command: {chosen.command}" if chosen.command else "A command is missing"
+        raise SysbenchError(f"{said}: write prepare, run, warmup or cleanup behind {chosen.script}")
+    from pgassay.sysbench import tables
+    from pgassay.sysbench.connection import connect
+
+    def say(text: str) -> None:
+        if chosen.whole("verbosity") >= 3 and not chosen.switch("json"):
+            print(text, flush=True)
+
+    server = connect(chosen)
+    say(f"sysbench 1.0.20 (pgassay {__version__}, server PostgreSQL {server.version})\n")
+    with server.session:
+        if chosen.command == "run":
+            return _run(chosen, server, say)
+        if chosen.command == "prepare":
+            tables.prepare(chosen, server, say)
+        elif chosen.command == "cleanup":
+            tables.cleanup(chosen, server, say)
+        else:
+            tables.warm_up(chosen, server, say)
+    return 0
+
+
+def _run(chosen: "Options", server: "Server", say: "Callable[[str], None]") -> int:
+    import json
+
+    from pgassay.sysbench import beyond, report, running
+
+    finished = running.run(chosen, server, say)
+    if chosen.switch("json"):
+        print(json.dumps(beyond.document(finished), indent=2))
+        return 0
+    for line in report.lines(finished):
+        say(line)
+    say("")
+    for line in beyond.lines(finished):
+        say(line)
+    return 0

@@ -1,0 +1,51 @@
+"""Connecting as sysbench does: its five options, else libpq's environment and files."""
+
+import os
+from dataclasses import dataclass, field
+
+import psycopg
+from psycopg import conninfo
+
+from pgassay.environment.remote.resolve import resolved_from
+from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
+from pgassay.pgbench.connection import MAJOR_MIN, ChangedSetting, changed_settings
+from pgassay.sysbench.options import Options, SysbenchError
+
+APPLICATION = "sysbench"
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that has answered, and how the load generator reaches it; `parameters` hold the password."""
+
+    session: ControlSession
+    version: str
+    settings: list[ChangedSetting]
+    parameters: ConnectionParameters = field(repr=False)
+
+
+def connect(chosen: Options) -> Server:
+    """Opens a session; raises SysbenchError."""
+    given = {
+        "host": chosen.text("pgsql-host"),
+        "port": chosen.text("pgsql-port"),
+        "user": chosen.text("pgsql-user"),
+        "password": chosen.text("pgsql-password"),
+        "dbname": chosen.text("pgsql-db"),
+        "fallback_application_name": APPLICATION,
+        "client_encoding": "UTF8",
+    }
+    if "PGGSSENCMODE" not in os.environ:
+        # The load generator knows no Kerberos: what it would be refused is better found out here.
+        given["gssencmode"] = "disable"
+    typed = {name: value for name, value in given.items() if value}
+    try:
+        session = psycopg.connect(conninfo.make_conninfo("", **typed), autocommit=True)
+    except psycopg.Error as error:
+        text = str(error).strip().removeprefix("connection failed: ").removeprefix("connection is bad: ")
+        raise SysbenchError(f"FATAL: Connection to database failed: {text}") from None
+    resolved = resolved_from(session, "the connection", MAJOR_MIN)
+    name = session.info.parameter_status("application_name") or APPLICATION
+    version = session.info.parameter_status("server_version") or resolved.server.version
+    parameters: ConnectionParameters = {**resolved.parameters, "application_name": name}
+    return Server(session, version, changed_settings(session), parameters)

@@ -1,0 +1,269 @@
+"""sysbench's options: what can be typed, what it means, and what has no meaning here."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pgassay.errors import PgassayError
+
+Kind = Literal["whole", "number", "switch", "text"]
+PROFILE_DEFAULT = "1.0.20"
+# The default distribution of each version of sysbench.
+PROFILES = {"1.0.20": "special", "head": "uniform"}
+COMMANDS = ("prepare", "run", "warmup", "prewarm", "cleanup", "help")
+SCRIPTS = {
+    "oltp_read_only": "BEGIN, 10 point selects, 4 ranges, COMMIT",
+    "oltp_read_write": "the same with 2 updates, a delete and an insert",
+    "oltp_write_only": "BEGIN, 2 updates, a delete, an insert, COMMIT",
+    "oltp_point_select": "one point select",
+    "oltp_update_index": "one update of the indexed column",
+    "oltp_update_non_index": "one update of another column",
+    "oltp_insert": "one insert",
+    "oltp_delete": "one delete",
+    "select_random_points": "one select of an IN list",
+    "select_random_ranges": "one select of several ranges",
+    "bulk_insert": "rows of two numbers, half a megabyte a statement",
+}
+SIZE_MAX = 2**31 - 1
+COUNT_MAX = 10_000
+
+
+class SysbenchError(PgassayError):
+    """Ends the command as sysbench ends: its message, exit status 1."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: its name with dashes, what its value is, its default as typed, its help, its limits."""
+
+    name: str
+    kind: Kind
+    default: str
+    help: str
+    least: float = 0
+    most: float = SIZE_MAX
+    words: tuple[str, ...] = ()
+
+
+GENERAL = (
+    Option("threads", "whole", "1", "connections, each running one event after the other", 1, 100_000),
+    Option("events", "whole", "0", "events of all connections together (0: no limit)", most=2**63 - 1),
+    Option("time", "whole", "10", "seconds that the run takes (0: no limit)", most=10_000_000),
+    Option("warmup-time", "whole", "0", "seconds before it that are not counted", most=10_000_000),
+    Option("rate", "whole", "0", "events a second that are due (0: as many as can be)"),
+    Option("report-interval", "whole", "0", "tell of progress each so many seconds (0: not)"),
+    Option("percentile", "whole", "95", "the percentile of latencies that is reported (0: none)", most=100),
+    Option("histogram", "switch", "off", "print a histogram of latencies"),
+    Option("verbosity", "whole", "3", "5 to 3: all messages, 2 to 0: errors alone", most=5),
+    Option("profile", "text", PROFILE_DEFAULT, "whose default of --rand-type", words=tuple(PROFILES)),
+    Option("json", "switch", "off", "print the result as one JSON document instead of the report"),
+)
+RANDOM = (
+    Option(
+        *("rand-type", "text", "", "distribution of ids: special, or uniform with --profile=head"),
+        words=("uniform", "gaussian", "special", "pareto", "zipfian"),
+    ),
+    Option("rand-seed", "whole", "0", "seed of the random numbers (0: the time)"),
+    Option("rand-spec-iter", "whole", "12", "uniform numbers in a bell", 1, 1000),
+    Option("rand-spec-pct", "whole", "1", "the width of the special centre in per cent", most=100),
+    Option("rand-spec-res", "whole", "75", "the share of ids in it in per cent", most=100),
+    Option("rand-pareto-h", "number", "0.2", "the parameter h of pareto", 1e-9, 1 - 1e-9),
+    Option("rand-zipfian-exp", "number", "0.8", "the exponent of zipfian", most=100),
+)
+DATABASE = (
+    Option("db-driver", "text", "pgsql", "pgsql", words=("pgsql",)),
+    Option("db-ps-mode", "text", "auto", "prepared statements (auto), or none", words=("auto", "disable")),
+    Option("pgsql-host", "text", "localhost", "the server's host, or the folder of its socket"),
+    Option("pgsql-port", "whole", "5432", "its port", 1, 65_535),
+    Option("pgsql-user", "text", "sbtest", "the role to connect as"),
+    Option("pgsql-password", "text", "", "its password; PGPASSWORD or a password file shows it to nobody"),
+    Option("pgsql-db", "text", "sbtest", "the database"),
+)
+OF_SCRIPTS = (
+    Option("tables", "whole", "1", "tables sbtest1, sbtest2, …", 1, 10_000),
+    Option("table-size", "whole", "10000", "rows of each"),
+    Option("range-size", "whole", "100", "rows of a range", 1),
+    Option("range-selects", "switch", "on", "whether there are ranges"),
+    Option("point-selects", "whole", "10", "point selects of a transaction", most=COUNT_MAX),
+    Option("simple-ranges", "whole", "1", "ranges read as they are", most=COUNT_MAX),
+    Option("sum-ranges", "whole", "1", "ranges summed up", most=COUNT_MAX),
+    Option("order-ranges", "whole", "1", "ranges sorted", most=COUNT_MAX),
+    Option("distinct-ranges", "whole", "1", "ranges sorted without duplicates", most=COUNT_MAX),
+    Option("index-updates", "whole", "1", "updates of the indexed column", most=COUNT_MAX),
+    Option("non-index-updates", "whole", "1", "updates of another column", most=COUNT_MAX),
+    Option("delete-inserts", "whole", "1", "rows deleted and inserted again", most=COUNT_MAX),
+    Option("skip-trx", "switch", "off", "without BEGIN and COMMIT"),
+    Option("auto-inc", "switch", "on", "the server chooses the id of a row"),
+    Option("secondary", "switch", "off", "prepare: an index on id that is no primary key"),
+    Option("create-secondary", "switch", "on", "prepare: the index on k"),
+    Option("random-points", "whole", "10", "numbers of select_random_points", 1, 30_000),
+    Option("number-of-ranges", "whole", "10", "ranges of select_random_ranges", 1, 30_000),
+    Option("delta", "whole", "5", "their length"),
+)
+GROUPS = {"general": GENERAL, "random numbers": RANDOM, "database": DATABASE, "scripts": OF_SCRIPTS}
+BY_NAME = {option.name: option for group in GROUPS.values() for option in group}
+# Other names, with the word that sysbench says of old ones.
+ALIASES = {"random-ranges": "number-of-ranges"}
+DEPRECATED = {"num-threads": "threads", "max-time": "time", "max-requests": "events", "tx-rate": "rate"}
+_HERE = "leave it out"
+REFUSED = {
+    "report-checkpoints": f"there is one report, at the end: {_HERE}, or use --report-interval",
+    "forced-shutdown": f"what runs when time is over is always waited for: {_HERE}",
+    "thread-stack-size": f"connections have no thread of their own here: {_HERE}",
+    "config-file": "options are read from the command line alone: write them there",
+    "validate": f"sysbench's OLTP scripts validate nothing: {_HERE}",
+    "debug": f"sysbench's own internals are not here: {_HERE}",
+    "db-debug": f"sysbench's own internals are not here: {_HERE}",
+    "reconnect": f"connections last as long as the run: {_HERE}, or use pgassay pgbench -C",
+    "pgsql-variant": f"other servers than PostgreSQL are not supported: {_HERE}",
+    "use-file": f"texts are drawn, not read from a file: {_HERE}",
+    "test": "write the script's name, as in pgassay sysbench oltp_read_write run",
+}
+_REFUSED_SWITCHES = ("validate", "debug", "db-debug")
+_OFF = ("off", "false", "0", "no")
+_ON = ("on", "true", "1", "yes")
+
+
+@dataclass
+class Options:
+    """What was typed, checked: a script's name or a file's, a command, and all options with their values."""
+
+    script: str = ""
+    command: str = ""
+    values: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+
+    def text(self, name: str) -> str:
+        """A value as typed, or its default."""
+        return self.values.get(name, BY_NAME[name].default)
+
+    def whole(self, name: str) -> int:
+        """A whole number."""
+        return int(self.text(name))
+
+    def number(self, name: str) -> float:
+        """A number."""
+        return float(self.text(name))
+
+    def switch(self, name: str) -> bool:
+        """Whether it is on."""
+        return self.text(name) in _ON
+
+    @property
+    def distribution(self) -> str:
+        """How ids are drawn: as typed, else as the profile has it."""
+        return self.text("rand-type") or PROFILES[self.text("profile")]
+
+    @property
+    def table_size(self) -> int:
+        """Rows of a table, as far as it has any of its own."""
+        return self.whole("table-size")
+
+
+def parse(words: Sequence[str]) -> Options:
+    """Raises SysbenchError for what sysbench refuses, and for what has no meaning here."""
+    chosen = Options()
+    for word in words:
+        if word.startswith("--"):
+            _set(chosen, *_split(word))
+        elif not chosen.script:
+            chosen.script = word
+        elif not chosen.command:
+            chosen.command = word
+        else:
+            raise SysbenchError(f"Unrecognized command line argument: {word}")
+    if chosen.switch("histogram") and chosen.whole("percentile") == 0:
+        raise SysbenchError("--histogram cannot be used with --percentile=0")
+    return chosen
+
+
+def _split(word: str) -> tuple[str, str | None]:
+    name, equals, value = word[2:].partition("=")
+    return name.replace("_", "-"), value if equals else None
+
+
+def _set(chosen: Options, name: str, value: str | None) -> None:
+    if name in DEPRECATED:
+        chosen.warnings.append(f"WARNING: --{name} is deprecated, use --{DEPRECATED[name]} instead")
+    name = DEPRECATED.get(name, ALIASES.get(name, name))
+    if name.startswith("mysql-"):
+        raise SysbenchError(f"--{name} is an option for MySQL: {_HERE}")
+    if name in REFUSED:
+        is_off = value in _OFF and (name in _REFUSED_SWITCHES or name == "forced-shutdown")
+        if is_off or (name == "reconnect" and value == "0"):
+            return
+        raise SysbenchError(f"--{name} is not possible: {REFUSED[name]}")
+    option = BY_NAME.get(name)
+    if option is None:
+        raise SysbenchError(f"invalid option: --{name}{'' if value is None else f'={value}'}")
+    chosen.values[name] = _CHECKS[option.kind](option, value)
+
+
+def _switch(option: Option, value: str | None) -> str:
+    if value is None or value.lower() in _ON:
+        return "on"
+    if value.lower() in _OFF:
+        return "off"
+    raise _wrong(option, value, "write on or off")
+
+
+def _text(option: Option, value: str | None) -> str:
+    if value is None or (option.words and value not in option.words):
+        raise _wrong(option, value or "", f"write {' or '.join(option.words) or 'a value behind ='}")
+    return value
+
+
+def _whole(option: Option, value: str | None) -> str:
+    found = (value or "").strip()
+    if not found.removeprefix("-").isdecimal() or not option.least <= int(found) <= option.most:
+        raise _wrong(option, value or "", f"write a whole number from {option.least:g} to {option.most}")
+    return found
+
+
+def _number(option: Option, value: str | None) -> str:
+    try:
+        found = float(value or "")
+    except ValueError:
+        found = option.most + 1
+    if not option.least <= found <= option.most:
+        raise _wrong(option, value or "", f"write a number from {option.least:g} to {option.most:g}")
+    return repr(found)
+
+
+def _wrong(option: Option, value: str, instead: str) -> SysbenchError:
+    return SysbenchError(f"Invalid value for --{option.name}: '{value}': {instead}")
+
+
+_CHECKS: dict[Kind, Callable[[Option, str | None], str]] = {
+    "switch": _switch,
+    "text": _text,
+    "whole": _whole,
+    "number": _number,
+}
+
+
+def document_of(chosen: Options) -> dict[str, object]:
+    """The script and its options as the native binary reads them (`SysbenchOptions`)."""
+    return {"script": chosen.script, **dict(_of_script(chosen)), "random": random_of(chosen)}
+
+
+def _of_script(chosen: Options) -> Iterator[tuple[str, object]]:
+    for option in OF_SCRIPTS:
+        if option.name not in ("secondary", "create-secondary"):
+            is_switch = option.kind == "switch"
+            value = chosen.switch(option.name) if is_switch else chosen.whole(option.name)
+            yield option.name.replace("-", "_"), value
+
+
+def random_of(chosen: Options) -> dict[str, object]:
+    """How ids are drawn, as the native binary reads it (`RandomOptions`)."""
+    return {
+        "distribution": chosen.distribution,
+        "spec_iter": chosen.whole("rand-spec-iter"),
+        "spec_pct": chosen.whole("rand-spec-pct"),
+        "spec_res": chosen.whole("rand-spec-res"),
+        "pareto_h": chosen.number("rand-pareto-h"),
+        "zipfian_exp": chosen.number("rand-zipfian-exp"),
+    }

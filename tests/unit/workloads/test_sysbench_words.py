@@ -1,0 +1,140 @@
+"""sysbench's words: options, refusals, and what is said of a script in Lua."""
+
+from pathlib import Path
+
+import pytest
+
+from pgassay.errors import UsageError
+from pgassay.native.sysbench import Progress
+from pgassay.sysbench.lua import as_pgbench_script, name_of, nearest_script, statements_of
+from pgassay.sysbench.options import Options, SysbenchError, document_of, parse
+from pgassay.sysbench.running import progress_lines
+
+
+def test_words_stand_in_any_order_and_dashes_are_underscores() -> None:
+    chosen = parse(["--table_size=500", "oltp_read_only", "--skip-trx", "run", "--auto-inc=off"])
+    assert (chosen.script, chosen.command, chosen.table_size) == ("oltp_read_only", "run", 500)
+    document = document_of(chosen)
+    assert (document["skip_trx"], document["auto_inc"], document["point_selects"]) == (True, False, 10)
+    assert "secondary" not in document
+
+
+@pytest.mark.parametrize(
+    ("words", "distribution"),
+    [
+        ([], "special"),
+        (["--profile=head"], "uniform"),
+        (["--profile=head", "--rand-type=pareto"], "pareto"),
+        (["--rand-type=zipfian"], "zipfian"),
+    ],
+)
+def test_the_profile_decides_where_no_distribution_is_typed(words: list[str], distribution: str) -> None:
+    assert parse(words).distribution == distribution
+
+
+def test_old_names_are_taken_with_sysbench_s_warning() -> None:
+    chosen = parse(["--num-threads=3", "--max-time=7", "--random-ranges=2"])
+    assert [chosen.whole(name) for name in ("threads", "time", "number-of-ranges")] == [3, 7, 2]
+    assert chosen.warnings[0] == "WARNING: --num-threads is deprecated, use --threads instead"
+
+
+@pytest.mark.parametrize(
+    ("word", "complaint"),
+    [
+        ("--foo=1", "invalid option: --foo=1"),
+        ("--threads=0", "Invalid value for --threads: '0': write a whole number from 1 to 100000"),
+        ("--threads", "Invalid value for --threads: ''"),
+        ("--rand-type=normal", "write uniform or gaussian or special or pareto or zipfian"),
+        ("--rand-pareto-h=1", "Invalid value for --rand-pareto-h: '1'"),
+        ("--rand-zipfian-exp=nan", "Invalid value for --rand-zipfian-exp"),
+        ("--skip-trx=maybe", "write on or off"),
+        ("--db-driver=mysql", "write pgsql"),
+        ("--mysql-host=h", "--mysql-host is an option for MySQL: leave it out"),
+        ("--report-checkpoints=5", "--report-checkpoints is not possible: there is one report"),
+        ("--validate", "--validate is not possible"),
+    ],
+)
+def test_what_is_refused_says_what_to_write(word: str, complaint: str) -> None:
+    with pytest.raises(SysbenchError) as caught:
+        parse(["oltp_read_only", "run", word])
+    assert complaint in str(caught.value)
+
+
+def test_what_is_refused_can_be_switched_off() -> None:
+    assert not parse(["--debug=off", "--forced-shutdown=off", "--reconnect=0"]).values
+
+
+def test_a_third_word_and_a_histogram_without_a_percentile_are_refused() -> None:
+    with pytest.raises(SysbenchError, match="Unrecognized command line argument: now"):
+        parse(["oltp_read_only", "run", "now"])
+    with pytest.raises(SysbenchError, match="--histogram cannot be used with --percentile=0"):
+        parse(["--histogram", "--percentile=0"])
+
+
+def test_the_line_of_an_interval_is_sysbench_s() -> None:
+    progress: Progress = {
+        "elapsed_s": 2.0004,
+        "interval_s": 2.0,
+        "connections": 3,
+        "events": 10,
+        "queries": {"read": 140, "write": 40, "other": 20},
+        "errors": 1,
+        "percentile_ms": 1.234,
+        "queued": 4,
+        "running": 3,
+    }
+    assert progress_lines(Options(values={"rate": "9", "percentile": "99"}), progress) == [
+        "[ 2s ] thds: 3 tps: 5.00 qps: 100.00 (r/w/o: 70.00/20.00/10.00) lat (ms,99%): 1.23 "
+        "err/s: 0.50 reconn/s: 0.00",
+        "[ 2s ] queue length: 4, concurrency: 3",
+    ]
+
+
+LUA = """
+-- con:query("SELECT commented")
+function event()
+   con:query("BEGIN")
+   con:query(string.format("SELECT c FROM sbtest%d WHERE id = %d", t, i))
+   con:query([[ UPDATE sbtest1 SET c = '%s'
+      WHERE id = ? ]])
+   con:query("SELECT c FROM sbtest%d WHERE id = %d")
+end
+"""
+
+
+def test_the_statements_of_a_lua_script_are_drafted_for_pgbench() -> None:
+    assert statements_of(LUA) == [
+        "SELECT c FROM sbtest%d WHERE id = %d",
+        "UPDATE sbtest1 SET c = '%s' WHERE id = ?",
+    ]
+    assert as_pgbench_script(LUA) == (
+        "\\set v1 random(1, 10000)\n\\set v2 random(1, 10000)\n\\set v3 random(1, 10000)\n"
+        "SELECT c FROM sbtest1 WHERE id = :v1;\nUPDATE sbtest1 SET c = :v2 WHERE id = :v3;\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "nearest"),
+    [
+        (LUA, "oltp_read_write"),
+        ("execute_point_selects()", "oltp_point_select"),
+        ("execute_point_selects() execute_sum_ranges()", "oltp_read_only"),
+        ("execute_index_updates() execute_delete_inserts()", "oltp_write_only"),
+        ("execute_index_updates() execute_point_selects()", "oltp_read_write"),
+        ("con:query('INSERT INTO t VALUES (1)')", "oltp_insert"),
+        ("con:query('DELETE FROM t') con:query('UPDATE t SET a = 1')", "oltp_write_only"),
+        ("", "oltp_read_write"),
+    ],
+)
+def test_the_nearest_script_is_named(text: str, nearest: str) -> None:
+    assert nearest_script("mine", text) == nearest
+
+
+def test_the_scripts_that_packages_ship_are_the_built_in_ones(tmp_path: Path) -> None:
+    assert name_of("/usr/share/sysbench/oltp_read_write.lua") == "oltp_read_write"
+    assert name_of("oltp_insert.lua") == "oltp_insert"
+    (changed := tmp_path / "oltp_insert.lua").write_text(LUA)
+    with pytest.raises(UsageError, match=r"oltp_insert\.lua is Lua, which pgassay does not run"):
+        name_of(str(changed))
+    with pytest.raises(UsageError, match="did you mean oltp_read_write"):
+        name_of("oltp_readwrite")
