@@ -167,7 +167,7 @@ def parse(words: Sequence[str]) -> Options:
     chosen = Options()
     for word in words:
         if word.startswith("--"):
-            _set(chosen, *_split(word))
+            _take(chosen, *_split(word))
         elif not chosen.script:
             chosen.script = word
         elif not chosen.command:
@@ -184,7 +184,7 @@ def _split(word: str) -> tuple[str, str | None]:
     return name.replace("_", "-"), value if equals else None
 
 
-def _set(chosen: Options, name: str, value: str | None) -> None:
+def _take(chosen: Options, name: str, value: str | None) -> None:
     if name in DEPRECATED:
         chosen.warnings.append(f"WARNING: --{name} is deprecated, use --{DEPRECATED[name]} instead")
     name = DEPRECATED.get(name, ALIASES.get(name, name))

@@ -165,7 +165,7 @@ def summarise(folder: Path) -> CaptureSummary:
         sums.add(statement, *known_text)
     known = manifest.read(folder)
     server = known.get("server")
-    notes = [str(note) for note in _list(known.get("notes"))]
+    notes = [str(note) for note in _as_list(known.get("notes"))]
     is_finished = all(file.is_whole for file in found)
     if not is_finished:
         notes.append("the capture was cut off, or still runs: what was written before is whole")
@@ -252,7 +252,7 @@ def _unreplayable(sums: _Sums) -> Iterator[Unreplayable]:
 
 
 def _outside(known: dict[str, object]) -> Iterator[Unreplayable]:
-    for lack in _list(known.get("lacks")):
+    for lack in _as_list(known.get("lacks")):
         if isinstance(lack, dict):
             yield Unreplayable.model_validate(lack)
     totals = known.get("totals")
@@ -268,5 +268,5 @@ def _outside(known: dict[str, object]) -> Iterator[Unreplayable]:
             yield Unreplayable(reason=reason, count=int(totals[key]), share=None)
 
 
-def _list(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
