@@ -79,7 +79,12 @@ fn encode_requests(scale: u64) -> Result<Vec<BytesMut>, Box<dyn Error>> {
         // A stride prime to the number of accounts visits them in no order that a cache could follow.
         let aid = number * 48_271 % accounts + 1;
         let mut request = BytesMut::new();
-        requests::execute_prepared("floor", [requests::Argument::Integer(i64::try_from(aid)?)], 0, &mut request)?;
+        requests::execute_prepared(
+            "floor",
+            [requests::Argument::Integer(i64::try_from(aid)?)],
+            0,
+            &mut request,
+        )?;
         Ok(request)
     };
     (0..REQUESTS).map(encode).collect()
