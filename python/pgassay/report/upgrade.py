@@ -112,11 +112,11 @@ def _statements(result: UpgradeResult) -> list[Section]:
         blocks += [Subheading("Not run"), bullets(left)]
     if result.why:
         blocks += [Subheading("Where the time went otherwise"), bullets(result.why)]
-    slower = [each.name for each in result.statements if each.verdict == "slower"]
+    slower = [each.name for each in result.statements if each.verdict == "slower" and not each.fix]
     if slower:
         blocks.append(
             Paragraph(
-                f"To look for what makes {slower[0]} as fast again: pgassay tune DSN --pg "
+                f"To look longer for what makes {slower[0]} as fast again: pgassay tune DSN --pg "
                 f"{result.to_version}, with the connection string of the server."
             )
         )
@@ -145,4 +145,6 @@ def _details(each: UpgradedStatement) -> list[Block]:
         blocks.append(Paragraph(each.reason))
     if each.plan:
         blocks.append(bullets(each.plan))
+    if each.fix:
+        blocks += [Paragraph(f"Fix: {each.fix}", STRONG), Code(each.fix_sql)]
     return blocks

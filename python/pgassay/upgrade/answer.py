@@ -13,6 +13,7 @@ from pgassay.model.upgrades.answer import (
 )
 from pgassay.model.workload import Statement
 from pgassay.upgrade.both import Compared
+from pgassay.upgrade.fixes import Mended
 from pgassay.upgrade.scratch import Refused
 from pgassay.words import plural
 
@@ -45,6 +46,7 @@ def answer_of(
     share: Mapping[str, float],
     left_out: Sequence[tuple[str, str, str]],
     found: Mapping[str, Compared],
+    mended: Mapping[str, Mended],
     result: CompareResult | None,
     experiment: str,
     margin: float,
@@ -53,6 +55,7 @@ def answer_of(
     """All of it in one document; `source`: its name and version, `left_out`: name, SQL and reason."""
     timed = _timed(result)
     statements = [_statement(each, share, found.get(each.name), timed) for each in chosen]
+    statements = [_with_fix(each, mended.get(each.name)) for each in statements]
     statements += [
         UpgradedStatement(name=name, sql=sql, verdict="not run", share=share.get(name), reason=reason)
         for name, sql, reason in left_out
@@ -77,6 +80,24 @@ def answer_of(
         margin=margin,
         warnings=(*warnings, *(result.warning_sentences if result is not None else ())),
     )
+
+
+def slower_of(result: CompareResult, names: Sequence[str]) -> list[str]:
+    """The statements that are proven to be slower on the new version; `names`: those that were timed."""
+    pairs = _timed(result)
+    return [
+        name
+        for name in names
+        if (pair := pairs.get(name) or (pairs.get("") if len(names) == 1 else None)) is not None
+        and pair[1].verdict == "slower"
+        and not pair[1].withheld
+    ]
+
+
+def _with_fix(statement: UpgradedStatement, mended: Mended | None) -> UpgradedStatement:
+    if mended is None:
+        return statement
+    return statement.model_copy(update={"fix": mended.words, "fix_sql": mended.sql})
 
 
 def _why(result: CompareResult | None) -> tuple[str, ...]:

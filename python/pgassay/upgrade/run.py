@@ -35,9 +35,10 @@ from pgassay.tune.source.dump import PLAIN_FORMAT, dumped, refuse_small_disk, re
 from pgassay.tune.source.gather import gather
 from pgassay.tune.source.server import Source, open_source
 from pgassay.tune.statements import measured, statements_of
-from pgassay.upgrade.answer import answer_of, finding_of_refused
+from pgassay.upgrade.answer import answer_of, finding_of_refused, slower_of
 from pgassay.upgrade.both import Compared, on_both
 from pgassay.upgrade.catalogs import catalog_findings, given_settings
+from pgassay.upgrade.fixes import Mended, proven_fixes
 from pgassay.upgrade.scratch import Refused, read_version, refused_objects, scratch_server
 from pgassay.workloads.registry import parse_workload
 
@@ -50,6 +51,8 @@ _OLD_MIN = 16
 _VIEWS = ("view", "materialized view")
 _TIME_MIN_S = 30.0
 _EXCLUDES_EXTENSIONS_SINCE = 17
+# The rest is for fixes of what is slower, where something is.
+_COMPARED_SHARE = 0.6
 
 
 @dataclass(frozen=True)
@@ -122,12 +125,18 @@ def _look(
     _write_statements(folder, chosen.statements)
     found: dict[str, Compared] = {}
     result, experiment = None, ""
+    mended: dict[str, Mended] = {}
     if not stops and chosen.statements:
         with dumped(source, program, progress, [*PLAIN_FORMAT, *excluded]) as dump:
             _make_plain(dump.file, folder / DUMP_FILE)
         try:
             request = _request(wanted, source, folder, str(old.major), began_at)
             found, result = _compare(request, chosen.statements, folder, progress)
+            if result is not None and (names := slower_of(result, list(found))):
+                slower = [each for each in chosen.statements if each.name in names]
+                left_s = wanted.compare.max_time_s - (time.monotonic() - began_at)
+                mended, why = proven_fixes(request, new, slower, folder, left_s, progress)
+                warnings += [why] if why else []
         finally:
             (folder / DUMP_FILE).unlink()
         experiment = str(folder / EXPERIMENT_FOLDER) if result is not None else ""
@@ -142,6 +151,7 @@ def _look(
         share=chosen.share,
         left_out=chosen.left_out,
         found=found,
+        mended=mended,
         result=result,
         experiment=experiment,
         margin=wanted.compare.margin,
@@ -294,7 +304,7 @@ def _compare(
     if not alike:
         return found, None
     _write_statements(folder, alike)
-    left_s = max(_TIME_MIN_S, request.max_time_s - (time.monotonic() - began))
+    left_s = max(_TIME_MIN_S, _COMPARED_SHARE * (request.max_time_s - (time.monotonic() - began)))
     # Of all statements each is to be decided, and not the sum of them alone.
     stored = run_parsed(
         parse_request(replace(request, max_time_s=left_s), progress.stage), progress, until_decided=False

@@ -103,7 +103,7 @@ def test_what_breaks_comes_first_and_decides(tmp_path: Path) -> None:
         return answer_of(
             source=("db:5432/shop", "16.1"), versions=("16.14", "18.4"), folder=tmp_path, findings=findings,
             chosen=[Statement(name=each, sql="SELECT 1") for each in chosen], share={}, left_out=(),
-            found=found, result=None, experiment="", margin=0.1, warnings=(),
+            found=found, mended={}, result=None, experiment="", margin=0.1, warnings=(),
         )  # fmt: skip
 
     whole = answer(*names)

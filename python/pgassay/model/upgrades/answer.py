@@ -33,6 +33,7 @@ class UpgradedStatement(Frozen):
     ratio: how many times as fast it is on the new one, with its 95 % interval; None where it was not timed.
     before_ms, after_ms: medians of its trials. share: of the source's time, None where nobody counted.
     plan: what changed in the executed plan, in sentences. reason: why it is not timed, or the server's words.
+    fix, fix_sql: what was proven on the new version to make a slower one faster, in words and to be run.
     """
 
     name: str
@@ -45,6 +46,8 @@ class UpgradedStatement(Frozen):
     share: float | None = None
     plan: tuple[str, ...] = ()
     reason: str = ""
+    fix: str = ""
+    fix_sql: str = ""
 
 
 class UpgradeResult(Frozen):

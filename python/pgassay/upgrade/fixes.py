@@ -1,0 +1,70 @@
+"""What makes a statement fast again that the new version slows down: found and proven there by `tune`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.model.build import Build
+from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.workload import Statement
+from pgassay.terminal.progress import Progress
+from pgassay.tune.plan import TuneRequest, plan_tune
+from pgassay.tune.run import TOOLS, run_held
+
+FOLDER = "fixes"
+# A search and a proof take so long at least.
+TIME_MIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Mended:
+    """A fix that was proven for a statement: in words, and as SQL or settings; '' where there is none."""
+
+    words: str
+    sql: str
+
+
+def proven_fixes(
+    request: CompareRequest,
+    new: Build,
+    slower: Sequence[Statement],
+    folder: Path,
+    max_time_s: float,
+    progress: Progress,
+) -> tuple[dict[str, Mended], str]:
+    """The fixes by the statement's name, and why there is no more to say, '' where that is all.
+
+    `request`: that of the comparison, whose copy and settings hold. The caller holds the host's lock.
+    """
+    if max_time_s < TIME_MIN_S:
+        return {}, "no time was left to look for fixes of the slower statements: give --max-time more"
+    file = folder / "slower.sql"
+    file.write_text(
+        "".join(f"-- name: {each.name}\n{each.sql.strip().rstrip(';')}\n;\n\n" for each in slower)
+    )
+    compare = replace(
+        request, factors=(), build=new.bin_directory, workload=f"sql:{file}", baseline="fixed",
+        max_time_s=max_time_s, out=None, cache=None,
+    )  # fmt: skip
+    asked = TuneRequest(compare, out=folder / FOLDER)
+    try:
+        planned = plan_tune(asked, progress.stage)
+        found = run_held(planned, asked, TOOLS, progress, isolates=False)
+    except (UsageError, MeasurementError) as error:
+        return {}, f"no fix was looked for: {error}"
+    return _mended(found, new), ""
+
+
+def _mended(found: TuneResult, new: Build) -> dict[str, Mended]:
+    fixes = {each.id: each for each in found.fixes if each.verdict == "recommended"}
+    mended = {}
+    for answer in found.statements:
+        own = [fixes[name] for name in answer.fixes if name in fixes]
+        if not own or answer.verdict != "faster" or answer.ratio is None:
+            continue
+        titles = " and ".join(each.title for each in own)
+        words = f"{titles}: {answer.ratio:.3g} × as fast on {new.version}, proven there"
+        mended[answer.name] = Mended(words, "\n".join(each.sql for each in own))
+    return mended
