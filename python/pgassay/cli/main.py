@@ -34,7 +34,7 @@ from pgassay.cli.commands import (
     volumes,
     watch,
 )
-from pgassay.cli.commands.stored import combine, diff, history, index, report
+from pgassay.cli.commands.stored import claims, combine, diff, history, index, report
 from pgassay.cli.commands.stored import list as list_command
 from pgassay.cli.output import open_streams
 from pgassay.errors import PgassayError
@@ -54,6 +54,7 @@ COMMANDS = (
     index,
     diff,
     combine,
+    claims,
     explain,
     gate,
     history,
