@@ -33,7 +33,7 @@ from pgassay.cli.commands import (
     watch,
 )
 from pgassay.cli.commands.loads import null_server, pgbench, sysbench
-from pgassay.cli.commands.stored import combine, diff, history, index, report
+from pgassay.cli.commands.stored import claims, combine, diff, history, index, report
 from pgassay.cli.commands.stored import list as list_command
 from pgassay.cli.commands.traffic import capture, upgrade
 from pgassay.cli.output import open_streams
@@ -54,6 +54,7 @@ COMMANDS = (
     index,
     diff,
     combine,
+    claims,
     explain,
     upgrade,
     gate,

@@ -12,6 +12,7 @@ from typing import Any
 
 from pgassay.analysis.causes.registry import cause_names
 from pgassay.model.base import Frozen
+from pgassay.model.beside.claims import CLAIMS_SCHEMA, ClaimsResult
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
 from pgassay.model.gates.gate import GATE_SCHEMA, GateResult
 from pgassay.model.gates.history import HISTORY_SCHEMA, HistoryResult
@@ -84,6 +85,7 @@ FLEET = Published("fleet", FleetStatus, FLEET_SCHEMA)
 HISTORY = Published("history", HistoryResult, HISTORY_SCHEMA)
 PGBENCH = Published("pgbench", PgbenchResult, PGBENCH_SCHEMA)
 UPGRADE = Published("upgrade", UpgradeResult, UPGRADE_SCHEMA)
+CLAIMS = Published("claims", ClaimsResult, CLAIMS_SCHEMA)
 PUBLISHED = (
     COMPARE,
     PLANNED,
@@ -102,6 +104,7 @@ PUBLISHED = (
     FLEET,
     PGBENCH,
     UPGRADE,
+    CLAIMS,
 )
 
 

@@ -58,7 +58,8 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "vcpus": ("vcpus", (str, int, float)),
     "before-trial": ("before_trial", str),
 }
-_TABLES = ("factors", "set")
+# What was published of the experiment (`claims.py`) changes nothing of it.
+_TABLES = ("factors", "set", "claim")
 # Keys whose value is one of a few words: the field, what it is where nothing is said, and the words.
 _WORDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("covariate", "none", COVARIATES),

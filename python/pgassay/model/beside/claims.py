@@ -1,0 +1,86 @@
+"""What somebody published of a comparison, and what an experiment here says of it."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from pgassay.model.base import Frozen
+
+CLAIMS_SCHEMA = 1
+Says = Literal["faster", "slower", "equal"]
+ClaimVerdict = Literal[
+    "reproduced",
+    "same direction, other size",
+    "no difference here",
+    "refuted",
+    "undecided",
+    "can't be tried here",
+]
+
+
+class Source(Frozen):
+    """Where a claim was published; `date` as YYYY-MM or YYYY-MM-DD, '' where it is not known."""
+
+    title: str
+    url: str = ""
+    date: str = ""
+
+
+class Needs(Frozen):
+    """What a claim can't do without: processors, memory in GB (10⁹ bytes), or what no experiment here has."""
+
+    cores: int | None = None
+    memory_gb: float | None = None
+    elsewhere: str = ""
+
+
+class Claim(Frozen):
+    """A sentence that compares an arm with the control of its experiment (`against`).
+
+    `published`: the speed of the arm over that of `against`, so that 2 is twice as fast; None where no figure
+    was given. `band`: the ratios that count as the same size. `statement`: one of the experiment's list, ''
+    for all of them; `stratum` as in the result.
+    """
+
+    id: str
+    text: str
+    source: Source
+    arm: str
+    against: str
+    says: Says
+    published: float | None = None
+    band: tuple[float, float] | None = None
+    statement: str = ""
+    stratum: str = ""
+    needs: Needs = Needs()
+
+
+class JudgedClaim(Frozen):
+    """A claim with what was found; the contract of `pgassay claims --json`.
+
+    `here` and `interval`: speed over the control's, None where there is none. `verdict` is None where no
+    experiment was named. `command` repeats the experiment.
+    """
+
+    id: str
+    text: str
+    source: Source
+    published: float | None
+    verdict: ClaimVerdict | None
+    here: float | None
+    interval: tuple[float | None, float | None] | None
+    why: str
+    command: str
+
+
+class ClaimsResult(Frozen):
+    """The claims of a file, judged by the experiment of `folder`; schema in schemas/claims.schema.json.
+
+    `folder` is '' where none was named. `family`: at which level the verdicts hold together.
+    """
+
+    schema_: int = Field(default=CLAIMS_SCHEMA, alias="schema")
+    file: str
+    folder: str
+    family: str
+    claims: tuple[JudgedClaim, ...]

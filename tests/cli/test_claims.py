@@ -1,0 +1,49 @@
+"""`pgassay claims` as its user runs it, on an experiment that was recorded on real servers."""
+
+import tarfile
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import whole_tool
+from frozen import archive
+from pgassay.report import schema
+from project_files import ROOT
+
+EXAMPLE = ROOT / "examples" / "io-method-cold-scan.toml"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with tarfile.open(archive.place("io-method-cold-each")) as tar:
+        tar.extractall(tmp_path / "cold", filter="data")
+    return tmp_path / "cold"
+
+
+def test_the_claims_of_an_example_are_listed_and_judged(folder: Path) -> None:
+    listed = whole_tool.result_of(whole_tool.run("claims", str(EXAMPLE), "--json"))
+    document = whole_tool.result_of(whole_tool.run("claims", str(EXAMPLE), str(folder), "--json"))
+    for each in (listed, document):
+        jsonschema.validate(each, schema.CLAIMS.schema(), cls=jsonschema.Draft202012Validator)
+    assert [each["verdict"] for each in listed["claims"]] == [None] * 5
+    stored = whole_tool.result_of(whole_tool.run("report", str(folder), "--json"))
+    statements = {each["name"]: each["arms"] for each in stored["statements"]}
+    for each in document["claims"]:
+        name = each["id"].removeprefix("cold-")
+        (arm,) = (arm for arm in statements[name] if arm["name"] == "io_method=worker")
+        assert (each["here"], each["interval"]) == (arm["ratio"], arm["interval"])
+        assert (each["verdict"] == "undecided") == (arm["verdict"] == "inconclusive" or arm["withheld"])
+    table = whole_tool.run("claims", str(EXAMPLE), str(folder), "--markdown").stdout
+    assert all(each["verdict"] in table for each in document["claims"])
+
+
+def test_a_folder_of_another_experiment_is_refused(folder: Path) -> None:
+    other = str(ROOT / "examples" / "sort-memory.toml")
+    told = whole_tool.assert_one_sentence(whole_tool.run("claims", other, str(folder)), 2)
+    assert "name the folder of an experiment of this file" in told
+
+
+def test_a_file_without_claims_says_so() -> None:
+    file = str(ROOT / "examples" / "read-ahead.toml")
+    assert "has no claim" in whole_tool.assert_one_sentence(whole_tool.run("claims", file), 2)

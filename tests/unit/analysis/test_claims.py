@@ -1,0 +1,114 @@
+"""Published claims: how they are read, and which verdict follows from an experiment's own."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import report_examples as examples
+from pgassay.analysis.verdicts.claims import judge, missing_condition
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.claims import read_claims
+from pgassay.experiment.planning.file import read_document, read_file
+from pgassay.factors.registry import parse_factors
+from pgassay.model.beside.claims import Claim, JudgedClaim, Needs, Source
+from pgassay.model.experiment import MachineFacts
+from pgassay.workloads.registry import parse_workload
+from project_files import ROOT
+
+STORED = examples.stored()
+CONTROL, ARM = (arm for arm in examples.result(STORED).arms[:2])
+SHIPPED = sorted(file for file in (ROOT / "examples").glob("*.toml") if "claim" in read_document(file))
+
+
+def claim(**changes: Any) -> Claim:
+    fields = {"id": "one", "text": "…", "source": Source(title="A page"), "says": "faster"}
+    return Claim(**({"arm": ARM.name, "against": CONTROL.name} | fields | changes))
+
+
+def judged(of: Claim, **changes: Any) -> JudgedClaim:
+    arm = ARM.model_copy(update=changes)
+    return judge(of, examples.result(STORED, arms=(CONTROL, arm)), STORED.experiment)
+
+
+@pytest.mark.parametrize(
+    ("of", "arm", "verdict"),
+    [
+        ({"band": (1.1, 1.3)}, {"verdict": "faster", "ratio": 1.2}, "reproduced"),
+        ({"band": (1.1, 1.3)}, {"verdict": "faster", "ratio": 1.4}, "same direction, other size"),
+        ({}, {"verdict": "faster", "ratio": 9.0}, "reproduced"),
+        ({}, {"verdict": "equivalent", "ratio": 1.0}, "no difference here"),
+        ({}, {"verdict": "slower", "ratio": 0.8}, "refuted"),
+        ({}, {"verdict": "inconclusive", "ratio": 1.2}, "undecided"),
+        ({}, {"verdict": "faster", "ratio": 1.2, "withheld": True}, "undecided"),
+        ({"says": "equal"}, {"verdict": "equivalent", "ratio": 1.0}, "reproduced"),
+        ({"says": "equal"}, {"verdict": "slower", "ratio": 0.8, "meaningful": True}, "refuted"),
+        ({"says": "equal"}, {"verdict": "slower", "ratio": 0.98, "meaningful": False}, "undecided"),
+        ({"needs": Needs(elsewhere="Amazon RDS")}, {}, "can't be tried here"),
+    ],
+)
+def test_the_verdict_follows_from_that_of_the_arm(of: dict, arm: dict, verdict: str) -> None:
+    found = judged(claim(**of), **arm)
+    assert found.verdict == verdict and found.why
+
+
+@given(
+    says=st.sampled_from(["faster", "slower", "equal"]),
+    verdict=st.sampled_from(["faster", "slower", "equivalent", "inconclusive"]),
+    ratio=st.floats(0.01, 100),
+    is_withheld=st.booleans(),
+)
+def test_a_direction_is_claimed_only_where_the_arm_has_it(
+    says: str, verdict: str, ratio: float, is_withheld: bool
+) -> None:
+    found = judged(
+        claim(says=says), verdict=verdict, ratio=ratio, withheld=is_withheld, meaningful=True
+    ).verdict
+    shown = {"equal": "equivalent"}.get(says, says)
+    assert (found == "reproduced") == (verdict == shown and not is_withheld)
+    opposite = {"faster": ("slower",), "slower": ("faster",), "equal": ("faster", "slower")}[says]
+    assert (found == "refuted") == (verdict in opposite and not is_withheld)
+
+
+def test_a_machine_too_small_is_said() -> None:
+    small = MachineFacts(cores_online=2, memory_bytes=8 * 10**9)
+    assert "96 processors" in missing_condition(claim(needs=Needs(cores=96)), small)
+    assert "64 GB" in missing_condition(claim(needs=Needs(memory_gb=64)), small)
+    assert missing_condition(claim(needs=Needs(cores=2, memory_gb=8)), small) == ""
+
+
+def test_another_experiment_is_refused() -> None:
+    for other in ({"against": "work_mem=1MB"}, {"arm": "work_mem=1MB"}, {"statement": "none-such"}):
+        with pytest.raises(UsageError, match="name the folder of an experiment of this file"):
+            judged(claim(**other))
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ('says = "better"', "says"),
+        ('says = "equal"\npublished = 1.0', "leave published and band out"),
+        ('says = "faster"\npublished = 0.5', "write one above 1"),
+        ('says = "faster"\npublished = 2.0\nband = [3.0, 4.0]', "not around 2"),
+        ('says = "faster"\nspeed = 2', "speed"),
+    ],
+)
+def test_what_is_wrong_in_a_claim_is_named(tmp_path: Path, lines: str, told: str) -> None:
+    file = tmp_path / "claims.toml"
+    rest = 'id = "one"\ntext = "t"\nsource = { title = "A page" }\narm = "a=1"\nagainst = "a=2"\n'
+    file.write_text(f"[[claim]]\n{rest}{lines}\n", encoding="utf-8")
+    with pytest.raises(UsageError, match=told):
+        read_claims(file)
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+def test_the_claims_of_an_example_are_comparisons_of_its_experiment(file: Path) -> None:
+    request = read_file(file, None, ())
+    (factor,) = parse_factors(request.factors)
+    levels = [f"{factor.name}={Path(level).name}" for level in factor.levels]
+    workload = parse_workload(request.workload)
+    for each in read_claims(file):
+        assert each.against == levels[0] and each.arm in levels[1:]
+        assert not each.statement or each.statement in [part.name for part in workload.statements]
