@@ -32,6 +32,7 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.source.copied import settings_of
 from pgassay.tune.source.counted import read_counted
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped, refuse_small_disk, refuse_without_program
+from pgassay.tune.source.files import STATEMENTS_FILE, plain_text
 from pgassay.tune.source.gather import gather
 from pgassay.tune.source.server import Source, open_source
 from pgassay.tune.statements import measured, statements_of
@@ -42,7 +43,7 @@ from pgassay.upgrade.fixes import Mended, proven_fixes
 from pgassay.upgrade.scratch import Refused, read_version, refused_objects, scratch_server
 from pgassay.workloads.registry import parse_workload
 
-STATEMENTS_FILE, DUMP_FILE, EXPERIMENT_FOLDER = "statements.sql", "source.sql", "experiment"
+DUMP_FILE, EXPERIMENT_FOLDER = "source.sql", "experiment"
 STATEMENTS_DEFAULT = 50
 # Which version pg_dump writes this for, 16 and older do not know (src/bin/pg_dump/pg_backup_archiver.c).
 _NOT_KNOWN_BEFORE_17 = b"SET transaction_timeout = 0;"
@@ -245,8 +246,7 @@ def _excluded(refused: Sequence[Refused], missing: Sequence[str], program: Build
 
 
 def _write_statements(folder: Path, statements: Sequence[Statement]) -> None:
-    text = "".join(f"-- name: {each.name}\n{each.sql.rstrip().rstrip(';')}\n;\n\n" for each in statements)
-    (folder / STATEMENTS_FILE).write_text(text)
+    (folder / STATEMENTS_FILE).write_text(plain_text(statements))
 
 
 def _make_plain(dump: Path, plain: Path) -> None:

@@ -1,10 +1,11 @@
 """The source's statements as files of the results folder, to be read, changed and given again."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pgassay.durable import replace_file
 from pgassay.model.tuning.source import SourceLeftOut
+from pgassay.model.workload import Statement
 from pgassay.sql_text import constant
 from pgassay.tune.candidate import TunedStatement
 
@@ -36,6 +37,11 @@ def statements_text(statements: Sequence[TunedStatement], name: str) -> str:
         lines += [f"-- parameters: {', '.join(map(constant, values))}" for values in each.parameters]
         parts.append("\n".join([*lines, f"{_ended(each.sql)}\n"]))
     return "\n".join(parts)
+
+
+def plain_text(statements: Iterable[Statement]) -> str:
+    """Statements that hold their values, for --workload."""
+    return "\n".join(f"-- name: {each.name}\n{_ended(each.sql)}\n" for each in statements)
 
 
 def left_out_text(left_out: Sequence[SourceLeftOut], name: str) -> str:
