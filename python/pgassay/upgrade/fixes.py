@@ -12,6 +12,7 @@ from pgassay.model.workload import Statement
 from pgassay.terminal.progress import Progress
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import TOOLS, run_held
+from pgassay.tune.source.files import plain_text
 
 FOLDER = "fixes"
 # A search and a proof take so long at least.
@@ -41,9 +42,7 @@ def proven_fixes(
     if max_time_s < TIME_MIN_S:
         return {}, "no time was left to look for fixes of the slower statements: give --max-time more"
     file = folder / "slower.sql"
-    file.write_text(
-        "".join(f"-- name: {each.name}\n{each.sql.strip().rstrip(';')}\n;\n\n" for each in slower)
-    )
+    file.write_text(plain_text(slower))
     compare = replace(
         request, factors=(), build=new.bin_directory, workload=f"sql:{file}", baseline="fixed",
         max_time_s=max_time_s, out=None, cache=None,
