@@ -21,7 +21,7 @@ use crate::transport::{Connector, Transport};
 
 mod arriving;
 mod paced;
-mod timer;
+pub mod timer;
 mod waiting;
 use arriving::Arriving;
 use timer::Timer;

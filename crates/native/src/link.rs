@@ -73,6 +73,28 @@ impl Source for Link {
     }
 }
 
+impl Link {
+    /// A socket that was opened blocking, made non-blocking.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn from_socket(socket: Socket) -> Result<Self, Failure> {
+        let link = match socket {
+            Socket::Unix(stream) => stream
+                .set_nonblocking(true)
+                .map(|()| Self::Unix(mio::net::UnixStream::from_std(stream))),
+            Socket::Tcp(stream) => stream
+                .set_nonblocking(true)
+                .map(|()| Self::Tcp(mio::net::TcpStream::from_std(stream))),
+            Socket::Tls(stream) => stream.sock.set_nonblocking(true).map(|()| {
+                let (tls, socket) = (stream.conn, mio::net::TcpStream::from_std(stream.sock));
+                Self::Tls(Box::new(TlsLink::new(tls, socket)))
+            }),
+        };
+        link.map_err(|error| Failure::client(format!("the socket can't be made non-blocking: {error}")))
+    }
+}
+
 /// Opens the connections of a load.
 pub struct LinkConnector {
     /// Where to.
@@ -84,24 +106,7 @@ impl Connector for LinkConnector {
 
     fn connect(&self) -> Result<(Link, InputBuffer), Failure> {
         let connection = connect::open(&self.parameters)?;
-        let link = match connection.socket {
-            Socket::Unix(stream) => stream
-                .set_nonblocking(true)
-                .map(|()| Link::Unix(mio::net::UnixStream::from_std(stream))),
-            Socket::Tcp(stream) => stream
-                .set_nonblocking(true)
-                .map(|()| Link::Tcp(mio::net::TcpStream::from_std(stream))),
-            Socket::Tls(stream) => stream.sock.set_nonblocking(true).map(|()| {
-                let (tls, socket) = (stream.conn, mio::net::TcpStream::from_std(stream.sock));
-                Link::Tls(Box::new(TlsLink::new(tls, socket)))
-            }),
-        };
-        match link {
-            Ok(link) => Ok((link, connection.input)),
-            Err(error) => Err(Failure::client(format!(
-                "the socket can't be made non-blocking: {error}"
-            ))),
-        }
+        Ok((Link::from_socket(connection.socket)?, connection.input))
     }
 }
 

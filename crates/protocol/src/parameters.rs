@@ -45,6 +45,9 @@ pub struct Parameters {
     /// Seen in pg_stat_activity and the server's log.
     #[serde(default = "default_application_name")]
     pub application_name: String,
+    /// The encoding of what is sent and answered; UTF8 where it is not given.
+    #[serde(default)]
+    pub client_encoding: Option<String>,
     /// Encryption of a TCP connection; a Unix socket has none, as in libpq.
     #[serde(default)]
     pub sslmode: SslMode,

@@ -48,7 +48,10 @@ impl Startup {
             ("user", parameters.user.as_str()),
             ("database", parameters.dbname.as_str()),
             ("application_name", parameters.application_name.as_str()),
-            ("client_encoding", "UTF8"),
+            (
+                "client_encoding",
+                parameters.client_encoding.as_deref().unwrap_or("UTF8"),
+            ),
         ];
         if !parameters.options.is_empty() {
             pairs.push(("options", parameters.options.as_str()));

@@ -35,7 +35,7 @@ from pgassay.cli.commands import (
 from pgassay.cli.commands.loads import null_server, pgbench, sysbench
 from pgassay.cli.commands.stored import claims, combine, diff, history, index, report
 from pgassay.cli.commands.stored import list as list_command
-from pgassay.cli.commands.traffic import capture, upgrade
+from pgassay.cli.commands.traffic import capture, replay, upgrade
 from pgassay.cli.output import open_streams
 from pgassay.errors import PgassayError
 
@@ -56,6 +56,7 @@ COMMANDS = (
     combine,
     claims,
     explain,
+    replay,
     upgrade,
     gate,
     history,

@@ -25,6 +25,7 @@ from pgassay.model.machines.fleet import FLEET_SCHEMA, FleetStatus
 from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import PLANNED_SCHEMA, RESULT_SCHEMA, CompareResult, Planned
+from pgassay.model.traffic.replay import REPLAY_SCHEMA, ReplayResult
 from pgassay.model.tuning.answer import TUNE_SCHEMA, TuneResult
 from pgassay.model.upgrades.answer import UPGRADE_SCHEMA, UpgradeResult
 from pgassay.model.volumes.offer import VOLUMES_SCHEMA, VolumesResult
@@ -84,6 +85,7 @@ GATE = Published("gate", GateResult, GATE_SCHEMA)
 FLEET = Published("fleet", FleetStatus, FLEET_SCHEMA)
 HISTORY = Published("history", HistoryResult, HISTORY_SCHEMA)
 PGBENCH = Published("pgbench", PgbenchResult, PGBENCH_SCHEMA)
+REPLAY = Published("replay", ReplayResult, REPLAY_SCHEMA)
 UPGRADE = Published("upgrade", UpgradeResult, UPGRADE_SCHEMA)
 CLAIMS = Published("claims", ClaimsResult, CLAIMS_SCHEMA)
 PUBLISHED = (
@@ -103,6 +105,7 @@ PUBLISHED = (
     HISTORY,
     FLEET,
     PGBENCH,
+    REPLAY,
     UPGRADE,
     CLAIMS,
 )

@@ -182,7 +182,7 @@ impl Back {
 }
 
 /// CommandComplete: the tag, and the number that it ends with.
-fn complete(body: &[u8], rows: Rows) -> Answer {
+pub fn complete(body: &[u8], rows: Rows) -> Answer {
     let text = body.strip_suffix(b"\0").unwrap_or(body);
     let split = text.iter().rposition(|byte| *byte == b' ').and_then(|at| {
         let number = std::str::from_utf8(&text[at + 1..]).ok()?.parse().ok()?;
@@ -197,7 +197,7 @@ fn complete(body: &[u8], rows: Rows) -> Answer {
 }
 
 /// The field C of an ErrorResponse.
-fn sqlstate(body: &[u8]) -> Option<[u8; 5]> {
+pub fn sqlstate(body: &[u8]) -> Option<[u8; 5]> {
     body.split(|byte| *byte == 0)
         .find_map(|field| field.strip_prefix(b"C"))
         .and_then(|state| state.try_into().ok())

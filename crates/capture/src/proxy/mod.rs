@@ -4,8 +4,8 @@
 //! One thread moves the bytes and another writes the capture. Between them is a queue of bounded size: where the disk
 //! doesn't follow, whole sessions leave the capture, and no byte of the traffic waits.
 
-mod back;
-mod cut;
+pub mod back;
+pub mod cut;
 mod flow;
 mod front;
 mod loops;

@@ -1,4 +1,5 @@
 //! Commands about a server's own traffic.
 
 pub mod capture;
+pub mod replay;
 pub mod write;

@@ -1,0 +1,253 @@
+//! A look at a statement's text: its words, its values, and a number that is the same for texts that differ in values alone.
+
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
+
+/// What is longer (data loaded as INSERT) is looked at only so far.
+const LOOKED_AT_BYTES_MAX: usize = 1 << 20;
+
+/// A statement's text, looked through.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Look {
+    /// The same for texts that differ in values, comments and spaces alone.
+    pub key: u64,
+    /// Words and quoted identifiers, words in small letters, each once.
+    pub words: Vec<String>,
+    /// Where numbers and strings stand; strings without their quotes.
+    pub values: Vec<Range<usize>>,
+    /// Whether it may write, as far as its own words say.
+    pub writes: bool,
+    /// Whether it asks for row locks or calls for what may wait for others.
+    pub locks: bool,
+}
+
+const WRITING: [&str; 16] = [
+    "insert", "update", "delete", "merge", "truncate", "copy", "create", "alter", "drop", "refresh",
+    "vacuum", "analyze", "cluster", "reindex", "grant", "call",
+];
+const LOCKING: [&str; 4] = ["share", "update", "lock", "pg_advisory_lock"];
+
+/// Looks through a text.
+pub fn look(text: &[u8]) -> Look {
+    let text = &text[..text.len().min(LOOKED_AT_BYTES_MAX)];
+    let mut found = Look::default();
+    let mut hasher = DefaultHasher::new();
+    let mut at = 0;
+    while at < text.len() {
+        at = token(text, at, &mut found, &mut hasher);
+    }
+    found.key = hasher.finish();
+    found.words.sort_unstable();
+    found.words.dedup();
+    let has = |word: &&str| {
+        found
+            .words
+            .binary_search_by(|known| known.as_str().cmp(word))
+            .is_ok()
+    };
+    found.writes = WRITING.iter().any(|word| has(&word)) && !is_copy_out(&found.words);
+    found.locks = found.writes || LOCKING.iter().any(|word| has(&word));
+    found
+}
+
+/// COPY … TO: the only one of the words that reads.
+fn is_copy_out(words: &[String]) -> bool {
+    let has = |word: &str| words.iter().any(|known| known == word);
+    has("copy") && has("stdout") && !WRITING.iter().any(|word| *word != "copy" && has(word))
+}
+
+fn token(text: &[u8], at: usize, found: &mut Look, hasher: &mut DefaultHasher) -> usize {
+    let byte = text[at];
+    let next = text.get(at + 1).copied().unwrap_or(0);
+    match byte {
+        b' ' | b'\t' | b'\n' | b'\r' | 0x0c => at + 1,
+        b'-' if next == b'-' => line_end(text, at),
+        b'/' if next == b'*' => comment_end(text, at),
+        b'\'' => string(text, at, false, found, hasher),
+        b'e' | b'E' if next == b'\'' => string(text, at + 1, true, found, hasher),
+        b'"' => {
+            let end = quoted_end(text, at, b'"', false);
+            let inside = &text[at + 1..end.saturating_sub(1).max(at + 1)];
+            word(
+                String::from_utf8_lossy(inside).replace("\"\"", "\""),
+                found,
+                hasher,
+            );
+            end
+        }
+        b'$' if next.is_ascii_digit() => {
+            let end = run(text, at + 1, |byte| byte.is_ascii_digit());
+            (1_u8, &text[at..end]).hash(hasher);
+            end
+        }
+        b'$' => dollar(text, at, found, hasher),
+        b'0'..=b'9' => number(text, at, found, hasher),
+        b'.' if next.is_ascii_digit() => number(text, at, found, hasher),
+        _ if is_word(byte) => {
+            let end = run(text, at, |byte| {
+                is_word(byte) || byte.is_ascii_digit() || byte == b'$'
+            });
+            word(
+                String::from_utf8_lossy(&text[at..end]).to_lowercase(),
+                found,
+                hasher,
+            );
+            end
+        }
+        _ => {
+            (2_u8, byte).hash(hasher);
+            at + 1
+        }
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
+}
+
+fn run(text: &[u8], from: usize, is_in: impl Fn(u8) -> bool) -> usize {
+    text[from..]
+        .iter()
+        .position(|byte| !is_in(*byte))
+        .map_or(text.len(), |length| from + length)
+}
+
+fn word(word: String, found: &mut Look, hasher: &mut DefaultHasher) {
+    (3_u8, &word).hash(hasher);
+    found.words.push(word);
+}
+
+fn value(range: Range<usize>, found: &mut Look, hasher: &mut DefaultHasher) {
+    4_u8.hash(hasher);
+    found.values.push(range);
+}
+
+fn number(text: &[u8], at: usize, found: &mut Look, hasher: &mut DefaultHasher) -> usize {
+    let end = run(text, at, |byte| {
+        byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_'
+    });
+    value(at..end, found, hasher);
+    end
+}
+
+fn string(text: &[u8], quote: usize, escapes: bool, found: &mut Look, hasher: &mut DefaultHasher) -> usize {
+    let end = quoted_end(text, quote, b'\'', escapes);
+    value(quote + 1..end.saturating_sub(1).max(quote + 1), found, hasher);
+    end
+}
+
+fn quoted_end(text: &[u8], at: usize, quote: u8, escapes: bool) -> usize {
+    let mut place = at + 1;
+    while place < text.len() {
+        if escapes && text[place] == b'\\' {
+            place += 2;
+        } else if text[place] != quote {
+            place += 1;
+        } else if text.get(place + 1) == Some(&quote) {
+            place += 2;
+        } else {
+            return place + 1;
+        }
+    }
+    text.len()
+}
+
+fn dollar(text: &[u8], at: usize, found: &mut Look, hasher: &mut DefaultHasher) -> usize {
+    let tag_end = run(text, at + 1, |byte| is_word(byte) || byte.is_ascii_digit());
+    if text.get(tag_end) != Some(&b'$') {
+        (2_u8, b'$').hash(hasher);
+        return at + 1;
+    }
+    let tag = &text[at..=tag_end];
+    let from = tag_end + 1;
+    let length = text[from..].windows(tag.len()).position(|window| window == tag);
+    let inside = from..length.map_or(text.len(), |length| from + length);
+    let end = (inside.end + tag.len()).min(text.len());
+    value(inside, found, hasher);
+    end
+}
+
+fn line_end(text: &[u8], at: usize) -> usize {
+    run(text, at, |byte| byte != b'\n')
+}
+
+fn comment_end(text: &[u8], at: usize) -> usize {
+    let mut depth = 0;
+    let mut place = at;
+    while place + 1 < text.len() {
+        match &text[place..place + 2] {
+            b"/*" => (depth, place) = (depth + 1, place + 2),
+            b"*/" => (depth, place) = (depth - 1, place + 2),
+            _ => place += 1,
+        }
+        if depth == 0 {
+            return place;
+        }
+    }
+    text.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str) -> Vec<&str> {
+        let found = look(text.as_bytes());
+        found.values.into_iter().map(|range| &text[range]).collect()
+    }
+
+    #[test]
+    fn texts_that_differ_in_values_comments_and_spaces_have_one_key() {
+        let one = look(b"SELECT a FROM t WHERE id = 17 AND n = 'x''y' -- here\n");
+        let two = look(b"select A\n from t where id=9 and /* a /* nested */ one */ n = E'it\\'s'");
+        assert_eq!(one.key, two.key);
+        assert_ne!(one.key, look(b"SELECT a FROM u WHERE id = 17 AND n = 'x'").key);
+        assert_ne!(look(b"SELECT $1").key, look(b"SELECT $2").key);
+    }
+
+    #[test]
+    fn values_are_found_where_they_stand() {
+        assert_eq!(
+            values("INSERT INTO \"Odd\"\"one\" VALUES (1, 2.5e3, 'a''b', $q$it's$q$, $1, t1, -7)"),
+            ["1", "2.5e3", "a''b", "it's", "7"]
+        );
+        assert_eq!(values("SELECT 'never ended"), ["never ende"]);
+    }
+
+    #[test]
+    fn words_say_what_may_write_and_what_may_wait() {
+        assert!(look(b"WITH gone AS (DELETE FROM t RETURNING id) SELECT * FROM gone").writes);
+        let locking = look(b"SELECT * FROM t FOR UPDATE");
+        assert!(locking.locks);
+        let plain = look(b"SELECT updated, 'delete' FROM t");
+        assert!(!plain.writes && !plain.locks);
+        assert!(look(b"COPY t FROM STDIN").writes);
+        assert!(!look(b"COPY t TO STDOUT").writes);
+        assert!(
+            look(br#"SELECT * FROM "Orders""#)
+                .words
+                .contains(&"Orders".to_owned())
+        );
+    }
+
+    #[test]
+    fn no_bytes_are_too_odd() {
+        for seed in 0..20_000_u32 {
+            let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
+            let text: Vec<u8> = (0..seed % 24)
+                .map(|_| {
+                    state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    b"'\"$$eE\\-/*a1. \n\xff"[(state >> 16) as usize % 17]
+                })
+                .collect();
+            let found = look(&text);
+            assert!(
+                found
+                    .values
+                    .iter()
+                    .all(|range| range.end <= text.len() && range.start <= range.end)
+            );
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! One reading of a capture, in the order of time.
+
+use std::collections::HashMap;
+
+use pgassay_capture::Fault;
+use pgassay_capture::format::event::{Begin, EndReason, What};
+use pgassay_capture::store::reader::Capture;
+
+use super::order::Order;
+use super::session::Reading;
+use super::texts::Texts;
+use super::values::Values;
+use super::{Plan, Session, Span, Wanted};
+
+/// What all sessions share while they are read.
+pub struct Shared<'a> {
+    pub plan: Plan,
+    pub texts: Texts<'a>,
+    pub order: Order,
+    pub values: Values,
+}
+
+/// Reads all of it.
+pub fn read(capture: &Capture, wanted: &Wanted) -> Result<Plan, Fault> {
+    let mut shared = Shared {
+        plan: Plan::default(),
+        texts: Texts::new(wanted),
+        order: Order::new(wanted.tables),
+        values: Values::default(),
+    };
+    let mut open: HashMap<u32, Reading> = HashMap::new();
+    let mut done: Vec<Reading> = Vec::new();
+    let mut from_ns = None;
+    for event in capture.events()? {
+        let event = event?;
+        if wanted.until_ns.is_some_and(|until_ns| event.at_ns >= until_ns) {
+            break;
+        }
+        if let What::Begin(begin) = &event.what {
+            match chosen(begin, wanted) {
+                Some(database) => {
+                    from_ns.get_or_insert(event.at_ns);
+                    let session = begun(begin, database, event.at_ns, shared.order.ended());
+                    open.insert(event.session, Reading::new(session, begin.database()));
+                }
+                None => shared.plan.left_out += 1,
+            }
+            continue;
+        }
+        let Some(reading) = open.get_mut(&event.session) else {
+            continue;
+        };
+        shared.plan.to_ns = shared.plan.to_ns.max(event.at_ns);
+        match event.what {
+            What::Messages(messages) => reading.sent(&messages, event.at_ns, &mut shared),
+            What::Answers(answers) => reading.answered(&answers, event.at_ns, &mut shared),
+            What::Cancel => reading.cancelled(event.at_ns),
+            What::End(end) => {
+                if let Some(mut reading) = open.remove(&event.session) {
+                    reading.finish(&mut shared);
+                    if end.reason == EndReason::Refused {
+                        shared.plan.left_out += 1;
+                    } else {
+                        if end.reason != EndReason::CaptureEnded {
+                            reading.session.end_ns = Some(event.at_ns);
+                            reading.session.ended_place = Some(shared.order.end());
+                        }
+                        done.push(reading);
+                    }
+                }
+            }
+            What::Begin(_) | What::Ready | What::Dropped => {}
+        }
+    }
+    for (_, mut reading) in open {
+        reading.finish(&mut shared);
+        done.push(reading);
+    }
+    shared.plan.from_ns = from_ns.unwrap_or(0);
+    Ok(together(shared, done))
+}
+
+/// The server's database that a session is played in; none where it is left out.
+fn chosen(begin: &Begin, wanted: &Wanted) -> Option<String> {
+    let is_wanted = wanted.users.is_empty() || wanted.users.contains(&begin.user());
+    wanted
+        .databases
+        .get(&begin.database())
+        .filter(|_| is_wanted)
+        .cloned()
+}
+
+fn begun(begin: &Begin, database: String, at_ns: u64, after_ended: u32) -> Session {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Session {
+        begin_ns: at_ns,
+        end_ns: None,
+        parameters: begin
+            .parameters
+            .iter()
+            .map(|(name, value)| (text(name), text(value)))
+            .collect(),
+        user: begin.user(),
+        database,
+        steps: Vec::new(),
+        expected: Vec::new(),
+        cancels: Vec::new(),
+        after_ended,
+        ended_place: None,
+    }
+}
+
+/// Sessions in the order of their beginnings; of the places where values were used, those that have a source.
+fn together(shared: Shared<'_>, mut done: Vec<Reading>) -> Plan {
+    let Shared {
+        mut plan,
+        texts,
+        order,
+        values,
+    } = shared;
+    done.sort_by_key(|reading| reading.session.begin_ns);
+    let is_linked = values.linked();
+    let all = std::mem::take(&mut plan.places);
+    // Places were written in the order of steps, and a step's lie together.
+    for step in done.iter_mut().flat_map(|reading| &mut reading.session.steps) {
+        let from = plan.places.len();
+        plan.places.extend(
+            all[step.places.range()]
+                .iter()
+                .filter(|place| is_linked(place))
+                .cloned(),
+        );
+        step.places = span(from, plan.places.len());
+    }
+    plan.links = plan.places.len();
+    plan.queues = order.ended_queue() as usize + 1;
+    plan.families = texts.families;
+    plan.sessions = done.into_iter().map(|reading| reading.session).collect();
+    plan
+}
+
+/// A part of a list.
+pub fn span(from: usize, to: usize) -> Span {
+    let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
+    Span {
+        from: number(from),
+        to: number(to),
+    }
+}

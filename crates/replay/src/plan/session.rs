@@ -1,0 +1,484 @@
+//! One session while the capture is read: its steps, and which answer belongs to which statement.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use pgassay_capture::format::event::{Answer, Message, Rows};
+
+use super::order::{Begun, Order};
+use super::reading::{Shared, span};
+use super::texts::Text;
+use super::values::Returned;
+use super::{Expected, Kind, Session, Span, Step};
+
+/// Behind them no parameter of a statement is followed.
+const LITERALS_FROM: usize = 1 << 16;
+
+struct Request {
+    text: Arc<Text>,
+    is_query: bool,
+    step: u32,
+    /// It is over with this many ReadyForQuery.
+    cycle: u32,
+    sent_ns: u64,
+    is_lacking: bool,
+    formats: Option<Arc<[u16]>>,
+}
+
+struct Portal {
+    text: Arc<Text>,
+    formats: Arc<[u16]>,
+}
+
+/// A session while it is read.
+pub struct Reading {
+    pub session: Session,
+    database: String,
+    requests: VecDeque<Request>,
+    statements: HashMap<Vec<u8>, Arc<Text>>,
+    portals: HashMap<Vec<u8>, Portal>,
+    descriptions: HashMap<u32, Arc<[u8]>>,
+    begun: VecDeque<(u32, Begun)>,
+    written: Vec<u32>,
+    /// By table, how far the open transaction's writes reach in the order of writes.
+    reaches: HashMap<u32, u32>,
+    syncs: u32,
+    readies: u32,
+    answers: u32,
+    free_ns: u64,
+    made: Vec<Returned>,
+    columns: Option<u32>,
+}
+
+/// What a step's messages touch.
+#[derive(Default)]
+struct Touched {
+    touched: Vec<u32>,
+    written: Vec<u32>,
+    is_locking: bool,
+    commits: bool,
+    runs: bool,
+}
+
+impl Reading {
+    pub fn new(session: Session, database: String) -> Self {
+        Self {
+            session,
+            database,
+            requests: VecDeque::new(),
+            statements: HashMap::new(),
+            portals: HashMap::new(),
+            descriptions: HashMap::new(),
+            begun: VecDeque::new(),
+            written: Vec::new(),
+            reaches: HashMap::new(),
+            syncs: 0,
+            readies: 0,
+            answers: 0,
+            free_ns: 0,
+            made: Vec::new(),
+            columns: None,
+        }
+    }
+
+    pub fn cancelled(&mut self, at_ns: u64) {
+        self.session.cancels.push((at_ns, self.readies));
+    }
+
+    /// Messages that went out together are a step.
+    pub fn sent(&mut self, messages: &[Message], at_ns: u64, shared: &mut Shared<'_>) {
+        let from = shared.plan.bytes.len() as u64;
+        let places_from = shared.plan.places.len();
+        let number = self.session.steps.len();
+        let mut touched = Touched::default();
+        let waited = (self.readies, self.answers);
+        let mut needs_sync = false;
+        for message in messages {
+            needs_sync = match message.tag {
+                b'Q' | b'S' | b'F' => {
+                    self.syncs += 1;
+                    false
+                }
+                // Its answer is the end of the connection.
+                b'X' => false,
+                _ => true,
+            };
+            self.message(message, at_ns, &mut touched, shared);
+        }
+        let is_plain = touched.runs && !touched.is_locking && touched.written.is_empty();
+        let begun = shared.order.begin(
+            number,
+            &touched.touched,
+            &touched.written,
+            &self.written,
+            is_plain,
+        );
+        if touched.commits {
+            shared.order.commit(&self.reaches);
+        }
+        let over_readies = self.syncs + u32::from(needs_sync);
+        self.session.steps.push(Step {
+            at_ns,
+            from,
+            to: shared.plan.bytes.len() as u64,
+            readies: waited.0,
+            answers: waited.1,
+            over_readies,
+            waits: Span::default(),
+            marks: Span::default(),
+            places: span(places_from, shared.plan.places.len()),
+            is_plain,
+        });
+        self.begun.push_back((over_readies, begun));
+    }
+
+    fn message(&mut self, message: &Message, at_ns: u64, touched: &mut Touched, shared: &mut Shared<'_>) {
+        let start = shared.plan.bytes.len() as u64;
+        let step = u32::try_from(self.session.steps.len()).unwrap_or(u32::MAX);
+        match (message.tag, &message.text) {
+            (b'Q', Some(text)) => {
+                let text = shared.texts.get(&self.database, text);
+                write(message, text.has_secret, &mut shared.plan.bytes);
+                touched.add(&text);
+                for (index, range) in text.values.iter().enumerate() {
+                    let value = &message.body[range.clone()];
+                    let at = start + 5 + range.start as u64;
+                    let slot = LITERALS_FROM + index;
+                    shared.values.used(
+                        text.family,
+                        slot,
+                        value,
+                        false,
+                        (start, at),
+                        false,
+                        &mut shared.plan,
+                    );
+                }
+                self.ask(Some(text), step, at_ns, true, None);
+            }
+            (b'P', Some(text)) => {
+                let text = shared.texts.get(&self.database, text);
+                write(message, text.has_secret, &mut shared.plan.bytes);
+                self.statements.insert(name(&message.body).to_vec(), text);
+            }
+            (b'B', _) => {
+                write(message, false, &mut shared.plan.bytes);
+                self.bind(message, start, shared);
+            }
+            (b'E', _) => {
+                write(message, false, &mut shared.plan.bytes);
+                let portal = self.portals.get(name(&message.body));
+                let (text, formats) = portal
+                    .map(|portal| (Arc::clone(&portal.text), Arc::clone(&portal.formats)))
+                    .unzip();
+                if let Some(text) = &text {
+                    touched.add(text);
+                }
+                self.ask(text, step, at_ns, false, formats);
+            }
+            (b'F', _) => {
+                write(message, false, &mut shared.plan.bytes);
+                self.ask(None, step, at_ns, true, None);
+            }
+            _ if message.left_out_bytes.is_some() => {
+                if let Some(request) = self.requests.back_mut() {
+                    request.is_lacking = true;
+                }
+            }
+            _ => write(message, false, &mut shared.plan.bytes),
+        }
+    }
+
+    fn ask(
+        &mut self,
+        text: Option<Arc<Text>>,
+        step: u32,
+        sent_ns: u64,
+        is_query: bool,
+        formats: Option<Arc<[u16]>>,
+    ) {
+        let is_lacking = text.as_ref().is_none_or(|text| text.has_secret);
+        self.requests.push_back(Request {
+            text: text.unwrap_or_default(),
+            is_query,
+            step,
+            cycle: self.syncs + u32::from(!is_query),
+            sent_ns,
+            is_lacking,
+            formats,
+        });
+    }
+
+    fn bind(&mut self, message: &Message, start: u64, shared: &mut Shared<'_>) {
+        let Some(bind) = Bind::read(&message.body) else {
+            return;
+        };
+        let text = self.statements.get(bind.statement).cloned().unwrap_or_default();
+        for (index, range) in bind.values.iter().enumerate() {
+            let Some(range) = range else {
+                continue;
+            };
+            let is_binary = format_of(&bind.formats, index) == 1;
+            let at = start + 5 + range.start as u64;
+            let value = &message.body[range.clone()];
+            shared.values.used(
+                text.family,
+                index,
+                value,
+                is_binary,
+                (start, at),
+                true,
+                &mut shared.plan,
+            );
+        }
+        let formats = Arc::from(bind.result_formats);
+        self.portals
+            .insert(bind.portal.to_vec(), Portal { text, formats });
+    }
+
+    /// Answers that came together.
+    pub fn answered(&mut self, answers: &[Answer], at_ns: u64, shared: &mut Shared<'_>) {
+        for answer in answers {
+            match answer {
+                // Notifications come when they come.
+                Answer::Plain(b'A') => continue,
+                Answer::Description(b'T', body) => {
+                    if let Some(request) = self.requests.front() {
+                        self.descriptions.insert(request.text.family, Arc::clone(body));
+                        self.columns = None;
+                    }
+                }
+                Answer::Row(row) => {
+                    self.row(row, shared);
+                    continue;
+                }
+                Answer::Complete { tag, affected, rows } => {
+                    let kind = Kind::Complete(Arc::clone(tag), *affected);
+                    self.ended(kind, *rows, at_ns, shared);
+                }
+                Answer::Suspended(rows) => self.ended(Kind::Suspended, *rows, at_ns, shared),
+                Answer::Error { sqlstate, rows } => self.ended(Kind::Error(*sqlstate), *rows, at_ns, shared),
+                Answer::FunctionResult(rows) => self.ended(Kind::Other(b'V'), *rows, at_ns, shared),
+                Answer::Plain(b'I') => self.ended(Kind::Other(b'I'), Rows::default(), at_ns, shared),
+                Answer::Unknown => self.ended(Kind::Unknown, Rows::default(), at_ns, shared),
+                Answer::Ready(status) => {
+                    self.ready(*status, at_ns, shared);
+                    continue;
+                }
+                Answer::Plain(_) | Answer::Description(..) => {}
+            }
+            self.answers += 1;
+        }
+    }
+
+    fn row(&mut self, row: &[u8], shared: &mut Shared<'_>) {
+        let Some(request) = self.requests.front() else {
+            return;
+        };
+        let columns = match self.columns {
+            Some(columns) => columns,
+            None => {
+                let Some(description) = self.descriptions.get(&request.text.family) else {
+                    return;
+                };
+                let formats = request.formats.as_deref();
+                let found =
+                    shared
+                        .values
+                        .columns(request.text.family, description, formats, &mut shared.plan);
+                self.columns = Some(found);
+                found
+            }
+        };
+        shared
+            .values
+            .made(columns, row, &shared.plan.columns, &mut self.made);
+    }
+
+    fn ended(&mut self, kind: Kind, rows: Rows, at_ns: u64, shared: &mut Shared<'_>) {
+        let columns = self.columns.take();
+        let Some(request) = self.requests.front() else {
+            return;
+        };
+        let returned_from = shared.plan.returned.len();
+        shared.plan.returned.append(&mut self.made);
+        let returned = span(returned_from, shared.plan.returned.len());
+        let expected = Expected {
+            family: request.text.family,
+            kind,
+            rows: rows.count,
+            sum: rows.sum,
+            busy_ns: at_ns.saturating_sub(self.free_ns.max(request.sent_ns)),
+            step: request.step,
+            returned,
+            columns: columns.unwrap_or(u32::MAX),
+            is_lacking: request.is_lacking,
+        };
+        self.free_ns = at_ns;
+        let is_error = matches!(expected.kind, Kind::Error(_));
+        self.session.expected.push(expected);
+        let (is_query, cycle) = (request.is_query, request.cycle);
+        if !is_query {
+            self.requests.pop_front();
+            // The server skips to the next Sync.
+            while is_error && self.requests.front().is_some_and(|next| next.cycle == cycle) {
+                self.requests.pop_front();
+            }
+        }
+    }
+
+    fn ready(&mut self, status: u8, at_ns: u64, shared: &mut Shared<'_>) {
+        // A query may have had several statements; the requests of a pipeline are over one by one.
+        if self.requests.front().is_some_and(|request| request.is_query) {
+            self.requests.pop_front();
+        }
+        self.readies += 1;
+        self.answers = 0;
+        self.columns = None;
+        self.free_ns = at_ns;
+        self.session.expected.push(Expected {
+            family: 0,
+            kind: Kind::Ready,
+            rows: 0,
+            sum: 0,
+            busy_ns: 0,
+            step: 0,
+            returned: Span::default(),
+            columns: u32::MAX,
+            is_lacking: false,
+        });
+        let mut over = Vec::new();
+        while self
+            .begun
+            .front()
+            .is_some_and(|(over_readies, _)| *over_readies <= self.readies)
+        {
+            over.extend(self.begun.pop_front());
+        }
+        for (_, begun) in &over {
+            self.written.extend(&begun.written);
+        }
+        self.written.sort_unstable();
+        self.written.dedup();
+        let is_committed = status == b'I';
+        let last = over.len().saturating_sub(1);
+        for (index, (_, begun)) in over.into_iter().enumerate() {
+            let committed = (is_committed && index == last).then_some(self.written.as_slice());
+            let settled = shared
+                .order
+                .over(begun, committed, &mut self.reaches, &mut shared.plan);
+            self.settle(settled);
+        }
+        if is_committed {
+            self.written.clear();
+            self.reaches.clear();
+        }
+    }
+
+    fn settle(&mut self, (step, waits, marks): (usize, Span, Span)) {
+        let step = &mut self.session.steps[step];
+        (step.waits, step.marks) = (waits, marks);
+    }
+
+    /// The session is over, or the capture.
+    pub fn finish(&mut self, shared: &mut Shared<'_>) {
+        for (_, begun) in std::mem::take(&mut self.begun) {
+            let settled = Order::left(&begun, &mut shared.plan);
+            self.settle(settled);
+        }
+    }
+}
+
+impl Touched {
+    fn add(&mut self, text: &Text) {
+        self.touched.extend(&text.touched);
+        self.written.extend(&text.written);
+        self.is_locking |= !text.is_plain;
+        self.commits |= text.commits;
+        self.runs = true;
+        for list in [&mut self.touched, &mut self.written] {
+            list.sort_unstable();
+            list.dedup();
+        }
+    }
+}
+
+/// The message as it goes to a server; one from which a secret was taken becomes an empty statement.
+fn write(message: &Message, has_secret: bool, bytes: &mut Vec<u8>) {
+    if !has_secret {
+        return message.write(bytes);
+    }
+    let body = match message.tag {
+        b'P' => [name(&message.body), b"\0\0\0\0"].concat(),
+        _ => b"\0".to_vec(),
+    };
+    let emptied = Message {
+        body,
+        ..message.clone()
+    };
+    emptied.write(bytes);
+}
+
+/// The zero-ended name that a message begins with.
+fn name(body: &[u8]) -> &[u8] {
+    &body[..body.iter().position(|byte| *byte == 0).unwrap_or(body.len())]
+}
+
+fn format_of(formats: &[u16], index: usize) -> u16 {
+    match formats {
+        [] => 0,
+        [one] => *one,
+        more => more.get(index).copied().unwrap_or(0),
+    }
+}
+
+struct Bind<'a> {
+    portal: &'a [u8],
+    statement: &'a [u8],
+    formats: Vec<u16>,
+    values: Vec<Option<std::ops::Range<usize>>>,
+    result_formats: Vec<u16>,
+}
+
+impl<'a> Bind<'a> {
+    fn read(body: &'a [u8]) -> Option<Self> {
+        let portal = name(body);
+        let statement = name(body.get(portal.len() + 1..)?);
+        let mut at = portal.len() + statement.len() + 2;
+        let formats = numbers(body, &mut at)?;
+        let count = u16::from_be_bytes(body.get(at..at + 2)?.try_into().ok()?);
+        at += 2;
+        let mut values = Vec::with_capacity(usize::from(count));
+        for _ in 0..count {
+            let length = i32::from_be_bytes(body.get(at..at + 4)?.try_into().ok()?);
+            at += 4;
+            values.push(match usize::try_from(length) {
+                Ok(length) => {
+                    body.get(at..at + length)?;
+                    at += length;
+                    Some(at - length..at)
+                }
+                Err(_) => None,
+            });
+        }
+        Some(Self {
+            portal,
+            statement,
+            formats,
+            values,
+            result_formats: numbers(body, &mut at)?,
+        })
+    }
+}
+
+fn numbers(body: &[u8], at: &mut usize) -> Option<Vec<u16>> {
+    let count = usize::from(u16::from_be_bytes(body.get(*at..*at + 2)?.try_into().ok()?));
+    let bytes = body.get(*at + 2..*at + 2 + 2 * count)?;
+    *at += 2 + 2 * count;
+    Some(
+        bytes
+            .chunks(2)
+            .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
+            .collect(),
+    )
+}

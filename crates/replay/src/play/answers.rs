@@ -1,0 +1,217 @@
+//! What a server answers to a played session, compared with what it answered then.
+
+use pgassay_capture::format::event::{Answer, Rows};
+use pgassay_capture::proxy::back::{complete, sqlstate};
+use pgassay_capture::proxy::cut::{BadMessage, Cutter, Piece, Sender};
+
+use super::made::Made;
+use super::tally::{Tally, record};
+use crate::plan::{Kind, Plan, Session};
+
+const BODY_BYTES_MAX: usize = 1 << 20;
+const ROW_BYTES_MAX: usize = 64 << 10;
+
+/// When a step was meant to go out, and went.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Its number in the session.
+    pub step: usize,
+    /// It is over with this many ReadyForQuery.
+    pub over_readies: u32,
+    /// When it should have gone out, nanoseconds of the clock.
+    pub intended_ns: u64,
+    /// When it went.
+    pub sent_ns: u64,
+}
+
+/// The server's side of a played session.
+pub struct Answers {
+    cutter: Cutter,
+    body: Vec<u8>,
+    keeps_body: bool,
+    rows: Rows,
+    sum: Option<crc32fast::Hasher>,
+    expected: usize,
+    free_ns: u64,
+    /// ReadyForQuery so far.
+    pub readies: u32,
+    /// Other answers since the last one.
+    pub answers: u32,
+    /// Whether a transaction is open.
+    pub is_open: bool,
+    /// What the server said last when it refused something.
+    pub error: String,
+}
+
+impl Answers {
+    /// At the first message after the startup.
+    pub fn new() -> Self {
+        Self {
+            cutter: Cutter::new(Sender::Server),
+            body: Vec::new(),
+            keeps_body: false,
+            rows: Rows::default(),
+            sum: None,
+            expected: 0,
+            free_ns: 0,
+            readies: 0,
+            answers: 0,
+            is_open: false,
+            error: String::new(),
+        }
+    }
+
+    /// Takes bytes of the server; `steps` are those that were sent and weren't over.
+    ///
+    /// # Errors
+    /// When they are no messages.
+    #[allow(clippy::too_many_arguments)]
+    pub fn take(
+        &mut self,
+        mut bytes: &[u8],
+        now_ns: u64,
+        plan: &Plan,
+        session: &Session,
+        steps: &std::collections::VecDeque<Sent>,
+        made: &mut Made,
+        tally: &mut Tally,
+    ) -> Result<(), BadMessage> {
+        while let Some(piece) = self.cutter.next(&mut bytes)? {
+            match piece {
+                Piece::Begin(tag, length) => self.begin(tag, length, session),
+                Piece::Body(body) => {
+                    if self.keeps_body {
+                        self.body.extend_from_slice(body);
+                    }
+                    if let Some(sum) = &mut self.sum {
+                        sum.update(body);
+                    }
+                }
+                Piece::End(tag) => {
+                    self.end(tag, now_ns, plan, session, steps, made, tally);
+                    self.body.clear();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn begin(&mut self, tag: u8, length: usize, session: &Session) {
+        let is_row = matches!(tag, b'D' | b'd' | b'V');
+        if is_row {
+            self.rows.count += 1;
+            self.rows.bytes += length as u64;
+            self.sum = Some(crc32fast::Hasher::new());
+        }
+        self.keeps_body = match tag {
+            b'D' => {
+                length <= ROW_BYTES_MAX
+                    && session
+                        .expected
+                        .get(self.expected)
+                        .is_some_and(|expected| expected.returned.from < expected.returned.to)
+            }
+            b'C' | b'E' | b'Z' => length <= BODY_BYTES_MAX,
+            _ => false,
+        };
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn end(
+        &mut self,
+        tag: u8,
+        now_ns: u64,
+        plan: &Plan,
+        session: &Session,
+        steps: &std::collections::VecDeque<Sent>,
+        made: &mut Made,
+        tally: &mut Tally,
+    ) {
+        let came = match tag {
+            b'D' | b'd' => {
+                let sum = self.sum.take().map_or(0, crc32fast::Hasher::finalize);
+                self.rows.sum = self.rows.sum.wrapping_add(sum);
+                if self.keeps_body
+                    && let Some(expected) = session.expected.get(self.expected)
+                {
+                    made.row(plan, expected, self.rows.count - 1, &self.body);
+                }
+                return;
+            }
+            b'Z' => return self.ready(session, tally, now_ns),
+            b'C' => match complete(&self.body, Rows::default()) {
+                Answer::Complete { tag, affected, .. } => Kind::Complete(tag, affected),
+                _ => return,
+            },
+            b'E' => {
+                self.error = message(&self.body);
+                Kind::Error(sqlstate(&self.body).unwrap_or(*b"XX000"))
+            }
+            b's' => Kind::Suspended,
+            b'V' => {
+                self.rows.sum = self.sum.take().map_or(0, crc32fast::Hasher::finalize);
+                Kind::Other(b'V')
+            }
+            b'I' => Kind::Other(b'I'),
+            b'1' | b'2' | b'3' | b'n' | b'G' | b'H' | b'W' | b'T' | b't' => {
+                self.answers += 1;
+                return;
+            }
+            _ => return,
+        };
+        self.answers += 1;
+        let rows = std::mem::take(&mut self.rows);
+        let Some(expected) = session.expected.get(self.expected) else {
+            return;
+        };
+        if expected.kind == Kind::Ready {
+            // More than was expected: those that come at the next ReadyForQuery find their own again.
+            return;
+        }
+        self.expected += 1;
+        let sent = steps
+            .iter()
+            .rev()
+            .find(|sent| sent.step == expected.step as usize);
+        let (sent_ns, intended_ns) = sent.map_or((now_ns, now_ns), |sent| (sent.sent_ns, sent.intended_ns));
+        let busy_ns = now_ns.saturating_sub(self.free_ns.max(sent_ns));
+        self.free_ns = now_ns;
+        let error = if tag == b'E' { self.error.as_str() } else { "" };
+        tally.count(expected, &came, (rows.count, rows.sum), busy_ns, error);
+        record(&mut tally.latency, now_ns.saturating_sub(intended_ns));
+    }
+
+    fn ready(&mut self, session: &Session, tally: &mut Tally, now_ns: u64) {
+        self.readies += 1;
+        self.answers = 0;
+        self.free_ns = now_ns;
+        self.rows = Rows::default();
+        self.is_open = self.body.first() != Some(&b'I');
+        while let Some(expected) = session.expected.get(self.expected) {
+            self.expected += 1;
+            if expected.kind == Kind::Ready {
+                break;
+            }
+            tally.count_missing(expected, "not executed, after an error before it");
+        }
+    }
+
+    /// The session is over: what has not come will not come.
+    pub fn finish(&mut self, session: &Session, tally: &mut Tally, why: &str) {
+        for expected in &session.expected[self.expected.min(session.expected.len())..] {
+            if expected.kind != Kind::Ready {
+                tally.count_missing(expected, why);
+            }
+        }
+        self.expected = session.expected.len();
+    }
+}
+
+/// The field M of an ErrorResponse.
+fn message(body: &[u8]) -> String {
+    let found = body
+        .split(|byte| *byte == 0)
+        .find_map(|field| field.strip_prefix(b"M"));
+    String::from_utf8_lossy(found.unwrap_or_default()).into_owned()
+}

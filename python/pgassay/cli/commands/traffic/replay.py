@@ -1,0 +1,142 @@
+"""`pgassay replay DIR DSN`: a capture played against a server, and what came out otherwise."""
+
+import argparse
+import math
+import shutil
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.output import is_unicode
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from pgassay.traffic.replaying import ReplayStart
+
+EXIT_LOOK = 3
+SPEED_MIN, SPEED_MAX = 0.01, 1000.0
+_LINE_EVERY_S = 10.0
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "replay",
+        help="play a capture against a copy, and say what came out otherwise",
+        description="Opens the sessions of a capture again, sends what their clients sent when they sent it, and "
+        "compares what comes back: rows, command tags, errors, times. The data must be a copy as of the "
+        "capture's beginning. Exit status 3: too much came out otherwise, or the player was the limit.",
+        epilog="examples:\n"
+        "  pgassay replay monday 'host=copy dbname=shop' --allow-writes shop\n"
+        "  pgassay replay monday 'host=copy dbname=shop' --allow-writes shop --speed max --json",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    add = parser.add_argument
+    add("folder", type=options.folder, metavar="DIR", help="the capture's folder")
+    add("server", metavar="DSN", help="the server with the copy, by a connection string of libpq")
+    add("--allow-writes", metavar="DATABASE", help="this database is a copy and may be written to")
+    add(
+        "--speed",
+        type=_speed,
+        default=1.0,
+        metavar="FACTOR|max",
+        help="times between statements divided by this; max: as fast as their order allows (default 1)",
+    )
+    add("--until", type=options.duration, metavar="TIME", help="only what was sent before this time, as 10m")
+    add("--users", type=_names, default=(), metavar="NAME,NAME", help="these users' sessions alone")
+    add("--databases", type=_names, default=(), metavar="NAME,NAME", help="these databases' sessions alone")
+    add(
+        "--max-diverged",
+        type=options.fraction,
+        default=0.01,
+        metavar="FRACTION",
+        help="not valid where statements with more of the time came out otherwise (default 0.01)",
+    )
+    add("--json", action="store_true", help="print one JSON document on standard output")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Play, and print what came out."""
+    from pgassay.report.replay import render, render_json
+    from pgassay.traffic.replaying import ReplayRequest, replay
+
+    request = ReplayRequest(
+        folder=arguments.folder,
+        connection=arguments.server,
+        speed=arguments.speed,
+        until_s=arguments.until,
+        users=arguments.users,
+        databases=arguments.databases,
+        allow_writes=arguments.allow_writes,
+        bound=arguments.max_diverged,
+    )
+    told = _Told()
+    result = replay(request, told.start, told.progress)
+    told.end()
+    if arguments.json:
+        sys.stdout.write(render_json(result))
+    else:
+        width = shutil.get_terminal_size().columns
+        sys.stdout.write(render(result, width=width, unicode=is_unicode()))
+    return 0 if result.is_valid else EXIT_LOOK
+
+
+def _speed(text: str) -> float | None:
+    if text == "max":
+        return None
+    try:
+        found = float(text.removesuffix("x"))
+    except ValueError:
+        found = math.nan
+    if not SPEED_MIN <= found <= SPEED_MAX:
+        raise argparse.ArgumentTypeError(
+            f"{text}: write a factor from {SPEED_MIN:g} to {SPEED_MAX:g}, as 2, or max"
+        )
+    return found
+
+
+def _names(text: str) -> tuple[str, ...]:
+    found = tuple(name for name in text.split(",") if name)
+    if not found:
+        raise argparse.ArgumentTypeError("the list of names is empty: write NAME,NAME")
+    return found
+
+
+class _Told:
+    """What the user reads meanwhile, on standard error."""
+
+    def __init__(self) -> None:
+        self._is_live = sys.stderr.isatty()
+        self._next_s = 0.0
+        self._statements = 0
+
+    def start(self, start: "ReplayStart") -> None:
+        from pgassay.report.text import duration, plural
+
+        self._statements = start.statements
+        print(
+            f"{plural(start.statements, 'statement')} of {plural(start.sessions, 'session')}, captured in "
+            f"{duration(start.seconds_captured)}, go to {start.server}. Ctrl-C ends the replay.",
+            file=sys.stderr,
+        )
+
+    def progress(self, progress: "Mapping[str, Any]") -> None:
+        from pgassay.report.text import duration
+
+        if not self._is_live and progress["elapsed_s"] < self._next_s:
+            return
+        self._next_s = progress["elapsed_s"] + _LINE_EVERY_S
+        line = (
+            f"{duration(progress['elapsed_s'])}: {progress['replayed']:,} of {self._statements:,} statements, "
+            f"{progress['open']:,} sessions open, {progress['behind_s'] * 1e3:,.1f} ms behind"
+        )
+        sys.stderr.write(line + ("\x1b[K\r" if self._is_live else "\n"))
+        sys.stderr.flush()
+
+    def end(self) -> None:
+        if self._is_live:
+            sys.stderr.write("\x1b[K")

@@ -1,0 +1,293 @@
+"""Plays a capture against a server, and sums up what came out."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+
+from pgassay.environment.remote.resolve import CONTROL_NAME, Resolved, resolve
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.traffic.replay import Percentiles, ReplayFamily, ReplayPlayer, ReplayResult
+from pgassay.native.process import NativeProcess, StatementError
+from pgassay.traffic import manifest
+from pgassay.traffic.events import BEGIN, events
+from pgassay.traffic.summary import family
+from pgassay.traffic.tables import words_of
+
+BOUND_DEFAULT = 0.01
+_MAJOR_MIN = 10
+# A player that is busy for more of its time, or sends later than this by its own doing, may be the limit.
+_BUSY_SHARE_MAX = 0.8
+_LATE_P99_MAX_MS = 5.0
+_TEXT_SHOWN = 160
+
+
+@dataclass(frozen=True)
+class ReplayRequest:
+    """What was asked for. `speed` None: as fast as the order between sessions allows."""
+
+    folder: Path
+    connection: str
+    speed: float | None = 1.0
+    until_s: float | None = None
+    users: tuple[str, ...] = ()
+    databases: tuple[str, ...] = ()
+    allow_writes: str | None = None
+    bound: float = BOUND_DEFAULT
+
+
+@dataclass(frozen=True)
+class ReplayStart:
+    """What there is to play."""
+
+    sessions: int
+    statements: int
+    seconds_captured: float
+    server: str
+
+
+def replay(
+    request: ReplayRequest,
+    on_start: Callable[[ReplayStart], None],
+    on_progress: Callable[[Mapping[str, Any]], None],
+) -> ReplayResult:
+    """Play a capture once; Ctrl-C (KeyboardInterrupt) ends it early, with what came out until then.
+
+    Raises UsageError for what can't be done as typed, MeasurementError where the player ended by itself.
+    """
+    known = manifest.read(request.folder)
+    captured = _databases(request)
+    resolved = resolve(request.connection, "DSN", major_min=_MAJOR_MIN)
+    target = resolved.server.dbname
+    databases = {next(iter(captured)): target} if len(captured) == 1 else {name: name for name in captured}
+    document, notes = _document(request, resolved, databases)
+    process = NativeProcess("replay")
+    try:
+        process.send(document)
+        try:
+            ready = process.receive()["ready"]
+        except StatementError as error:
+            raise UsageError(error.message) from None
+        _check_writes(request, ready, databases, resolved.server.name)
+        if not ready["statements"]:
+            raise UsageError(
+                f"{request.folder} has no statements to replay with these choices: see pgassay capture show "
+                f"{request.folder}"
+            )
+        on_start(
+            ReplayStart(
+                ready["sessions"], ready["statements"], ready["seconds_captured"], resolved.server.name
+            )
+        )
+        ended = _until_over(process, on_progress)
+    finally:
+        process.end()
+    return _result(request, resolved, known, ready, ended, notes)
+
+
+def _databases(request: ReplayRequest) -> list[str]:
+    """The capture's databases that are to be played."""
+    found: dict[str, None] = {}
+    for event in events(request.folder):
+        if event.kind == BEGIN and event.begin is not None:
+            sent = event.begin.parameters
+            if not request.users or sent.get("user", "") in request.users:
+                found[sent.get("database", sent.get("user", ""))] = None
+    for name in request.databases:
+        if name not in found:
+            raise UsageError(
+                f"--databases {name}: the capture has no sessions in it, but in "
+                f"{', '.join(found) or 'none'}: name one of these"
+            )
+    chosen = [name for name in found if not request.databases or name in request.databases]
+    if not chosen:
+        raise UsageError(
+            f"{request.folder} has no sessions of {', '.join(request.users) or 'anybody'}: see pgassay "
+            f"capture show {request.folder} for its users"
+        )
+    return chosen
+
+
+def _document(
+    request: ReplayRequest, resolved: Resolved, databases: dict[str, str]
+) -> tuple[dict[str, object], list[str]]:
+    names: dict[str, dict[str, list[list[int]]]] = {}
+    notes: list[str] = []
+    tables = 0
+    for captured, target in list(databases.items()):
+        try:
+            with _connected(request.connection, target) as session:
+                words, tables = words_of(session, tables)
+                names[captured] = {word: touch.document() for word, touch in words.items()}
+                options, missing = _options(session)
+        except psycopg.OperationalError as error:
+            if len(databases) == 1:
+                raise MeasurementError(f"{target} can't be read: {str(error).splitlines()[0]}") from None
+            raise UsageError(
+                f"the capture has sessions in database {captured}, which {resolved.server.name} lets nobody into: "
+                f"restore it there, or choose with --databases"
+            ) from None
+    if missing:
+        notes.append(missing)
+    return {
+        "connect": {**resolved.parameters},
+        "folder": str(request.folder.resolve()),
+        "speed": request.speed,
+        "until_s": request.until_s,
+        "users": list(request.users),
+        "databases": databases,
+        "names": names,
+        "tables": tables,
+        "options": options,
+        "writes": request.allow_writes is not None,
+    }, notes
+
+
+def _connected(connection: str, database: str) -> "psycopg.Connection[tuple[object, ...]]":
+    text = conninfo.make_conninfo(connection, dbname=database, application_name=CONTROL_NAME)
+    return psycopg.connect(text, autocommit=True)
+
+
+def _options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dict[str, str], str]:
+    """By role: what makes a session of the player's be as that role's; and what can't be had."""
+    rows = session.execute(
+        """SELECT r.rolname, pg_has_role(current_user, r.oid, 'MEMBER'), r.rolname = current_user,
+                  COALESCE((SELECT array_agg(c ORDER BY s.setdatabase)
+                            FROM pg_db_role_setting s, unnest(s.setconfig) c
+                            WHERE s.setrole = r.oid AND s.setdatabase IN (0, d.oid)), '{}')
+           FROM pg_roles r, pg_database d WHERE d.datname = current_database()"""
+    ).fetchall()
+    found: dict[str, str] = {}
+    refused = 0
+    for name, is_member, is_self, settings in rows:
+        if is_self:
+            continue
+        if not is_member:
+            refused += not str(name).startswith("pg_")
+            continue
+        assert isinstance(settings, list)
+        parts = [f"role={name}", *map(str, settings)]
+        found[str(name)] = " ".join(f"-c {_escaped(part)}" for part in parts)
+    missing = f"{refused} roles of the server are not open to this user: their sessions run as he does"
+    return found, missing if refused else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace(" ", "\\ ")
+
+
+def _check_writes(
+    request: ReplayRequest, ready: Mapping[str, Any], databases: dict[str, str], server: str
+) -> None:
+    named, targets = request.allow_writes, sorted(set(databases.values()))
+    if named is not None and set(named.split(",")) != set(targets):
+        raise UsageError(
+            f"--allow-writes {named} names another database than {','.join(targets)}, where this capture is "
+            "replayed: name the same"
+        )
+    if ready["writing"] and named is None:
+        example = " ".join(str(ready["writing_example"]).split())[:_TEXT_SHOWN]
+        raise UsageError(
+            f"the capture has statements that may write ({example}), and would change database "
+            f"{', '.join(targets)} of {server}: replay it on a copy, and write --allow-writes "
+            f"{','.join(targets)}"
+        )
+
+
+def _until_over(process: NativeProcess, on_progress: Callable[[Mapping[str, Any]], None]) -> dict[str, Any]:
+    try:
+        while True:
+            line = process.receive()
+            if "ended" in line:
+                ended: dict[str, Any] = line["ended"]
+                return ended
+            on_progress(line["progress"])
+    except KeyboardInterrupt:
+        # What was played until now is still worth its report.
+        pass
+    for line in process.last_words():
+        if "ended" in line:
+            stopped: dict[str, Any] = line["ended"]
+            return stopped
+    raise MeasurementError("the player ended without a word: run the replay again on a fresh copy")
+
+
+def _result(
+    request: ReplayRequest,
+    resolved: Resolved,
+    known: dict[str, object],
+    ready: Mapping[str, Any],
+    ended: Mapping[str, Any],
+    notes: list[str],
+) -> ReplayResult:
+    families = _families(ended["families"])
+    captured_s = sum(each.seconds_captured for each in families)
+    share = sum(each.diverged_s for each in families) / captured_s if captured_s else 0.0
+    player = _player(ended)
+    server = known.get("server")
+    is_stopped = bool(ended["is_stopped"])
+    return ReplayResult(
+        folder=str(request.folder),
+        server=resolved.server.name,
+        server_version=resolved.server.version,
+        captured_version=str(server["version"]) if isinstance(server, dict) and "version" in server else None,
+        speed=request.speed,
+        seconds_captured=ended["seconds_captured"],
+        seconds=ended["seconds"],
+        is_stopped=is_stopped,
+        is_valid=not (share > request.bound or player.is_limit or is_stopped),
+        bound=request.bound,
+        statements=ready["statements"],
+        replayed=ended["replayed"],
+        diverged=sum(each.diverged for each in families),
+        diverged_share=share,
+        other_values=sum(each.other_values for each in families),
+        lacking=ended["lacking"],
+        reordered=ended["reordered"],
+        replaced=ended["replaced"],
+        waited_s=ended["waited_s"],
+        sessions=ready["sessions"],
+        sessions_left_out=ready["left_out"],
+        sessions_lost=ended["sessions_lost"],
+        failures=ended["failures"],
+        busy_captured_s=captured_s,
+        busy_s=sum(each.seconds for each in families),
+        latency_ms=ended["latency_ms"],
+        behind_ms=ended["behind_ms"],
+        player=player,
+        families=families,
+        notes=notes,
+    )
+
+
+def _player(ended: Mapping[str, Any]) -> ReplayPlayer:
+    own = ended["player"]
+    late = Percentiles.model_validate(own["late_ms"]) if own["late_ms"] else None
+    late_p99_ms = late.p99 if late else 0.0
+    is_busy = own["cpu_s"] > _BUSY_SHARE_MAX * max(ended["seconds"], 1e-9)
+    return ReplayPlayer(
+        cpu_s=own["cpu_s"],
+        without_processor_s=own["without_processor_s"],
+        late_p99_ms=late_p99_ms,
+        late_ms=late,
+        is_limit=is_busy or late_p99_ms > _LATE_P99_MAX_MS,
+    )
+
+
+def _families(found: list[dict[str, Any]]) -> list[ReplayFamily]:
+    """By their names; those that differ in the length of a list alone become one, with the larger's times."""
+    named: dict[str, dict[str, Any]] = {}
+    for each in sorted(found, key=lambda each: -each["calls"]):
+        name = family(each.pop("sample")) or "(prepared before the capture)"
+        before = named.get(name)
+        if before is None:
+            named[name] = each | {"text": name}
+            continue
+        for key in ("calls", "diverged", "other_values", "seconds_captured", "seconds", "diverged_s"):
+            before[key] += each[key]
+        before["example"] = before["example"] or each["example"]
+    families = [ReplayFamily.model_validate(each) for each in named.values()]
+    return sorted(families, key=lambda each: -each.seconds_captured)

@@ -1,0 +1,119 @@
+"""Which words of a statement stand for which tables, read from a server's catalogs.
+
+The order between sessions of a replay is kept by table. A statement's tables are those that its words name:
+tables themselves, views and the tables behind them, functions and the tables that their bodies name.
+"""
+
+import re
+from dataclasses import dataclass, field
+
+import psycopg
+
+_WORD = re.compile(r'"((?:[^"]|"")+)"|([A-Za-z_\x80-\uffff][\w$\x80-\uffff]*)')
+_WRITING = re.compile(r"\b(insert|update|delete|merge|truncate|copy)\b", re.IGNORECASE)
+# A partition is its root: what touches one may touch the other.
+_TABLES = """
+SELECT c.oid, c.relname, COALESCE(pg_partition_root(c.oid), c.oid)
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'f', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+"""
+_VIEWS = """
+SELECT DISTINCT v.oid, v.relname, d.refobjid
+FROM pg_class v JOIN pg_namespace n ON n.oid = v.relnamespace
+JOIN pg_rewrite r ON r.ev_class = v.oid
+JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
+    AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> v.oid
+WHERE v.relkind IN ('v', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+"""
+_FOREIGN = "SELECT conrelid, confrelid FROM pg_constraint WHERE contype = 'f'"
+_FUNCTIONS = """
+SELECT p.proname, COALESCE(pg_get_function_sqlbody(p.oid), p.prosrc)
+FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace JOIN pg_language l ON l.oid = p.prolang
+WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND l.lanname NOT IN ('c', 'internal')
+"""
+_TRIGGERS = """
+SELECT t.tgrelid, p.proname FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal
+"""
+# Views on views, functions that call functions: so many layers.
+_LAYERS = 5
+
+
+@dataclass
+class Touch:
+    """Numbers of the tables that a word makes a statement read, write, and look into by foreign keys."""
+
+    reads: set[int] = field(default_factory=set)
+    writes: set[int] = field(default_factory=set)
+    refers: set[int] = field(default_factory=set)
+
+    def document(self) -> list[list[int]]:
+        """As the native binary takes it."""
+        return [sorted(self.reads), sorted(self.writes), sorted(self.refers)]
+
+
+def words_of(session: "psycopg.Connection[tuple[object, ...]]", first: int) -> tuple[dict[str, Touch], int]:
+    """What each word stands for in this database; tables are numbered from `first`. The next free number."""
+    numbers: dict[object, int] = {}
+    of_oid: dict[object, int] = {}
+    found: dict[str, Touch] = {}
+    for oid, name, root in session.execute(_TABLES):
+        number = numbers.setdefault(root, first + len(numbers))
+        of_oid[oid] = number
+        found.setdefault(str(name), Touch()).reads.add(number)
+    _add_views(session, of_oid, found)
+    names = {
+        number: {word for word, touch in found.items() if number in touch.reads} for number in of_oid.values()
+    }
+    for child, parent in session.execute(_FOREIGN):
+        if child in of_oid and parent in of_oid:
+            for word in names[of_oid[child]]:
+                found[word].refers.add(of_oid[parent])
+    _add_functions(session, of_oid, names, found)
+    return found, first + len(numbers)
+
+
+def _add_views(
+    session: "psycopg.Connection[tuple[object, ...]]", of_oid: dict[object, int], found: dict[str, Touch]
+) -> None:
+    rows = session.execute(_VIEWS).fetchall()
+    behind: dict[object, set[int]] = {oid: set() for oid, _, _ in rows}
+    for _ in range(_LAYERS):
+        for oid, _, on in rows:
+            behind[oid] |= behind.get(on, set()) | ({of_oid[on]} if on in of_oid else set())
+    for oid, name, _ in rows:
+        found.setdefault(str(name), Touch()).reads.update(behind[oid])
+
+
+def _add_functions(
+    session: "psycopg.Connection[tuple[object, ...]]",
+    of_oid: dict[object, int],
+    names: dict[int, set[str]],
+    found: dict[str, Touch],
+) -> None:
+    bodies: dict[str, set[str]] = {}
+    writing: set[str] = set()
+    for name, body in session.execute(_FUNCTIONS):
+        bodies.setdefault(str(name), set()).update(words_in(str(body or "")))
+        if _WRITING.search(str(body or "")):
+            writing.add(str(name))
+    for _ in range(_LAYERS):
+        for name, words in bodies.items():
+            touch = found.setdefault(name, Touch())
+            for each in (found[word] for word in words if word in found and word != name):
+                (touch.writes if name in writing else touch.reads).update(each.reads)
+                touch.writes.update(each.writes)
+                touch.refers.update(each.refers)
+    for table, name in session.execute(_TRIGGERS):
+        fired = found.get(str(name))
+        for word in names.get(of_oid.get(table, -1), set()) if fired else set():
+            assert fired is not None
+            # A statement that writes the table writes what it reads: the trigger's tables as well.
+            found[word].reads.update(fired.writes)
+            found[word].refers.update(fired.reads)
+    for name in [name for name in bodies if found[name] == Touch()]:
+        del found[name]
+
+
+def words_in(text: str) -> set[str]:
+    """Words and quoted identifiers of a text, as PostgreSQL folds them."""
+    return {quoted.replace('""', '"') if quoted else plain.lower() for quoted, plain in _WORD.findall(text)}
