@@ -1,0 +1,90 @@
+"""One recipe for all builds from source, as far as the machine's libraries and the tree's options go."""
+
+import hashlib
+import json
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from pgassay.environment.source.tools import LIBURING, OnStep, Tools, private_liburing
+
+# Raised when the same words come to mean another build.
+RECIPE_VERSION = 1
+# Short and alike in all builds, since paths are compiled in; a server finds its files from where it stands.
+PREFIX = "/pgsql"
+C_ARGS = "-fno-omit-frame-pointer"
+LINK_ARGS = "-Wl,-rpath,$ORIGIN/../lib"
+# Option of the sources, its value with the library, pkg-config's name, Debian's package.
+FEATURES = (
+    ("icu", "enabled", "icu-i18n", "libicu-dev"),
+    ("zlib", "enabled", "zlib", "zlib1g-dev"),
+    ("lz4", "enabled", "liblz4", "liblz4-dev"),
+    ("zstd", "enabled", "libzstd", "libzstd-dev"),
+    ("ssl", "openssl", "openssl", "libssl-dev"),
+    ("readline", "enabled", "readline", "libreadline-dev"),
+    ("liburing", "enabled", "liburing", LIBURING),
+    ("libnuma", "enabled", "numa", "libnuma-dev"),
+)
+_FIXED = (
+    f"--prefix={PREFIX}",
+    "--libdir=lib",
+    "--buildtype=debugoptimized",
+    "--wrap-mode=nodownload",
+    "-Dauto_features=disabled",
+    f"-Dc_args={C_ARGS}",
+    f"-Dc_link_args={LINK_ARGS}",
+)
+_PER_TREE = (
+    ("cassert", "false"),
+    ("tap_tests", "disabled"),
+    ("docs", "disabled"),
+    ("docs_pdf", "disabled"),
+    ("nls", "disabled"),
+    ("rpath", "false"),
+    ("injection_points", "false"),
+)
+_OPTION = re.compile(r"^option\('(\w+)'", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a tree is built: options of `meson setup`, the compiler, the libraries that are not here.
+
+    `lacking`: Debian packages of what the tree could use. `environment` is that of all programs.
+    """
+
+    options: tuple[str, ...]
+    compiler: str
+    lacking: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        """A hash of all that decides what the compiler is given, the tree aside."""
+        text = json.dumps([RECIPE_VERSION, self.compiler, self.environment["CC"], self.options])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def recipe_of(tools: Tools, meson_options: str, on_step: OnStep) -> Recipe:
+    """The recipe for a tree whose meson_options.txt says which options it has."""
+    known = set(_OPTION.findall(meson_options))
+    recipe = Recipe(_FIXED, tools.compiler, (), tools.environment)
+    given = [f"-D{name}={value}" for name, value in _PER_TREE if name in known]
+    lacking = []
+    for name, value, library, package in FEATURES:
+        if name not in known:
+            continue
+        if not _has(library, recipe.environment):
+            folder = private_liburing(on_step) if package == LIBURING else None
+            if folder is None:
+                lacking.append(package)
+                continue
+            recipe = replace(recipe, environment={**recipe.environment, "PKG_CONFIG_PATH": str(folder)})
+        given.append(f"-D{name}={value}")
+    return replace(recipe, options=(*_FIXED, *given), lacking=tuple(lacking))
+
+
+def _has(library: str, environment: Mapping[str, str]) -> bool:
+    command = ["pkg-config", "--exists", library]
+    return subprocess.run(command, env=dict(environment), capture_output=True, check=False).returncode == 0
