@@ -65,7 +65,10 @@ class Build(Extended):
 
 
 class BuildListing(Frozen):
-    """One line of `pgassay builds`: found, or obtainable by `pgassay builds install`."""
+    """One line of `pgassay builds`: found, or obtainable by `pgassay builds install`.
+
+    `trees`: of a build from source every tree that builds it, by every name that it was built under.
+    """
 
     origin: str
     version: str
@@ -73,4 +76,4 @@ class BuildListing(Frozen):
     io_uring: bool
     gate: Gate | None = None
     obtainable: bool = False
-    source: SourceTree | None = None
+    trees: tuple[SourceTree, ...] = ()

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 import whole_tool
-from pgassay.cli import source_builds
+from pgassay.cli import completion, source_builds
 from pgassay.environment.builds.registry import ORIGINS, SOURCE_ORIGIN, resolve
+from pgassay.environment.builds.source import trees_of
 from pgassay.environment.source import kept
 from pgassay.errors import UsageError
 from samples.builds import source_tree
@@ -66,6 +67,8 @@ def test_each_revision_has_its_own_server_until_they_build_the_same(clone: Path)
     assert subprocess.run([f"{second}/postgres"], check=False, capture_output=True).returncode == 7
     assert third == first
     assert len(SOURCE_ORIGIN.builds()) == 2
+    assert [tree.name for tree in trees_of(resolve(names[0]))] == [names[0], names[2]]
+    assert names[1] in set(completion._trees())
     # Each is told by its own tree, also where the files are another's.
     sources = [resolve(name).source for name in names]
     assert [source.tree for source in sources if source] == [
@@ -139,7 +142,7 @@ def test_the_command_builds_lists_and_removes(clone: Path, own_home: Path) -> No
     assert f"building {name} (" in made.stderr
     listed = json.loads(whole_tool.run("builds", "list", "--json", home=own_home).stdout)
     (row,) = [each for each in listed["builds"] if each["origin"] == "source"]
-    assert row["source"]["name"] == name
+    assert [tree["name"] for tree in row["trees"]] == [name]
     assert name in whole_tool.run("builds", home=own_home).stdout
     wrong = whole_tool.run("builds", "clean", "git:.@nonesuch", home=own_home)
     assert (wrong.returncode, wrong.stderr.count("pgassay: git:.@nonesuch was not built here")) == (2, 1)

@@ -151,12 +151,15 @@ def format_table(listings: Sequence[BuildListing]) -> str:
 def _explain_sources(listings: Sequence[BuildListing]) -> list[str]:
     lines = []
     for listing in listings:
-        if listing.source is None or listing.path is None:
-            continue
-        tree = listing.source
-        lacking = f"; without {', '.join(tree.lacking)}, which this machine lacks" if tree.lacking else ""
-        lines.append(f"  {tree.name} ({tree.commit[:10] or f'tree {tree.tree[:10]}'}): {listing.path}")
-        lines.append(f"    {tree.compiler}{lacking}")
+        lines += [f"  {listing.path}"] if listing.trees else []
+        lines += [
+            f"    {tree.name} ({tree.commit[:10] or f'tree {tree.tree[:10]}'})" for tree in listing.trees
+        ]
+        for tree in listing.trees[:1]:
+            lacking = ", ".join(tree.lacking)
+            lines.append(
+                f"    by {tree.compiler}{f'; without {lacking}, not on this machine' if lacking else ''}"
+            )
     return ["", "Built from source:", *lines] if lines else []
 
 
@@ -241,6 +244,7 @@ def _clean(trees: Sequence[str], *, wait: bool, as_json: bool) -> int:
 
 def _found(build: Build) -> BuildListing:
     from pgassay.environment.builds.gates import io_uring_gate
+    from pgassay.environment.builds.source import trees_of
     from pgassay.model.build import BuildListing
 
     gate = io_uring_gate(build)
@@ -250,7 +254,7 @@ def _found(build: Build) -> BuildListing:
         path=build.bin_directory,
         io_uring=gate is None,
         gate=gate,
-        source=build.source,
+        trees=trees_of(build),
     )
 
 

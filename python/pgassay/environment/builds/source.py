@@ -36,15 +36,32 @@ class SourceOrigin(Origin):
         return _build_in(built.folder, built.record, text)
 
 
+def trees_of(build: Build) -> tuple[SourceTree, ...]:
+    """Every tree that builds a build from source, by every name that it was built under; () of others."""
+    if build.origin != kept.ORIGIN:
+        return ()
+    here = Path(build.bin_directory).parent
+    return tuple(
+        _tree(record, name)
+        for folder, record in kept.all_kept()
+        if kept.own_folder(folder, record) == here
+        for name in record.names
+    )
+
+
 def _build_in(folder: Path, record: kept.Kept, text: str = "") -> Build:
     """The build in a folder with what `record` says of its tree; `text`: what it is called now."""
-    source = SourceTree(
-        name=text or record.names[-1],
+    source = _tree(record, text or record.names[-1])
+    build = inspect(folder / "bin", kept.ORIGIN)
+    return build.model_copy(update={"source": source, "data_format": record.data_format})
+
+
+def _tree(record: kept.Kept, name: str) -> SourceTree:
+    return SourceTree(
+        name=name,
         tree=record.tree,
         commit=record.commit,
         compiler=record.compiler,
         options=record.options,
         lacking=record.lacking,
     )
-    build = inspect(folder / "bin", kept.ORIGIN)
-    return build.model_copy(update={"source": source, "data_format": record.data_format})
