@@ -2,12 +2,13 @@
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from pgassay.environment.source.tools import LIBURING, OnStep, Tools, private_liburing
+from pgassay.environment.source.tools import STATIC, OnStep, Tools, private_library
 
 # Raised when the same words come to mean another build.
 RECIPE_VERSION = 1
@@ -23,7 +24,7 @@ FEATURES = (
     ("zstd", "enabled", "libzstd", "libzstd-dev"),
     ("ssl", "openssl", "openssl", "libssl-dev"),
     ("readline", "enabled", "readline", "libreadline-dev"),
-    ("liburing", "enabled", "liburing", LIBURING),
+    ("liburing", "enabled", "liburing", "liburing-dev"),
     ("libnuma", "enabled", "numa", "libnuma-dev"),
 )
 _FIXED = (
@@ -69,20 +70,21 @@ class Recipe:
 def recipe_of(tools: Tools, meson_options: str, on_step: OnStep) -> Recipe:
     """The recipe for a tree whose meson_options.txt says which options it has."""
     known = set(_OPTION.findall(meson_options))
-    recipe = Recipe(_FIXED, tools.compiler, (), tools.environment)
+    environment = dict(tools.environment)
     given = [f"-D{name}={value}" for name, value in _PER_TREE if name in known]
     lacking = []
     for name, value, library, package in FEATURES:
         if name not in known:
             continue
-        if not _has(library, recipe.environment):
-            folder = private_liburing(on_step) if package == LIBURING else None
+        if not _has(library, environment):
+            folder = private_library(package, on_step) if package in STATIC else None
             if folder is None:
                 lacking.append(package)
                 continue
-            recipe = replace(recipe, environment={**recipe.environment, "PKG_CONFIG_PATH": str(folder)})
+            before = environment.get("PKG_CONFIG_PATH")
+            environment["PKG_CONFIG_PATH"] = f"{before}{os.pathsep}{folder}" if before else str(folder)
         given.append(f"-D{name}={value}")
-    return replace(recipe, options=(*_FIXED, *given), lacking=tuple(lacking))
+    return Recipe((*_FIXED, *given), tools.compiler, tuple(lacking), environment)
 
 
 def _has(library: str, environment: Mapping[str, str]) -> bool:

@@ -66,7 +66,7 @@ def run_step(
             raise
     if process.returncode != 0:
         raise UsageError(
-            f"{name} does not build: {first_error(lines)}: name another revision, or mend this one "
+            f"{name} does not build: {first_error(lines)}: name another revision, or repair this one "
             f"(all output is in {log})"
         )
 

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pgassay.environment.debian import has_apt, host_archive, unpack
@@ -19,9 +20,15 @@ MESON_MIN = (0, 57)
 # program: its Debian package. Those that can be unpacked run from anywhere; a compiler does not.
 UNPACKED = {"meson": "meson", "ninja": "ninja-build", "bison": "bison", "flex": "flex"}
 INSTALLED = {"cc": "gcc", "perl": "perl", "pkg-config": "pkg-config"}
-LIBURING = "liburing-dev"
+# Small libraries that can be linked statically: Debian's package, how the names of its files begin.
+STATIC = {
+    "liburing-dev": ("liburing",),
+    "liblz4-dev": ("liblz4", "lz4"),
+    "libzstd-dev": ("libzstd", "zstd", "zdict"),
+}
 # What a shell happens to have must not decide how one revision is compiled and another is not.
 _DROPPED = re.compile(r"(C|CPP|CXX|LD|BISON|FLEX)FLAGS$|PYTHON|PG|MAKE|NINJA|DESTDIR$|LIBRARY_PATH$|CPATH$")
+_absent: set[str] = set()
 _WRAPPER = '#!/bin/sh\nM4={m4} BISON_PKGDATADIR={share} exec {program} "$@"\n'
 
 
@@ -60,36 +67,33 @@ def find_tools(on_step: OnStep) -> Tools:
     return Tools(meson, ninja, environment, _first_line([compiler, "--version"]), has_ccache, tuple(missing))
 
 
-def private_liburing(on_step: OnStep) -> Path | None:
-    """Where pkg-config finds a private liburing to link statically; None where it can't be had.
+def private_library(package: str, on_step: OnStep) -> Path | None:
+    """Where pkg-config finds a package of STATIC, unpacked privately; None where it can't be had.
 
     Servers must find it wherever they stand, so only the archive and its headers are kept.
     """
-    root = home() / "tools" / LIBURING
+    root = home() / "tools" / package
     if not root.is_dir():
-        if not has_apt():
+        # Asked once in a process: two trees of one experiment must not differ by a moment without network.
+        if not has_apt() or package in _absent:
             return None
-        on_step(f"unpacking {LIBURING}", None)
+        on_step(f"unpacking {package}", None)
         try:
-            unpack((LIBURING,), host_archive(LIBURING), root, finish=_keep_archive)
+            unpack((package,), host_archive(package), root, finish=partial(_keep_archive, STATIC[package]))
         except UsageError:
+            _absent.add(package)
             return None
-    return next((path.parent for path in root.glob("usr/lib/*/pkgconfig/liburing.pc")), None)
+    return next((path.parent for path in root.glob("usr/lib/*/pkgconfig/*.pc")), None)
 
 
-def _keep_archive(root: Path, final: Path) -> None:
+def _keep_archive(names: tuple[str, ...], root: Path, final: Path) -> None:
+    """Leave what is compiled and linked with, and tell pkg-config where it will stand."""
     for path in root.rglob("*"):
-        if path.is_symlink() or path.is_file():
-            relative = path.relative_to(root)
-            kept = path.name in ("liburing.a", "liburing.pc") or relative.parts[:2] == ("usr", "include")
-            if not kept or (relative.parts[1] == "include" and not _of_liburing(relative)):
-                path.unlink()
-    for path in root.glob("usr/lib/*/pkgconfig/liburing.pc"):
+        is_of_it = any(part.startswith(names) for part in path.relative_to(root).parts[2:])
+        if (path.is_symlink() or path.is_file()) and not (is_of_it and path.suffix in (".a", ".pc", ".h")):
+            path.unlink()
+    for path in root.glob("usr/lib/*/pkgconfig/*.pc"):
         path.write_text(path.read_text().replace("=/usr", f"={final}/usr"))
-
-
-def _of_liburing(relative: Path) -> bool:
-    return relative.parts[2].startswith("liburing")
 
 
 def _unpacked(missing: Sequence[str], on_step: OnStep) -> Path:
