@@ -160,6 +160,10 @@ def test_only_a_tree_is_a_tree() -> None:
             "src/a.c:3: undefined reference to `g'",
         ),
         (["x.h:1:1: fatal error: y.h: No such file or directory"], "x.h:1: y.h: No such file or directory"),
+        (
+            ["FAILED: src/libpq.so.5", "/usr/bin/ld: cannot find -lzstd: No such file or directory"],
+            "/usr/bin/ld: cannot find -lzstd: No such file or directory",
+        ),
         (["[1/2] Compiling error.c", "FAILED: src/a.o", "Killed"], "src/a.o"),
         ([], "no error was printed"),
     ],

@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from pgassay.environment.source.tools import STATIC, OnStep, Tools, private_library
 
@@ -52,18 +53,21 @@ _OPTION = re.compile(r"^option\('(\w+)'", re.MULTILINE)
 class Recipe:
     """How a tree is built: options of `meson setup`, the compiler, the libraries that are not here.
 
-    `lacking`: Debian packages of what the tree could use. `environment` is that of all programs.
+    `lacking`: Debian packages of what the tree could use; `static`: those that are linked from private
+    archives. `environment` is that of all programs.
     """
 
     options: tuple[str, ...]
     compiler: str
     lacking: tuple[str, ...]
+    static: tuple[str, ...]
     environment: Mapping[str, str]
 
     @property
     def key(self) -> str:
         """A hash of all that decides what the compiler is given, the tree aside."""
-        text = json.dumps([RECIPE_VERSION, self.compiler, self.environment["CC"], self.options])
+        parts = [RECIPE_VERSION, self.compiler, self.environment["CC"], self.options, self.static]
+        text = json.dumps(parts)
         return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -72,7 +76,8 @@ def recipe_of(tools: Tools, meson_options: str, on_step: OnStep) -> Recipe:
     known = set(_OPTION.findall(meson_options))
     environment = dict(tools.environment)
     given = [f"-D{name}={value}" for name, value in _PER_TREE if name in known]
-    lacking = []
+    lacking: list[str] = []
+    static: list[str] = []
     for name, value, library, package in FEATURES:
         if name not in known:
             continue
@@ -81,10 +86,22 @@ def recipe_of(tools: Tools, meson_options: str, on_step: OnStep) -> Recipe:
             if folder is None:
                 lacking.append(package)
                 continue
-            before = environment.get("PKG_CONFIG_PATH")
-            environment["PKG_CONFIG_PATH"] = f"{before}{os.pathsep}{folder}" if before else str(folder)
+            static.append(package)
+            _add_folders(environment, folder)
         given.append(f"-D{name}={value}")
-    return Recipe((*_FIXED, *given), tools.compiler, tuple(lacking), environment)
+    return Recipe((*_FIXED, *given), tools.compiler, tuple(lacking), tuple(static), environment)
+
+
+def _add_folders(environment: dict[str, str], folder: Path) -> None:
+    """Let pkg-config, the compiler and the linker find a private library: the sources pass on a part only."""
+    found = {
+        "PKG_CONFIG_PATH": folder,
+        "LIBRARY_PATH": folder.parent,
+        "C_INCLUDE_PATH": folder.parents[2] / "include",
+    }
+    for name, path in found.items():
+        before = environment.get(name)
+        environment[name] = f"{before}{os.pathsep}{path}" if before else str(path)
 
 
 def _has(library: str, environment: Mapping[str, str]) -> bool:

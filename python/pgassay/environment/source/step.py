@@ -19,7 +19,7 @@ _MESON = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d+):\d+: ERROR: (?P<text>.+)$
 _LINKER = re.compile(
     r"(?P<file>[^\s:]+\.c):(?P<line>\d+): (?P<text>undefined reference to .+|multiple definition of .+)$"
 )
-_OTHER = re.compile(r"(?:error|fatal|undefined reference)\b.*", re.IGNORECASE)
+_OTHER = re.compile(r"(?:\b(?:error|fatal|undefined reference|cannot find)\b).*", re.IGNORECASE)
 _FAILED = "FAILED: "
 _TEXT_MAX = 200
 
@@ -79,14 +79,16 @@ def _dying_with_us() -> list[str]:
 
 def first_error(lines: Iterable[str]) -> str:
     """'src/backend/x.c:12: 'y' undeclared', places as in the tree; the failed target where none is named."""
-    other = ""
+    other = failed = ""
     for line in (line.rstrip() for line in lines):
         match = _MESON.match(line) or _PLACE.match(line) or _LINKER.search(line)
         if match is not None:
             return f"{_in_tree(match['file'])}:{match['line']}: {match['text'][:_TEXT_MAX]}"
-        if not other and (line.startswith(_FAILED) or (_OTHER.search(line) and not line.startswith("["))):
-            other = line.removeprefix(_FAILED).strip()[:_TEXT_MAX]
-    return other or "no error was printed"
+        if line.startswith(_FAILED):
+            failed = failed or line.removeprefix(_FAILED).strip()
+        elif not line.startswith("[") and _OTHER.search(line):
+            other = other or line.strip()
+    return (other or failed)[:_TEXT_MAX] or "no error was printed"
 
 
 def _in_tree(path: str) -> str:

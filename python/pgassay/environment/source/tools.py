@@ -27,7 +27,9 @@ STATIC = {
     "libzstd-dev": ("libzstd", "zstd", "zdict"),
 }
 # What a shell happens to have must not decide how one revision is compiled and another is not.
-_DROPPED = re.compile(r"(C|CPP|CXX|LD|BISON|FLEX)FLAGS$|PYTHON|PG|MAKE|NINJA|DESTDIR$|LIBRARY_PATH$|CPATH$")
+_DROPPED = re.compile(
+    r"(C|CPP|CXX|LD|BISON|FLEX)FLAGS$|PYTHON|PG|MAKE|NINJA|DESTDIR$|LIBRARY_PATH$|CPATH$|C_INCLUDE_PATH$"
+)
 _absent: set[str] = set()
 _WRAPPER = '#!/bin/sh\nM4={m4} BISON_PKGDATADIR={share} exec {program} "$@"\n'
 
