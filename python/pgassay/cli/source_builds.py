@@ -29,8 +29,12 @@ def provide(texts: Iterable[str], jobs: int | None, *, quiet: bool) -> "list[Bui
     """Build the trees named by `texts`, one after the other."""
     from pgassay.environment.builds.registry import SOURCE_ORIGIN
 
+    texts = tuple(dict.fromkeys(texts))
+    for text in texts:
+        # A slip in the second name is said before the first is compiled for minutes.
+        SOURCE_ORIGIN.find(text)
     with BuildLine(quiet=quiet) as line:
-        return [SOURCE_ORIGIN.provide(text, jobs, line.step) for text in dict.fromkeys(texts)]
+        return [SOURCE_ORIGIN.provide(text, jobs, line.step) for text in texts]
 
 
 def _trees(word: str) -> list[str]:

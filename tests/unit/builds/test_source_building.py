@@ -106,6 +106,12 @@ def test_what_does_not_build_is_said_with_its_place_and_the_next_one_builds(clon
     assert len(built(f"git:{clone}@master")) == 1
 
 
+def test_a_slip_in_the_second_tree_is_said_before_the_first_is_built(clone: Path) -> None:
+    with pytest.raises(UsageError, match="has no revision 'nonesuch'"):
+        built(f"git:{clone}@master", f"git:{clone}@nonesuch")
+    assert kept.all_kept() == []
+
+
 def test_a_clone_is_as_it_was(clone: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in clone.rglob("*")}
     built(f"git:{clone}@master")
