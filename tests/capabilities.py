@@ -16,6 +16,7 @@ from pgassay.environment.builds.registry import resolve
 from pgassay.environment.debian import has_apt, tool
 from pgassay.environment.home import home
 from pgassay.environment.server.enclosure import why_not_enclosed
+from pgassay.environment.source.tools import find_tools
 from pgassay.environment.storage.served import why_not
 from pgassay.errors import PgassayError, UsageError
 from pgassay.factors import version
@@ -219,6 +220,11 @@ def _program(name: str) -> str:
     return "" if shutil.which(name) else f"{name} is not installed"
 
 
+def _source_tools() -> str:
+    find_tools(lambda *_: None)
+    return ""
+
+
 PROBES: dict[str, Callable[[], str]] = {
     "server": _server,
     # The same for tests that plan with a build and start none.
@@ -240,6 +246,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "versions-16-17-18": lambda: _versions("16", "17", "18"),
     "version-19": _version_19,
     "sysbench": _sysbench,
+    "source-tools": _source_tools,
     "wheel-linker": _wheel_linker,
     "bash": lambda: _program("bash"),
     "zsh": lambda: _program("zsh"),

@@ -34,7 +34,19 @@ settings.load_profile("pgassay")
 
 REQUIRED_VARIABLE = "PGASSAY_REQUIRE"
 # What a test without the marker `server` may ask for: it minds no other test beside it.
-HARMLESS = {"apt", "bash", "build", "chromium", "enclosure", "fish", "groff", "root", "wheel-linker", "zsh"}
+HARMLESS = {
+    "apt",
+    "bash",
+    "build",
+    "chromium",
+    "enclosure",
+    "fish",
+    "groff",
+    "root",
+    "source-tools",
+    "wheel-linker",
+}
+HARMLESS |= {"zsh"}
 SETTLED_BYTES = settle.SETTLED_BYTES
 # What it does to this process, it does to those that a test starts (`beside_others/sitecustomize.py`).
 BESIDE_OTHERS = str(Path(__file__).with_name("beside_others"))

@@ -104,6 +104,7 @@ def _completer_of(action: argparse.Action) -> "Completer | None":
         "settle": lambda **_: ("on", "off"),
         "pg": _builds,
         "version": _obtainable,
+        "tree": _trees,
         "volumes": _volumes,
         "require": _capabilities,
     }
@@ -265,13 +266,23 @@ def _builds(prefix: str, **_: object) -> "Iterable[str]":
     from argcomplete.completers import DirectoriesCompleter
 
     from pgassay.environment.builds.registry import ORIGINS
+    from pgassay.environment.source.typed import is_source
 
+    if is_source(prefix):
+        return _trees()
     if "/" in prefix:
         found: Iterable[str] = DirectoriesCompleter()(prefix)
         return found
     builds = [build for origin in ORIGINS for build in origin.builds()]
     majors = (str(build.major) for build in builds)
     return dict.fromkeys((*majors, *(f"{build.origin}:{build.version}" for build in builds)))
+
+
+def _trees(**_: object) -> "Iterable[str]":
+    """The source trees that were built before."""
+    from pgassay.environment.source.kept import all_kept
+
+    return [name for _folder, kept in all_kept() for name in kept.names]
 
 
 def _volumes(prefix: str, **_: object) -> "Iterable[str]":

@@ -3,6 +3,7 @@
 Standard library only: the set-up tool uses it before any package is installed. Below `home()`:
 
     builds/ORIGIN/VERSION/     unpacked binaries: world-readable, never writable by the servers' account
+    builds/source/KEY/         built from source; source-work/ and source-trees.git/ serve the next one
     data/                      mode 0700, owned by the account that runs the servers
       snapshots/KEY/           a frozen data directory; KEY is a hash of its layers (build, dataset, prepare)
       work/VOLUME/KEY/copy-N/  a working copy: 0 for the arms, 1 for the twin, from 2 on for the factor `copy`

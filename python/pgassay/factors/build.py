@@ -15,6 +15,11 @@ def bind(name: str, levels: tuple[str, ...]) -> FactorKind:
     seen: dict[str, str] = {}
     for level, build in builds.items():
         check_major(f"{name}={level}", build)
+        if build.bin_directory in seen and build.source is not None:
+            raise UsageError(
+                f"{name}={seen[build.bin_directory]} and {name}={level} build the same files, so there is "
+                "nothing to compare: name two revisions that differ in what is compiled"
+            )
         if build.bin_directory in seen:
             raise UsageError(
                 f"{name}={seen[build.bin_directory]} and {name}={level} are the same build, "

@@ -87,13 +87,17 @@ class ArmSpec(Extended):
         """What the data are and where they lie: arms that are alike in it can run on one copy of them.
 
         Two binaries that call themselves alike may write pages that the other can't read, so each has data of
-        its own. Limits and read-ahead belong to a device and not to what lies on it.
+        its own, unless their sources say that they share a format.
+        Limits and read-ahead belong to a device and not to what lies
+        on it.
         """
         build, storage = self.build, self.storage
         # Experiments that were stored before the catalogs' version was known shared by version and options,
         # and stay as they were planned.
         binary = build.binary_sha256 if build.catalog_version else ""
-        made_by = (build.version, build.configure, sorted(build.extensions), binary)
+        made_by: tuple[object, ...] = (build.version, build.configure, sorted(build.extensions), binary)
+        if build.data_format:
+            made_by = (build.data_format, sorted(build.extensions))
         return (
             made_by,
             self.dataset,

@@ -22,16 +22,32 @@ class Gate(Frozen):
     remedy: str
 
 
+class SourceTree(Frozen):
+    """What a build from source was made of: what was typed, git's hashes, how it was compiled.
+
+    `commit` is '' for a folder, a tarball and a tree that was patched. `lacking`: Debian's packages of
+    libraries that the tree can use and this machine lacks.
+    """
+
+    name: str
+    tree: str
+    commit: str = ""
+    compiler: str
+    options: tuple[str, ...]
+    lacking: tuple[str, ...] = ()
+
+
 class Build(Extended):
     """A set of PostgreSQL binaries.
 
     `configure` and `cflags` are what `pg_config` answers; `binary_sha256` is the hash of the
     `postgres` executable; `extensions` lists the contrib modules that can be created.
     `catalog_version` and `control_version` are what its own initdb writes into a control file; 0: not known
-    yet, or of an experiment that was stored before they were.
+    yet, or of an experiment that was stored before they were. `data_format` is of builds from source: those
+    that are alike in it read each other's data ('' where nothing says so).
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("catalog_version", "control_version")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("catalog_version", "control_version", "source", "data_format")
 
     origin: str
     version: str
@@ -44,10 +60,15 @@ class Build(Extended):
     extensions: tuple[str, ...] = ()
     catalog_version: int = 0
     control_version: int = 0
+    source: SourceTree | None = None
+    data_format: str = ""
 
 
 class BuildListing(Frozen):
-    """One line of `pgassay builds`: found, or obtainable by `pgassay builds install`."""
+    """One line of `pgassay builds`: found, or obtainable by `pgassay builds install`.
+
+    `trees`: of a build from source every tree that builds it, by every name that it was built under.
+    """
 
     origin: str
     version: str
@@ -55,3 +76,4 @@ class BuildListing(Frozen):
     io_uring: bool
     gate: Gate | None = None
     obtainable: bool = False
+    trees: tuple[SourceTree, ...] = ()

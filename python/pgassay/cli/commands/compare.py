@@ -156,7 +156,8 @@ def add_plan_options(parser: argparse._ActionsContainer, texts: "Mapping[str, st
     add(
         "--pg",
         metavar="BUILD",
-        help="18, apt:18, installed:17, or a path to a bin folder (see pgassay builds)",
+        help="18, apt:18, installed:17, a path to a bin folder, or a source tree as git:PATH@REVISION (see "
+        "pgassay builds)",
     )
     add("--server", metavar="DSN", help="a server that runs already, by a connection string of libpq")
     add("--swap", metavar="COMMAND", help="run halfway: swaps the settings of the two servers of server=")
@@ -307,10 +308,12 @@ def run(arguments: argparse.Namespace) -> int:
 def run_or_plan(request: "CompareRequest", arguments: argparse.Namespace) -> int:
     """Measure a request and report, as `run` does too; with `--plan` say what that would take."""
     from pgassay.cli.outcome import finish, progress_of
+    from pgassay.cli.source_builds import provide_named
     from pgassay.experiment.running.planned import plan_alone
     from pgassay.experiment.running.run import run_new
     from pgassay.report import planned as planned_report
 
+    provide_named((request.build, *request.factors), quiet=arguments.quiet)
     if not arguments.plan:
         all_blocks = getattr(arguments, "all_blocks", False)
         with progress_of(arguments) as progress:

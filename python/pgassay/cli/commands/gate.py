@@ -69,7 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
     import errno
 
     from pgassay.cli.outcome import progress_of
+    from pgassay.cli.source_builds import provide_named
     from pgassay.errors import MeasurementError
+    from pgassay.experiment.gating.file import read_gate_file
     from pgassay.experiment.gating.run import GateOptions, run_gate
 
     chosen = GateOptions(
@@ -80,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         command=tuple(arguments.words),
         seed=arguments.seed,
     )
+    provide_named((arguments.baseline, read_gate_file(arguments.file).system.pg), quiet=arguments.quiet)
     if arguments.dry_run:
         return _dry_run(chosen)
     if arguments.junit is not None:

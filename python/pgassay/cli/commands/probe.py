@@ -68,11 +68,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, judge, keep it as the last probe of this device, print."""
+    from pgassay.cli.source_builds import provide_named
     from pgassay.probe.analysis.analyse import analyse_probe
     from pgassay.probe.measuring.session import ProbeRequest, run_probe
 
     old = _old(arguments.compare)
     _check_targets(arguments)
+    provide_named((arguments.pg,), quiet=arguments.quiet)
     request = ProbeRequest(
         path=arguments.path,
         file=arguments.file,

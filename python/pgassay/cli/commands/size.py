@@ -333,7 +333,9 @@ def _request_of_stored(stored: "StoredExperiment") -> "tuple[CompareRequest, tup
 
 def _run(request: "CompareRequest", arguments: argparse.Namespace) -> "StoredExperiment":
     from pgassay.cli.outcome import progress_of
+    from pgassay.cli.source_builds import provide_named
     from pgassay.experiment.running.run import run_new
 
+    provide_named((request.build,), quiet=arguments.quiet)
     with progress_of(arguments) as progress:
         return run_new(request, progress, wait=not arguments.no_wait, until_decided=False)

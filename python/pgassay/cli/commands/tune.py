@@ -134,7 +134,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--storage", default="host", metavar="KIND[:OPTIONS]", help="where the copies lie, as for compare")
     add("--memory", metavar="SIZE", help="cap on the server's memory, page cache included, as 2GB")
     add("--cpus", metavar="NUMBER", help="cap on the server's processors, as 1 or 0.5")
-    add("--pg", metavar="BUILD", help="18, apt:18, installed:17, or a path to a bin folder")
+    add("--pg", metavar="BUILD", help="18, apt:18, installed:17, a bin folder or git:PATH@REVISION")
     add("--prepare", action="append", default=[], metavar="SQL|FILE", help="SQL run once on the copied data")
     add(
         "--settle",
@@ -190,10 +190,12 @@ def progress_of(arguments: argparse.Namespace) -> "Progress":
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    from pgassay.cli.source_builds import provide_named
     from pgassay.tune.run import TOOLS, run_tune, with_rewrites
     from pgassay.tune.running.folder import go_on
     from pgassay.tune.start.base import kind_of
 
+    provide_named((arguments.pg,), quiet=arguments.quiet)
     if isinstance(arguments.folder, str):
         return _run_server(arguments)
     _refuse_options_of_servers(arguments)

@@ -18,8 +18,10 @@ from pgassay.environment.builds.base import (
 from pgassay.environment.builds.installed import InstalledOrigin
 from pgassay.environment.builds.npm import NpmOrigin
 from pgassay.environment.builds.path import PathOrigin
+from pgassay.environment.builds.source import SourceOrigin
 from pgassay.environment.builds.wheel import WheelOrigin
 from pgassay.environment.debian import has_apt
+from pgassay.environment.source.typed import is_source
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 
@@ -31,6 +33,8 @@ ORIGINS: tuple[Origin, ...] = (
     NpmOrigin(),
 )
 PATH_ORIGIN = PathOrigin()
+# Not among the others: a tree that somebody works on is never what `--pg 18` means.
+SOURCE_ORIGIN = SourceOrigin()
 MAJOR_MIN = 16
 MAJOR_TO_INSTALL = "18"
 
@@ -45,16 +49,19 @@ def origin_named(name: str) -> Origin:
 
 
 def resolve(text: str | None = None, origins: Sequence[Origin] = ORIGINS) -> Build:
-    """Return the build that `--pg TEXT` names; nothing is downloaded.
+    """Return the build that `--pg TEXT` names; nothing is downloaded or built.
 
     `18` or `18.6`: any origin; a build with io_uring goes before one without (that is what an
     installed 18 without liburing loses to an unpacked one), then the newer version, then the order
     of ORIGINS. `apt:18`: that origin alone. A text with a slash, or the name of a
-    folder: a bin folder. None: the newest major of at least 16 at hand, then as above.
+    folder: a bin folder. `git:PATH@REV`, `source:FOLDER`: what was built from it.
+    None: the newest major of at least 16 at hand, then as above.
     Raises UsageError saying what to type when there is no such build.
     """
     if text is None:
         return _default_build(origins)
+    if is_source(text):
+        return _built_from(text)
     if "/" in text or text in (".", "..") or text.startswith("~"):
         found = PATH_ORIGIN.find(text)
         if found is not None:
@@ -78,6 +85,13 @@ def resolve(text: str | None = None, origins: Sequence[Origin] = ORIGINS) -> Bui
             "'pgassay builds' shows what there is."
         )
     return build
+
+
+def _built_from(text: str) -> Build:
+    found = SOURCE_ORIGIN.find(text)
+    if found is None:
+        raise UsageError(f"{text} is not built yet: type 'pgassay builds build {text}'")
+    return found
 
 
 def check_major(typed: str, build: Build) -> None:

@@ -96,11 +96,12 @@ def key(build: Build, dataset: DatasetSpec, prepare: Sequence[str] = ()) -> str:
     """
     layers = {
         "format": SNAPSHOT_FORMAT,
-        "version": build.version,
+        "version": "" if build.data_format else build.version,
         "catalog_version": build.catalog_version,
         "control_version": build.control_version,
         # Trees of one version number differ, and whoever works on one need not raise the catalogs' version.
-        "binary_sha256": build.binary_sha256,
+        # Of those that pgassay built the sources were read for what decides it.
+        "binary_sha256": build.data_format or build.binary_sha256,
         "format_options": sorted(FORMAT_OPTION.findall(build.configure)),
         "machine": platform.machine(),
         "extensions": sorted(set(datasets.OBSERVING_EXTENSIONS) & set(build.extensions)),

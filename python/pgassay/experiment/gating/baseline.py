@@ -10,6 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from pgassay.environment.home import typed_path
+from pgassay.environment.source.typed import is_source
 from pgassay.errors import UsageError
 from pgassay.experiment.gating.file import GateFile, has_pattern, read_gate_file
 from pgassay.experiment.planning.file import read_document
@@ -38,6 +39,8 @@ def find_baseline(text: str, change: GateFile, read_into: Path) -> Baseline:
     """
     if not text.strip():
         raise UsageError(f"{OPTION} is empty: name a git revision, a folder or a connection string")
+    if is_source(text):
+        return _tree(text, change)
     if text.startswith(_SCHEMES) or "=" in text:
         return _server(text, change)
     folder = typed_path(text)
@@ -75,6 +78,22 @@ def _server(text: str, change: GateFile) -> Baseline:
     return Baseline(file, GatedSystem(kind="server", name=without_secrets(string)))
 
 
+def _tree(text: str, change: GateFile) -> Baseline:
+    """The same gate on a server that is built from a source tree."""
+    _refuse_build_of_server(text, change)
+    return Baseline(
+        replace(change, system=replace(change.system, pg=text)), GatedSystem(kind="build", name=text)
+    )
+
+
+def _refuse_build_of_server(text: str, change: GateFile) -> None:
+    if change.system.server is not None:
+        raise UsageError(
+            f"{OPTION} {text} is a build, and {change.path} names a server that runs already: name its "
+            "baseline by a connection string"
+        )
+
+
 def _folder(folder: Path, text: str, change: GateFile) -> Baseline:
     """Another checkout, which has a gate file of the same name, or the folder of a build."""
     if (folder / GATE_FILE).is_file():
@@ -83,11 +102,7 @@ def _folder(folder: Path, text: str, change: GateFile) -> Baseline:
             "run: name a checkout, a build's bin folder or a git revision"
         )
     if (folder / "postgres").exists() or (folder / "bin" / "postgres").exists():
-        if change.system.server is not None:
-            raise UsageError(
-                f"{OPTION} {text} is a build, and {change.path} names a server that runs already: name its "
-                "baseline by a connection string"
-            )
+        _refuse_build_of_server(text, change)
         file = replace(change, system=replace(change.system, pg=str(folder.absolute())))
         return Baseline(file, GatedSystem(kind="build", name=text))
     for candidate in dict.fromkeys((folder / _within_repository(change.path), folder / change.path.name)):

@@ -22,6 +22,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from pgassay.analysis.gate.detector import FALSE_ALARMS_PER_YEAR, RUNS_PER_YEAR
+from pgassay.environment.source.typed import is_source
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.file import fields_of, read_document, settings_of
 from pgassay.experiment.planning.request import BLOCKS_MAX, CompareRequest, check_request, parse_settings
@@ -191,6 +192,9 @@ def _system(path: Path, table: object, builds_from: Path) -> SystemFile:
 
 def _build(text: str | None, folder: Path) -> str | None:
     """A build as `--pg` names one; a relative path is one beside the gate's file."""
+    if text is not None and is_source(text):
+        kind, _, place = text.partition(":")
+        return text if place.startswith(("/", "~")) else f"{kind}:{folder.absolute()}/{place}"
     if text is None or text.startswith("~") or "/" not in text:
         return text
     return str((folder / text).absolute())

@@ -163,10 +163,15 @@ def dataset_loads(arms: Sequence[Arm]) -> int:
     What is loaded into differently made clusters lies on the disk as chance had it, whatever the build.
     """
     made = {
-        (arm.spec.build.bin_directory, arm.spec.dataset.checksums, arm.spec.dataset.wal_segment_mb)
+        (_data_maker(arm.spec.build), arm.spec.dataset.checksums, arm.spec.dataset.wal_segment_mb)
         for arm in arms
     }
     return LOADS_OF_COMPARED_BUILDS if len(made) > 1 else 1
+
+
+def _data_maker(build: Build) -> str:
+    """What makes a build's data: the build, or the format that several builds from source share."""
+    return build.data_format or build.bin_directory
 
 
 def refuse_equal_levels(candidates: Sequence[Candidate]) -> None:

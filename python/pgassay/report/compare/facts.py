@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pgassay.model.arm import Arm
+from pgassay.model.build import Build
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import summary
 from pgassay.report.compare.material import Material
@@ -195,8 +196,24 @@ def builds(stored: StoredExperiment) -> list[list[tuple[str, str]]]:
             ("CFLAGS", build.cflags or "unknown"),
             ("configure", build.configure or "unknown"),
             ("sha256 of postgres", build.binary_sha256 or "unknown"),
+            *_tree(build),
         ]
         for build in unique.values()
+    ]
+
+
+def _tree(build: Build) -> list[tuple[str, str]]:
+    """What a build from source was made of, and how."""
+    source = build.source
+    if source is None:
+        return []
+    return [
+        ("built from", source.name),
+        ("commit", source.commit or "none"),
+        ("tree", source.tree),
+        ("compiler", source.compiler),
+        ("options of meson", " ".join(source.options)),
+        ("formats of its data", build.data_format or "unknown"),
     ]
 
 

@@ -1,0 +1,67 @@
+"""Servers built from source trees, found by what their tree is called; `environment/source` builds them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from pgassay.environment.builds.base import Origin
+from pgassay.environment.builds.inspect import inspect
+from pgassay.environment.source import building, kept
+from pgassay.environment.source.tools import OnStep
+from pgassay.environment.source.typed import parse_source
+from pgassay.model.build import Build, SourceTree
+
+
+class SourceOrigin(Origin):
+    """Takes a tree where the other origins take a version; none of its builds is chosen by a version."""
+
+    name: ClassVar[str] = kept.ORIGIN
+
+    def builds(self) -> Sequence[Build]:
+        """Return what was built before, each server once."""
+        return [
+            _build_in(folder, record)
+            for folder, record in kept.all_kept()
+            if not record.same_as and kept.own_folder(folder, record) is not None
+        ]
+
+    def find(self, version: str) -> Build | None:
+        """Return the build of the tree `version` as it is now. Raises UsageError where there is no tree."""
+        built = building.find(parse_source(version))
+        return None if built is None else _build_in(built.folder, built.record, version)
+
+    def provide(self, text: str, jobs: int | None, on_step: OnStep) -> Build:
+        """Return the build of a tree, building it first; raises UsageError as `building.build` does."""
+        built = building.build(parse_source(text), jobs, on_step)
+        return _build_in(built.folder, built.record, text)
+
+
+def trees_of(build: Build) -> tuple[SourceTree, ...]:
+    """Every tree that builds a build from source, by every name that it was built under; () of others."""
+    if build.origin != kept.ORIGIN:
+        return ()
+    here = Path(build.bin_directory).parent
+    return tuple(
+        _tree(record, name)
+        for folder, record in kept.all_kept()
+        if kept.own_folder(folder, record) == here
+        for name in record.names
+    )
+
+
+def _build_in(folder: Path, record: kept.Kept, text: str = "") -> Build:
+    """The build in a folder with what `record` says of its tree; `text`: what it is called now."""
+    source = _tree(record, text or record.names[-1])
+    build = inspect(folder / "bin", kept.ORIGIN)
+    return build.model_copy(update={"source": source, "data_format": record.data_format})
+
+
+def _tree(record: kept.Kept, name: str) -> SourceTree:
+    return SourceTree(
+        name=name,
+        tree=record.tree,
+        commit=record.commit,
+        compiler=record.compiler,
+        options=record.options,
+        lacking=record.lacking,
+    )

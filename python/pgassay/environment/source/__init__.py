@@ -1,0 +1,1 @@
+"""PostgreSQL built from source trees: a revision of a local clone, a folder, a tarball."""

@@ -1,0 +1,232 @@
+"""From a tree to a finished build: in one working folder, from what the build before left there.
+
+One folder for all, so paths that are compiled in are alike, and a revision that touches five files compiles
+what depends on them. A finished build appears under its key whole or not at all.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgassay.environment.builds.package import make_open_folder, origin_folder
+from pgassay.environment.home import home
+from pgassay.environment.linux.settle import sync_tree
+from pgassay.environment.source import kept, trees
+from pgassay.environment.source.recipe import PREFIX, Recipe, recipe_of
+from pgassay.environment.source.step import OnFraction, run_step
+from pgassay.environment.source.tools import OnStep, Tools, find_tools
+from pgassay.environment.source.trees import Tree
+from pgassay.environment.source.typed import TypedTree
+from pgassay.environment.whole_folder import locked, made_whole
+from pgassay.errors import UsageError
+
+_KEY_CHARACTERS = 24
+# Programs that write sources, and what they are made from: what depends on them is not always said.
+_GENERATORS = (".pl", ".pm", ".py", ".sh", ".in", "meson_options.txt")
+
+
+@dataclass(frozen=True)
+class Work:
+    """The working folder: `src/` and `build/` stand next to each other, so sources have one relative path."""
+
+    folder: Path
+
+    @property
+    def src(self) -> Path:
+        return self.folder / "src"
+
+    @property
+    def build(self) -> Path:
+        return self.folder / "build"
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "index"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "state.json"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "log.txt"
+
+
+def key_of(tree: Tree, recipe: Recipe) -> str:
+    """The name of a build: a hash of its tree and of how it is made."""
+    return hashlib.sha256(f"{tree.hash} {recipe.key}".encode()).hexdigest()[:_KEY_CHARACTERS]
+
+
+@dataclass(frozen=True)
+class Built:
+    """What a tree was built to: the folder that has the files, and the tree's own record.
+
+    The folder is another's where two trees build the same files.
+    """
+
+    folder: Path
+    record: kept.Kept
+
+
+def build(typed: TypedTree, jobs: int | None, on_step: OnStep) -> Built:
+    """Return the build of a tree, building it first unless it is there.
+
+    jobs: how many compilers run at once, None for one for each processor. Raises UsageError for a tree that
+    does not build, with the first error and its place, and for what the machine lacks.
+    """
+    tree = trees.find_tree(typed)
+    tools = find_tools(on_step)
+    recipe = recipe_of(tools, trees.show(tree, "meson_options.txt"), on_step)
+    key = key_of(tree, recipe)
+    with locked(kept.lock_file()):
+        found = finished(key, typed.text)
+        if found is None:
+            found = _built(typed, tree, tools, recipe, key, jobs, on_step)
+    return found
+
+
+def finished(key: str, name: str) -> Built | None:
+    """What was built before under a key, remembering what it is called now."""
+    folder = kept.folder_of(key)
+    record = kept.read(folder)
+    own = None if record is None else kept.own_folder(folder, record)
+    if record is None or own is None:
+        shutil.rmtree(folder, ignore_errors=True)
+        return None
+    return Built(own, kept.add_name(folder, record, name))
+
+
+def find(typed: TypedTree) -> Built | None:
+    """The build of a tree as it was made last, None when it was not built here."""
+    tree = trees.find_tree(typed)
+    built = [(folder, record) for folder, record in kept.all_kept() if record.tree == tree.hash]
+    # Of several recipes the one that was asked for last.
+    built.sort(key=lambda each: (each[0] / kept.RECORD).stat().st_mtime_ns, reverse=True)
+    for folder, record in built:
+        own = kept.own_folder(folder, record)
+        if own is not None:
+            return Built(own, record)
+    return None
+
+
+def _built(
+    typed: TypedTree,
+    tree: Tree,
+    tools: Tools,
+    recipe: Recipe,
+    key: str,
+    jobs: int | None,
+    on_step: OnStep,
+) -> Built:
+    begun = time.monotonic()
+    work = Work(home() / "builds" / "source-work")
+    make_open_folder(work.folder)
+    what = f"building {typed.text} ({tree.commit[:10] or tree.hash[:10]})"
+    on_step(what, None)
+    work.log.unlink(missing_ok=True)
+    _set_up(typed, tree, tools, recipe, work)
+    _ninja(typed, tools, recipe, work, jobs, lambda fraction: on_step(what, fraction))
+    staged = _installed(typed, tools, recipe, work)
+    record = kept.Kept(
+        names=(typed.text,),
+        tree=tree.hash,
+        commit=tree.commit,
+        version=tree.version,
+        compiler=recipe.compiler,
+        options=recipe.options,
+        lacking=recipe.lacking,
+        data_format=trees.data_format(tree),
+        files=_hash_of_files(staged),
+        seconds=round(time.monotonic() - begun, 1),
+    )
+    return _keep(staged, record, key)
+
+
+def _keep(staged: Path, record: kept.Kept, key: str) -> Built:
+    """Move what was installed to its place, or note that another build has the same files."""
+    same = kept.with_files(record.files)
+    make_open_folder(origin_folder(kept.ORIGIN))
+    with made_whole(kept.folder_of(key)) as partial:
+        if same is None:
+            staged.rename(partial)
+            kept.write(partial, record)
+        else:
+            make_open_folder(partial)
+            record = record.model_copy(update={"same_as": same.name})
+            kept.write(partial, record)
+            shutil.rmtree(staged)
+        sync_tree(partial)
+    return Built(same or kept.folder_of(key), record)
+
+
+def _set_up(typed: TypedTree, tree: Tree, tools: Tools, recipe: Recipe, work: Work) -> None:
+    """Check the tree out and configure it, from the start where what is there can't be trusted."""
+    if not _can_continue(tree, recipe, work):
+        for path in (work.src, work.build):
+            shutil.rmtree(path, ignore_errors=True)
+        work.index.unlink(missing_ok=True)
+    work.state.unlink(missing_ok=True)
+    trees.check_out(tree, work.src, work.index)
+    if not (work.build / "build.ninja").is_file():
+        shutil.rmtree(work.build, ignore_errors=True)
+        command = [*tools.meson, "setup", str(work.build), str(work.src), *recipe.options]
+        run_step(typed.text, command, recipe.environment, work.log)
+    # From here on an interrupted build goes on where it was: ninja knows what it finished.
+    work.state.write_text(json.dumps({"tree": tree.hash, "recipe": recipe.key}))
+
+
+def _can_continue(tree: Tree, recipe: Recipe, work: Work) -> bool:
+    try:
+        state = json.loads(work.state.read_text())
+        changed = trees.changed_files(tree, work.index)
+    except (OSError, ValueError, UsageError):
+        return False
+    return state.get("recipe") == recipe.key and not any(name.endswith(_GENERATORS) for name in changed)
+
+
+def _ninja(
+    typed: TypedTree,
+    tools: Tools,
+    recipe: Recipe,
+    work: Work,
+    jobs: int | None,
+    on_fraction: OnFraction,
+) -> None:
+    command = [tools.ninja, "-C", str(work.build), "-j", str(jobs or os.cpu_count() or 1)]
+    run_step(typed.text, command, recipe.environment, work.log, on_fraction)
+
+
+def _installed(typed: TypedTree, tools: Tools, recipe: Recipe, work: Work) -> Path:
+    """Install below the working folder and return the folder that has bin/ in it."""
+    staging = work.folder / "staged"
+    shutil.rmtree(staging, ignore_errors=True)
+    command = [*tools.meson, "install", "-C", str(work.build), "--no-rebuild", "--quiet"]
+    run_step(typed.text, [*command, "--destdir", str(staging)], recipe.environment, work.log)
+    staged = staging / PREFIX.lstrip("/")
+    for folder in (staged, *(path for path in staged.rglob("*") if path.is_dir())):
+        folder.chmod(0o755)
+    return staged
+
+
+def _hash_of_files(staged: Path) -> str:
+    """A hash of all that a server or a client program loads, debug information aside."""
+    digest = hashlib.sha256()
+    stripped = staged.parent / "stripped"
+    for path in sorted(staged.rglob("*")):
+        relative = path.relative_to(staged)
+        top = relative.parts[0]
+        is_loaded = top in ("bin", "share") or (top == "lib" and ".so" in path.name)
+        if not is_loaded or path.is_symlink() or not path.is_file():
+            continue
+        options = ("--strip-debug", "--remove-section=.note.gnu.build-id")
+        command = ["objcopy", *options, str(path), str(stripped)]
+        done = top != "share" and subprocess.run(command, capture_output=True, check=False).returncode == 0
+        content = (stripped if done else path).read_bytes()
+        digest.update(f"{relative}\0".encode() + hashlib.sha256(content).digest())
+    stripped.unlink(missing_ok=True)
+    return digest.hexdigest()

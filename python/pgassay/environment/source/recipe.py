@@ -1,0 +1,109 @@
+"""One recipe for all builds from source, as far as the machine's libraries and the tree's options go."""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgassay.environment.source.tools import STATIC, OnStep, Tools, private_library
+
+# Raised when the same words come to mean another build.
+RECIPE_VERSION = 1
+# Short and alike in all builds, since paths are compiled in; a server finds its files from where it stands.
+PREFIX = "/pgsql"
+C_ARGS = "-fno-omit-frame-pointer"
+LINK_ARGS = "-Wl,-rpath,$ORIGIN/../lib"
+# Option of the sources, its value with the library, pkg-config's name, Debian's package.
+FEATURES = (
+    ("icu", "enabled", "icu-i18n", "libicu-dev"),
+    ("zlib", "enabled", "zlib", "zlib1g-dev"),
+    ("lz4", "enabled", "liblz4", "liblz4-dev"),
+    ("zstd", "enabled", "libzstd", "libzstd-dev"),
+    ("ssl", "openssl", "openssl", "libssl-dev"),
+    ("readline", "enabled", "readline", "libreadline-dev"),
+    ("liburing", "enabled", "liburing", "liburing-dev"),
+    ("libnuma", "enabled", "numa", "libnuma-dev"),
+)
+_FIXED = (
+    f"--prefix={PREFIX}",
+    "--libdir=lib",
+    "--buildtype=debugoptimized",
+    "--wrap-mode=nodownload",
+    "-Dauto_features=disabled",
+    f"-Dc_args={C_ARGS}",
+    f"-Dc_link_args={LINK_ARGS}",
+)
+_PER_TREE = (
+    ("cassert", "false"),
+    ("tap_tests", "disabled"),
+    ("docs", "disabled"),
+    ("docs_pdf", "disabled"),
+    ("nls", "disabled"),
+    ("rpath", "false"),
+    ("injection_points", "false"),
+)
+_OPTION = re.compile(r"^option\('(\w+)'", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a tree is built: options of `meson setup`, the compiler, the libraries that are not here.
+
+    `lacking`: Debian packages of what the tree could use; `static`: those that are linked from private
+    archives. `environment` is that of all programs.
+    """
+
+    options: tuple[str, ...]
+    compiler: str
+    lacking: tuple[str, ...]
+    static: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    @property
+    def key(self) -> str:
+        """A hash of all that decides what the compiler is given, the tree aside."""
+        parts = [RECIPE_VERSION, self.compiler, self.environment["CC"], self.options, self.static]
+        text = json.dumps(parts)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def recipe_of(tools: Tools, meson_options: str, on_step: OnStep) -> Recipe:
+    """The recipe for a tree whose meson_options.txt says which options it has."""
+    known = set(_OPTION.findall(meson_options))
+    environment = dict(tools.environment)
+    given = [f"-D{name}={value}" for name, value in _PER_TREE if name in known]
+    lacking: list[str] = []
+    static: list[str] = []
+    for name, value, library, package in FEATURES:
+        if name not in known:
+            continue
+        if not _has(library, environment):
+            folder = private_library(package, on_step) if package in STATIC else None
+            if folder is None:
+                lacking.append(package)
+                continue
+            static.append(package)
+            _add_folders(environment, folder)
+        given.append(f"-D{name}={value}")
+    return Recipe((*_FIXED, *given), tools.compiler, tuple(lacking), tuple(static), environment)
+
+
+def _add_folders(environment: dict[str, str], folder: Path) -> None:
+    """Let pkg-config, the compiler and the linker find a private library: the sources pass on a part only."""
+    found = {
+        "PKG_CONFIG_PATH": folder,
+        "LIBRARY_PATH": folder.parent,
+        "C_INCLUDE_PATH": folder.parents[2] / "include",
+    }
+    for name, path in found.items():
+        before = environment.get(name)
+        environment[name] = f"{before}{os.pathsep}{path}" if before else str(path)
+
+
+def _has(library: str, environment: Mapping[str, str]) -> bool:
+    command = ["pkg-config", "--exists", library]
+    return subprocess.run(command, env=dict(environment), capture_output=True, check=False).returncode == 0

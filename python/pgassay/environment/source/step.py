@@ -1,0 +1,96 @@
+"""One step of a build: what it prints is kept, and its first error is told with its place."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from pgassay.errors import UsageError
+
+OnFraction = Callable[[float], None]
+_STEP = re.compile(r"^\[(\d+)/(\d+)\]")
+_PLACE = re.compile(
+    r"^(?P<file>[^\s:]+):(?P<line>\d+)(?:[.:][\d.-]+)?: (?:fatal )?error: (?P<text>.+)$", re.IGNORECASE
+)
+_MESON = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d+):\d+: ERROR: (?P<text>.+)$")
+_LINKER = re.compile(
+    r"(?P<file>[^\s:]+\.c):(?P<line>\d+): (?P<text>undefined reference to .+|multiple definition of .+)$"
+)
+_OTHER = re.compile(r"(?:\b(?:error|fatal|undefined reference|cannot find)\b).*", re.IGNORECASE)
+_FAILED = "FAILED: "
+_TEXT_MAX = 200
+
+
+def run_step(
+    name: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    on_fraction: OnFraction | None = None,
+) -> None:
+    """Run a command with its output appended to `log`; raises UsageError with the first error in it.
+
+    name: the tree, as it was typed. on_fraction: told how far ninja is, 0 to 1.
+    """
+    lines = []
+    with (
+        log.open("a", encoding="utf-8") as written,
+        subprocess.Popen(
+            [*_dying_with_us(), *command],
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                written.write(line)
+                step = _STEP.match(line)
+                if step is None:
+                    lines.append(line)
+                elif on_fraction is not None:
+                    on_fraction(int(step[1]) / int(step[2]))
+        except BaseException:
+            # ninja removes what it was writing when it is interrupted.
+            os.killpg(process.pid, signal.SIGINT)
+            process.wait()
+            raise
+    if process.returncode != 0:
+        raise UsageError(
+            f"{name} does not build: {first_error(lines)}: name another revision, or repair this one "
+            f"(all output is in {log})"
+        )
+
+
+def _dying_with_us() -> list[str]:
+    """Compilers that outlive a killed pgassay would write below the next one."""
+    found = shutil.which("setpriv")
+    return [found, "--pdeathsig", "INT"] if found else []
+
+
+def first_error(lines: Iterable[str]) -> str:
+    """'src/backend/x.c:12: 'y' undeclared', places as in the tree; the failed target where none is named."""
+    other = failed = ""
+    for line in (line.rstrip() for line in lines):
+        match = _MESON.match(line) or _PLACE.match(line) or _LINKER.search(line)
+        if match is not None:
+            return f"{_in_tree(match['file'])}:{match['line']}: {match['text'][:_TEXT_MAX]}"
+        if line.startswith(_FAILED):
+            failed = failed or line.removeprefix(_FAILED).strip()
+        elif not line.startswith("[") and _OTHER.search(line):
+            other = other or line.strip()
+    return (other or failed)[:_TEXT_MAX] or "no error was printed"
+
+
+def _in_tree(path: str) -> str:
+    """Compilers are started in the build's folder, which stands next to that of the sources."""
+    return path.removeprefix("../src/")

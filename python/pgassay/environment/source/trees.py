@@ -1,0 +1,242 @@
+"""Source trees in a private git repository: each has a hash, and one of them is checked out for building.
+
+The user's clone is read and never written: its objects are borrowed, its worktree and index are not used.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgassay.environment.cleanup.scratch import scratch_folder
+from pgassay.environment.home import home
+from pgassay.environment.source.typed import TypedTree
+from pgassay.errors import UsageError
+
+MAJOR_MIN = 16
+MARKS = ("meson.build", "src/include/catalog/catversion.h")
+_VERSION = re.compile(r"^\s*version:\s*'((\d+)[^']*)'", re.MULTILINE)
+# What makes two servers read each other's data: (name in the sources, file, words of it in the record).
+_FORMATS = (
+    ("CATALOG_VERSION_NO", "src/include/catalog/catversion.h", "catalog"),
+    ("PG_CONTROL_VERSION", "src/include/catalog/pg_control.h", "control"),
+    ("PG_PAGE_LAYOUT_VERSION", "src/include/storage/bufpage.h", "page"),
+    ("XLOG_PAGE_MAGIC", "src/include/access/xlog_internal.h", "WAL"),
+)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A tree of files by git's hash; `commit` is '' for one that is of no commit or was patched.
+
+    `objects`: the folder of the clone that has them, None where the private repository does.
+    """
+
+    hash: str
+    version: str
+    commit: str = ""
+    objects: Path | None = None
+
+
+def find_tree(typed: TypedTree) -> Tree:
+    """The tree that was typed, with its patches; raises UsageError when there is none or it is too old."""
+    if shutil.which("git") is None:
+        raise UsageError(f"{typed.text}: source trees are read with git, which is not here: install git")
+    if typed.kind == "git":
+        commit, objects = _commit_of(typed)
+        found = _git(["rev-parse", f"{commit}^{{tree}}"], typed.text, objects).strip()
+    else:
+        commit, objects = "", None
+        found = _import(typed)
+    for patch in typed.patches:
+        found, commit = _patched(typed, found, patch, objects), ""
+    version = _version_of(typed, found, objects)
+    return Tree(found, version, commit, objects)
+
+
+def data_format(tree: Tree) -> str:
+    """What decides whether two servers read each other's data files, in words; '' where it can't be read."""
+    parts = [tree.version.partition(".")[0].partition("devel")[0]]
+    for name, path, word in _FORMATS:
+        text = _show(tree.hash, path, tree.objects)
+        match = re.search(rf"^#define\s+{name}\s+(\w+)", text or "", re.MULTILINE)
+        if match is None:
+            return ""
+        parts.append(f"{word} {match[1]}")
+    return ", ".join(parts)
+
+
+def check_out(tree: Tree, folder: Path, index: Path) -> None:
+    """Make `folder` hold the tree; files that are right keep their times, so nothing is built twice."""
+    folder.mkdir(parents=True, exist_ok=True)
+    where = {"GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
+    _git(["read-tree", "--reset", "-u", tree.hash], tree.hash, tree.objects, where)
+    _git(["clean", "-ffdxq"], tree.hash, tree.objects, where, folder)
+
+
+def changed_files(tree: Tree, index: Path) -> list[str]:
+    """The files in which a tree differs from what `index` has checked out."""
+    where = {"GIT_INDEX_FILE": str(index)}
+    text = _git(["diff-index", "--cached", "--name-only", "-z", tree.hash], tree.hash, tree.objects, where)
+    return [name for name in text.split("\0") if name]
+
+
+def show(tree: Tree, path: str) -> str:
+    """A file of the tree; '' when it has none of that name."""
+    return _show(tree.hash, path, tree.objects) or ""
+
+
+def _commit_of(typed: TypedTree) -> tuple[str, Path]:
+    place = ["git", "-C", str(typed.place)]
+    common = _run([*place, "rev-parse", "--path-format=absolute", "--git-path", "objects"], os.environ)
+    if common.returncode != 0:
+        raise UsageError(
+            f"{typed.text}: {typed.place} is no clone that git reads ({_said(common)}): "
+            f"write source:{typed.place} for a folder without git"
+        )
+    revision = f"{typed.revision}^{{commit}}"
+    found = _run([*place, "rev-parse", "--verify", "--quiet", "--end-of-options", revision], os.environ)
+    commit = found.stdout.strip().splitlines()[-1:] if found.returncode == 0 else []
+    if not commit:
+        raise UsageError(
+            f"{typed.text}: the clone {typed.place} has no revision '{typed.revision}': write a branch, tag "
+            "or commit that 'git log' shows there, or fetch it first"
+        )
+    return commit[0], Path(common.stdout.strip())
+
+
+def _import(typed: TypedTree) -> str:
+    if typed.kind == "folder":
+        return _add(typed.place, typed, keep=True)
+    with scratch_folder() as folder:
+        result = _run(["tar", "-xf", str(typed.place), "-C", str(folder), "--no-same-owner"], os.environ)
+        if result.returncode != 0:
+            raise UsageError(
+                f"{typed.text} can't be unpacked ({_said(result)}): name a tarball of PostgreSQL"
+            )
+        entries = list(folder.iterdir())
+        # A tarball of a release holds one folder with everything in it.
+        top = entries[0] if len(entries) == 1 and entries[0].is_dir() else folder
+        return _add(top, typed, keep=False)
+
+
+def _add(folder: Path, typed: TypedTree, *, keep: bool) -> str:
+    """The tree of a folder's files; what its .gitignore names, such as what a build left, is left out."""
+    if not (folder / MARKS[0]).is_file():
+        raise UsageError(_no_tree(typed))
+    repository = _repository()
+    index = repository / f"index-{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"
+    where = {"GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
+    try:
+        _git(["add", "--all", "."], typed.text, None, where, folder)
+        return _git(["write-tree"], typed.text, None, where).strip()
+    finally:
+        if not keep:
+            index.unlink(missing_ok=True)
+
+
+def _patched(typed: TypedTree, tree: str, patch: Path, objects: Path | None) -> str:
+    with scratch_folder() as folder:
+        where = {"GIT_INDEX_FILE": str(folder / "index")}
+        _git(["read-tree", tree], typed.text, objects, where)
+        result = _run(_command(["apply", "--cached", str(patch)]), _environment(objects, where), folder)
+        if result.returncode != 0:
+            raise UsageError(
+                f"{typed.text}: the patch {patch.name} does not apply ({_said(result)}): name the revision "
+                "that it was made for"
+            )
+        return _git(["write-tree"], typed.text, objects, where).strip()
+
+
+def _version_of(typed: TypedTree, tree: str, objects: Path | None) -> str:
+    texts = [_show(tree, path, objects) for path in MARKS]
+    match = _VERSION.search(texts[0] or "")
+    if texts[1] is None:
+        raise UsageError(_no_tree(typed))
+    if match is None or int(match[2]) < MAJOR_MIN:
+        raise UsageError(
+            f"{typed.text} is older than PostgreSQL {MAJOR_MIN}, the oldest that pgassay measures, or of a "
+            "time before it had a meson.build: name a newer revision"
+        )
+    return match[1]
+
+
+def _no_tree(typed: TypedTree) -> str:
+    return (
+        f"{typed.text} holds no source tree of PostgreSQL {MAJOR_MIN} or newer (no {' and '.join(MARKS)}): "
+        "name one that does"
+    )
+
+
+def _show(tree: str, path: str, objects: Path | None) -> str | None:
+    result = _run(_command(["cat-file", "blob", f"{tree}:{path}"]), _environment(objects, {}))
+    return result.stdout if result.returncode == 0 else None
+
+
+def _repository() -> Path:
+    folder = home() / "builds" / "source-trees.git"
+    if not (folder / "HEAD").is_file():
+        folder.parent.mkdir(exist_ok=True)
+        result = _run(["git", "init", "--quiet", "--bare", str(folder)], _environment(None, {}, None))
+        if result.returncode != 0:
+            raise UsageError(f"git can't make {folder} ({_said(result)}): free some space there")
+    return folder
+
+
+def _command(arguments: list[str]) -> list[str]:
+    return ["git", "-c", "core.hooksPath=/dev/null", "-c", "gc.auto=0", *arguments]
+
+
+def _git(
+    arguments: list[str],
+    text: str,
+    objects: Path | None,
+    where: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> str:
+    result = _run(_command(arguments), _environment(objects, where or {}), folder)
+    if result.returncode != 0:
+        raise UsageError(
+            f"{text}: git {arguments[0]} failed ({_said(result)}): check the clone with 'git fsck'"
+        )
+    return result.stdout
+
+
+def _environment(
+    objects: Path | None, where: Mapping[str, str], repository: Path | None = Path()
+) -> dict[str, str]:
+    """git's own settings of the account are left out: line ends and filters would make another tree."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    kept |= {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C"}
+    if repository is not None:
+        kept["GIT_DIR"] = str(_repository())
+    if objects is not None:
+        kept["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = str(objects)
+    return {**kept, **where}
+
+
+def _run(
+    command: list[str], environment: Mapping[str, str], folder: Path | None = None
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env=dict(environment),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+
+
+def _said(result: "subprocess.CompletedProcess[str]") -> str:
+    lines = [line.strip() for line in result.stderr.splitlines() if line.strip()]
+    return (
+        lines[0].removeprefix("fatal: ").removeprefix("error: ").rstrip(".") if lines else "no reason given"
+    )

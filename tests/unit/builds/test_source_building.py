@@ -1,0 +1,165 @@
+"""Building source trees: small ones, by the real meson, ninja and compiler, through the whole command."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import whole_tool
+from pgassay.cli import completion, source_builds
+from pgassay.environment.builds.registry import ORIGINS, SOURCE_ORIGIN, resolve
+from pgassay.environment.builds.source import trees_of
+from pgassay.environment.source import kept
+from pgassay.errors import UsageError
+from samples.builds import source_tree
+
+
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch: pytest.MonkeyPatch, require: Callable[..., None]) -> Iterator[Path]:
+    require("source-tools")
+    with whole_tool.private_home() as folder:
+        monkeypatch.setenv("PGASSAY_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    return source_tree.clone_of_one(tmp_path / "postgres")
+
+
+def built(*texts: str) -> list[str]:
+    """The folders of the builds of these trees, which are built first."""
+    return [build.bin_directory for build in source_builds.provide(texts, 2, quiet=True)]
+
+
+def test_a_revision_is_built_and_then_found(clone: Path, own_home: Path) -> None:
+    text = f"git:{clone}@master"
+    with pytest.raises(UsageError, match=re.escape(f"is not built yet: type 'pgassay builds build {text}'")):
+        resolve(text)
+    (folder,) = built(text)
+    build = resolve(text)
+    assert (build.bin_directory, build.origin, build.version) == (folder, "source", "18.6")
+    assert Path(folder).is_relative_to(own_home / "builds" / "source")
+    assert build.source is not None
+    assert build.source.commit == source_tree.git(clone, "rev-parse", "master")
+    assert "--buildtype=debugoptimized" in build.source.options
+    assert "gcc" in build.source.compiler or "clang" in build.source.compiler
+    assert build.data_format.startswith("18, catalog")
+    # A version never means a tree that somebody works on.
+    with pytest.raises(UsageError, match=r"no PostgreSQL 18\.6 of origin apt at hand"):
+        resolve("apt:18.6")
+    assert build not in [each for origin in ORIGINS for each in origin.builds()]
+
+
+def test_each_revision_has_its_own_server_until_they_build_the_same(clone: Path) -> None:
+    changed = "int other(void);\nint other(void) { return 7; }\n"
+    source_tree.commit(clone, "changed", "src/backend/other.c", changed)
+    source_tree.commit(clone, "words", "README.md", "second\n")
+    names = [f"git:{clone}@{branch}" for branch in ("master", "changed", "words")]
+    first, second, third = built(*names)
+    assert subprocess.run([f"{first}/postgres"], check=False, capture_output=True).returncode == 0
+    assert subprocess.run([f"{second}/postgres"], check=False, capture_output=True).returncode == 7
+    assert third == first
+    assert len(SOURCE_ORIGIN.builds()) == 2
+    assert [tree.name for tree in trees_of(resolve(names[0]))] == [names[0], names[2]]
+    assert names[1] in set(completion._trees())
+    # Each is told by its own tree, also where the files are another's.
+    sources = [resolve(name).source for name in names]
+    assert [source.tree for source in sources if source] == [
+        source_tree.git(clone, "rev-parse", f"{branch}^{{tree}}") for branch in ("master", "changed", "words")
+    ]
+
+
+def test_a_second_revision_compiles_what_changed(clone: Path, own_home: Path) -> None:
+    source_tree.commit(clone, "changed", "src/backend/other.c", "int other(void) { return 1; }\n")
+    built(f"git:{clone}@master")
+    built(f"git:{clone}@changed")
+    log = (own_home / "builds/source-work/log.txt").read_text()
+    assert "other.c.o" in log
+    assert "main.c.o" not in log
+
+
+def test_what_writes_sources_changed_so_all_is_compiled_anew(clone: Path, own_home: Path) -> None:
+    source_tree.commit(clone, "options", "meson_options.txt", "option('cassert', type: 'boolean')\n")
+    built(f"git:{clone}@master")
+    built(f"git:{clone}@options")
+    assert "main.c.o" in (own_home / "builds/source-work/log.txt").read_text()
+    build = resolve(f"git:{clone}@options")
+    assert build.source is not None
+    assert "-Dcassert=false" in build.source.options
+
+
+def test_what_does_not_build_is_said_with_its_place_and_the_next_one_builds(clone: Path) -> None:
+    source_tree.commit(clone, "broken", "src/backend/other.c", "\nint other(void) { return nonesuch; }\n")
+    with pytest.raises(UsageError) as raised:
+        built(f"git:{clone}@broken")
+    sentence = str(raised.value)
+    assert re.search(r"@broken does not build: src/backend/other\.c:2: .*nonesuch.* undeclared", sentence)
+    assert "\n" not in sentence
+    assert kept.all_kept() == []
+    assert len(built(f"git:{clone}@master")) == 1
+
+
+def test_a_slip_in_the_second_tree_is_said_before_the_first_is_built(clone: Path) -> None:
+    with pytest.raises(UsageError, match="has no revision 'nonesuch'"):
+        built(f"git:{clone}@master", f"git:{clone}@nonesuch")
+    assert kept.all_kept() == []
+
+
+def test_a_clone_is_as_it_was(clone: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in clone.rglob("*")}
+    built(f"git:{clone}@master")
+    assert {path: path.stat().st_mtime_ns for path in clone.rglob("*")} == before
+
+
+def test_an_interrupted_build_leaves_no_build_and_goes_on(clone: Path, own_home: Path) -> None:
+    wait = clone.parent / "held"
+    # The compiler of this build reports that it began, and waits as long as a file is there.
+    compiler = clone.parent / "cc"
+    held = f"touch {wait}; while test -e {wait}; do sleep 0.05; done"
+    compiler.write_text(f'#!/bin/sh\ncase "$*" in *main.c.o*) {held};; esac\nexec cc "$@"\n')
+    compiler.chmod(0o755)
+    command = [*whole_tool.COMMAND, "builds", "build", f"git:{clone}@master", "--jobs", "1"]
+    environment = whole_tool.environment(own_home, CC=str(compiler))
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        while not wait.exists():
+            assert running.poll() is None
+            time.sleep(0.02)
+        os.kill(running.pid, signal.SIGINT)
+        running.communicate()
+        wait.unlink()
+    assert running.returncode == 130
+    assert kept.all_kept() == []
+    assert len(built(f"git:{clone}@master")) == 1
+
+
+def test_the_command_builds_lists_and_removes(clone: Path, own_home: Path) -> None:
+    name = f"git:{clone}@master"
+    made = whole_tool.run("builds", "build", name, "--jobs", "2", home=own_home)
+    assert made.returncode == 0
+    assert f"building {name} (" in made.stderr
+    listed = json.loads(whole_tool.run("builds", "list", "--json", home=own_home).stdout)
+    (row,) = [each for each in listed["builds"] if each["origin"] == "source"]
+    assert [tree["name"] for tree in row["trees"]] == [name]
+    assert name in whole_tool.run("builds", home=own_home).stdout
+    wrong = whole_tool.run("builds", "clean", "git:.@nonesuch", home=own_home)
+    assert (wrong.returncode, wrong.stderr.count("pgassay: git:.@nonesuch was not built here")) == (2, 1)
+    removed = whole_tool.run("builds", "clean", name, home=own_home)
+    assert f"removed {name}" in removed.stdout
+    assert SOURCE_ORIGIN.builds() == []
+    whole_tool.run("builds", "clean", home=own_home)
+    assert not (own_home / "builds" / "source-work").exists()
+
+
+def test_a_package_is_no_tree(own_home: Path) -> None:
+    refused = whole_tool.run("builds", "build", "18", home=own_home)
+    assert refused.returncode == 2
+    assert "write git:PATH@REVISION" in refused.stderr

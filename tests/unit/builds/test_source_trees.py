@@ -1,0 +1,172 @@
+"""Source trees as they are typed: which tree is meant, and what is said where none is."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import whole_tool
+from pgassay.environment.source.step import first_error
+from pgassay.environment.source.trees import data_format, find_tree
+from pgassay.environment.source.typed import is_source, parse_source
+from pgassay.errors import UsageError
+from samples.builds import source_tree
+
+
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch: pytest.MonkeyPatch) -> object:
+    with whole_tool.private_home() as folder:
+        monkeypatch.setenv("PGASSAY_HOME", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    return source_tree.clone_of_one(tmp_path / "postgres")
+
+
+def tree(text: str) -> str:
+    return find_tree(parse_source(text)).hash
+
+
+def test_a_clone_and_its_revision_may_have_an_at_sign_of_their_own(tmp_path: Path) -> None:
+    clone = source_tree.clone_of_one(tmp_path / "me@work")
+    typed = parse_source(f"git:{clone}@master@{{0}}")
+    assert (typed.place, typed.revision) == (clone, "master@{0}")
+    assert find_tree(typed).commit == source_tree.git(clone, "rev-parse", "master")
+
+
+def test_a_revision_is_the_tree_that_git_has(clone: Path) -> None:
+    found = find_tree(parse_source(f"git:{clone}@master"))
+    assert found.hash == source_tree.git(clone, "rev-parse", "master^{tree}")
+    assert (found.version, found.commit) == ("18.6", source_tree.git(clone, "rev-parse", "HEAD"))
+
+
+def test_a_folder_is_taken_as_it_is_and_a_clone_is_never_written(clone: Path) -> None:
+    committed = tree(f"source:{clone}")
+    assert committed == tree(f"git:{clone}@master")
+    (clone / "README.md").write_text("not committed\n")
+    before = (clone / ".git/index").read_bytes(), source_tree.git(clone, "count-objects")
+    assert tree(f"source:{clone}") != committed
+    assert tree(f"git:{clone}@master") == committed
+    assert ((clone / ".git/index").read_bytes(), source_tree.git(clone, "count-objects")) == before
+
+
+def test_what_a_build_left_in_a_folder_is_no_part_of_the_tree(tmp_path: Path) -> None:
+    folder = source_tree.write_tree(tmp_path / "tree")
+    (folder / ".gitignore").write_text("*.o\n")
+    clean = tree(f"source:{folder}")
+    (folder / "main.o").write_text("built")
+    assert tree(f"source:{folder}") == clean
+
+
+def test_a_tarball_is_the_folder_that_it_holds(tmp_path: Path) -> None:
+    source_tree.write_tree(tmp_path / "postgresql-18.6")
+    tarball = tmp_path / "postgresql-18.6.tar.gz"
+    subprocess.run(["tar", "-czf", tarball, "-C", tmp_path, "postgresql-18.6"], check=True)
+    assert tree(f"source:{tarball}") == tree(f"source:{tmp_path / 'postgresql-18.6'}")
+
+
+def test_a_patch_makes_the_tree_that_its_commit_has(clone: Path, tmp_path: Path) -> None:
+    source_tree.commit(
+        clone, "patched", "src/backend/other.c", "int other(void);\nint other(void) { return 2; }\n"
+    )
+    patch = tmp_path / "my.patch"
+    patch.write_text(source_tree.git(clone, "diff", "master", "patched") + "\n")
+    assert tree(f"git:{clone}@master+patch:{patch}") == tree(f"git:{clone}@patched")
+    assert tree(f"source:{clone}+patch:{patch}") == tree(f"git:{clone}@patched")
+    with pytest.raises(UsageError, match=r"the patch my\.patch does not apply \(.*other\.c"):
+        tree(f"git:{clone}@patched+patch:{patch}")
+
+
+def test_trees_share_data_while_their_formats_agree(clone: Path) -> None:
+    source_tree.commit(clone, "code", "src/backend/other.c", "int other(void) { return 3; }\n")
+    source_tree.commit(clone, "bump", "src/include/catalog/catversion.h", "#define CATALOG_VERSION_NO 2\n")
+    source_tree.commit(clone, "unknown", "src/include/storage/bufpage.h", "\n")
+    formats = {
+        branch: data_format(find_tree(parse_source(f"git:{clone}@{branch}")))
+        for branch in ("master", "code", "bump", "unknown")
+    }
+    assert formats["master"] == f"18, catalog {source_tree.CATALOG}, control 1800, page 4, WAL 0xD118"
+    assert formats["code"] == formats["master"]
+    assert formats["bump"] == "18, catalog 2, control 1800, page 4, WAL 0xD118"
+    assert formats["unknown"] == ""
+
+
+def test_a_tree_too_old_or_of_something_else_is_refused(clone: Path, tmp_path: Path) -> None:
+    old = source_tree.FILES["meson.build"].replace("18.6", "15.3")
+    source_tree.commit(clone, "old", "meson.build", old)
+    with pytest.raises(UsageError, match="older than PostgreSQL 16"):
+        tree(f"git:{clone}@old")
+    (tmp_path / "other").mkdir()
+    with pytest.raises(UsageError, match=r"no source tree of PostgreSQL.*no meson\.build"):
+        tree(f"source:{tmp_path / 'other'}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("git:", "names no folder: write git:PATH@REVISION"),
+        ("git:@master", "names no folder"),
+        ("git:/nowhere@master", "there is no folder /nowhere"),
+        ("git:{clone}", "names no revision: write git:{clone}@HEAD"),
+        ("git:{clone}@nonesuch", "has no revision 'nonesuch'"),
+        ("git:{clone}@--all", "has no revision '--all'"),
+        ("git:{clone}@master+patch:/nowhere.diff", "no patch /nowhere.diff is there"),
+        ("source:/nowhere.tar", "there is no folder and no tarball /nowhere.tar"),
+        ("source:", "no tarball named"),
+        ("source:{clone}/README.md", "can't be unpacked"),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_sentence(clone: Path, text: str, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        tree(text.format(clone=clone))
+    sentence = str(raised.value)
+    assert said.format(clone=clone) in sentence
+    assert "\n" not in sentence
+
+
+def test_a_folder_without_git_is_no_clone(tmp_path: Path) -> None:
+    folder = source_tree.write_tree(tmp_path / "tree")
+    with pytest.raises(UsageError, match=f"is no clone that git reads.*write source:{folder}"):
+        tree(f"git:{folder}@master")
+
+
+def test_only_a_tree_is_a_tree() -> None:
+    assert [is_source(text) for text in ("git:x@y", "source:x", "18", "apt:18", "/opt/pg")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            [
+                "FAILED: src/backend/x.p/a.c.o",
+                "../src/src/backend/a.c: In function 'f':",
+                "../src/src/backend/a.c:12:5: error: 'x' undeclared (first use in this function)",
+            ],
+            "src/backend/a.c:12: 'x' undeclared (first use in this function)",
+        ),
+        (['../src/meson.build:12:3: ERROR: Unknown function "x".'], 'meson.build:12: Unknown function "x".'),
+        (["../src/src/gram.y:7.3-9: error: syntax error"], "src/gram.y:7: syntax error"),
+        (
+            ["/usr/bin/ld: a.o: in function `f':", "../src/src/a.c:3: undefined reference to `g'"],
+            "src/a.c:3: undefined reference to `g'",
+        ),
+        (["x.h:1:1: fatal error: y.h: No such file or directory"], "x.h:1: y.h: No such file or directory"),
+        (
+            ["FAILED: src/libpq.so.5", "/usr/bin/ld: cannot find -lzstd: No such file or directory"],
+            "/usr/bin/ld: cannot find -lzstd: No such file or directory",
+        ),
+        (["[1/2] Compiling error.c", "FAILED: src/a.o", "Killed"], "src/a.o"),
+        ([], "no error was printed"),
+    ],
+)
+def test_the_first_error_has_its_place_in_the_tree(lines: list[str], said: str) -> None:
+    assert first_error(lines) == said
