@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import report_examples as examples
 from pgassay.analysis.verdicts.claims import judge, missing_condition
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.claims import read_claims
+from pgassay.experiment.claiming.files import read_claims
 from pgassay.experiment.planning.file import read_document, read_file
 from pgassay.factors.registry import parse_factors
 from pgassay.model.beside.claims import Claim, JudgedClaim, Needs, Source

@@ -6,6 +6,8 @@ their own: that one of them has its direction wrong is as improbable as that a v
 
 import re
 import shlex
+from collections.abc import Sequence
+from typing import NoReturn
 
 from pgassay.errors import UsageError
 from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim
@@ -16,31 +18,75 @@ from pgassay.words import comparison, figure, plural
 _GB = 1e9
 # A file of SQL is named in a claim as beside the experiment's file, and in an arm with its folder.
 _FOLDERS = re.compile(r"=\S*/(?=[^\s/]+\.sql)")
+# Verdicts that speak of a size, and how many blocks an experiment may have for it.
+_SIZED = ("reproduced", "same direction, other size")
+_BLOCKS_FOR_A_SIZE = 20
+_INSTEAD = "name the folder of an experiment of this file"
 
 
 def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> JudgedClaim:
     """The claim with its verdict; raises UsageError for an experiment that doesn't compare its arms."""
-    missing = missing_condition(claim, experiment.environment.machine)
+    missing = missing_for(claim, experiment, result.folder)
     if missing:
         return _judged(claim, "can't be tried here", missing, experiment)
-    arms = _arms_of(claim, result)
-    if not any(_named(arm) == claim.against and arm.verdict == "control" for arm in arms):
-        raise UsageError(
-            f"claim '{claim.id}': {claim.against} is no control in {result.folder}: name the folder of an "
-            "experiment of this file"
-        )
-    found = next((arm for arm in arms if _named(arm) == claim.arm), None)
+    found = next((arm for arm in _arms_of(claim, result) if _named(arm.name) == claim.arm), None)
     if found is None:
-        skipped = next((each for each in result.skipped if claim.arm in _FOLDERS.sub("=", each)), None)
-        if skipped is None:
-            raise UsageError(
-                f"claim '{claim.id}': there is no arm {claim.arm} in {result.folder}: name the folder of an "
-                "experiment of this file"
-            )
-        return _judged(claim, "can't be tried here", skipped, experiment)
+        return _judged(claim, "undecided", "nothing of it is measured yet", experiment)
     verdict, why = _verdict(claim, found)
     limit = _limit(found, result) if verdict != "undecided" else ""
     return _judged(claim, verdict, f"{why}{limit}", experiment, found)
+
+
+def wanted_by(claims: Sequence[Claim], result: CompareResult, experiment: Experiment) -> frozenset[str]:
+    """The ids of the arms of which these claims are open."""
+    judged = [(claim, judge(claim, result, experiment)) for claim in claims]
+    blocks = result.blocks
+    named = {(claim.arm, claim.stratum) for claim, found in judged if is_open(claim, found, blocks)}
+    return frozenset(
+        arm.id for arm in experiment.arms if arm.role == "arm" and (_named(arm.name), arm.stratum) in named
+    )
+
+
+def is_open(claim: Claim, judged: JudgedClaim, blocks: int) -> bool:
+    """Whether more blocks are wanted: of a verdict, or, within reason, of a size at the edge of its band.
+
+    `blocks`: those of the experiment so far. Two sizes that are alike can't be told apart at any expense.
+    """
+    if judged.verdict in (None, "undecided"):
+        return True
+    if judged.interval is None or claim.band is None or judged.verdict not in _SIZED:
+        return False
+    low, high = judged.interval
+    is_apart = (high is not None and high < claim.band[0]) or (low is not None and low > claim.band[1])
+    is_within = low is not None and high is not None and claim.band[0] <= low and high <= claim.band[1]
+    return not is_apart and not is_within and blocks < _BLOCKS_FOR_A_SIZE
+
+
+def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str = _INSTEAD) -> str:
+    """Which condition of the claim is missing: of the machine, or an arm that it can't have; '' if none.
+
+    `where`: what the experiment is of, `instead`: what to do about it, for a sentence. Raises UsageError for
+    one that doesn't compare the claim's arms.
+    """
+    missing = missing_condition(claim, experiment.environment.machine)
+    if missing:
+        return missing
+    arms = [arm for arm in experiment.arms if arm.stratum == claim.stratum]
+    if not any(_named(arm.name) == claim.against and arm.role == "control" for arm in arms):
+        _refuse(claim, f"{claim.against} is no control in {where}", instead)
+    if not any(_named(arm.name) == claim.arm and arm.role == "arm" for arm in arms):
+        skipped = next((each for each in experiment.skipped if claim.arm in _FOLDERS.sub("=", each)), None)
+        if skipped is not None:
+            return skipped
+        _refuse(claim, f"there is no arm {claim.arm} in {where}", instead)
+    known = {statement.name for arm in arms for statement in arm.spec.workload.statements}
+    if claim.statement and claim.statement not in known:
+        _refuse(claim, f"there is no statement '{claim.statement}' in {where}", instead)
+    return ""
+
+
+def _refuse(claim: Claim, what: str, instead: str) -> NoReturn:
+    raise UsageError(f"claim '{claim.id}': {what}: {instead}")
 
 
 def missing_condition(claim: Claim, machine: MachineFacts) -> str:
@@ -60,18 +106,13 @@ def missing_condition(claim: Claim, machine: MachineFacts) -> str:
 def _arms_of(claim: Claim, result: CompareResult) -> tuple[ArmResult, ...]:
     arms = result.arms
     if claim.statement:
-        statement = next((each for each in result.statements if each.name == claim.statement), None)
-        if statement is None:
-            raise UsageError(
-                f"claim '{claim.id}': there is no statement '{claim.statement}' in {result.folder}: name the "
-                "folder of an experiment of this file"
-            )
-        arms = statement.arms
+        named = [statement for statement in result.statements if statement.name == claim.statement]
+        arms = named[0].arms if named else ()
     return tuple(arm for arm in arms if arm.stratum == claim.stratum)
 
 
-def _named(arm: ArmResult) -> str:
-    return _FOLDERS.sub("=", arm.name)
+def _named(arm: str) -> str:
+    return _FOLDERS.sub("=", arm)
 
 
 def _verdict(claim: Claim, found: ArmResult) -> tuple[ClaimVerdict, str]:
