@@ -1,5 +1,6 @@
 """Published claims: how they are read, and which verdict follows from an experiment's own."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import report_examples as examples
-from pgassay.analysis.verdicts.claims import judge, missing_condition
+from pgassay.analysis.verdicts.claims import is_open, judge, missing_condition
 from pgassay.errors import UsageError
 from pgassay.experiment.claiming.files import read_claims
 from pgassay.experiment.planning.file import read_document, read_file
@@ -79,6 +80,28 @@ def test_a_machine_too_small_is_said() -> None:
     assert missing_condition(claim(needs=Needs(cores=2, memory_gb=8)), small) == ""
 
 
+def test_a_level_that_was_skipped_is_said_with_its_reason() -> None:
+    reason = "volume:local was skipped: this machine can imitate 25,000 reads a second"
+    experiment = STORED.experiment.model_copy(update={"skipped": (reason,)})
+    found = judge(claim(arm="storage=volume:local"), examples.result(STORED), experiment)
+    assert (found.verdict, found.why) == ("can't be tried here", reason)
+
+
+def test_a_verdict_that_takes_more_blocks_says_how_many() -> None:
+    arm = {"verdict": "inconclusive", "ratio": 1.2, "blocks": 1, "forecast": None}
+    assert "it has 1 block, and a verdict takes" in judged(claim(), **arm).why
+
+
+def test_a_size_at_the_edge_of_its_band_gets_some_more_blocks() -> None:
+    banded = claim(published=1.2, band=(1.1, 1.3))
+    at_edge = judged(banded, verdict="faster", ratio=1.25, interval=(1.15, 1.35))
+    within = judged(banded, verdict="faster", ratio=1.2, interval=(1.15, 1.25))
+    apart = judged(banded, verdict="faster", ratio=1.5, interval=(1.4, 1.6))
+    assert [is_open(banded, each, 8) for each in (at_edge, within, apart)] == [True, False, False]
+    assert not is_open(banded, at_edge, 20)
+    assert is_open(banded, judged(banded, verdict="inconclusive"), 1000)
+
+
 def test_another_experiment_is_refused() -> None:
     for other in ({"against": "work_mem=1MB"}, {"arm": "work_mem=1MB"}, {"statement": "none-such"}):
         with pytest.raises(UsageError, match="name the folder of an experiment of this file"):
@@ -106,9 +129,25 @@ def test_what_is_wrong_in_a_claim_is_named(tmp_path: Path, lines: str, told: str
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
 def test_the_claims_of_an_example_are_comparisons_of_its_experiment(file: Path) -> None:
     request = read_file(file, None, ())
-    (factor,) = parse_factors(request.factors)
-    levels = [f"{factor.name}={Path(level).name}" for level in factor.levels]
+    factor, *others = parse_factors(request.factors)
+    levels = [f"{factor.name}={_shown(level)}" for level in factor.levels]
+    control = request.control or levels[0]
+    named = [[f"{each.name}={_shown(level)}" for level in each.levels] for each in others]
+    strata = {" ".join(of) for of in itertools.product(*named)}
     workload = parse_workload(request.workload)
     for each in read_claims(file):
-        assert each.against == levels[0] and each.arm in levels[1:]
+        assert each.against == control and each.arm in {*levels} - {control}
+        # 16 and 17 have no io_method, so their strata lack it; no claim is of those.
+        assert each.stratum in strata
         assert not each.statement or each.statement in [part.name for part in workload.statements]
+
+
+def _shown(level: str) -> str:
+    """A level as a claim names it: a file of SQL without its folder."""
+    return Path(level).name if level.endswith(".sql") else level
+
+
+def test_at_least_sixty_published_claims_are_shipped() -> None:
+    claims = [each for file in SHIPPED for each in read_claims(file)]
+    assert len(claims) >= 60
+    assert len({each.id for each in claims}) == len(claims)

@@ -9,6 +9,8 @@ import shlex
 from collections.abc import Sequence
 from typing import NoReturn
 
+from pgassay.analysis.statistics.power import minimum_blocks
+from pgassay.analysis.statistics.starts import STARTS_MIN
 from pgassay.errors import UsageError
 from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.experiment import Experiment, MachineFacts
@@ -29,21 +31,22 @@ def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> Judged
     missing = missing_for(claim, experiment, result.folder)
     if missing:
         return _judged(claim, "can't be tried here", missing, experiment)
-    found = next((arm for arm in _arms_of(claim, result) if _named(arm.name) == claim.arm), None)
+    found = next((arm for arm in _arms_of(claim, result) if _is_named(arm.name, claim.arm, claim)), None)
     if found is None:
         return _judged(claim, "undecided", "nothing of it is measured yet", experiment)
-    verdict, why = _verdict(claim, found)
+    verdict, why = _verdict(claim, found, blocks_least(experiment))
     limit = _limit(found, result) if verdict != "undecided" else ""
     return _judged(claim, verdict, f"{why}{limit}", experiment, found)
 
 
 def wanted_by(claims: Sequence[Claim], result: CompareResult, experiment: Experiment) -> frozenset[str]:
     """The ids of the arms of which these claims are open."""
-    judged = [(claim, judge(claim, result, experiment)) for claim in claims]
-    blocks = result.blocks
-    named = {(claim.arm, claim.stratum) for claim, found in judged if is_open(claim, found, blocks)}
+    is_wanted = [is_open(claim, judge(claim, result, experiment), result.blocks) for claim in claims]
+    wanted = [claim for claim, each in zip(claims, is_wanted, strict=True) if each]
     return frozenset(
-        arm.id for arm in experiment.arms if arm.role == "arm" and (_named(arm.name), arm.stratum) in named
+        arm.id
+        for arm in experiment.arms
+        if arm.role == "arm" and any(_is_named(arm.name, claim.arm, claim) for claim in wanted)
     )
 
 
@@ -71,11 +74,11 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
     missing = missing_condition(claim, experiment.environment.machine)
     if missing:
         return missing
-    arms = [arm for arm in experiment.arms if arm.stratum == claim.stratum]
-    if not any(_named(arm.name) == claim.against and arm.role == "control" for arm in arms):
+    arms = [arm for arm in experiment.arms if _named(arm.stratum) == claim.stratum]
+    if not any(_is_named(arm.name, claim.against, claim) and arm.role == "control" for arm in arms):
         _refuse(claim, f"{claim.against} is no control in {where}", instead)
-    if not any(_named(arm.name) == claim.arm and arm.role == "arm" for arm in arms):
-        skipped = next((each for each in experiment.skipped if claim.arm in _FOLDERS.sub("=", each)), None)
+    if not any(_is_named(arm.name, claim.arm, claim) and arm.role == "arm" for arm in arms):
+        skipped = next((each for each in experiment.skipped if _is_of(claim.arm, each)), None)
         if skipped is not None:
             return skipped
         _refuse(claim, f"there is no arm {claim.arm} in {where}", instead)
@@ -85,8 +88,24 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
     return ""
 
 
+def _is_of(arm: str, skipped: str) -> bool:
+    """Whether a sentence on what was skipped is of this arm: by its name, or by its level alone."""
+    level = arm.partition("=")[2]
+    return arm in _named(skipped) or skipped.startswith(f"{level} was skipped")
+
+
 def _refuse(claim: Claim, what: str, instead: str) -> NoReturn:
     raise UsageError(f"claim '{claim.id}': {what}: {instead}")
+
+
+def blocks_least(experiment: Experiment) -> int:
+    """The fewest blocks that can give a verdict."""
+    contract = experiment.contract
+    if contract.unit == "start":
+        return STARTS_MIN
+    pooled = contract.pool_twin and all(each.twin_id for each in experiment.contrasts)
+    least = minimum_blocks(pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha)
+    return least * max(1, experiment.design.blocks_per_copy)
 
 
 def missing_condition(claim: Claim, machine: MachineFacts) -> str:
@@ -108,19 +127,24 @@ def _arms_of(claim: Claim, result: CompareResult) -> tuple[ArmResult, ...]:
     if claim.statement:
         named = [statement for statement in result.statements if statement.name == claim.statement]
         arms = named[0].arms if named else ()
-    return tuple(arm for arm in arms if arm.stratum == claim.stratum)
+    return tuple(arm for arm in arms if _named(arm.stratum) == claim.stratum)
 
 
 def _named(arm: str) -> str:
     return _FOLDERS.sub("=", arm)
 
 
-def _verdict(claim: Claim, found: ArmResult) -> tuple[ClaimVerdict, str]:
+def _is_named(arm: str, claimed: str, claim: Claim) -> bool:
+    """Whether a claim means this arm; the name of one of a grid has the levels of its stratum too."""
+    return {*_named(arm).split()} == {*claimed.split(), *claim.stratum.split()}
+
+
+def _verdict(claim: Claim, found: ArmResult, least: int) -> tuple[ClaimVerdict, str]:
     """The verdict and why. A verdict on an arm is one on a direction; the size is the estimate's."""
     if found.withheld:
         return "undecided", "the hidden twin differed from its control, so the verdict is withheld"
     if found.ratio is None or found.verdict not in ("faster", "slower", "equivalent"):
-        return "undecided", _further(found)
+        return "undecided", _further(found, least)
     here = f"{comparison(found.ratio)} here"
     if found.verdict == "equivalent":
         same = "the same within the margin here"
@@ -137,7 +161,9 @@ def _verdict(claim: Claim, found: ArmResult) -> tuple[ClaimVerdict, str]:
     return "same direction, other size", f"{here}, outside the band of {low} to {high} ×"
 
 
-def _further(found: ArmResult) -> str:
+def _further(found: ArmResult, least: int) -> str:
+    if found.blocks < least:
+        return f"it has {plural(found.blocks, 'block')}, and a verdict takes {least} at least"
     median = found.forecast.blocks[1] if found.forecast is not None else None
     if median is None:
         return "how many more blocks it takes can't be said"

@@ -1,12 +1,11 @@
 """A run of the experiments of several files with claims, until all are decided or the time is used up."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
-from pgassay.analysis.verdicts.claims import wanted_by
+from pgassay.analysis.verdicts.claims import blocks_least, wanted_by
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.claiming.files import ClaimedFile
 from pgassay.experiment.claiming.order import next_of
@@ -19,9 +18,10 @@ from pgassay.experiment.claiming.standing import (
     without,
 )
 from pgassay.experiment.planning.request import BLOCKS_DEFAULT
-from pgassay.experiment.running.loop import RunLimits
+from pgassay.experiment.running.loop import RunLimits, expected_trial_s
 from pgassay.experiment.running.run import run_new, run_resumed
-from pgassay.model.beside.claims import ClaimedExperiment, ClaimsResult
+from pgassay.model.beside.claims import Claim, ClaimedExperiment, ClaimsResult
+from pgassay.model.result import CompareResult
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load, load_state
 from pgassay.terminal.progress import Progress
@@ -71,6 +71,30 @@ def stored_claims(options: ClaimsOptions) -> ClaimsResult:
     return _result(options, out, standings)
 
 
+class _Budget:
+    """What is wanted of an experiment while it runs: nothing more once it had its share of the time.
+
+    What was begun gets the blocks that a first verdict takes, whatever its share was; where these don't fit
+    the time left, nothing more after its first block, which others can use better.
+    """
+
+    def __init__(self, claims: Sequence[Claim], blocks_before: int, share_s: float, ends_at: float) -> None:
+        self._claims, self._share_s, self._ends_at = claims, share_s, ends_at
+        self._blocks_before = blocks_before
+        self._begun = time.monotonic()
+
+    def __call__(self, result: CompareResult, stored: StoredExperiment) -> Collection[str]:
+        open_arms = wanted_by(self._claims, result, stored.experiment)
+        now = time.monotonic()
+        if result.blocks == self._blocks_before:
+            return open_arms
+        missing = blocks_least(stored.experiment) - result.blocks
+        if missing > 0:
+            block_s = (expected_trial_s(stored) or 0.0) * len(stored.experiment.arms)
+            return open_arms if now + missing * block_s <= self._ends_at else ()
+        return open_arms if now - self._begun < self._share_s else ()
+
+
 class _Run:
     def __init__(self, standings: Sequence[Standing], ends_at: float, progress: Progress) -> None:
         self.standings = list(standings)
@@ -110,7 +134,7 @@ class _Run:
         wanted = found.open_claims
         self._progress.message(
             f"{found.file.path}: {plural(len(wanted), 'claim')} to decide ({join(wanted)}), "
-            f"at most {duration_rounded(share_s)} now"
+            f"about {duration_rounded(share_s)} for it now"
         )
         before = len(layout.attempt_folders(found.folder))
         try:
@@ -129,13 +153,13 @@ class _Run:
         return replace(after, turns=found.turns + 1, is_out=is_out)
 
     def _measure(self, found: Standing, share_s: float) -> StoredExperiment:
-        wanted = partial(wanted_by, found.file.claims)
-        limits = RunLimits(BLOCKS_DEFAULT, share_s, ends_at=self._ends_at, wanted=wanted)
+        budget = _Budget(found.file.claims, found.blocks, share_s, self._ends_at)
+        limits = RunLimits(BLOCKS_DEFAULT, self._left_s(), ends_at=self._ends_at, wanted=budget)
         asked = found.request.blocks
         if (found.folder / layout.EXPERIMENT_FILE).is_file():
             blocks = asked if asked is not None else found.blocks + BLOCKS_DEFAULT
             _, used_s, _ = load_state(found.folder)
-            limits = replace(limits, blocks_max=blocks, time_max_s=used_s + share_s)
+            limits = replace(limits, blocks_max=blocks, time_max_s=used_s + self._left_s())
             return run_resumed(found.folder, limits, self._progress, wait=True)
         keep_file(found.file, found.folder)
         if asked is not None:

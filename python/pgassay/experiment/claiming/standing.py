@@ -5,7 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.analysis.verdicts.claims import is_open, judge, missing_condition, missing_for
+from pgassay.analysis.verdicts.claims import (
+    blocks_least,
+    is_open,
+    judge,
+    missing_condition,
+    missing_for,
+    wanted_by,
+)
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import history
 from pgassay.environment.linux import machine
@@ -15,7 +22,6 @@ from pgassay.experiment.claiming.order import Waiting
 from pgassay.experiment.planning.file import read_document, read_file
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.loop import expected_trial_s
 from pgassay.experiment.running.planned import planned
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim
@@ -70,10 +76,11 @@ class Standing:
 
 def standing_of(file: ClaimedFile, parent: Path, seed: int | None, time_max_s: float) -> Standing:
     """As the records below `parent` have it; raises UsageError for a file that was changed since."""
-    command = ("pgassay", "run", str(file.path))
-    read = read_file(file.path, parent / file.name, command)
+    read = read_file(file.path, parent / file.name, _command(file))
     bound_s = min(read.max_time_s, time_max_s)
-    request = replace(read, seed=seed if seed is not None else read.seed, max_time_s=bound_s)
+    strata = read.strata or _strata(file)
+    seed = seed if seed is not None else read.seed
+    request = replace(read, seed=seed, max_time_s=bound_s, strata=strata)
     found = Standing(file, request, tuple(_unjudged(claim, file, "") for claim in file.claims))
     if (found.folder / layout.EXPERIMENT_FILE).is_file():
         _refuse_changed(file, found.folder)
@@ -137,6 +144,18 @@ def keep_file(file: ClaimedFile, folder: Path) -> None:
     write_file(_copy_of(folder), file.path.read_bytes())
 
 
+def _strata(file: ClaimedFile) -> tuple[str, ...]:
+    """Those of a grid that claims are of, which are all that is run of it; () where one has no stratum."""
+    strata = tuple(dict.fromkeys(claim.stratum for claim in file.claims if not claim.needs.elsewhere))
+    # SQL files have a folder in the name of a stratum, which a claim leaves out.
+    return strata if all(strata) and ".sql" not in "".join(strata) else ()
+
+
+def _command(file: ClaimedFile) -> tuple[str, ...]:
+    """What repeats the experiment as it is run for its claims."""
+    return ("pgassay", *(("claims", "run") if _strata(file) else ("run",)), str(file.path))
+
+
 def _refuse_changed(file: ClaimedFile, folder: Path) -> None:
     copy = _copy_of(folder)
     if copy.is_file() and _experiment_in(copy) != _experiment_in(file.path):
@@ -164,7 +183,7 @@ def _unjudged(claim: Claim, file: ClaimedFile, why: str, verdict: ClaimVerdict |
         here=None,
         interval=None,
         why=why,
-        command=shlex.join(("pgassay", "run", str(file.path))),
+        command=shlex.join(_command(file)),
         file=str(file.path),
     )
 
@@ -176,16 +195,19 @@ def _next_verdict_s(
     stored: StoredExperiment,
 ) -> float | None:
     """The median of what the nearest open claim on an arm takes; None where no forecast can be made."""
-    open_arms = {
-        (claim.arm, claim.stratum)
+    undecided = tuple(
+        claim
         for claim, found in zip(claims, judged, strict=True)
         if found.verdict == "undecided" and not claim.statement
-    }
-    if expected_trial_s(stored) is None:
+    )
+    if not result.blocks:
         return None
+    missing = blocks_least(stored.experiment) - result.blocks
+    if missing > 0:
+        return missing * stored.seconds_used / result.blocks
+    wanted = wanted_by(undecided, result, stored.experiment)
+    names = {arm.name for arm in stored.experiment.arms if arm.id in wanted}
     medians = [
-        arm.forecast.seconds[1]
-        for arm in result.arms
-        if (arm.name, arm.stratum) in open_arms and arm.forecast is not None
+        arm.forecast.seconds[1] for arm in result.arms if arm.name in names and arm.forecast is not None
     ]
     return min((median for median in medians if median is not None), default=None)

@@ -4,12 +4,11 @@ from collections.abc import Callable, Collection
 
 from pgassay.analysis.verdicts.compare import InterimResult, decided
 from pgassay.analysis.verdicts.dropped import dropped_arms
-from pgassay.model.experiment import Experiment
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
 
 # The ids of the arms of which something is still wanted.
-Wanted = Callable[[CompareResult, Experiment], Collection[str]]
+Wanted = Callable[[CompareResult, StoredExperiment], Collection[str]]
 
 
 def standing_of(
@@ -23,7 +22,7 @@ def standing_of(
     resting = decided_arms(stored, result)
     if wanted is None:
         return ("decided" if is_decided else ""), resting
-    open_arms = {*wanted(result, stored.experiment)}
+    open_arms = {*wanted(result, stored)}
     if open_arms - dropped(stored).keys():
         return "", resting - open_arms
     # Some arms may have no verdict: who wants these too resumes what was stopped before its end.
