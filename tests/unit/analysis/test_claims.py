@@ -102,6 +102,42 @@ def test_a_size_at_the_edge_of_its_band_gets_some_more_blocks() -> None:
     assert is_open(banded, judged(banded, verdict="inconclusive"), 1000)
 
 
+RATIOS = st.floats(0.5, 2.0)
+WIDTHS = st.floats(1.0, 1.2)
+
+
+@given(first=RATIOS, second=RATIOS, widths=st.tuples(WIDTHS, WIDTHS, WIDTHS, WIDTHS))
+def test_an_arm_against_another_is_judged_by_the_ends_of_both_intervals(
+    first: float, second: float, widths: tuple[float, float, float, float]
+) -> None:
+    """Wherever the truths lie in the intervals, their ratio lies in the answer's and its word is true."""
+    ends = (first / widths[0], first * widths[1]), (second / widths[2], second * widths[3])
+    arms = tuple(
+        ARM.model_copy(update={"name": f"work_mem={name}", "ratio": ratio, "interval": interval})
+        for name, ratio, interval in (("8MB", first, ends[0]), ("16MB", second, ends[1]))
+    )
+    planned = [arm for arm in STORED.experiment.arms if arm.role == "control"]
+    planned += [arm for arm in STORED.experiment.arms if arm.role == "arm"][:1] * 2
+    names = [CONTROL.name, *(arm.name for arm in arms)]
+    named = tuple(arm.model_copy(update={"name": name}) for arm, name in zip(planned, names, strict=True))
+    experiment = STORED.experiment.model_copy(update={"arms": named})
+    result = examples.result(STORED, arms=(CONTROL, *arms))
+    asked = claim(arm="work_mem=8MB", against="work_mem=16MB")
+    found = judge(asked, result, experiment)
+    assert found.interval is not None and found.interval[0] is not None and found.interval[1] is not None
+    for one, other in itertools.product(ends[0], ends[1]):
+        assert found.interval[0] <= one / other * (1 + 1e-12)
+        assert found.interval[1] >= one / other * (1 - 1e-12)
+        if found.verdict == "reproduced":
+            assert one > other
+        if found.verdict == "refuted":
+            assert one < other
+        if found.verdict == "no difference here":
+            assert max(one / other, other / one) <= 1 + result.margin + 1e-9
+    with pytest.raises(UsageError, match="a claim on a statement is against the control"):
+        judge(asked.model_copy(update={"statement": "any"}), result, experiment)
+
+
 def test_another_experiment_is_refused() -> None:
     for other in ({"against": "work_mem=1MB"}, {"arm": "work_mem=1MB"}, {"statement": "none-such"}):
         with pytest.raises(UsageError, match="name the folder of an experiment of this file"):
@@ -136,7 +172,8 @@ def test_the_claims_of_an_example_are_comparisons_of_its_experiment(file: Path) 
     strata = {" ".join(of) for of in itertools.product(*named)}
     workload = parse_workload(request.workload)
     for each in read_claims(file):
-        assert each.against == control and each.arm in {*levels} - {control}
+        assert each.against in levels and each.arm in {*levels} - {control, each.against}
+        assert each.against == control or not each.statement
         # 16 and 17 have no io_method, so their strata lack it; no claim is of those.
         assert each.stratum in strata
         assert not each.statement or each.statement in [part.name for part in workload.statements]

@@ -4,6 +4,7 @@ Each claim is one comparison of the experiment, whose verdicts hold together; so
 their own: that one of them has its direction wrong is as improbable as that a verdict has.
 """
 
+import math
 import re
 import shlex
 from collections.abc import Sequence
@@ -31,7 +32,11 @@ def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> Judged
     missing = missing_for(claim, experiment, result.folder)
     if missing:
         return _judged(claim, "can't be tried here", missing, experiment)
-    found = next((arm for arm in _arms_of(claim, result) if _is_named(arm.name, claim.arm, claim)), None)
+    arms = _arms_of(claim, result)
+    found = next((arm for arm in arms if _is_named(arm.name, claim.arm, claim)), None)
+    other = next((arm for arm in arms if _is_named(arm.name, claim.against, claim)), None)
+    if found is not None and other is not None and other.verdict != "control":
+        found = _between(found, other, result.margin)
     if found is None:
         return _judged(claim, "undecided", "nothing of it is measured yet", experiment)
     verdict, why = _verdict(claim, found, blocks_least(experiment))
@@ -46,7 +51,8 @@ def wanted_by(claims: Sequence[Claim], result: CompareResult, experiment: Experi
     return frozenset(
         arm.id
         for arm in experiment.arms
-        if arm.role == "arm" and any(_is_named(arm.name, claim.arm, claim) for claim in wanted)
+        if arm.role == "arm"
+        and any(_is_named(arm.name, named, claim) for claim in wanted for named in (claim.arm, claim.against))
     )
 
 
@@ -75,13 +81,17 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
     if missing:
         return missing
     arms = [arm for arm in experiment.arms if _named(arm.stratum) == claim.stratum]
-    if not any(_is_named(arm.name, claim.against, claim) and arm.role == "control" for arm in arms):
-        _refuse(claim, f"{claim.against} is no control in {where}", instead)
-    if not any(_is_named(arm.name, claim.arm, claim) and arm.role == "arm" for arm in arms):
-        skipped = next((each for each in experiment.skipped if _is_of(claim.arm, each)), None)
-        if skipped is not None:
-            return skipped
-        _refuse(claim, f"there is no arm {claim.arm} in {where}", instead)
+    for named in (claim.against, claim.arm):
+        if not any(_is_named(arm.name, named, claim) and arm.role != "twin" for arm in arms):
+            skipped = next((each for each in experiment.skipped if _is_of(named, each)), None)
+            if skipped is not None:
+                return skipped
+            _refuse(claim, f"there is no arm {named} in {where}", instead)
+    roles = {arm.role: arm.name for arm in arms if arm.role != "arm"}
+    if _is_named(roles["control"], claim.arm, claim):
+        _refuse(claim, f"{claim.arm} is the control in {where}, which others are compared with", instead)
+    if claim.statement and not _is_named(roles["control"], claim.against, claim):
+        _refuse(claim, f"a claim on a statement is against the control, {roles['control']}", instead)
     known = {statement.name for arm in arms for statement in arm.spec.workload.statements}
     if claim.statement and claim.statement not in known:
         _refuse(claim, f"there is no statement '{claim.statement}' in {where}", instead)
@@ -137,6 +147,34 @@ def _named(arm: str) -> str:
 def _is_named(arm: str, claimed: str, claim: Claim) -> bool:
     """Whether a claim means this arm; the name of one of a grid has the levels of its stratum too."""
     return {*_named(arm).split()} == {*claimed.split(), *claim.stratum.split()}
+
+
+def _between(found: ArmResult, other: ArmResult, margin: float) -> ArmResult:
+    """One arm against another, by the ends of both intervals against their control.
+
+    These intervals hold together, so their ratio holds at the same level: it is wider than one that the two
+    arms' own blocks would give, and true without another family.
+    """
+    unknown = {"ratio": None, "interval": None, "verdict": "inconclusive", "forecast": None}
+    if found.ratio is None or other.ratio is None or found.interval is None or other.interval is None:
+        return found.model_copy(update=unknown)
+    (low, high), (other_low, other_high) = found.interval, other.interval
+    lower = low / other_high if low is not None and other_high else 0.0
+    upper = high / other_low if high is not None and other_low else math.inf
+    verdict = "faster" if lower > 1 else "slower" if upper < 1 else "inconclusive"
+    if lower >= 1 / (1 + margin) and upper <= 1 + margin:
+        verdict = "equivalent"
+    return found.model_copy(
+        update={
+            "ratio": found.ratio / other.ratio,
+            "interval": (lower, upper),
+            "verdict": verdict,
+            "meaningful": lower > 1 + margin or upper < 1 / (1 + margin),
+            "withheld": found.withheld or other.withheld,
+            "forecast": None,
+            "blocks": min(found.blocks, other.blocks),
+        }
+    )
 
 
 def _verdict(claim: Claim, found: ArmResult, least: int) -> tuple[ClaimVerdict, str]:

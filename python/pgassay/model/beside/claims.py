@@ -35,7 +35,7 @@ class Needs(Frozen):
 
 
 class Claim(Frozen):
-    """A sentence that compares an arm with the control of its experiment (`against`).
+    """A sentence that compares an arm with another (`against`), the control of its experiment or not.
 
     `published`: the speed of the arm over that of `against`, so that 2 is twice as fast; None where no figure
     was given. `band`: the ratios that count as the same size. `statement`: one of the experiment's list, ''
