@@ -26,6 +26,11 @@ _COLUMNS = (
 )
 _LISTED = (Column("claim", is_figure=False), Column("published"), Column("needs", is_figure=False))
 _NOT_RUN = "not run"
+_RATIOS = "Ratios are speeds over that of what the arm is compared with: above 1 is faster."
+_CONTINUE = (
+    "The same command continues: what is undecided gets more blocks, and what was not run is run. A larger "
+    "--max-time is for experiments that take longer."
+)
 
 
 def render(result: ClaimsResult, *, width: int, colour: bool, unicode: bool) -> str:
@@ -67,7 +72,9 @@ def _notes(result: ClaimsResult) -> list[Block]:
     notes: list[Block] = [Paragraph(f"Published: {source}.", QUIET) for source in sources]
     if not result.folder:
         return notes
-    notes.append(Paragraph("Ratios are speeds over the control's: above 1 is faster.", QUIET))
+    if result.experiments and any(claim.verdict in (None, "undecided") for claim in result.claims):
+        notes.append(Paragraph(_CONTINUE))
+    notes.append(Paragraph(_RATIOS, QUIET))
     notes.append(Paragraph(result.family, QUIET))
     commands = dict.fromkeys((claim.file, claim.command) for claim in result.claims)
     took = {each.file: _took(each) for each in result.experiments}

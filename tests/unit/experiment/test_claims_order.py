@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
 from pgassay.experiment.claiming.files import claimed_files
-from pgassay.experiment.claiming.order import LEFT_MIN_S, Waiting, next_of
+from pgassay.experiment.claiming.order import LEFT_MIN_S, Waiting, next_of, weight_of
+from pgassay.model.beside.claims import Claim, Source
 
 EXPERIMENTS = st.builds(
     Waiting,
     name=st.uuids().map(str),
-    open_claims=st.integers(0, 5),
+    open_claims=st.floats(0, 5),
     is_tried=st.booleans(),
     least_s=st.none() | st.floats(0, 10_000),
     bound_s=st.floats(1, 30_000),
@@ -52,6 +53,16 @@ def test_the_most_telling_are_first() -> None:
     ]
 
 
+def test_a_large_difference_is_asked_for_before_one_that_takes_many_blocks() -> None:
+    def weight(says: str, published: float | None) -> float:
+        source = Source(title="A page")
+        fields = {"id": "one", "text": "…", "source": source, "arm": "a=1", "against": "a=2"}
+        return weight_of(Claim(**fields, says=says, published=published))  # type: ignore[arg-type]
+
+    assert weight("faster", 9.8) == weight("slower", 0.3) == weight("faster", None) == 1.0
+    assert weight("faster", 1.03) == weight("slower", 0.9) == weight("equal", None) < 1.0
+
+
 def test_what_can_give_no_verdict_in_the_time_left_is_not_begun() -> None:
     long = waiting("long", least_s=700.0)
     assert next_of([long], 600.0) is None
@@ -63,7 +74,7 @@ def test_what_can_give_no_verdict_in_the_time_left_is_not_begun() -> None:
 def test_the_time_is_shared_and_who_needs_more_gets_it() -> None:
     chosen = next_of([waiting("a"), waiting("b"), waiting("c", is_tried=True)], 600.0)
     assert chosen is not None and chosen[1] == 300.0
-    chosen = next_of([waiting("a", least_s=300.0), waiting("b")], 600.0)
+    chosen = next_of([waiting("a", least_s=300.0), waiting("b", bound_s=9000.0)], 600.0)
     assert chosen is not None and chosen[0].name == "a" and chosen[1] == pytest.approx(450.0)
 
 

@@ -27,6 +27,8 @@ from pgassay.record.experiment import StoredExperiment, load, load_state
 from pgassay.terminal.progress import Progress
 from pgassay.words import duration_rounded, join, plural
 
+# What an experiment is planned for at least, whatever its share.
+PLANNED_FOR_MIN_S = 120.0
 FAMILY = (
     "The claims of a file are judged by one experiment, whose verdicts hold together; each file is a family "
     "of its own."
@@ -50,7 +52,7 @@ def run_claims(options: ClaimsOptions, progress: Progress, *, wait: bool) -> tup
     """
     ends_at = time.monotonic() + options.time_max_s
     out = options.out.resolve()
-    standings = [standing_of(file, out, options.seed, options.time_max_s) for file in options.files]
+    standings = [standing_of(file, out, options.seed) for file in options.files]
     run = _Run(standings, ends_at, progress)
     for number, each in enumerate(standings):
         if each.open_claims and not each.blocks:
@@ -67,7 +69,7 @@ def run_claims(options: ClaimsOptions, progress: Progress, *, wait: bool) -> tup
 def stored_claims(options: ClaimsOptions) -> ClaimsResult:
     """The claims as the records of an earlier run have them; nothing is run."""
     out = options.out.resolve()
-    standings = [standing_of(file, out, options.seed, options.time_max_s) for file in options.files]
+    standings = [standing_of(file, out, options.seed) for file in options.files]
     return _result(options, out, standings)
 
 
@@ -164,7 +166,11 @@ class _Run:
         keep_file(found.file, found.folder)
         if asked is not None:
             limits = replace(limits, blocks_max=asked)
-        return run_new(found.request, self._progress, wait=True, limits=limits)
+        # Blocks are planned for the time there is: on copies of the data that are used for long, a verdict
+        # takes long.
+        time_s = min(found.request.max_time_s, max(2 * share_s, PLANNED_FOR_MIN_S))
+        request = replace(found.request, max_time_s=time_s)
+        return run_new(request, self._progress, wait=True, limits=limits)
 
     def _failed(self, found: Standing, reason: str) -> Standing:
         if layout.attempt_folders(found.folder):
@@ -174,11 +180,8 @@ class _Run:
 
 def _left_out(found: Standing) -> str:
     if found.least_s is None:
-        return "there was no time left for it: give more with --max-time, and it continues"
-    return (
-        f"it takes {duration_rounded(found.least_s)} at least, and there was less left: give more with "
-        "--max-time, and it continues"
-    )
+        return "no time was left for it"
+    return f"takes {duration_rounded(found.least_s)} at least, and less was left"
 
 
 def _result(options: ClaimsOptions, out: Path, standings: Sequence[Standing]) -> ClaimsResult:

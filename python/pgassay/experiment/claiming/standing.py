@@ -18,7 +18,7 @@ from pgassay.environment import history
 from pgassay.environment.linux import machine
 from pgassay.errors import UsageError
 from pgassay.experiment.claiming.files import ClaimedFile
-from pgassay.experiment.claiming.order import Waiting
+from pgassay.experiment.claiming.order import Waiting, weight_of
 from pgassay.experiment.planning.file import read_document, read_file
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
@@ -70,17 +70,16 @@ class Standing:
         """What decides when it is run."""
         bound_s = self.request.max_time_s
         has_run = self.blocks > 0
-        claims = len(self.open_claims)
+        claims = sum(weight_of(claim) for claim in self.file.claims if claim.id in self.open_claims)
         return Waiting(self.file.name, claims, has_run, self.least_s, bound_s, self.turns)
 
 
-def standing_of(file: ClaimedFile, parent: Path, seed: int | None, time_max_s: float) -> Standing:
+def standing_of(file: ClaimedFile, parent: Path, seed: int | None) -> Standing:
     """As the records below `parent` have it; raises UsageError for a file that was changed since."""
     read = read_file(file.path, parent / file.name, _command(file))
-    bound_s = min(read.max_time_s, time_max_s)
     strata = read.strata or _strata(file)
     seed = seed if seed is not None else read.seed
-    request = replace(read, seed=seed, max_time_s=bound_s, strata=strata)
+    request = replace(read, seed=seed, strata=strata)
     found = Standing(file, request, tuple(_unjudged(claim, file, "") for claim in file.claims))
     if (found.folder / layout.EXPERIMENT_FILE).is_file():
         _refuse_changed(file, found.folder)
