@@ -7,7 +7,21 @@ from typing import get_args
 from pgassay.model.beside.claims import ClaimedExperiment, ClaimsResult, ClaimVerdict, JudgedClaim
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
-from pgassay.report.section import QUIET, STRONG, Block, Cell, Column, Group, Paragraph, Row, Section, Table
+from pgassay.report.section import (
+    HTML,
+    MARKDOWN,
+    QUIET,
+    STRONG,
+    TERMINAL,
+    Block,
+    Cell,
+    Column,
+    Group,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+)
 from pgassay.words import duration_rounded, interval, plural, ratio
 
 _TONES = {
@@ -16,13 +30,16 @@ _TONES = {
     "no difference here": "equivalent",
     "undecided": "inconclusive",
 }
+# A terminal has no room for six columns, two of them of sentences.
+_PAGES = MARKDOWN | HTML
 _COLUMNS = (
     Column("claim", is_figure=False),
     Column("published"),
     Column("here"),
-    Column("interval"),
-    Column("verdict", is_figure=False),
-    Column("why", is_figure=False),
+    Column("interval", where=_PAGES),
+    Column("verdict", is_figure=False, where=_PAGES),
+    Column("why", is_figure=False, where=_PAGES),
+    Column("verdict", is_figure=False, where=TERMINAL),
 )
 _LISTED = (Column("claim", is_figure=False), Column("published"), Column("needs", is_figure=False))
 _NOT_RUN = "not run"
@@ -109,4 +126,11 @@ def _cells(claim: JudgedClaim, *, is_judged: bool) -> list[Cell]:
         Cell(found),
         Cell(verdict, _TONES.get(verdict, "")),
         Cell(claim.why),
+        Cell(_in_words(verdict, found, claim.why), _TONES.get(verdict, "")),
     ]
+
+
+def _in_words(verdict: str, found: str, why: str) -> str:
+    """A verdict with its reason and interval, for one column."""
+    reason = why or found
+    return (f"{verdict}: {reason}" if reason else verdict) + (f" ({found})" if why and found else "")

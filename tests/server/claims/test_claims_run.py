@@ -124,6 +124,11 @@ def test_a_file_that_was_changed_is_not_mixed_with_its_old_results(file: Path, t
     assert "was changed since" in whole_tool.assert_one_sentence(finished, 2)
 
 
+def test_a_folder_that_is_a_file_is_refused(file: Path) -> None:
+    finished = whole_tool.run("claims", "run", str(file), "--out", str(file), "--quiet")
+    assert "name another folder with --out" in whole_tool.assert_one_sentence(finished, 2)
+
+
 def test_a_claim_on_what_the_file_does_not_compare_is_refused_before_anything_is_measured(
     file: Path, tmp_path: Path
 ) -> None:

@@ -80,6 +80,11 @@ def test_a_machine_too_small_is_said() -> None:
     assert missing_condition(claim(needs=Needs(cores=2, memory_gb=8)), small) == ""
 
 
+def test_the_reason_says_the_size_here() -> None:
+    assert judged(claim(), verdict="faster", ratio=1.2).why.startswith("20 % faster here")
+    assert judged(claim(), verdict="slower", ratio=0.25).why.startswith("4 × as slow here, the opposite")
+
+
 def test_a_level_that_was_skipped_is_said_with_its_reason() -> None:
     reason = "volume:local was skipped: this machine can imitate 25,000 reads a second"
     experiment = STORED.experiment.model_copy(update={"skipped": (reason,)})

@@ -16,7 +16,7 @@ from pgassay.errors import UsageError
 from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.experiment import Experiment, MachineFacts
 from pgassay.model.result import ArmResult, CompareResult
-from pgassay.words import comparison, figure, plural
+from pgassay.words import amount, figure, plural
 
 _GB = 1e9
 # A file of SQL is named in a claim as beside the experiment's file, and in an arm with its folder.
@@ -183,7 +183,7 @@ def _verdict(claim: Claim, found: ArmResult, least: int) -> tuple[ClaimVerdict, 
         return "undecided", "the hidden twin differed from its control, so the verdict is withheld"
     if found.ratio is None or found.verdict not in ("faster", "slower", "equivalent"):
         return "undecided", _further(found, least)
-    here = f"{comparison(found.ratio)} here"
+    here = f"{amount(found.ratio)} here"
     if found.verdict == "equivalent":
         same = "the same within the margin here"
         return ("reproduced" if claim.says == "equal" else "no difference here"), same

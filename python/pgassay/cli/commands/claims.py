@@ -102,7 +102,6 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
     )
     with progress_of(arguments) as progress:
         result, is_interrupted = run_claims(chosen, progress, wait=not arguments.no_wait)
-    chosen.out.mkdir(parents=True, exist_ok=True)
     write_file(chosen.out / JSON_FILE, claims.render_json(result).encode())
     write_file(chosen.out / PAGE_FILE, claims.render_markdown(result).encode())
     if print_result(result, claims, arguments):
@@ -123,7 +122,10 @@ def _result(files: "tuple[ClaimedFile, ...]", folder: "Path | None") -> "ClaimsR
         listed = tuple(_listed(file.path, claim) for file in files for claim in file.claims)
         name = str(files[0].path) if len(files) == 1 else ""
         return ClaimsResult(file=name, folder="", family="", claims=listed)
-    if (folder / layout.EXPERIMENT_FILE).is_file() or not (folder / JSON_FILE).is_file():
+    is_of_a_run = (folder / JSON_FILE).is_file() or any(
+        (folder / file.name / layout.EXPERIMENT_FILE).is_file() for file in files
+    )
+    if (folder / layout.EXPERIMENT_FILE).is_file() or not is_of_a_run:
         return _judged_by(files, folder)
     return stored_claims(ClaimsOptions(files=files, time_max_s=TIME_DEFAULT_S, out=folder))
 

@@ -57,6 +57,7 @@ def run_claims(options: ClaimsOptions, progress: Progress, *, wait: bool) -> tup
     for number, each in enumerate(standings):
         if each.open_claims and not each.blocks:
             run.standings[number] = with_plan(each, progress, wait=wait)
+    _make_folder(out)
     is_interrupted = False
     try:
         run.run_all()
@@ -64,6 +65,15 @@ def run_claims(options: ClaimsOptions, progress: Progress, *, wait: bool) -> tup
         is_interrupted = True
         run.refresh()
     return _result(options, out, run.noted()), is_interrupted
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"can't record the claims in {out} ({error.strerror}): name another folder with --out"
+        ) from error
 
 
 def stored_claims(options: ClaimsOptions) -> ClaimsResult:

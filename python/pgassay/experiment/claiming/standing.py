@@ -139,7 +139,6 @@ def measured(found: Standing, stored: StoredExperiment) -> Standing:
 
 def keep_file(file: ClaimedFile, folder: Path) -> None:
     """Keep the file as it is measured, so that a later change of it is found."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     write_file(_copy_of(folder), file.path.read_bytes())
 
 
