@@ -1,6 +1,7 @@
 """`pgassay claims run`: experiments run for their claims, continued, and left alone once decided."""
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,22 @@ def test_an_undecided_claim_gets_more_blocks(file: Path, tmp_path: Path) -> None
     assert verdicts(document)["right"] == "reproduced"
     assert trials < {*folder.rglob("trial.json")}
     assert document["experiments"][0]["blocks"] > 1
+
+
+def test_an_interrupted_run_says_what_is_known_and_continues(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "claims"
+    process = whole_tool.start("claims", "run", file, "--out", out, "--json", "--quiet", "--seed", "3")
+    whole_tool.wait_for(lambda: [*out.rglob("trial.json")], "the first trial", process=process)
+    process.send_signal(signal.SIGINT)
+    said, complaint = process.communicate()
+    assert process.returncode == 130, complaint
+    assert "type it again to continue" in complaint
+    document = json.loads(said)
+    assert json.loads((out / "claims.json").read_bytes()) == document
+    assert verdicts(document)["right"] == "undecided"
+    trials = {*out.rglob("trial.json")}
+    assert verdicts(run(file, "--out", out))["right"] == "reproduced"
+    assert trials < {*out.rglob("trial.json")}
 
 
 def test_a_file_that_was_changed_is_not_mixed_with_its_old_results(file: Path, tmp_path: Path) -> None:

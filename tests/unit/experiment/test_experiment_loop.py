@@ -173,6 +173,11 @@ def test_no_block_begins_that_would_not_end_by_then(tmp_path: Path) -> None:
     assert run_to_the_end(folder, runner, late) == "max-time"
     # The first block says what one takes.
     assert analyse(load(folder)).blocks == 1
+    past = RunLimits(10, 6000.0, ends_at=time.monotonic() - 1.0)
+    other = replay.new_experiment(tmp_path / "past", seed=5)
+    assert run_to_the_end(other, runner, past) == "max-time"
+    assert not load(other).trials
+    assert run_to_the_end(other, runner, RunLimits(2, 6000.0)) == "blocks"
 
 
 def test_an_experiment_stops_once_nothing_of_it_is_wanted(tmp_path: Path) -> None:

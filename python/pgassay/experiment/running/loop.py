@@ -211,8 +211,10 @@ def _reason_to_stop(
     # The next block is of the stratum that was visited least, among those that don't rest.
     if step.visit >= limits.blocks_max:
         return "blocks"
-    is_late = used_s + block_s > limits.time_max_s or time.monotonic() + block_s > limits.ends_at
-    if step.spec.block > 0 and is_late:
+    now = time.monotonic()
+    is_late = used_s + block_s > limits.time_max_s or now + block_s > limits.ends_at
+    # A first block runs whatever it takes, unless preparing took all the time.
+    if (step.spec.block > 0 and is_late) or now > limits.ends_at:
         return "max-time"
     return None
 
