@@ -21,6 +21,7 @@ from pgassay.experiment.planning.request import BLOCKS_DEFAULT
 from pgassay.experiment.running.loop import RunLimits, expected_trial_s
 from pgassay.experiment.running.run import run_new, run_resumed
 from pgassay.model.beside.claims import Claim, ClaimedExperiment, ClaimsResult
+from pgassay.model.experiment import Experiment
 from pgassay.model.result import CompareResult
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load, load_state
@@ -84,7 +85,7 @@ def stored_claims(options: ClaimsOptions) -> ClaimsResult:
 
 
 class _Budget:
-    """What is wanted of an experiment while it runs: nothing more once it had its share of the time.
+    """What is wanted of an experiment while it runs: nothing more after its share, unless a verdict is near.
 
     What was begun gets the blocks that a first verdict takes, whatever its share was; where these don't fit
     the time left, nothing more after its first block, which others can use better.
@@ -104,7 +105,20 @@ class _Budget:
         if missing > 0:
             block_s = (expected_trial_s(stored) or 0.0) * len(stored.experiment.arms)
             return open_arms if now + missing * block_s <= self._ends_at else ()
-        return open_arms if now - self._begun < self._share_s else ()
+        if now - self._begun < self._share_s or _is_near(result, stored.experiment, open_arms):
+            return open_arms
+        return ()
+
+
+def _is_near(result: CompareResult, experiment: Experiment, open_arms: Collection[str]) -> bool:
+    """Whether an arm is likely to be decided by as few blocks as a first verdict takes, or fewer.
+
+    Preparing it again later takes longer than these.
+    """
+    names = {(arm.name, arm.stratum) for arm in experiment.arms if arm.id in open_arms}
+    forecasts = [arm.forecast for arm in result.arms if (arm.name, arm.stratum) in names]
+    medians = [each.blocks[1] for each in forecasts if each is not None]
+    return any(median is not None and median <= blocks_least(experiment) for median in medians)
 
 
 class _Run:
