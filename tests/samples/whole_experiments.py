@@ -26,7 +26,7 @@ from pgassay.environment.storage.parse import describe as describe_storage
 from pgassay.experiment.planning.plan import plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import Base, Connections, Description, Grid, Judged, ParsedRequest
-from pgassay.experiment.running.loop import decided_arms
+from pgassay.experiment.running.enough import decided_arms
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec

@@ -52,7 +52,7 @@ ALLOWED = {
     "sysbench": {"environment", "native", "pgbench"},
     "experiment": {
         "model", "typed", "environment", "workloads", "factors", "design", "record", "trial", "analysis",
-        "terminal", "probe",
+        "terminal", "probe", "words",
     },
     # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections. Another
     # volume is a candidate with a price.

@@ -17,6 +17,7 @@ from pgassay.cli import completion, options
 from pgassay.cli.commands import (
     builds,
     calibrate,
+    claims,
     clean,
     compare,
     diagnose,
@@ -33,7 +34,7 @@ from pgassay.cli.commands import (
     watch,
 )
 from pgassay.cli.commands.loads import null_server, pgbench, sysbench
-from pgassay.cli.commands.stored import claims, combine, diff, history, index, report
+from pgassay.cli.commands.stored import combine, diff, history, index, report
 from pgassay.cli.commands.stored import list as list_command
 from pgassay.cli.commands.traffic import capture, replay, upgrade
 from pgassay.cli.output import open_streams

@@ -1,10 +1,28 @@
 """Published claims with what was found of them: on a terminal, as Markdown, as JSON."""
 
-from pgassay.model.beside.claims import ClaimsResult, JudgedClaim
+from collections import Counter
+from itertools import groupby
+from typing import get_args
+
+from pgassay.model.beside.claims import ClaimedExperiment, ClaimsResult, ClaimVerdict, JudgedClaim
 from pgassay.report import markdown, terminal
 from pgassay.report.compare.json import render_document
-from pgassay.report.section import QUIET, Cell, Column, Group, Paragraph, Row, Section, Table
-from pgassay.words import interval, ratio
+from pgassay.report.section import (
+    HTML,
+    MARKDOWN,
+    QUIET,
+    STRONG,
+    TERMINAL,
+    Block,
+    Cell,
+    Column,
+    Group,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+)
+from pgassay.words import duration_rounded, interval, plural, ratio
 
 _TONES = {
     "reproduced": "faster",
@@ -12,15 +30,24 @@ _TONES = {
     "no difference here": "equivalent",
     "undecided": "inconclusive",
 }
+# A terminal has no room for six columns, two of them of sentences.
+_PAGES = MARKDOWN | HTML
 _COLUMNS = (
     Column("claim", is_figure=False),
     Column("published"),
     Column("here"),
-    Column("interval"),
-    Column("verdict", is_figure=False),
-    Column("why", is_figure=False),
+    Column("interval", where=_PAGES),
+    Column("verdict", is_figure=False, where=_PAGES),
+    Column("why", is_figure=False, where=_PAGES),
+    Column("verdict", is_figure=False, where=TERMINAL),
 )
 _LISTED = (Column("claim", is_figure=False), Column("published"), Column("needs", is_figure=False))
+_NOT_RUN = "not run"
+_RATIOS = "Ratios are speeds over that of what the arm is compared with: above 1 is faster."
+_CONTINUE = (
+    "The same command continues: what is undecided gets more blocks, and what was not run is run. A larger "
+    "--max-time is for experiments that take longer."
+)
 
 
 def render(result: ClaimsResult, *, width: int, colour: bool, unicode: bool) -> str:
@@ -39,15 +66,44 @@ def render_json(result: ClaimsResult) -> str:
 
 
 def _sections(result: ClaimsResult) -> list[Section]:
-    rows = tuple(Row(tuple(_cells(claim, is_judged=bool(result.folder)))) for claim in result.claims)
-    table = Table(_COLUMNS if result.folder else _LISTED, (Group(rows),))
+    is_judged = bool(result.folder)
+    groups = []
+    for file, claims in groupby(result.claims, key=lambda claim: claim.file):
+        rows = tuple(Row(tuple(_cells(claim, is_judged=is_judged))) for claim in claims)
+        groups.append(Group(rows, heading="" if result.file else file))
+    table = Table(_COLUMNS if is_judged else _LISTED, tuple(groups), grouped_by="file")
+    opening: list[Block] = [Paragraph(_summary(result), STRONG)] if is_judged else []
+    return [Section("Claims", "claims", (*opening, table)), Section("", "notes", tuple(_notes(result)))]
+
+
+def _summary(result: ClaimsResult) -> str:
+    """How many claims have which verdict: '19 claims: 5 reproduced, 2 refuted'."""
+    counted = Counter(claim.verdict or _NOT_RUN for claim in result.claims)
+    words = (*get_args(ClaimVerdict), _NOT_RUN)
+    found = ", ".join(f"{counted[word]} {word}" for word in words if counted[word])
+    return f"{plural(len(result.claims), 'claim')}: {found}"
+
+
+def _notes(result: ClaimsResult) -> list[Block]:
     sources = dict.fromkeys(_source(claim) for claim in result.claims)
-    notes = [Paragraph(f"Published: {source}.", QUIET) for source in sources]
-    if result.folder:
-        notes.append(Paragraph("Ratios are speeds over the control's: above 1 is faster.", QUIET))
-        notes.append(Paragraph(result.family, QUIET))
-        notes += [Paragraph(f"Again: {each}", QUIET) for each in {claim.command for claim in result.claims}]
-    return [Section("Claims", "claims", (table,)), Section("", "notes", tuple(notes))]
+    notes: list[Block] = [Paragraph(f"Published: {source}.", QUIET) for source in sources]
+    if not result.folder:
+        return notes
+    if result.experiments and any(claim.verdict in (None, "undecided") for claim in result.claims):
+        notes.append(Paragraph(_CONTINUE))
+    notes.append(Paragraph(_RATIOS, QUIET))
+    notes.append(Paragraph(result.family, QUIET))
+    commands = dict.fromkeys((claim.file, claim.command) for claim in result.claims)
+    took = {each.file: _took(each) for each in result.experiments}
+    notes += [Paragraph(f"Again: {command}{took.get(file, '')}", QUIET) for file, command in commands]
+    return notes
+
+
+def _took(experiment: ClaimedExperiment) -> str:
+    if not experiment.blocks:
+        return ""
+    took = f" ({plural(experiment.blocks, 'block')} in {duration_rounded(experiment.seconds_used)})"
+    return f"{took}; {experiment.note}" if experiment.note else took
 
 
 def _source(claim: JudgedClaim) -> str:
@@ -62,7 +118,7 @@ def _cells(claim: JudgedClaim, *, is_judged: bool) -> list[Cell]:
         return [name, Cell(published), Cell(claim.why)]
     here = "" if claim.here is None else ratio(claim.here)
     found = "" if claim.interval is None else interval(claim.interval)
-    verdict = claim.verdict or ""
+    verdict = claim.verdict or _NOT_RUN
     return [
         name,
         Cell(published),
@@ -70,4 +126,11 @@ def _cells(claim: JudgedClaim, *, is_judged: bool) -> list[Cell]:
         Cell(found),
         Cell(verdict, _TONES.get(verdict, "")),
         Cell(claim.why),
+        Cell(_in_words(verdict, found, claim.why), _TONES.get(verdict, "")),
     ]
+
+
+def _in_words(verdict: str, found: str, why: str) -> str:
+    """A verdict with its reason and interval, for one column."""
+    reason = why or found
+    return (f"{verdict}: {reason}" if reason else verdict) + (f" ({found})" if why and found else "")

@@ -1,5 +1,6 @@
 """Published claims: how they are read, and which verdict follows from an experiment's own."""
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import report_examples as examples
-from pgassay.analysis.verdicts.claims import judge, missing_condition
+from pgassay.analysis.verdicts.claims import is_open, judge, missing_condition
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.claims import read_claims
+from pgassay.experiment.claiming.files import read_claims
 from pgassay.experiment.planning.file import read_document, read_file
 from pgassay.factors.registry import parse_factors
 from pgassay.model.beside.claims import Claim, JudgedClaim, Needs, Source
@@ -79,6 +80,69 @@ def test_a_machine_too_small_is_said() -> None:
     assert missing_condition(claim(needs=Needs(cores=2, memory_gb=8)), small) == ""
 
 
+def test_the_reason_says_the_size_here() -> None:
+    assert judged(claim(), verdict="faster", ratio=1.2).why.startswith("20 % faster here")
+    assert judged(claim(), verdict="slower", ratio=0.25).why.startswith("4 × as slow here, the opposite")
+
+
+def test_a_level_that_was_skipped_is_said_with_its_reason() -> None:
+    reason = "volume:local was skipped: this machine can imitate 25,000 reads a second"
+    experiment = STORED.experiment.model_copy(update={"skipped": (reason,)})
+    found = judge(claim(arm="storage=volume:local"), examples.result(STORED), experiment)
+    assert (found.verdict, found.why) == ("can't be tried here", reason)
+
+
+def test_a_verdict_that_takes_more_blocks_says_how_many() -> None:
+    arm = {"verdict": "inconclusive", "ratio": 1.2, "blocks": 1, "forecast": None}
+    assert "it has 1 block, and a verdict takes" in judged(claim(), **arm).why
+
+
+def test_a_size_at_the_edge_of_its_band_gets_some_more_blocks() -> None:
+    banded = claim(published=1.2, band=(1.1, 1.3))
+    at_edge = judged(banded, verdict="faster", ratio=1.25, interval=(1.15, 1.35))
+    within = judged(banded, verdict="faster", ratio=1.2, interval=(1.15, 1.25))
+    apart = judged(banded, verdict="faster", ratio=1.5, interval=(1.4, 1.6))
+    assert [is_open(banded, each, 8) for each in (at_edge, within, apart)] == [True, False, False]
+    assert not is_open(banded, at_edge, 20)
+    assert is_open(banded, judged(banded, verdict="inconclusive"), 1000)
+
+
+RATIOS = st.floats(0.5, 2.0)
+WIDTHS = st.floats(1.0, 1.2)
+
+
+@given(first=RATIOS, second=RATIOS, widths=st.tuples(WIDTHS, WIDTHS, WIDTHS, WIDTHS))
+def test_an_arm_against_another_is_judged_by_the_ends_of_both_intervals(
+    first: float, second: float, widths: tuple[float, float, float, float]
+) -> None:
+    """Wherever the truths lie in the intervals, their ratio lies in the answer's and its word is true."""
+    ends = (first / widths[0], first * widths[1]), (second / widths[2], second * widths[3])
+    arms = tuple(
+        ARM.model_copy(update={"name": f"work_mem={name}", "ratio": ratio, "interval": interval})
+        for name, ratio, interval in (("8MB", first, ends[0]), ("16MB", second, ends[1]))
+    )
+    planned = [arm for arm in STORED.experiment.arms if arm.role == "control"]
+    planned += [arm for arm in STORED.experiment.arms if arm.role == "arm"][:1] * 2
+    names = [CONTROL.name, *(arm.name for arm in arms)]
+    named = tuple(arm.model_copy(update={"name": name}) for arm, name in zip(planned, names, strict=True))
+    experiment = STORED.experiment.model_copy(update={"arms": named})
+    result = examples.result(STORED, arms=(CONTROL, *arms))
+    asked = claim(arm="work_mem=8MB", against="work_mem=16MB")
+    found = judge(asked, result, experiment)
+    assert found.interval is not None and found.interval[0] is not None and found.interval[1] is not None
+    for one, other in itertools.product(ends[0], ends[1]):
+        assert found.interval[0] <= one / other * (1 + 1e-12)
+        assert found.interval[1] >= one / other * (1 - 1e-12)
+        if found.verdict == "reproduced":
+            assert one > other
+        if found.verdict == "refuted":
+            assert one < other
+        if found.verdict == "no difference here":
+            assert max(one / other, other / one) <= 1 + result.margin + 1e-9
+    with pytest.raises(UsageError, match="a claim on a statement is against the control"):
+        judge(asked.model_copy(update={"statement": "any"}), result, experiment)
+
+
 def test_another_experiment_is_refused() -> None:
     for other in ({"against": "work_mem=1MB"}, {"arm": "work_mem=1MB"}, {"statement": "none-such"}):
         with pytest.raises(UsageError, match="name the folder of an experiment of this file"):
@@ -106,9 +170,26 @@ def test_what_is_wrong_in_a_claim_is_named(tmp_path: Path, lines: str, told: str
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
 def test_the_claims_of_an_example_are_comparisons_of_its_experiment(file: Path) -> None:
     request = read_file(file, None, ())
-    (factor,) = parse_factors(request.factors)
-    levels = [f"{factor.name}={Path(level).name}" for level in factor.levels]
+    factor, *others = parse_factors(request.factors)
+    levels = [f"{factor.name}={_shown(level)}" for level in factor.levels]
+    control = request.control or levels[0]
+    named = [[f"{each.name}={_shown(level)}" for level in each.levels] for each in others]
+    strata = {" ".join(of) for of in itertools.product(*named)}
     workload = parse_workload(request.workload)
     for each in read_claims(file):
-        assert each.against == levels[0] and each.arm in levels[1:]
+        assert each.against in levels and each.arm in {*levels} - {control, each.against}
+        assert each.against == control or not each.statement
+        # 16 and 17 have no io_method, so their strata lack it; no claim is of those.
+        assert each.stratum in strata
         assert not each.statement or each.statement in [part.name for part in workload.statements]
+
+
+def _shown(level: str) -> str:
+    """A level as a claim names it: a file of SQL without its folder."""
+    return Path(level).name if level.endswith(".sql") else level
+
+
+def test_at_least_sixty_published_claims_are_shipped() -> None:
+    claims = [each for file in SHIPPED for each in read_claims(file)]
+    assert len(claims) >= 60
+    assert len({each.id for each in claims}) == len(claims)

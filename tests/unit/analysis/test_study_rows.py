@@ -12,7 +12,7 @@ from pgassay.analysis.verdicts.checks.failures import first_attempts
 from pgassay.analysis.verdicts.compare import analyse, decided, interim_result
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.design.schedule import next_step
-from pgassay.experiment.running.loop import decided_arms
+from pgassay.experiment.running.enough import decided_arms
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
 from pgassay.model.result import DesignWarning

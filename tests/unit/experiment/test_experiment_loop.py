@@ -166,6 +166,35 @@ def test_the_limit_of_time_counts_all_runs(tmp_path: Path) -> None:
     assert len(load(folder).trials) > len(first.trials)
 
 
+def test_no_block_begins_that_would_not_end_by_then(tmp_path: Path) -> None:
+    folder = replay.new_experiment(tmp_path / "ends", seed=5)
+    runner = replay.Replay(seed=1, wall_s=30.0)
+    late = RunLimits(10, 6000.0, ends_at=time.monotonic() + 5.0)
+    assert run_to_the_end(folder, runner, late) == "max-time"
+    # The first block says what one takes.
+    assert analyse(load(folder)).blocks == 1
+    past = RunLimits(10, 6000.0, ends_at=time.monotonic() - 1.0)
+    other = replay.new_experiment(tmp_path / "past", seed=5)
+    assert run_to_the_end(other, runner, past) == "max-time"
+    assert not load(other).trials
+    assert run_to_the_end(other, runner, RunLimits(2, 6000.0)) == "blocks"
+
+
+def test_an_experiment_stops_once_nothing_of_it_is_wanted(tmp_path: Path) -> None:
+    folder = replay.new_experiment(tmp_path / "wanted", seed=5)
+    arm = next(arm.id for arm in load(folder).experiment.arms if arm.role == "arm")
+    runner = replay.Replay(seed=1, spread=0.01, speed_up=2.0)
+    # Decided after fewer blocks than these; the arm doesn't rest as long as something of it is wanted.
+    more = RunLimits(60, 600.0, wanted=lambda result, _: () if result.blocks >= 25 else (arm,))
+    assert run_to_the_end(folder, runner, more) == "decided"
+    assert analyse(load(folder)).blocks == 25
+    # Nothing is wanted of it from the first: it stays undecided, and can be resumed.
+    other = replay.new_experiment(tmp_path / "other", seed=5)
+    none = RunLimits(60, 600.0, wanted=lambda _result, _experiment: ())
+    assert run_to_the_end(other, runner, none) == "interrupted"
+    assert run_to_the_end(other, runner, RunLimits(60, 600.0)) == "decided"
+
+
 def test_a_decided_experiment_stops_and_more_blocks_may_be_added(tmp_path: Path) -> None:
     folder = replay.new_experiment(tmp_path / "decided", seed=5)
     runner = replay.Replay(seed=1, spread=0.01, speed_up=2.0)

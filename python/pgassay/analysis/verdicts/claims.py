@@ -4,43 +4,118 @@ Each claim is one comparison of the experiment, whose verdicts hold together; so
 their own: that one of them has its direction wrong is as improbable as that a verdict has.
 """
 
+import math
 import re
 import shlex
+from collections.abc import Sequence
+from typing import NoReturn
 
+from pgassay.analysis.statistics.power import minimum_blocks
+from pgassay.analysis.statistics.starts import STARTS_MIN
 from pgassay.errors import UsageError
 from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.experiment import Experiment, MachineFacts
 from pgassay.model.result import ArmResult, CompareResult
-from pgassay.words import comparison, figure, plural
+from pgassay.words import amount, figure, plural
 
 _GB = 1e9
 # A file of SQL is named in a claim as beside the experiment's file, and in an arm with its folder.
 _FOLDERS = re.compile(r"=\S*/(?=[^\s/]+\.sql)")
+# Verdicts that speak of a size, and how many blocks an experiment may have for it.
+_SIZED = ("reproduced", "same direction, other size")
+_BLOCKS_FOR_A_SIZE = 20
+_INSTEAD = "name the folder of an experiment of this file"
 
 
 def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> JudgedClaim:
     """The claim with its verdict; raises UsageError for an experiment that doesn't compare its arms."""
-    missing = missing_condition(claim, experiment.environment.machine)
+    missing = missing_for(claim, experiment, result.folder)
     if missing:
         return _judged(claim, "can't be tried here", missing, experiment)
     arms = _arms_of(claim, result)
-    if not any(_named(arm) == claim.against and arm.verdict == "control" for arm in arms):
-        raise UsageError(
-            f"claim '{claim.id}': {claim.against} is no control in {result.folder}: name the folder of an "
-            "experiment of this file"
-        )
-    found = next((arm for arm in arms if _named(arm) == claim.arm), None)
+    found = next((arm for arm in arms if _is_named(arm.name, claim.arm, claim)), None)
+    other = next((arm for arm in arms if _is_named(arm.name, claim.against, claim)), None)
+    if found is not None and other is not None and other.verdict != "control":
+        found = _between(found, other, result.margin)
     if found is None:
-        skipped = next((each for each in result.skipped if claim.arm in _FOLDERS.sub("=", each)), None)
-        if skipped is None:
-            raise UsageError(
-                f"claim '{claim.id}': there is no arm {claim.arm} in {result.folder}: name the folder of an "
-                "experiment of this file"
-            )
-        return _judged(claim, "can't be tried here", skipped, experiment)
-    verdict, why = _verdict(claim, found)
+        return _judged(claim, "undecided", "nothing of it is measured yet", experiment)
+    verdict, why = _verdict(claim, found, blocks_least(experiment))
     limit = _limit(found, result) if verdict != "undecided" else ""
     return _judged(claim, verdict, f"{why}{limit}", experiment, found)
+
+
+def wanted_by(claims: Sequence[Claim], result: CompareResult, experiment: Experiment) -> frozenset[str]:
+    """The ids of the arms of which these claims are open."""
+    is_wanted = [is_open(claim, judge(claim, result, experiment), result.blocks) for claim in claims]
+    wanted = [claim for claim, each in zip(claims, is_wanted, strict=True) if each]
+    return frozenset(
+        arm.id
+        for arm in experiment.arms
+        if arm.role == "arm"
+        and any(_is_named(arm.name, named, claim) for claim in wanted for named in (claim.arm, claim.against))
+    )
+
+
+def is_open(claim: Claim, judged: JudgedClaim, blocks: int) -> bool:
+    """Whether more blocks are wanted: of a verdict, or, within reason, of a size at the edge of its band.
+
+    `blocks`: those of the experiment so far. Two sizes that are alike can't be told apart at any expense.
+    """
+    if judged.verdict in (None, "undecided"):
+        return True
+    if judged.interval is None or claim.band is None or judged.verdict not in _SIZED:
+        return False
+    low, high = judged.interval
+    is_apart = (high is not None and high < claim.band[0]) or (low is not None and low > claim.band[1])
+    is_within = low is not None and high is not None and claim.band[0] <= low and high <= claim.band[1]
+    return not is_apart and not is_within and blocks < _BLOCKS_FOR_A_SIZE
+
+
+def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str = _INSTEAD) -> str:
+    """Which condition of the claim is missing: of the machine, or an arm that it can't have; '' if none.
+
+    `where`: what the experiment is of, `instead`: what to do about it, for a sentence. Raises UsageError for
+    one that doesn't compare the claim's arms.
+    """
+    missing = missing_condition(claim, experiment.environment.machine)
+    if missing:
+        return missing
+    arms = [arm for arm in experiment.arms if _named(arm.stratum) == claim.stratum]
+    for named in (claim.against, claim.arm):
+        if not any(_is_named(arm.name, named, claim) and arm.role != "twin" for arm in arms):
+            skipped = next((each for each in experiment.skipped if _is_of(named, each)), None)
+            if skipped is not None:
+                return skipped
+            _refuse(claim, f"there is no arm {named} in {where}", instead)
+    roles = {arm.role: arm.name for arm in arms if arm.role != "arm"}
+    if _is_named(roles["control"], claim.arm, claim):
+        _refuse(claim, f"{claim.arm} is the control in {where}, which others are compared with", instead)
+    if claim.statement and not _is_named(roles["control"], claim.against, claim):
+        _refuse(claim, f"a claim on a statement is against the control, {roles['control']}", instead)
+    known = {statement.name for arm in arms for statement in arm.spec.workload.statements}
+    if claim.statement and claim.statement not in known:
+        _refuse(claim, f"there is no statement '{claim.statement}' in {where}", instead)
+    return ""
+
+
+def _is_of(arm: str, skipped: str) -> bool:
+    """Whether a sentence on what was skipped is of this arm: by its name, or by its level alone."""
+    level = arm.partition("=")[2]
+    return arm in _named(skipped) or skipped.startswith(f"{level} was skipped")
+
+
+def _refuse(claim: Claim, what: str, instead: str) -> NoReturn:
+    raise UsageError(f"claim '{claim.id}': {what}: {instead}")
+
+
+def blocks_least(experiment: Experiment) -> int:
+    """The fewest blocks that can give a verdict."""
+    contract = experiment.contract
+    if contract.unit == "start":
+        return STARTS_MIN
+    pooled = contract.pool_twin and all(each.twin_id for each in experiment.contrasts)
+    least = minimum_blocks(pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha)
+    return least * max(1, experiment.design.blocks_per_copy)
 
 
 def missing_condition(claim: Claim, machine: MachineFacts) -> str:
@@ -60,27 +135,55 @@ def missing_condition(claim: Claim, machine: MachineFacts) -> str:
 def _arms_of(claim: Claim, result: CompareResult) -> tuple[ArmResult, ...]:
     arms = result.arms
     if claim.statement:
-        statement = next((each for each in result.statements if each.name == claim.statement), None)
-        if statement is None:
-            raise UsageError(
-                f"claim '{claim.id}': there is no statement '{claim.statement}' in {result.folder}: name the "
-                "folder of an experiment of this file"
-            )
-        arms = statement.arms
-    return tuple(arm for arm in arms if arm.stratum == claim.stratum)
+        named = [statement for statement in result.statements if statement.name == claim.statement]
+        arms = named[0].arms if named else ()
+    return tuple(arm for arm in arms if _named(arm.stratum) == claim.stratum)
 
 
-def _named(arm: ArmResult) -> str:
-    return _FOLDERS.sub("=", arm.name)
+def _named(arm: str) -> str:
+    return _FOLDERS.sub("=", arm)
 
 
-def _verdict(claim: Claim, found: ArmResult) -> tuple[ClaimVerdict, str]:
+def _is_named(arm: str, claimed: str, claim: Claim) -> bool:
+    """Whether a claim means this arm; the name of one of a grid has the levels of its stratum too."""
+    return {*_named(arm).split()} == {*claimed.split(), *claim.stratum.split()}
+
+
+def _between(found: ArmResult, other: ArmResult, margin: float) -> ArmResult:
+    """One arm against another, by the ends of both intervals against their control.
+
+    These intervals hold together, so their ratio holds at the same level: it is wider than one that the two
+    arms' own blocks would give, and true without another family.
+    """
+    unknown = {"ratio": None, "interval": None, "verdict": "inconclusive", "forecast": None}
+    if found.ratio is None or other.ratio is None or found.interval is None or other.interval is None:
+        return found.model_copy(update=unknown)
+    (low, high), (other_low, other_high) = found.interval, other.interval
+    lower = low / other_high if low is not None and other_high else 0.0
+    upper = high / other_low if high is not None and other_low else math.inf
+    verdict = "faster" if lower > 1 else "slower" if upper < 1 else "inconclusive"
+    if lower >= 1 / (1 + margin) and upper <= 1 + margin:
+        verdict = "equivalent"
+    return found.model_copy(
+        update={
+            "ratio": found.ratio / other.ratio,
+            "interval": (lower, upper),
+            "verdict": verdict,
+            "meaningful": lower > 1 + margin or upper < 1 / (1 + margin),
+            "withheld": found.withheld or other.withheld,
+            "forecast": None,
+            "blocks": min(found.blocks, other.blocks),
+        }
+    )
+
+
+def _verdict(claim: Claim, found: ArmResult, least: int) -> tuple[ClaimVerdict, str]:
     """The verdict and why. A verdict on an arm is one on a direction; the size is the estimate's."""
     if found.withheld:
         return "undecided", "the hidden twin differed from its control, so the verdict is withheld"
     if found.ratio is None or found.verdict not in ("faster", "slower", "equivalent"):
-        return "undecided", _further(found)
-    here = f"{comparison(found.ratio)} here"
+        return "undecided", _further(found, least)
+    here = f"{amount(found.ratio)} here"
     if found.verdict == "equivalent":
         same = "the same within the margin here"
         return ("reproduced" if claim.says == "equal" else "no difference here"), same
@@ -96,7 +199,9 @@ def _verdict(claim: Claim, found: ArmResult) -> tuple[ClaimVerdict, str]:
     return "same direction, other size", f"{here}, outside the band of {low} to {high} ×"
 
 
-def _further(found: ArmResult) -> str:
+def _further(found: ArmResult, least: int) -> str:
+    if found.blocks < least:
+        return f"it has {plural(found.blocks, 'block')}, and a verdict takes {least} at least"
     median = found.forecast.blocks[1] if found.forecast is not None else None
     if median is None:
         return "how many more blocks it takes can't be said"

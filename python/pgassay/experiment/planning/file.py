@@ -58,7 +58,7 @@ _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
     "vcpus": ("vcpus", (str, int, float)),
     "before-trial": ("before_trial", str),
 }
-# What was published of the experiment (`claims.py`) changes nothing of it.
+# What was published of the experiment (`claiming/files.py`) changes nothing of it.
 _TABLES = ("factors", "set", "claim")
 # Keys whose value is one of a few words: the field, what it is where nothing is said, and the words.
 _WORDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (

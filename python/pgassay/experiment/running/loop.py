@@ -3,20 +3,28 @@
 Which plans a trial is to execute, and how long that may take, follows from the records as well.
 """
 
+import math
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from pgassay.analysis.descriptive.plans import shape
 from pgassay.analysis.statistics.power import minimum_blocks
-from pgassay.analysis.verdicts.compare import InterimResult, analyse, decided, interim_result
-from pgassay.analysis.verdicts.dropped import VOIDED_BLOCKS_MAX, dropped_arms, dropped_sentences
+from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
+from pgassay.analysis.verdicts.dropped import VOIDED_BLOCKS_MAX, dropped_sentences
 from pgassay.design.schedule import Step, has_fresh_copies, next_step, records_blocks
 from pgassay.environment.builds.unchanged import ChangedBuildError
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import MeasurementError
+from pgassay.experiment.running.enough import (
+    Wanted,
+    decided_arms,
+    dropped,
+    rest_without_dropped,
+    standing_of,
+)
 from pgassay.experiment.running.starts import StartTrials, without_half_starts
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
@@ -53,12 +61,16 @@ class RunLimits:
     """When this run stops: the contract's limits, or those that the user gave when resuming.
 
     `until_decided`: stop as soon as every comparison has a verdict; a user who asks for so many
-    blocks gets them all.
+    blocks gets them all. `ends_at`: no block begins that would not end by then, on the clock of
+    time.monotonic. `wanted`: the ids of the arms of which something is still wanted, where that is not a
+    verdict on each; once there are none the run stops.
     """
 
     blocks_max: int
     time_max_s: float
     until_decided: bool = True
+    ends_at: float = math.inf
+    wanted: Wanted | None = None
 
 
 class BlockPreparer(Protocol):
@@ -93,10 +105,9 @@ def run_experiment(
     # Whoever asks for a number of blocks wants them of all arms, decided or not.
     resting: frozenset[str] = frozenset()
     if limits.until_decided and stored.trials:
-        result = analyse(stored)
-        if decided(result, stored.experiment.contract.decide):
-            return _end(stored, "decided", used_s())
-        resting = decided_arms(stored, result)
+        ends, resting = standing_of(stored, analyse(stored), limits.wanted)
+        if ends:
+            return _end(stored, ends, used_s())
     prepared = _Prepared(prepare_block)
     forgiven: int | None = None if stored.stopped == "failed" else 0
     try:
@@ -114,14 +125,14 @@ def run_experiment(
             write_state(stored.folder, stopped="running", seconds_used=used_s())
             following = _next(stored, resting)
             if following.begins_block:
-                interim = interim_result(stored)
+                interim, whole = interim_result(stored), None
                 # The whole analysis of a large grid takes a while: once in a round is enough to be shown.
                 if following.visit != step.visit or interim.decided:
-                    progress.estimate(analyse(stored), max(0.0, limits.time_max_s - used_s()))
-                if limits.until_decided:
-                    resting = decided_arms(stored, interim)
-                    if interim.decided or _rest_without_dropped(stored, resting):
-                        return _end(stored, "decided", used_s())
+                    whole = analyse(stored)
+                    progress.estimate(whole, max(0.0, limits.time_max_s - used_s()))
+                ends, resting = _after_block(stored, limits, interim, whole, resting)
+                if ends:
+                    return _end(stored, ends, used_s())
     except ChangedBuildError as error:
         _end(stored, "failed", used_s())
         raise MeasurementError(str(error)) from error
@@ -130,21 +141,26 @@ def run_experiment(
         raise
 
 
+def _after_block(
+    stored: StoredExperiment,
+    limits: RunLimits,
+    interim: InterimResult,
+    whole: CompareResult | None,
+    resting: frozenset[str],
+) -> tuple[str, frozenset[str]]:
+    """How the experiment has stopped, '' if it has not, and which arms rest now; `whole`: once in a round."""
+    if limits.wanted is not None and whole is not None:
+        return standing_of(stored, whole, limits.wanted)
+    if limits.wanted is not None or not limits.until_decided:
+        return "", resting
+    resting = decided_arms(stored, interim)
+    is_decided = interim.decided or rest_without_dropped(stored, resting)
+    return "decided" if is_decided else "", resting
+
+
 def _next(stored: StoredExperiment, resting: frozenset[str]) -> Step:
     records = (trial.record for trial in stored.trials)
-    return next_step(stored.experiment, records, stored.block_plans, resting, _dropped(stored))
-
-
-def _rest_without_dropped(stored: StoredExperiment, resting: Collection[str]) -> bool:
-    """Whether arms were dropped, and all others have their verdict."""
-    dropped = _dropped(stored)
-    arms = {arm.id for arm in stored.experiment.arms if arm.role == "arm"}
-    return bool(dropped) and arms - dropped.keys() <= {*resting}
-
-
-def _dropped(stored: StoredExperiment) -> dict[str, str]:
-    records = [trial.record for trial in stored.trials]
-    return dropped_arms(stored.experiment, records, stored.block_plans)
+    return next_step(stored.experiment, records, stored.block_plans, resting, dropped(stored))
 
 
 def _with_plan(stored: StoredExperiment, step: Step) -> StoredExperiment:
@@ -156,13 +172,6 @@ def _with_plan(stored: StoredExperiment, step: Step) -> StoredExperiment:
     return replace(stored, block_plans={**stored.block_plans, plan.block: plan})
 
 
-def decided_arms(stored: StoredExperiment, result: CompareResult | InterimResult) -> frozenset[str]:
-    """The ids of the arms that have their verdict; one that is withheld or inconclusive has none."""
-    names = {(arm.name, arm.stratum) for arm in result.arms if arm.verdict not in ("control", "inconclusive")}
-    arms = (arm for arm in stored.experiment.arms if arm.role == "arm")
-    return frozenset(arm.id for arm in arms if (arm.name, arm.stratum) in names)
-
-
 def _run_one(stored: StoredExperiment, step: Step, run: TrialRunner, progress: Progress) -> StoredExperiment:
     spec = step.spec
     progress.trial_started(spec.block, spec.position, spec.arm.id, expected_trial_s(stored))
@@ -171,8 +180,8 @@ def _run_one(stored: StoredExperiment, step: Step, run: TrialRunner, progress: P
     after = replace(stored, trials=(*stored.trials, load_trial(path)), stopped="running")
     _refuse_too_few(stored.experiment, record)
     if record.status != "ok":
-        dropped = _dropped(after)
-        for sentence in dropped_sentences(after, dropped.keys() - _dropped(stored).keys(), dropped):
+        left_out = dropped(after)
+        for sentence in dropped_sentences(after, left_out.keys() - dropped(stored).keys(), left_out):
             progress.message(sentence)
     return after
 
@@ -202,7 +211,10 @@ def _reason_to_stop(
     # The next block is of the stratum that was visited least, among those that don't rest.
     if step.visit >= limits.blocks_max:
         return "blocks"
-    if step.spec.block > 0 and used_s + block_s > limits.time_max_s:
+    now = time.monotonic()
+    is_late = used_s + block_s > limits.time_max_s or now + block_s > limits.ends_at
+    # A first block runs whatever it takes, unless preparing took all the time.
+    if (step.spec.block > 0 and is_late) or now > limits.ends_at:
         return "max-time"
     return None
 

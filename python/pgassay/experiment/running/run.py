@@ -71,18 +71,19 @@ def run_new(
     wait: bool,
     until_decided: bool = True,
     said_by: Resolution = resolution,
+    limits: RunLimits | None = None,
 ) -> StoredExperiment:
     """Plan and run a comparison; raises UsageError before anything is measured, MeasurementError later.
 
     `until_decided` False: use all the blocks or time, whatever is decided before. said_by: makes the sentence
-    that says before the first trial what they can find.
+    that says before the first trial what they can find. `limits`: of this run, in place of the plan's.
     """
     check_folder(request.out)
     parsed = parse_request(request, progress.stage)
     for sentence in parsed.servers.messages:
         progress.message(sentence)
     with host_lock(progress, wait=wait):
-        return run_parsed(parsed, progress, until_decided=until_decided, said_by=said_by)
+        return run_parsed(parsed, progress, until_decided=until_decided, said_by=said_by, limits=limits)
 
 
 def run_parsed(
@@ -92,6 +93,7 @@ def run_parsed(
     until_decided: bool = True,
     said_by: Resolution = resolution,
     trial_s: float = 0.0,
+    limits: RunLimits | None = None,
 ) -> StoredExperiment:
     """Plan and run what was parsed; the caller holds the host's lock. Raises as `run_new`.
 
@@ -102,7 +104,7 @@ def run_parsed(
     if planned.restarts:
         progress.message(f"each trial has a server of its own: {planned.restarts}")
     contract = planned.contract
-    limits = RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
+    limits = limits or RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
     folder = new_folder(parsed.request.out, planned.title)
     try:
         earlier = history.recall(planned)

@@ -35,7 +35,7 @@ class Needs(Frozen):
 
 
 class Claim(Frozen):
-    """A sentence that compares an arm with the control of its experiment (`against`).
+    """A sentence that compares an arm with another (`against`), the control of its experiment or not.
 
     `published`: the speed of the arm over that of `against`, so that 2 is twice as fast; None where no figure
     was given. `band`: the ratios that count as the same size. `statement`: one of the experiment's list, ''
@@ -58,8 +58,9 @@ class Claim(Frozen):
 class JudgedClaim(Frozen):
     """A claim with what was found; the contract of `pgassay claims --json`.
 
-    `here` and `interval`: speed over the control's, None where there is none. `verdict` is None where no
-    experiment was named. `command` repeats the experiment.
+    `here` and `interval`: speed over the control's, None where there is none. `verdict` is None where nothing
+    was measured of it; `why` is then what it needs, or why it was not run. `command` runs or repeats the
+    experiment of `file`.
     """
 
     id: str
@@ -71,12 +72,28 @@ class JudgedClaim(Frozen):
     interval: tuple[float | None, float | None] | None
     why: str
     command: str
+    file: str = ""
+
+
+class ClaimedExperiment(Frozen):
+    """The experiment of a file with claims, of several that were run.
+
+    `folder`: its records, '' where there are none. `blocks`, `seconds_used`: over all runs. `note`: why it
+    was not run, or not run to its end, '' where there is nothing to say.
+    """
+
+    file: str
+    folder: str = ""
+    blocks: int = 0
+    seconds_used: float = 0.0
+    note: str = ""
 
 
 class ClaimsResult(Frozen):
-    """The claims of a file, judged by the experiment of `folder`; schema in schemas/claims.schema.json.
+    """Claims, judged by the experiments of `folder`; schema in schemas/claims.schema.json.
 
-    `folder` is '' where none was named. `family`: at which level the verdicts hold together.
+    `folder` is '' where none was named. `family`: at which level the verdicts hold together. Of one file
+    `file` is its name; of several it is '', and `experiments` has them.
     """
 
     schema_: int = Field(default=CLAIMS_SCHEMA, alias="schema")
@@ -84,3 +101,4 @@ class ClaimsResult(Frozen):
     folder: str
     family: str
     claims: tuple[JudgedClaim, ...]
+    experiments: tuple[ClaimedExperiment, ...] = ()

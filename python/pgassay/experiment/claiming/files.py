@@ -1,5 +1,7 @@
-"""The tables `[[claim]]` of an experiment's file: what was published of its comparison."""
+"""The files that are meant, those that were typed or all examples, and their tables `[[claim]]`."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -8,8 +10,49 @@ from pgassay.errors import UsageError
 from pgassay.experiment.planning.file import read_document
 from pgassay.model.beside.claims import Claim
 
+ALL = "all"
+_EXAMPLES = Path("examples")
+# Where pgassay is run from its sources, which have them too.
+_OF_THE_SOURCES = Path(__file__).resolve().parents[4] / _EXAMPLES
 # Where a file states no band: a quarter more or less, which other hardware of the same kind makes of a ratio.
 BAND_DEFAULT = 1.25
+
+
+@dataclass(frozen=True)
+class ClaimedFile:
+    """An experiment's file with its claims; `name`: of the folder of its results."""
+
+    path: Path
+    name: str
+    claims: tuple[Claim, ...]
+
+
+def claimed_files(typed: Sequence[Path]) -> tuple[ClaimedFile, ...]:
+    """The files that were typed, each once; `all` stands for the examples that have claims.
+
+    Raises UsageError for a file that can't be read or has no claim, and for two of the same name.
+    """
+    paths: dict[Path, None] = {}
+    for path in typed:
+        paths.update(dict.fromkeys(_examples() if str(path) == ALL else [path]))
+    files = tuple(ClaimedFile(path, path.stem, read_claims(path)) for path in paths)
+    names = [file.name for file in files]
+    for file in files:
+        if names.count(file.name) > 1:
+            raise UsageError(
+                f"two of the files are called {file.name}.toml, and each has a folder of its name: run them "
+                "into folders of their own with --out"
+            )
+    return files
+
+
+def _examples() -> list[Path]:
+    """Those with claims: of ./examples, else of the sources."""
+    folder = _EXAMPLES if _EXAMPLES.is_dir() else _OF_THE_SOURCES
+    found = [path for path in sorted(folder.glob("*.toml")) if "claim" in read_document(path)]
+    if not found:
+        raise UsageError(f"there are no examples with claims in ./{_EXAMPLES}: name files in place of {ALL}")
+    return found
 
 
 def read_claims(path: Path) -> tuple[Claim, ...]:

@@ -1,0 +1,171 @@
+"""`pgassay claims`: what was published, judged by stored experiments, or by those that `run` runs."""
+
+import argparse
+import sys
+
+from pgassay.cli import options
+from pgassay.cli.output import print_result
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pgassay.experiment.claiming.files import ClaimedFile
+    from pgassay.model.beside.claims import Claim, ClaimsResult, JudgedClaim
+
+RUN = "run"
+TIME_DEFAULT_S = 1800.0
+OUT_DEFAULT = "pgassay-claims"
+JSON_FILE, PAGE_FILE = "claims.json", "claims.md"
+EXIT_INTERRUPTED = 130
+EPILOG = """examples:
+  pgassay claims all
+  pgassay claims examples/sort-memory.toml
+  pgassay claims examples/sort-memory.toml results/sort
+  pgassay claims run all --max-time 30m
+  pgassay claims run mine.toml --max-time 10m --out mine-claims --markdown
+"""
+
+
+def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "claims",
+        help="list published claims, and say which were reproduced here",
+        description="Lists the claims that experiments' files have, or, with a file's results, judges each: "
+        "reproduced, of another size, refuted, undecided, or out of reach here. 'run' runs the experiments "
+        "whose claims fit the time, and continues where it stopped.",
+        epilog=EPILOG,
+        allow_abbrev=False,
+        formatter_class=options.HelpFormatter,
+    )
+    parser.add_argument(
+        "files",
+        type=options.folder,
+        metavar="FILE.toml",
+        nargs="*",
+        help="experiments' files with [[claim]] tables, or all: the examples that have some (default); after "
+        "one file a folder of its results; after 'run' the files to run",
+    )
+    run_options = parser.add_argument_group("of 'run'")
+    run_options.add_argument(
+        "--max-time",
+        type=options.duration,
+        metavar="TIME",
+        help="the time for all experiments together (default 30m)",
+    )
+    run_options.add_argument(
+        "--out",
+        type=options.folder,
+        metavar="FOLDER",
+        help=f"the folder of the records, new or of an earlier run (default {OUT_DEFAULT})",
+    )
+    run_options.add_argument(
+        "--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)"
+    )
+    options.add_quiet_and_no_wait(run_options)
+    options.add_formats(parser, "the claims")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List the claims, judge them by what is stored, or run their experiments."""
+    from pathlib import Path
+
+    from pgassay.experiment.claiming.files import ALL, claimed_files
+    from pgassay.report import claims
+
+    words = list(arguments.files)
+    if [str(word) for word in words[:1]] == [RUN]:
+        return _run(arguments, claimed_files(words[1:] or [Path(ALL)]))
+    options.refuse_meaningless(
+        arguments, ("--max-time", "--out", "--seed", "--quiet", "--no-wait"), "claims that are listed"
+    )
+    folder = words.pop() if len(words) > 1 and words[-1].is_dir() else None
+    print_result(_result(claimed_files(words or [Path(ALL)]), folder), claims, arguments)
+    return 0
+
+
+def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int:
+    from pathlib import Path
+
+    from pgassay.cli.outcome import progress_of
+    from pgassay.experiment.claiming.run import ClaimsOptions, run_claims
+    from pgassay.record.documents import write_file
+    from pgassay.report import claims
+
+    chosen = ClaimsOptions(
+        files=files,
+        time_max_s=TIME_DEFAULT_S if arguments.max_time is None else arguments.max_time,
+        out=arguments.out or Path(OUT_DEFAULT),
+        seed=arguments.seed,
+    )
+    with progress_of(arguments) as progress:
+        result, is_interrupted = run_claims(chosen, progress, wait=not arguments.no_wait)
+    write_file(chosen.out / JSON_FILE, claims.render_json(result).encode())
+    write_file(chosen.out / PAGE_FILE, claims.render_markdown(result).encode())
+    if print_result(result, claims, arguments):
+        print(f"\npage: {chosen.out / PAGE_FILE}; 'pgassay report {chosen.out}/NAME' shows an experiment")
+    if is_interrupted:
+        print("pgassay: interrupted; nothing is left running: type it again to continue", file=sys.stderr)
+        return EXIT_INTERRUPTED
+    return 0
+
+
+def _result(files: "tuple[ClaimedFile, ...]", folder: "Path | None") -> "ClaimsResult":
+    """The claims as they are listed, or as the records of `folder` judge them."""
+    from pgassay.experiment.claiming.run import ClaimsOptions, stored_claims
+    from pgassay.model.beside.claims import ClaimsResult
+    from pgassay.record import layout
+
+    if folder is None:
+        listed = tuple(_listed(file.path, claim) for file in files for claim in file.claims)
+        name = str(files[0].path) if len(files) == 1 else ""
+        return ClaimsResult(file=name, folder="", family="", claims=listed)
+    is_of_a_run = (folder / JSON_FILE).is_file() or any(
+        (folder / file.name / layout.EXPERIMENT_FILE).is_file() for file in files
+    )
+    if (folder / layout.EXPERIMENT_FILE).is_file() or not is_of_a_run:
+        return _judged_by(files, folder)
+    return stored_claims(ClaimsOptions(files=files, time_max_s=TIME_DEFAULT_S, out=folder))
+
+
+def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResult":
+    """The claims of one file by the results of 'pgassay run FILE.toml'."""
+    from pgassay.analysis.verdicts.claims import judge
+    from pgassay.analysis.verdicts.compare import analyse
+    from pgassay.errors import UsageError
+    from pgassay.model.beside.claims import ClaimsResult
+    from pgassay.record.experiment import load
+
+    if len(files) > 1:
+        raise UsageError(f"{folder} has the results of one experiment: name its file alone")
+    stored = load(folder)
+    result = analyse(stored)
+    file = str(files[0].path)
+    judged = tuple(
+        judge(claim, result, stored.experiment).model_copy(update={"file": file}) for claim in files[0].claims
+    )
+    return ClaimsResult(file=file, folder=str(folder), family=result.family, claims=judged)
+
+
+def _listed(file: "Path", claim: "Claim") -> "JudgedClaim":
+    """A claim that nothing has judged yet: `why` is what it needs."""
+    from pgassay.model.beside.claims import JudgedClaim
+
+    needs = claim.needs
+    named = [f"{needs.cores} processors"] if needs.cores is not None else []
+    named += [f"{needs.memory_gb:g} GB of memory"] if needs.memory_gb is not None else []
+    named += [needs.elsewhere] if needs.elsewhere else []
+    return JudgedClaim(
+        id=claim.id,
+        text=claim.text,
+        source=claim.source,
+        published=claim.published,
+        verdict=None,
+        here=None,
+        interval=None,
+        why=", ".join(named),
+        command=f"pgassay run {file}",
+        file=str(file),
+    )

@@ -1,0 +1,155 @@
+"""`pgassay claims run`: experiments run for their claims, continued, and left alone once decided."""
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import whole_tool
+from pgassay.report import schema
+
+pytestmark = pytest.mark.server
+
+# A thousandfold difference, which no noise hides; both return the same row.
+SQL = "-- name: rows\nSELECT count(*) > 0 FROM generate_series(1, {rows});\n"
+SOURCE = 'source = {{ title = "A page" }}'
+CLAIM = f"""
+[[claim]]
+id = "{{id}}"
+text = "Fewer rows are {{says}}"
+{SOURCE}
+arm = "sql=few.sql"
+against = "sql=many.sql"
+says = "{{says}}"
+{{rest}}
+"""
+FILE = """
+scale = 1
+cache = "warm-pages"
+restart = "needed"
+max-time = "2m"
+
+[factors]
+sql = ["many.sql", "few.sql"]
+
+[set]
+shared_buffers = "64MB"
+"""
+
+
+def claim(id_: str, says: str, rest: str = "") -> str:
+    return CLAIM.format(id=id_, says=says, rest=rest)
+
+
+@pytest.fixture
+def file(tmp_path: Path, require: Callable[..., None]) -> Path:
+    require("server")
+    for name, rows in (("few", 1000), ("many", 1_000_000)):
+        (tmp_path / f"{name}.sql").write_text(SQL.format(rows=rows), "utf-8")
+    path = tmp_path / "rows.toml"
+    elsewhere = 'needs = { elsewhere = "a managed service" }'
+    content = FILE + claim("right", "faster") + claim("wrong", "slower") + claim("far", "equal", elsewhere)
+    path.write_text(content, "utf-8")
+    return path
+
+
+def run(*words: object) -> dict[str, Any]:
+    finished = whole_tool.run("claims", "run", *map(str, words), "--json", "--quiet", "--max-time", "3m")
+    document: dict[str, Any] = whole_tool.result_of(finished)
+    jsonschema.validate(document, schema.CLAIMS.schema(), cls=jsonschema.Draft202012Validator)
+    return document
+
+
+def verdicts(document: dict[str, Any]) -> dict[str, str]:
+    return {each["id"]: each["verdict"] for each in document["claims"]}
+
+
+def test_claims_are_decided_once(file: Path, tmp_path: Path) -> None:
+    impossible = tmp_path / "impossible.toml"
+    impossible.write_text(f'pg = "9.1"\n{file.read_text("utf-8")}', "utf-8")
+    out = tmp_path / "claims"
+    document = run(file, impossible, "--out", out)
+    decided = {"right": "reproduced", "wrong": "refuted", "far": "can't be tried here"}
+    of_file = [each for each in document["claims"] if each["file"] == str(file)]
+    assert {each["id"]: each["verdict"] for each in of_file} == decided
+    right, wrong, far = of_file
+    assert right["here"] == wrong["here"] > 10 and right["interval"][0] > 1
+    assert "managed service" in far["why"] and far["here"] is None
+    assert f"pgassay run {file} --seed" in right["command"]
+    refused = [each for each in document["claims"] if each["file"] == str(impossible)]
+    assert {each["verdict"] for each in refused} == {"can't be tried here"}
+    assert "9.1" in refused[0]["why"] and not (out / "impossible").exists()
+
+    # The page and the document are what was printed, and can be made again from the records.
+    assert json.loads((out / "claims.json").read_bytes()) == document
+    page = (out / "claims.md").read_text("utf-8")
+    assert all(each["why"] in page for each in (right, wrong, far))
+    trials = sorted((out / "rows").rglob("trial.json"))
+    stored = whole_tool.result_of(whole_tool.run("claims", str(file), str(out), "--json"))
+    assert verdicts(stored) == decided
+
+    # What is decided is not run again.
+    again = run(file, "--out", out)
+    assert verdicts(again) == decided
+    assert sorted((out / "rows").rglob("trial.json")) == trials
+
+
+def test_an_undecided_claim_gets_more_blocks(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "claims"
+    folder = out / "rows"
+    smaller = tmp_path / "smaller.toml"
+    smaller.write_text(f"blocks = 1\n{file.read_text('utf-8')}", "utf-8")
+    whole_tool.result_of(whole_tool.run("run", smaller, "--out", folder, "--json", "--quiet"))
+    before = whole_tool.result_of(whole_tool.run("claims", file, folder, "--json"))
+    assert verdicts(before)["right"] == "undecided"
+    trials = {*folder.rglob("trial.json")}
+    document = run(file, "--out", out)
+    assert verdicts(document)["right"] == "reproduced"
+    assert trials < {*folder.rglob("trial.json")}
+    assert document["experiments"][0]["blocks"] > 1
+
+
+def test_an_interrupted_run_says_what_is_known_and_continues(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "claims"
+    process = whole_tool.start("claims", "run", file, "--out", out, "--json", "--quiet", "--seed", "3")
+    whole_tool.wait_for(lambda: [*out.rglob("trial.json")], "the first trial", process=process)
+    process.send_signal(signal.SIGINT)
+    said, complaint = process.communicate()
+    assert process.returncode == 130, complaint
+    assert "type it again to continue" in complaint
+    document = json.loads(said)
+    assert json.loads((out / "claims.json").read_bytes()) == document
+    assert verdicts(document)["right"] == "undecided"
+    trials = {*out.rglob("trial.json")}
+    assert verdicts(run(file, "--out", out))["right"] == "reproduced"
+    assert trials < {*out.rglob("trial.json")}
+
+
+def test_a_file_that_was_changed_is_not_mixed_with_its_old_results(file: Path, tmp_path: Path) -> None:
+    out = tmp_path / "claims"
+    run(file, "--out", out)
+    content = file.read_text("utf-8")
+    # Claims may be added to it.
+    file.write_text(content + claim("added", "faster"), "utf-8")
+    assert verdicts(run(file, "--out", out))["added"] == "reproduced"
+    file.write_text(content.replace("scale = 1", "scale = 2"), "utf-8")
+    finished = whole_tool.run("claims", "run", str(file), "--out", str(out), "--quiet")
+    assert "was changed since" in whole_tool.assert_one_sentence(finished, 2)
+
+
+def test_a_folder_that_is_a_file_is_refused(file: Path) -> None:
+    finished = whole_tool.run("claims", "run", str(file), "--out", str(file), "--quiet")
+    assert "name another folder with --out" in whole_tool.assert_one_sentence(finished, 2)
+
+
+def test_a_claim_on_what_the_file_does_not_compare_is_refused_before_anything_is_measured(
+    file: Path, tmp_path: Path
+) -> None:
+    file.write_text(FILE + claim("off", "faster").replace("few.sql", "fewer.sql"), "utf-8")
+    finished = whole_tool.run("claims", "run", str(file), "--out", str(tmp_path / "out"), "--quiet")
+    assert "there is no arm sql=fewer.sql" in whole_tool.assert_one_sentence(finished, 2)
+    assert not (tmp_path / "out").exists()

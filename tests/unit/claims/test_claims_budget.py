@@ -1,0 +1,47 @@
+"""How long an experiment of a run of claims is wanted: its share, and longer where a verdict is near."""
+
+import time
+from dataclasses import replace
+
+import pytest
+
+import report_examples as examples
+from pgassay.analysis.verdicts.claims import blocks_least
+from pgassay.experiment.claiming.run import _Budget
+from pgassay.model.beside.claims import Claim, Source
+from pgassay.model.result import CompareResult, Forecast
+
+STORED = examples.stored()
+CONTROL, ARM = (arm for arm in examples.result(STORED).arms[:2])
+CLAIM = Claim(
+    id="one", text="…", source=Source(title="A page"), arm=ARM.name, against=CONTROL.name, says="faster"
+)
+LEAST = blocks_least(STORED.experiment)
+SHARE_S = 100.0
+
+
+def result(median: int | None, blocks: int = LEAST, verdict: str = "inconclusive") -> CompareResult:
+    forecast = Forecast(blocks=(None, median, None), seconds=(None, None, None))
+    arm = ARM.model_copy(update={"verdict": verdict, "blocks": blocks, "forecast": forecast})
+    return examples.result(STORED, arms=(CONTROL, arm), blocks=blocks)
+
+
+def is_wanted(found: CompareResult, *, share_s: float = SHARE_S, left_s: float = 1e6) -> bool:
+    budget = _Budget((CLAIM,), 0, share_s, time.monotonic() + left_s)
+    return bool(budget(found, replace(STORED)))
+
+
+@pytest.mark.parametrize(("median", "wanted"), [(1, True), (LEAST, True), (LEAST + 1, False), (None, False)])
+def test_after_its_share_only_a_verdict_that_is_near_is_waited_for(median: int | None, wanted: bool) -> None:
+    assert is_wanted(result(median), share_s=0.0) == wanted
+    assert is_wanted(result(median))
+
+
+def test_the_blocks_of_a_first_verdict_are_run_if_they_fit() -> None:
+    early = result(None, blocks=1)
+    assert is_wanted(early, share_s=0.0)
+    assert not is_wanted(early, left_s=0.0)
+
+
+def test_a_decided_claim_wants_nothing() -> None:
+    assert not is_wanted(result(None, verdict="faster"))
