@@ -24,6 +24,7 @@ fn parameters(password: Option<&str>) -> Parameters {
         dbname: "db".to_owned(),
         options: String::new(),
         application_name: "test".to_owned(),
+        client_encoding: None,
         sslmode: SslMode::Disable,
         sslrootcert: None,
     }

@@ -26,7 +26,7 @@ const WRITING: [&str; 16] = [
     "insert", "update", "delete", "merge", "truncate", "copy", "create", "alter", "drop", "refresh",
     "vacuum", "analyze", "cluster", "reindex", "grant", "call",
 ];
-const LOCKING: [&str; 4] = ["share", "update", "lock", "pg_advisory_lock"];
+const LOCKING: [&str; 3] = ["share", "update", "lock"];
 
 /// Looks through a text.
 pub fn look(text: &[u8]) -> Look {
@@ -46,8 +46,9 @@ pub fn look(text: &[u8]) -> Look {
             .binary_search_by(|known| known.as_str().cmp(word))
             .is_ok()
     };
-    found.writes = WRITING.iter().any(|word| has(&word)) && !is_copy_out(&found.words);
-    found.locks = found.writes || LOCKING.iter().any(|word| has(&word));
+    found.writes = WRITING.iter().any(has) && !is_copy_out(&found.words);
+    let asks = |word: &String| word.starts_with("pg_advisory");
+    found.locks = found.writes || LOCKING.iter().any(has) || found.words.iter().any(asks);
     found
 }
 
@@ -68,7 +69,7 @@ fn token(text: &[u8], at: usize, found: &mut Look, hasher: &mut DefaultHasher) -
         b'e' | b'E' if next == b'\'' => string(text, at + 1, true, found, hasher),
         b'"' => {
             let end = quoted_end(text, at, b'"', false);
-            let inside = &text[at + 1..end.saturating_sub(1).max(at + 1)];
+            let inside = &text[(at + 1).min(end)..end.saturating_sub(1).max(at + 1).min(end)];
             word(
                 String::from_utf8_lossy(inside).replace("\"\"", "\""),
                 found,
@@ -107,7 +108,7 @@ fn is_word(byte: u8) -> bool {
 }
 
 fn run(text: &[u8], from: usize, is_in: impl Fn(u8) -> bool) -> usize {
-    text[from..]
+    text[from.min(text.len())..]
         .iter()
         .position(|byte| !is_in(*byte))
         .map_or(text.len(), |length| from + length)
@@ -133,7 +134,8 @@ fn number(text: &[u8], at: usize, found: &mut Look, hasher: &mut DefaultHasher) 
 
 fn string(text: &[u8], quote: usize, escapes: bool, found: &mut Look, hasher: &mut DefaultHasher) -> usize {
     let end = quoted_end(text, quote, b'\'', escapes);
-    value(quote + 1..end.saturating_sub(1).max(quote + 1), found, hasher);
+    let inside = (quote + 1).min(text.len());
+    value(inside..end.saturating_sub(1).max(inside), found, hasher);
     end
 }
 
@@ -238,7 +240,7 @@ mod tests {
             let text: Vec<u8> = (0..seed % 24)
                 .map(|_| {
                     state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-                    b"'\"$$eE\\-/*a1. \n\xff"[(state >> 16) as usize % 17]
+                    b"'\"$$eE\\-/*a1. \n\xff"[(state >> 16) as usize % 16]
                 })
                 .collect();
             let found = look(&text);

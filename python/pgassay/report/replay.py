@@ -61,21 +61,21 @@ def _head(result: ReplayResult) -> Iterator[str]:
         else "not the limit"
     )
     yield (
-        f"  The player: {share:.2f} of a core, {seconds(result.player.late_p99_ms / _MS)} late at p99 by its own "
-        f"doing: {limit}"
+        f"  The player: {share:.2f} of a core, {seconds(result.player.late_p99_ms / _MS)} late at p99 by its "
+        f"own doing: {limit}"
     )
     yield from _notes(result)
 
 
 def _notes(result: ReplayResult) -> Iterator[str]:
     if result.reordered:
-        yield f"  {plural(result.reordered, 'step')} went out of order, since locks kept what came before them"
+        yield f"  {plural(result.reordered, 'step')} went out of order: locks kept what came before them"
     if result.replaced:
         yield f"  {plural(result.replaced, 'value')} replaced by what the server made this time"
     if result.lacking:
         yield f"  {plural(result.lacking, 'statement')} can't come out the same: not all of them is captured"
     if result.sessions_left_out:
-        yield f"  {plural(result.sessions_left_out, 'session')} left out: not chosen, or refused in the capture"
+        yield f"  {plural(result.sessions_left_out, 'session')} left out: not chosen, or refused then"
     for why, count in result.failures.items():
         yield f"  {plural(count, 'session')} lost: {clean(why)}"
     for note in result.notes:

@@ -127,8 +127,8 @@ def _document(
             if len(databases) == 1:
                 raise MeasurementError(f"{target} can't be read: {str(error).splitlines()[0]}") from None
             raise UsageError(
-                f"the capture has sessions in database {captured}, which {resolved.server.name} lets nobody into: "
-                f"restore it there, or choose with --databases"
+                f"the capture has sessions in database {captured}, which {resolved.server.name} "
+                "lets nobody into: restore it there, or choose with --databases"
             ) from None
     if missing:
         notes.append(missing)

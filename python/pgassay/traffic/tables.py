@@ -34,6 +34,12 @@ WHERE n.nspname NOT IN ('pg_catalog', 'information_schema') AND l.lanname NOT IN
 _TRIGGERS = """
 SELECT t.tgrelid, p.proname FROM pg_trigger t JOIN pg_proc p ON p.oid = t.tgfoid WHERE NOT t.tgisinternal
 """
+_ADVISORY = (
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_advisory_xact_lock",
+    "pg_advisory_xact_lock_shared",
+)
 # Views on views, functions that call functions: so many layers.
 _LAYERS = 5
 
@@ -60,16 +66,20 @@ def words_of(session: "psycopg.Connection[tuple[object, ...]]", first: int) -> t
         number = numbers.setdefault(root, first + len(numbers))
         of_oid[oid] = number
         found.setdefault(str(name), Touch()).reads.add(number)
-    _add_views(session, of_oid, found)
     names = {
         number: {word for word, touch in found.items() if number in touch.reads} for number in of_oid.values()
     }
+    _add_views(session, of_oid, found)
     for child, parent in session.execute(_FOREIGN):
         if child in of_oid and parent in of_oid:
             for word in names[of_oid[child]]:
                 found[word].refers.add(of_oid[parent])
     _add_functions(session, of_oid, names, found)
-    return found, first + len(numbers)
+    # Advisory locks are held until a commit, as rows' are: they are put in order like a table's writes.
+    advisory = first + len(numbers)
+    for name in _ADVISORY:
+        found[name] = Touch(writes={advisory})
+    return found, advisory + 1
 
 
 def _add_views(

@@ -4,8 +4,8 @@
 //! One thread moves the bytes and another writes the capture. Between them is a queue of bounded size: where the disk
 //! doesn't follow, whole sessions leave the capture, and no byte of the traffic waits.
 
-pub mod back;
-pub mod cut;
+mod back;
+mod cut;
 mod flow;
 mod front;
 mod loops;
@@ -17,6 +17,8 @@ mod settings;
 mod startup;
 mod stream;
 
+pub use back::{complete, sqlstate};
+pub use cut::{BadMessage, Cutter, Piece, Sender};
 pub use loops::{Proxy, Stopper};
 pub use queue::Totals;
 pub use settings::{Selection, Settings, Target};

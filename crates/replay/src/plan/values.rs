@@ -1,13 +1,14 @@
 //! Values that the server made then (RETURNING, nextval, …), and the places where clients used them later.
 //!
 //! A source is a column of a family's answers, a slot a parameter or literal of a family. A slot is linked to a source
-//! where most of its values had come from there: then a value that the server makes otherwise now is replaced.
+//! where its values had come from there: then a value that the server makes otherwise now is replaced. Keys that were
+//! there before the capture lie outside of what a source made, and say nothing for or against it.
 
 use std::collections::{HashMap, HashSet};
 
 use super::Plan;
 
-/// Below this share of its values a slot is not linked.
+/// Below this share of its values between a source's lowest and highest a slot is not linked to it.
 const SHARE_MIN: f64 = 0.8;
 /// A slot with few different values, as quantities are, matches small keys by chance.
 const DISTINCT_SHARE_MIN: f64 = 0.1;
@@ -90,7 +91,7 @@ impl Place {
 
 #[derive(Default)]
 struct Slot {
-    uses: usize,
+    uses: HashMap<u32, usize>,
     hits: HashMap<u32, usize>,
     values: HashSet<u32>,
 }
@@ -101,6 +102,8 @@ pub struct Values {
     numbers: HashMap<Box<[u8]>, u32>,
     made: HashMap<u32, Vec<u32>>,
     sources: HashMap<(u32, usize), u32>,
+    /// By source, the lowest and the highest whole number that it made.
+    ranges: HashMap<u32, (u64, u64)>,
     slots: Vec<Slot>,
     slot_numbers: HashMap<(u32, usize), u32>,
     sets: HashMap<Vec<Column>, u32>,
@@ -146,6 +149,10 @@ impl Values {
                 .filter(|value| is_followed(value));
             let number = match value {
                 Some(value) => {
+                    if let Some(number) = whole(&value) {
+                        let range = self.ranges.entry(column.source).or_insert((number, number));
+                        *range = (range.0.min(number), range.1.max(number));
+                    }
                     let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX - 1);
                     let number = *self.numbers.entry(value.into_boxed_slice()).or_insert(next);
                     let sources = self.made.entry(number).or_default();
@@ -190,7 +197,13 @@ impl Values {
             self.slots.push(Slot::default());
         }
         let known = &mut self.slots[slot as usize];
-        known.uses += 1;
+        if let Some(number) = whole(&value) {
+            for (&source, &(low, high)) in &self.ranges {
+                if (low..=high).contains(&number) {
+                    *known.uses.entry(source).or_default() += 1;
+                }
+            }
+        }
         let Some(number) = self.numbers.get(value.as_slice()) else {
             return;
         };
@@ -225,8 +238,13 @@ impl Slot {
             .iter()
             .max_by_key(|(source, hits)| (**hits, u32::MAX - **source))?;
         let is_varied = *hits <= FEW || self.values.len() as f64 >= DISTINCT_SHARE_MIN * *hits as f64;
-        (is_varied && *hits as f64 >= SHARE_MIN * self.uses as f64).then_some(*source)
+        let uses = self.uses.get(source).copied().unwrap_or(0);
+        (is_varied && *hits as f64 >= SHARE_MIN * uses as f64).then_some(*source)
     }
+}
+
+fn whole(value: &[u8]) -> Option<u64> {
+    std::str::from_utf8(value).ok()?.parse().ok()
 }
 
 fn is_followed(value: &[u8]) -> bool {
@@ -373,7 +391,7 @@ mod tests {
             values.used(
                 1,
                 2,
-                (id + 5000).to_string().as_bytes(),
+                (id * 7 % 4000).to_string().as_bytes(),
                 false,
                 (0, 0),
                 true,

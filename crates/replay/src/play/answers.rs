@@ -1,8 +1,7 @@
 //! What a server answers to a played session, compared with what it answered then.
 
 use pgassay_capture::format::event::{Answer, Rows};
-use pgassay_capture::proxy::back::{complete, sqlstate};
-use pgassay_capture::proxy::cut::{BadMessage, Cutter, Piece, Sender};
+use pgassay_capture::proxy::{BadMessage, Cutter, Piece, Sender, complete, sqlstate};
 
 use super::made::Made;
 use super::tally::{Tally, record};

@@ -10,6 +10,8 @@ const READ_SETTLED_NS: u64 = 20_000_000;
 const LOCKED_NS: u64 = 30_000_000;
 /// Nor longer for one that waits itself.
 const CIRCLE_NS: u64 = 300_000_000;
+/// When nothing at all happens for so long, whoever waits goes on.
+const STILL_NS: u64 = 1_000_000_000;
 /// When no server says anything for so long, and steps are under way, those are cancelled.
 const SILENT_NS: u64 = 60_000_000_000;
 
@@ -17,7 +19,7 @@ impl<O: Opener> Player<O> {
     /// One look; `heard_ns` is when a server last said something.
     pub(super) fn look(&mut self, now_ns: u64, heard_ns: u64) {
         self.settle_reads(now_ns);
-        self.release(now_ns);
+        self.release(now_ns, now_ns.saturating_sub(heard_ns));
         self.cancel(now_ns);
         if now_ns - heard_ns > SILENT_NS && self.due.is_empty() {
             for session in 0..self.played.len() {
@@ -44,24 +46,19 @@ impl<O: Opener> Player<O> {
     }
 
     /// Order can't go round in a circle, but order and locks together can: who holds locks goes on.
-    fn release(&mut self, now_ns: u64) {
+    fn release(&mut self, now_ns: u64, silent_ns: u64) {
         for session in 0..self.played.len() {
             let Some(blocked) = self.played[session].blocked else {
                 continue;
             };
             let waited_ns = now_ns.saturating_sub(blocked.since_ns);
             let holds_locks = self.played[session].answers.is_open;
-            if waited_ns < LOCKED_NS || !holds_locks {
-                continue;
-            }
             let by = &self.played[blocked.by];
             let is_stuck = match by.sent.front() {
-                Some(sent) => {
-                    let step = &self.plan.sessions[blocked.by].steps[sent.step];
-                    !step.is_plain && now_ns.saturating_sub(sent.sent_ns) > LOCKED_NS
-                }
-                None => by.blocked.is_some() && waited_ns > CIRCLE_NS,
+                Some(sent) => holds_locks && now_ns.saturating_sub(sent.sent_ns) > LOCKED_NS,
+                None => holds_locks && by.blocked.is_some() && waited_ns > CIRCLE_NS,
             };
+            let is_stuck = waited_ns > LOCKED_NS && (is_stuck || waited_ns.min(silent_ns) > STILL_NS);
             if is_stuck {
                 let played = &mut self.played[session];
                 played.is_released = true;

@@ -25,9 +25,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "replay",
         help="play a capture against a copy, and say what came out otherwise",
-        description="Opens the sessions of a capture again, sends what their clients sent when they sent it, and "
-        "compares what comes back: rows, command tags, errors, times. The data must be a copy as of the "
-        "capture's beginning. Exit status 3: too much came out otherwise, or the player was the limit.",
+        description="Opens the sessions of a capture again, sends what their clients sent, when "
+        "they sent it, and compares what comes back: rows, command tags, errors, times. The data must be "
+        "a copy as of the capture's beginning. Exit status 3: too much came out otherwise, or the player was the limit.",
         epilog="examples:\n"
         "  pgassay replay monday 'host=copy dbname=shop' --allow-writes shop\n"
         "  pgassay replay monday 'host=copy dbname=shop' --allow-writes shop --speed max --json",
@@ -131,8 +131,8 @@ class _Told:
             return
         self._next_s = progress["elapsed_s"] + _LINE_EVERY_S
         line = (
-            f"{duration(progress['elapsed_s'])}: {progress['replayed']:,} of {self._statements:,} statements, "
-            f"{progress['open']:,} sessions open, {progress['behind_s'] * 1e3:,.1f} ms behind"
+            f"{duration(progress['elapsed_s'])}: {progress['replayed']:,} of {self._statements:,} "
+            f"statements, {progress['open']:,} sessions open, {progress['behind_s'] * 1e3:,.1f} ms behind"
         )
         sys.stderr.write(line + ("\x1b[K\r" if self._is_live else "\n"))
         sys.stderr.flush()
