@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use hdrhistogram::Histogram;
 use pgassay_protocol::{Failure, Parameters, requests};
-use pgassay_replay::plan::{Session, Touch};
+use pgassay_replay::plan::{Session, Touch, read};
 use pgassay_replay::play::Progress;
 use pgassay_replay::play::opening::{Opened, Opener};
 use pgassay_replay::play::tally::FamilyTally;
@@ -71,7 +71,7 @@ pub fn replay() -> i32 {
     };
     let started = Instant::now();
     let wanted = wanted(&spec);
-    let plan = match Plan::read(&spec.folder, &wanted) {
+    let plan = match read(&spec.folder, &wanted) {
         Ok(plan) => plan,
         Err(fault) => return fail(&Failure::client(fault.0), EXIT_USAGE),
     };

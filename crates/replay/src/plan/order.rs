@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use super::{Mark, Plan, Span, Wait};
+use super::parts::{Mark, Plan, Span, Wait};
 
 const QUEUES_OF_A_TABLE: u32 = 3;
 

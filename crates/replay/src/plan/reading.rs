@@ -1,27 +1,25 @@
 //! One reading of a capture, in the order of time.
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use pgassay_capture::Fault;
 use pgassay_capture::format::event::{Begin, EndReason, What};
 use pgassay_capture::store::reader::Capture;
 
 use super::order::Order;
+use super::parts::{Plan, Session, Wanted};
 use super::session::Reading;
+use super::shared::{Shared, span};
 use super::texts::Texts;
 use super::values::Values;
-use super::{Plan, Session, Span, Wanted};
 
-/// What all sessions share while they are read.
-pub struct Shared<'a> {
-    pub plan: Plan,
-    pub texts: Texts<'a>,
-    pub order: Order,
-    pub values: Values,
-}
-
-/// Reads all of it.
-pub fn read(capture: &Capture, wanted: &Wanted) -> Result<Plan, Fault> {
+/// Reads a capture.
+///
+/// # Errors
+/// When it can't be read.
+pub fn read(folder: &Path, wanted: &Wanted) -> Result<Plan, Fault> {
+    let capture = Capture::open(folder)?;
     let mut shared = Shared {
         plan: Plan::default(),
         texts: Texts::new(wanted),
@@ -137,13 +135,4 @@ fn together(shared: Shared<'_>, mut done: Vec<Reading>) -> Plan {
     plan.families = texts.families;
     plan.sessions = done.into_iter().map(|reading| reading.session).collect();
     plan
-}
-
-/// A part of a list.
-pub fn span(from: usize, to: usize) -> Span {
-    let number = |index: usize| u32::try_from(index).unwrap_or(u32::MAX);
-    Span {
-        from: number(from),
-        to: number(to),
-    }
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use pgassay_capture::format::event::{Answer, Message, Rows};
 
+use super::messages::{Bind, Touched, format_of, name, write};
 use super::order::{Begun, Order};
-use super::reading::{Shared, span};
+use super::parts::{Expected, Kind, Returned, Session, Span, Step};
+use super::shared::{Shared, span};
 use super::texts::Text;
-use super::values::Returned;
-use super::{Expected, Kind, Session, Span, Step};
 
 /// Behind them no parameter of a statement is followed.
 const LITERALS_FROM: usize = 1 << 16;
@@ -48,16 +48,6 @@ pub struct Reading {
     free_ns: u64,
     made: Vec<Returned>,
     columns: Option<u32>,
-}
-
-/// What a step's messages touch.
-#[derive(Default)]
-struct Touched {
-    touched: Vec<u32>,
-    written: Vec<u32>,
-    is_locking: bool,
-    commits: bool,
-    runs: bool,
 }
 
 impl Reading {
@@ -387,98 +377,4 @@ impl Reading {
             self.settle(settled);
         }
     }
-}
-
-impl Touched {
-    fn add(&mut self, text: &Text) {
-        self.touched.extend(&text.touched);
-        self.written.extend(&text.written);
-        self.is_locking |= !text.is_plain;
-        self.commits |= text.commits;
-        self.runs = true;
-        for list in [&mut self.touched, &mut self.written] {
-            list.sort_unstable();
-            list.dedup();
-        }
-    }
-}
-
-/// The message as it goes to a server; one from which a secret was taken becomes an empty statement.
-fn write(message: &Message, has_secret: bool, bytes: &mut Vec<u8>) {
-    if !has_secret {
-        return message.write(bytes);
-    }
-    let body = match message.tag {
-        b'P' => [name(&message.body), b"\0\0\0\0"].concat(),
-        _ => b"\0".to_vec(),
-    };
-    let emptied = Message {
-        body,
-        ..message.clone()
-    };
-    emptied.write(bytes);
-}
-
-/// The zero-ended name that a message begins with.
-fn name(body: &[u8]) -> &[u8] {
-    &body[..body.iter().position(|byte| *byte == 0).unwrap_or(body.len())]
-}
-
-fn format_of(formats: &[u16], index: usize) -> u16 {
-    match formats {
-        [] => 0,
-        [one] => *one,
-        more => more.get(index).copied().unwrap_or(0),
-    }
-}
-
-struct Bind<'a> {
-    portal: &'a [u8],
-    statement: &'a [u8],
-    formats: Vec<u16>,
-    values: Vec<Option<std::ops::Range<usize>>>,
-    result_formats: Vec<u16>,
-}
-
-impl<'a> Bind<'a> {
-    fn read(body: &'a [u8]) -> Option<Self> {
-        let portal = name(body);
-        let statement = name(body.get(portal.len() + 1..)?);
-        let mut at = portal.len() + statement.len() + 2;
-        let formats = numbers(body, &mut at)?;
-        let count = u16::from_be_bytes(body.get(at..at + 2)?.try_into().ok()?);
-        at += 2;
-        let mut values = Vec::with_capacity(usize::from(count));
-        for _ in 0..count {
-            let length = i32::from_be_bytes(body.get(at..at + 4)?.try_into().ok()?);
-            at += 4;
-            values.push(match usize::try_from(length) {
-                Ok(length) => {
-                    body.get(at..at + length)?;
-                    at += length;
-                    Some(at - length..at)
-                }
-                Err(_) => None,
-            });
-        }
-        Some(Self {
-            portal,
-            statement,
-            formats,
-            values,
-            result_formats: numbers(body, &mut at)?,
-        })
-    }
-}
-
-fn numbers(body: &[u8], at: &mut usize) -> Option<Vec<u16>> {
-    let count = usize::from(u16::from_be_bytes(body.get(*at..*at + 2)?.try_into().ok()?));
-    let bytes = body.get(*at + 2..*at + 2 + 2 * count)?;
-    *at += 2 + 2 * count;
-    Some(
-        bytes
-            .chunks(2)
-            .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
-            .collect(),
-    )
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Family, Wanted};
+use super::parts::{Family, Wanted};
 use crate::lexer::look;
 
 /// More texts are looked through again when they come again.

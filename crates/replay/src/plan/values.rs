@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::Plan;
+use super::parts::{Column, Form, Place, Plan, Returned};
 
 /// Below this share of its values between a source's lowest and highest a slot is not linked to it.
 const SHARE_MIN: f64 = 0.8;
@@ -15,79 +15,6 @@ const DISTINCT_SHARE_MIN: f64 = 0.1;
 const FEW: usize = 10;
 /// Texts of this length don't match by chance, and shorter ones are not followed.
 const TEXT_BYTES_MIN: usize = 16;
-
-/// How a value is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// As text.
-    Text,
-    /// A whole number, big-endian.
-    Integer,
-    /// 16 bytes.
-    Uuid,
-}
-
-/// A column whose values are followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Column {
-    /// Its place in the row.
-    pub place: usize,
-    /// The source.
-    pub source: u32,
-    /// How values come.
-    pub form: Form,
-}
-
-/// A value that the server made then.
-#[derive(Clone, Copy, Debug)]
-pub struct Returned {
-    /// The source.
-    pub source: u32,
-    /// The value's number.
-    pub value: u32,
-}
-
-/// A place in a message.
-#[derive(Clone, Debug)]
-pub struct Place {
-    /// Where the message begins, in [`Plan::bytes`].
-    pub message: u64,
-    /// Where the value begins.
-    pub at: u64,
-    /// How long it is.
-    pub length: u32,
-    /// Whether its length stands in the four bytes before it (a parameter).
-    pub is_parameter: bool,
-    /// How it is written.
-    pub form: Form,
-    /// The source.
-    pub source: u32,
-    /// The value's number.
-    pub value: u32,
-    slot: u32,
-}
-
-#[cfg(test)]
-impl Place {
-    pub(crate) fn new(
-        message: u64,
-        at: u64,
-        length: u32,
-        is_parameter: bool,
-        (source, value): (u32, u32),
-    ) -> Self {
-        Self {
-            message,
-            at,
-            length,
-            is_parameter,
-            form: Form::Text,
-            source,
-            value,
-            slot: 0,
-        }
-    }
-}
 
 #[derive(Default)]
 struct Slot {

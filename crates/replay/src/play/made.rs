@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::plan::values::{Place, canonical, field, written};
-use crate::plan::{Expected, Plan, Step};
+use crate::plan::values::{canonical, field, written};
+use crate::plan::{Expected, Place, Plan, Step};
 
 /// By source and number of the value then: the value now, as text, where it is another one.
 #[derive(Default)]
@@ -92,8 +92,8 @@ fn lengthen(length: &mut [u8], grown: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::Form;
     use crate::plan::Span;
-    use crate::plan::values::Form;
 
     #[test]
     fn a_replaced_value_changes_its_own_length_and_its_message_s() {

@@ -27,7 +27,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="play a capture against a copy, and say what came out otherwise",
         description="Opens the sessions of a capture again, sends what their clients sent, when "
         "they sent it, and compares what comes back: rows, command tags, errors, times. The data must be "
-        "a copy as of the capture's beginning. Exit status 3: too much came out otherwise, or the player was the limit.",
+        "a copy as of the capture's beginning. Exit status 3: too much came out otherwise, or the player "
+        "was the limit.",
         epilog="examples:\n"
         "  pgassay replay monday 'host=copy dbname=shop' --allow-writes shop\n"
         "  pgassay replay monday 'host=copy dbname=shop' --allow-writes shop --speed max --json",
@@ -61,7 +62,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Play, and print what came out."""
-    from pgassay.report.replay import render, render_json
+    from pgassay.report.traffic.replay import render, render_json
     from pgassay.traffic.replaying import ReplayRequest, replay
 
     request = ReplayRequest(

@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.outcome import REPORT_FILE, progress_of
     from pgassay.experiment.planning.request import CompareRequest
     from pgassay.record.documents import write_file
-    from pgassay.report import upgrade as report
+    from pgassay.report.traffic import upgrade as report
     from pgassay.upgrade.run import UpgradeRequest, run_upgrade
 
     compare = CompareRequest(

@@ -1,0 +1,1 @@
+"""Pages and texts about a server's own traffic: captures, replays, upgrades."""
