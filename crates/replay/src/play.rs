@@ -142,7 +142,7 @@ impl<O: Opener> Player<O> {
             for event in &events {
                 if event.token() < TIMER {
                     heard_ns = self.told_ns;
-                    self.serve(event.token().0);
+                    self.serve(event.token().0, event.is_read_closed());
                 }
             }
             self.take_opened();

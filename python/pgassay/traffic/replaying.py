@@ -13,7 +13,6 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.traffic.replay import Percentiles, ReplayFamily, ReplayPlayer, ReplayResult
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
-from pgassay.traffic.events import BEGIN, events
 from pgassay.traffic.summary import family
 from pgassay.traffic.tables import words_of
 
@@ -90,12 +89,17 @@ def replay(
 
 def _databases(request: ReplayRequest) -> list[str]:
     """The capture's databases that are to be played."""
-    found: dict[str, None] = {}
-    for event in events(request.folder):
-        if event.kind == BEGIN and event.begin is not None:
-            sent = event.begin.parameters
-            if not request.users or sent.get("user", "") in request.users:
-                found[sent.get("database", sent.get("user", ""))] = None
+    process = NativeProcess("capture-sessions")
+    try:
+        process.send({"folder": str(request.folder.resolve())})
+        sessions = process.receive()["sessions"]
+    except StatementError as error:
+        raise UsageError(error.message) from None
+    finally:
+        process.end()
+    found = dict.fromkeys(
+        database for user, database, _ in sessions if not request.users or user in request.users
+    )
     for name in request.databases:
         if name not in found:
             raise UsageError(

@@ -2,13 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use hdrhistogram::Histogram;
+use pgassay_capture::Fault;
+use pgassay_capture::format::event::What;
+use pgassay_capture::store::reader::Capture;
 use pgassay_protocol::{Failure, Parameters, requests};
 use pgassay_replay::plan::{Session, Touch, read};
 use pgassay_replay::play::Progress;
@@ -56,12 +59,48 @@ struct ReplaySpec {
     options: HashMap<String, String>,
     /// Whether statements that may write are played.
     writes: bool,
-    /// Only say what there is to play.
-    #[serde(default)]
-    only_plan: bool,
 }
 
 type Words = (Vec<u32>, Vec<u32>, Vec<u32>);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SessionsSpec {
+    folder: PathBuf,
+}
+
+/// `capture-sessions`: says whose sessions a capture has, and gives the exit status.
+pub fn capture_sessions() -> i32 {
+    let spec = match read_document::<SessionsSpec>() {
+        Ok(spec) => spec,
+        Err(failure) => return fail(&failure, EXIT_USAGE),
+    };
+    match sessions(&spec.folder) {
+        Ok(found) => {
+            write_line(&json!({ "sessions": found }));
+            0
+        }
+        Err(fault) => fail(&Failure::client(fault.0), EXIT_USAGE),
+    }
+}
+
+/// User, database and count of those that are alike, in the order of their first.
+fn sessions(folder: &Path) -> Result<Vec<(String, String, u64)>, Fault> {
+    let mut found: Vec<(String, String, u64)> = Vec::new();
+    for event in Capture::open(folder)?.events()? {
+        if let What::Begin(begin) = event?.what {
+            let (user, database) = (begin.user(), begin.database());
+            match found
+                .iter_mut()
+                .find(|known| known.0 == user && known.1 == database)
+            {
+                Some(known) => known.2 += 1,
+                None => found.push((user, database, 1)),
+            }
+        }
+    }
+    Ok(found)
+}
 
 /// Runs the command and gives its exit status; ends early when standard input closes.
 pub fn replay() -> i32 {
@@ -86,9 +125,6 @@ pub fn replay() -> i32 {
         "prepared_in_s": started.elapsed().as_secs_f64(),
         "users": plan.sessions.iter().map(|session| &session.user).collect::<std::collections::BTreeSet<_>>(),
     } }));
-    if spec.only_plan {
-        return 0;
-    }
     if !spec.writes && plan.families.iter().any(|family| family.writes) {
         return fail(
             &Failure::client("the capture has statements that may write"),

@@ -187,6 +187,8 @@ pub struct Plan {
     pub from_ns: u64,
     /// Time of the last.
     pub to_ns: u64,
+    /// The longest execution of the capture.
+    pub longest_ns: u64,
     /// Sessions that are left out: other users' and databases', and those that the server refused.
     pub left_out: u64,
     /// Values that are looked up: those with another one now are replaced.

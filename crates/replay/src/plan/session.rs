@@ -305,6 +305,7 @@ impl Reading {
             is_lacking: request.is_lacking,
         };
         self.free_ns = at_ns;
+        shared.plan.longest_ns = shared.plan.longest_ns.max(expected.busy_ns);
         let is_error = matches!(expected.kind, Kind::Error(_));
         self.session.expected.push(expected);
         let (is_query, cycle) = (request.is_query, request.cycle);

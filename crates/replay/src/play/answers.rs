@@ -196,6 +196,19 @@ impl Answers {
         }
     }
 
+    /// What the execution took then whose answer comes next; 0 where none does.
+    pub fn awaited_ns(&self, session: &Session) -> u64 {
+        session
+            .expected
+            .get(self.expected)
+            .map_or(0, |expected| expected.busy_ns)
+    }
+
+    /// Whether all has come that came then.
+    pub fn is_at_its_end(&self, session: &Session) -> bool {
+        self.expected >= session.expected.len()
+    }
+
     /// The session is over: what has not come will not come.
     pub fn finish(&mut self, session: &Session, tally: &mut Tally, why: &str) {
         for expected in &session.expected[self.expected.min(session.expected.len())..] {

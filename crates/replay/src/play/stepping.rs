@@ -58,7 +58,7 @@ impl<O: Opener> Player<O> {
     }
 
     /// Reads what the server said to a session, and goes on with it.
-    pub(super) fn serve(&mut self, session: usize) {
+    pub(super) fn serve(&mut self, session: usize, is_closing: bool) {
         if let Err(error) = self.played[session].flush() {
             return self.end(session, Some(format!("the connection was lost: {error}")));
         }
@@ -80,7 +80,9 @@ impl<O: Opener> Player<O> {
                     }
                     played.free_ns = self.told_ns;
                     self.settle(session, &plan);
-                    if count < self.buffer.len() {
+                    // The socket is empty, and what comes next is a new event; the end of the stream is no byte,
+                    // and where this event told of it, no other will.
+                    if count < self.buffer.len() && !is_closing {
                         break;
                     }
                 }
@@ -201,11 +203,13 @@ impl<O: Opener> Player<O> {
 
     /// Ends a session that has nothing left to send, when it ended then.
     fn end_in_time(&mut self, session: usize, plan: &Plan) {
+        let of = &plan.sessions[session];
         let played = &self.played[session];
-        if !played.sent.is_empty() {
+        // What was never answered then need not be answered now.
+        if !played.sent.is_empty() && !played.answers.is_at_its_end(of) {
             return;
         }
-        let end_ns = match (self.speed, plan.sessions[session].end_ns) {
+        let end_ns = match (self.speed, of.end_ns) {
             (Some(_), Some(end_ns)) => self.instant(end_ns),
             _ => 0,
         };

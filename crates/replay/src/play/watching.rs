@@ -6,13 +6,14 @@ use super::played::Phase;
 
 /// What a read sees is settled by then, even where its rows take long.
 const READ_SETTLED_NS: u64 = 20_000_000;
-/// A session that holds locks waits no longer for one that may wait for these locks.
+/// A session that holds locks waits no longer for one that may wait for these locks: so long and three times what that
+/// one took in the capture.
 const LOCKED_NS: u64 = 30_000_000;
 /// Nor longer for one that waits itself.
 const CIRCLE_NS: u64 = 300_000_000;
-/// When nothing at all happens for so long, whoever waits goes on.
+/// When nothing at all happens for so long, and twice the capture's longest statement, whoever waits goes on.
 const STILL_NS: u64 = 1_000_000_000;
-/// When no server says anything for so long, and steps are under way, those are cancelled.
+/// When no server says anything for so long, and ten times the capture's longest statement besides, it will not.
 const SILENT_NS: u64 = 60_000_000_000;
 
 impl<O: Opener> Player<O> {
@@ -21,10 +22,11 @@ impl<O: Opener> Player<O> {
         self.settle_reads(now_ns);
         self.release(now_ns, now_ns.saturating_sub(heard_ns));
         self.cancel(now_ns);
-        if now_ns - heard_ns > SILENT_NS && self.due.is_empty() {
+        let patience_ns = SILENT_NS + 10 * self.plan.longest_ns;
+        if now_ns - heard_ns > patience_ns && self.due.is_empty() {
             for session in 0..self.played.len() {
                 if self.played[session].phase == Phase::Open {
-                    self.end(session, Some("the server said nothing for 60 s".to_owned()));
+                    self.end(session, Some("the server said nothing any more".to_owned()));
                 }
             }
         }
@@ -55,10 +57,14 @@ impl<O: Opener> Player<O> {
             let holds_locks = self.played[session].answers.is_open;
             let by = &self.played[blocked.by];
             let is_stuck = match by.sent.front() {
-                Some(sent) => holds_locks && now_ns.saturating_sub(sent.sent_ns) > LOCKED_NS,
+                Some(sent) => {
+                    let then_ns = by.answers.awaited_ns(&self.plan.sessions[blocked.by]);
+                    holds_locks && now_ns.saturating_sub(sent.sent_ns) > LOCKED_NS + 3 * then_ns
+                }
                 None => holds_locks && by.blocked.is_some() && waited_ns > CIRCLE_NS,
             };
-            let is_stuck = waited_ns > LOCKED_NS && (is_stuck || waited_ns.min(silent_ns) > STILL_NS);
+            let is_stuck = waited_ns > LOCKED_NS
+                && (is_stuck || waited_ns.min(silent_ns) > STILL_NS + 2 * self.plan.longest_ns);
             if is_stuck {
                 let played = &mut self.played[session];
                 played.is_released = true;
