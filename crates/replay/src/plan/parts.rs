@@ -124,7 +124,7 @@ pub struct Expected {
     pub returned: Span,
     /// Which columns they are of, in [`Plan::columns`].
     pub columns: u32,
-    /// Whether something of it is not in the capture, so that it can't come out the same.
+    /// Whether it can't come out the same: something of it is not in the capture, or it hung on timing.
     pub is_lacking: bool,
 }
 

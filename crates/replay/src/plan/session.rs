@@ -295,14 +295,14 @@ impl Reading {
         let returned = span(returned_from, shared.plan.returned.len());
         let expected = Expected {
             family: request.text.family,
-            kind,
             rows: rows.count,
             sum: rows.sum,
             busy_ns: at_ns.saturating_sub(self.free_ns.max(request.sent_ns)),
             step: request.step,
             returned,
             columns: columns.unwrap_or(u32::MAX),
-            is_lacking: request.is_lacking,
+            is_lacking: request.is_lacking || hangs_on_timing(&kind),
+            kind,
         };
         self.free_ns = at_ns;
         shared.plan.longest_ns = shared.plan.longest_ns.max(expected.busy_ns);
@@ -378,4 +378,9 @@ impl Reading {
             self.settle(settled);
         }
     }
+}
+
+/// Deadlocks, serialization failures, locks that were not there in time, statements that were cancelled.
+fn hangs_on_timing(kind: &Kind) -> bool {
+    matches!(kind, Kind::Error(sqlstate) if [b"40P01", b"40001", b"55P03", b"57014"].contains(&sqlstate))
 }

@@ -73,7 +73,7 @@ def _notes(result: ReplayResult) -> Iterator[str]:
     if result.replaced:
         yield f"  {plural(result.replaced, 'value')} replaced by what the server made this time"
     if result.lacking:
-        yield f"  {plural(result.lacking, 'statement')} can't come out the same: not all of them is captured"
+        yield f"  {plural(result.lacking, 'statement')} can't come out the same (timing, missing data)"
     if result.sessions_left_out:
         yield f"  {plural(result.sessions_left_out, 'session')} left out: not chosen, or refused then"
     for why, count in result.failures.items():
