@@ -1,18 +1,16 @@
 """Builds the source trees that a command names before it plans anything, and says how far it is."""
 
 import re
-import sys
 from collections.abc import Iterable
+
+from pgassay.cli.stage_line import StageLine
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from typing import Self
-
     from pgassay.model.build import Build
 
 # A level that is a tree, or holds one: build=git:…, config=build=git:…
 _NAMES = re.compile(r"(?:^|=|,)'?(?:git:|source:)")
-_TENTH = 10
 
 
 def provide_named(words: Iterable[str | None], *, quiet: bool) -> None:
@@ -33,7 +31,7 @@ def provide(texts: Iterable[str], jobs: int | None, *, quiet: bool) -> "list[Bui
     for text in texts:
         # A slip in the second name is said before the first is compiled for minutes.
         SOURCE_ORIGIN.find(text)
-    with BuildLine(quiet=quiet) as line:
+    with StageLine(quiet=quiet, by_tenth=True) as line:
         return [SOURCE_ORIGIN.provide(text, jobs, line.step) for text in texts]
 
 
@@ -45,33 +43,3 @@ def _trees(word: str) -> list[str]:
         return [word]
     name, _, levels = word.partition("=")
     return [level for level in split_levels(name, levels) if is_source(level)] if name == "build" else []
-
-
-class BuildLine:
-    """One line that rewrites itself on a terminal; elsewhere a line for each step and tenth of a build."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._is_live = sys.stderr.isatty()
-        self._last = ("", 0)
-
-    def __enter__(self) -> "Self":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_live and not self._quiet:
-            sys.stderr.write("\r\x1b[K")
-
-    def step(self, text: str, fraction: float | None) -> None:
-        """Say what is being done; `fraction` of it is done, 0 to 1."""
-        if self._quiet:
-            return
-        if self._is_live:
-            share = "" if fraction is None else f" ({fraction:.0%})"
-            sys.stderr.write(f"\r\x1b[K{text}{share}")
-            sys.stderr.flush()
-            return
-        now = (text, int((fraction or 0.0) * _TENTH))
-        if now != self._last:
-            self._last = now
-            print(text if fraction is None else f"{text}: {now[1] * _TENTH} %", file=sys.stderr, flush=True)

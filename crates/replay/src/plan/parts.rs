@@ -191,8 +191,6 @@ pub struct Plan {
     pub longest_ns: u64,
     /// Sessions that are left out: other users' and databases', and those that the server refused.
     pub left_out: u64,
-    /// Values that are looked up: those with another one now are replaced.
-    pub links: usize,
 }
 
 impl Plan {

@@ -130,7 +130,6 @@ fn together(shared: Shared<'_>, mut done: Vec<Reading>) -> Plan {
         );
         step.places = span(from, plan.places.len());
     }
-    plan.links = plan.places.len();
     plan.queues = order.ended_queue() as usize + 1;
     plan.families = texts.families;
     plan.sessions = done.into_iter().map(|reading| reading.session).collect();

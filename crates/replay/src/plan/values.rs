@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::messages::format_of;
 use super::parts::{Column, Form, Place, Plan, Returned};
 
 /// Below this share of its values between a source's lowest and highest a slot is not linked to it.
@@ -47,11 +48,7 @@ impl Values {
     ) -> u32 {
         let mut found = Vec::new();
         for (place, (type_oid, format)) in described(description).into_iter().enumerate() {
-            let format = formats.map_or(format, |formats| match formats {
-                [] => 0,
-                [one] => *one,
-                more => more.get(place).copied().unwrap_or(0),
-            });
+            let format = formats.map_or(format, |formats| format_of(formats, place));
             let form = match (type_oid, format) {
                 (20 | 21 | 23 | 25 | 1043 | 2950, 0) | (25 | 1043, 1) => Form::Text,
                 (20 | 21 | 23, 1) => Form::Integer,

@@ -1,5 +1,7 @@
 //! What a server answers to a played session, compared with what it answered then.
 
+use std::collections::VecDeque;
+
 use pgassay_capture::format::event::{Answer, Rows};
 use pgassay_capture::proxy::{BadMessage, Cutter, Piece, Sender, complete, sqlstate};
 
@@ -21,6 +23,20 @@ pub struct Sent {
     pub intended_ns: u64,
     /// When it went.
     pub sent_ns: u64,
+}
+
+/// What answers are compared with, and where it is counted.
+pub struct Against<'a> {
+    /// All that is played.
+    pub plan: &'a Plan,
+    /// The session's part of it.
+    pub session: &'a Session,
+    /// Its steps that were sent and weren't over.
+    pub steps: &'a VecDeque<Sent>,
+    /// Values that the server makes.
+    pub made: &'a mut Made,
+    /// The counts.
+    pub tally: &'a mut Tally,
 }
 
 /// The server's side of a played session.
@@ -60,24 +76,19 @@ impl Answers {
         }
     }
 
-    /// Takes bytes of the server; `steps` are those that were sent and weren't over.
+    /// Takes bytes of the server.
     ///
     /// # Errors
     /// When they are no messages.
-    #[allow(clippy::too_many_arguments)]
     pub fn take(
         &mut self,
         mut bytes: &[u8],
         now_ns: u64,
-        plan: &Plan,
-        session: &Session,
-        steps: &std::collections::VecDeque<Sent>,
-        made: &mut Made,
-        tally: &mut Tally,
+        mut against: Against<'_>,
     ) -> Result<(), BadMessage> {
         while let Some(piece) = self.cutter.next(&mut bytes)? {
             match piece {
-                Piece::Begin(tag, length) => self.begin(tag, length, session),
+                Piece::Begin(tag, length) => self.begin(tag, length, against.session),
                 Piece::Body(body) => {
                     if self.keeps_body {
                         self.body.extend_from_slice(body);
@@ -87,7 +98,7 @@ impl Answers {
                     }
                 }
                 Piece::End(tag) => {
-                    self.end(tag, now_ns, plan, session, steps, made, tally);
+                    self.end(tag, now_ns, &mut against);
                     self.body.clear();
                 }
             }
@@ -116,17 +127,8 @@ impl Answers {
         };
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn end(
-        &mut self,
-        tag: u8,
-        now_ns: u64,
-        plan: &Plan,
-        session: &Session,
-        steps: &std::collections::VecDeque<Sent>,
-        made: &mut Made,
-        tally: &mut Tally,
-    ) {
+    fn end(&mut self, tag: u8, now_ns: u64, against: &mut Against<'_>) {
+        let session = against.session;
         let came = match tag {
             b'D' | b'd' => {
                 let sum = self.sum.take().map_or(0, crc32fast::Hasher::finalize);
@@ -134,11 +136,13 @@ impl Answers {
                 if self.keeps_body
                     && let Some(expected) = session.expected.get(self.expected)
                 {
-                    made.row(plan, expected, self.rows.count - 1, &self.body);
+                    against
+                        .made
+                        .row(against.plan, expected, self.rows.count - 1, &self.body);
                 }
                 return;
             }
-            b'Z' => return self.ready(session, tally, now_ns),
+            b'Z' => return self.ready(session, against.tally, now_ns),
             b'C' => match complete(&self.body, Rows::default()) {
                 Answer::Complete { tag, affected, .. } => Kind::Complete(tag, affected),
                 _ => return,
@@ -169,7 +173,8 @@ impl Answers {
             return;
         }
         self.expected += 1;
-        let sent = steps
+        let sent = against
+            .steps
             .iter()
             .rev()
             .find(|sent| sent.step == expected.step as usize);
@@ -177,8 +182,10 @@ impl Answers {
         let busy_ns = now_ns.saturating_sub(self.free_ns.max(sent_ns));
         self.free_ns = now_ns;
         let error = if tag == b'E' { self.error.as_str() } else { "" };
-        tally.count(expected, &came, (rows.count, rows.sum), busy_ns, error);
-        record(&mut tally.latency, now_ns.saturating_sub(intended_ns));
+        against
+            .tally
+            .count(expected, &came, (rows.count, rows.sum), busy_ns, error);
+        record(&mut against.tally.latency, now_ns.saturating_sub(intended_ns));
     }
 
     fn ready(&mut self, session: &Session, tally: &mut Tally, now_ns: u64) {

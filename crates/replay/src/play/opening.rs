@@ -98,6 +98,7 @@ impl<T: Transport> Opening<T> {
 
     /// Asks to cancel what a session runs.
     pub fn cancel(&self, key: (i32, i32)) {
+        // As above.
         let _ = self.jobs.send(Job::Cancel(key));
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mio::{Interest, Token};
 use pgassay_load::clock::monotonic_ns;
 
-use super::answers::Sent;
+use super::answers::{Against, Sent};
 use super::opening::Opener;
 use super::played::{Blocked, Phase, Taken};
 use super::tally::record;
@@ -70,11 +70,14 @@ impl<O: Opener> Player<O> {
                 Taken::Bytes(count) => {
                     let now_ns = monotonic_ns();
                     let bytes = &self.buffer[..count];
-                    let (made, tally) = (&mut self.made, &mut self.tally);
-                    let of = &plan.sessions[session];
-                    let taken = played
-                        .answers
-                        .take(bytes, now_ns, &plan, of, &played.sent, made, tally);
+                    let against = Against {
+                        plan: &plan,
+                        session: &plan.sessions[session],
+                        steps: &played.sent,
+                        made: &mut self.made,
+                        tally: &mut self.tally,
+                    };
+                    let taken = played.answers.take(bytes, now_ns, against);
                     if taken.is_err() {
                         return self.end(session, Some("the server sent what is no message".to_owned()));
                     }

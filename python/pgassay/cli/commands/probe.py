@@ -5,6 +5,7 @@ import sys
 
 from pgassay.cli import options
 from pgassay.cli.output import is_unicode
+from pgassay.cli.stage_line import StageLine
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ def run(arguments: argparse.Namespace) -> int:
         vary_read_ahead=not arguments.keep_read_ahead,
         seed=arguments.seed,
     )
-    with _StageLine(quiet=arguments.quiet) as progress:
-        record = run_probe(request, progress.notify, wait=not arguments.no_wait)
+    with StageLine(quiet=arguments.quiet) as progress:
+        record = run_probe(request, progress.step, wait=not arguments.no_wait)
     result = analyse_probe(record)
     comparison = _comparison(result, old, arguments.compare)
     sys.stdout.write(_page(result, comparison, arguments))
@@ -165,33 +166,3 @@ def _keep(
         write_file(arguments.out / RESULT_FILE, document.encode())
         write_file(arguments.out / REPORT_FILE, page)
         print(f"kept: {arguments.out}", file=sys.stderr)
-
-
-class _StageLine:
-    """One line that rewrites itself on a terminal, a line per stage elsewhere, nothing when quiet."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._is_live = sys.stderr.isatty()
-        self._last_stage = ""
-
-    def __enter__(self) -> "_StageLine":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_live and not self._quiet:
-            sys.stderr.write("\r\x1b[K")
-
-    def notify(self, text: str, fraction: float | None) -> None:
-        """Say what is being done, and how much of it is."""
-        if self._quiet:
-            return
-        if self._is_live:
-            share = "" if fraction is None else f" ({fraction:.0%})"
-            sys.stderr.write(f"\r\x1b[K{text}{share}")
-            sys.stderr.flush()
-            return
-        stage = text.rstrip("0123456789 ")
-        if stage != self._last_stage:
-            self._last_stage = stage
-            print(stage, file=sys.stderr)

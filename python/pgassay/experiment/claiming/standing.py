@@ -172,18 +172,7 @@ def _experiment_in(path: Path) -> dict[str, object]:
 
 
 def _unjudged(claim: Claim, file: ClaimedFile, why: str, verdict: ClaimVerdict | None = None) -> JudgedClaim:
-    return JudgedClaim(
-        id=claim.id,
-        text=claim.text,
-        source=claim.source,
-        published=claim.published,
-        verdict=verdict,
-        here=None,
-        interval=None,
-        why=why,
-        command=shlex.join(_command(file)),
-        file=str(file.path),
-    )
+    return JudgedClaim.unjudged(claim, why, shlex.join(_command(file)), str(file.path), verdict)
 
 
 def _next_verdict_s(

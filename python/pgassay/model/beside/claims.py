@@ -74,6 +74,24 @@ class JudgedClaim(Frozen):
     command: str
     file: str = ""
 
+    @classmethod
+    def unjudged(
+        cls, claim: Claim, why: str, command: str, file: str, verdict: ClaimVerdict | None = None
+    ) -> "JudgedClaim":
+        """One of which nothing was measured: `why` is what it needs, or why it was not run."""
+        return cls(
+            id=claim.id,
+            text=claim.text,
+            source=claim.source,
+            published=claim.published,
+            verdict=verdict,
+            here=None,
+            interval=None,
+            why=why,
+            command=command,
+            file=file,
+        )
+
 
 class ClaimedExperiment(Frozen):
     """The experiment of a file with claims, of several that were run.
