@@ -80,6 +80,7 @@ AT_ONCE = {
     "option without its value": (["work_mem=1MB,2MB", "--scale"], ["--scale needs a value", "N"]),
     "word of a list": (["work_mem=1MB,2MB", "--covariate", "x"], ["'x'", "none, canary, memory, disk"]),
     "no factor": (["--scale", "3"], ["needs NAME=LEVEL,LEVEL", "as in 'pgassay compare io_method="]),
+    "a file in place of factors": (["sorts.toml", "--scale", "3"], ["pgassay run sorts.toml"]),
     "no factor behind the options": (["work_mem=1MB,2MB", "--scale", "3", "jit"], ["'jit' is not a factor"]),
 }  # fmt: skip
 

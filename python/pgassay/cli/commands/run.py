@@ -20,6 +20,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--seed", type=options.whole, metavar="N", help="seed of the order of the trials, before the file's"
     )
+    parser.add_argument(
+        "--max-time", type=options.duration, metavar="TIME", help="at most so long, before the file's max-time"
+    )
     options.add_plan(parser)
     options.add_output_options(parser)
     parser.set_defaults(run=run)
@@ -34,4 +37,6 @@ def run(arguments: argparse.Namespace) -> int:
     request = read_file(arguments.file, arguments.out, tuple(arguments.words))
     if arguments.seed is not None:
         request = replace(request, seed=arguments.seed)
+    if arguments.max_time is not None:
+        request = replace(request, max_time_s=arguments.max_time)
     return run_or_plan(request, arguments)
