@@ -4,6 +4,7 @@ At most one server runs. It is started once for as many trials as it can serve: 
 change does not restart it. Everything that was started is gone when the target is closed.
 """
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -52,6 +53,8 @@ class MachineProvider:
         self._stack = ExitStack()
         self._volumes: dict[str, Volume] = {}
         self._snapshots: dict[str, Snapshot] = {}
+        # What loading took: data that are there already take none.
+        self.loading_s = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -83,7 +86,9 @@ class MachineProvider:
         """The frozen dataset of an arm, loaded when it isn't there yet."""
         key = snapshots.key(spec.build, spec.dataset, spec.prepare)
         if key not in self._snapshots:
+            began_s = time.monotonic()
             self._snapshots[key] = snapshots.ensure(spec.build, spec.dataset, spec.prepare, self._on_stage)
+            self.loading_s += time.monotonic() - began_s
         return self._snapshots[key]
 
     def volume(self, spec: StorageSpec) -> Volume:

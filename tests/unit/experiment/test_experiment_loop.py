@@ -166,6 +166,15 @@ def test_the_limit_of_time_counts_all_runs(tmp_path: Path) -> None:
     assert len(load(folder).trials) > len(first.trials)
 
 
+def test_what_came_before_the_blocks_counts_in_the_time() -> None:
+    limits = RunLimits(60, 180.0)
+    after = limits.after_preparing(20.0)
+    assert 150 < after.time_max_s < 160 and after.blocks_max == 60
+    # Loading may have been timed a little longer than all that came before.
+    assert limits.after_preparing(-0.1).time_max_s == limits.after_preparing(0.0).time_max_s < 180
+    assert RunLimits(60, 10.0).after_preparing(0.0).time_max_s == pytest.approx(9.5)
+
+
 def test_no_block_begins_that_would_not_end_by_then(tmp_path: Path) -> None:
     folder = replay.new_experiment(tmp_path / "ends", seed=5)
     runner = replay.Replay(seed=1, wall_s=30.0)

@@ -21,7 +21,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--seed", type=options.whole, metavar="N", help="seed of the order of the trials, before the file's"
     )
     parser.add_argument(
-        "--max-time", type=options.duration, metavar="TIME", help="at most so long, before the file's max-time"
+        "--max-time",
+        type=options.duration,
+        metavar="TIME",
+        help="at most so long, before the file's max-time",
     )
     options.add_plan(parser)
     options.add_output_options(parser)

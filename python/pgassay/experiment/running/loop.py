@@ -47,6 +47,9 @@ from pgassay.workloads.metric import too_few, transactions_min
 
 # Of an experiment's time what executing plans may take.
 PLANS_SHARE_MAX = 0.1
+# What the last analysis and the report take.
+ENDING_S = 3.0
+ENDING_SHARE_MAX = 0.05
 
 
 class TrialRunner(Protocol):
@@ -71,6 +74,11 @@ class RunLimits:
     until_decided: bool = True
     ends_at: float = math.inf
     wanted: Wanted | None = None
+
+    def after_preparing(self, seconds: float) -> "RunLimits":
+        """The limits for the blocks, where what came before them took so long and a report follows them."""
+        ending_s = min(ENDING_S, ENDING_SHARE_MAX * self.time_max_s)
+        return replace(self, time_max_s=self.time_max_s - max(0.0, seconds) - ending_s)
 
 
 class BlockPreparer(Protocol):

@@ -6,6 +6,7 @@ plan → open the target → write the plan → rehearse, and design the blocks 
 
 import math
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -83,7 +84,14 @@ def run_new(
     for sentence in parsed.servers.messages:
         progress.message(sentence)
     with host_lock(progress, wait=wait):
-        return run_parsed(parsed, progress, until_decided=until_decided, said_by=said_by, limits=limits)
+        return run_parsed(
+            parsed,
+            progress,
+            until_decided=until_decided,
+            said_by=said_by,
+            limits=limits,
+            began_s=time.monotonic(),
+        )
 
 
 def run_parsed(
@@ -94,11 +102,13 @@ def run_parsed(
     said_by: Resolution = resolution,
     trial_s: float = 0.0,
     limits: RunLimits | None = None,
+    began_s: float | None = None,
 ) -> StoredExperiment:
     """Plan and run what was parsed; the caller holds the host's lock. Raises as `run_new`.
 
     `trial_s`: the mean time of a trial in a block, where the caller knows more of it than a trial of the
-    control can tell.
+    control can tell. `began_s`: since when its time counts, by the monotonic clock; without it, since the
+    first block.
     """
     planned = plan(parsed, progress.stage)
     if planned.restarts:
@@ -109,7 +119,7 @@ def run_parsed(
     try:
         earlier = history.recall(planned)
         experiment = history.with_known_scale(planned, earlier)
-        run = _Run(earlier, parsed.servers.connections, limits, progress, said_by, trial_s)
+        run = _Run(earlier, parsed.servers.connections, limits, progress, said_by, trial_s, began_s)
         return _run_planned(experiment, folder, run)
     except BaseException:
         # Nothing is kept of what ended before its first trial was recorded.
@@ -120,7 +130,10 @@ def run_parsed(
 
 @dataclass(frozen=True)
 class _Run:
-    """One run of an experiment: what is known before it, its servers and limits, and who tells of it."""
+    """One run of an experiment: what is known before it, its servers and limits, and who tells of it.
+
+    `began_s` is as of `run_parsed`.
+    """
 
     earlier: Known | None
     connections: Connections
@@ -128,6 +141,13 @@ class _Run:
     progress: Progress
     said_by: Resolution = resolution
     trial_s: float = 0.0
+    began_s: float | None = None
+
+    def limits_now(self, loading_s: float) -> RunLimits:
+        """The limits of the blocks, after what came before them but for loading data, which took so long."""
+        if self.began_s is None:
+            return self.limits
+        return self.limits.after_preparing(time.monotonic() - self.began_s - loading_s)
 
 
 @dataclass(frozen=True)
@@ -135,12 +155,13 @@ class OpenTarget:
     """A target ready for its trials, which enter it.
 
     `complete`: the plan with the facts that are known once storages and datasets are made. `in_time`: the
-    design of its blocks where trials take so many seconds.
+    design of its blocks where trials take so many seconds. `loading_s`: what loading data took so far.
     """
 
     target: Target
     complete: Callable[[Experiment], Experiment]
     in_time: Callable[[Experiment, float], BlockDesign]
+    loading_s: Callable[[], float] = lambda: 0.0
 
 
 def _run_planned(experiment: Experiment, folder: Path, run: _Run) -> StoredExperiment:
@@ -165,13 +186,21 @@ def run_resumed(
     """
     connections = Connections(reconnect(load(folder).experiment))
     with host_lock(progress, wait=wait):
-        return resume_held(folder, limits, progress, connections)
+        return resume_held(folder, limits, progress, connections, began_s=time.monotonic())
 
 
 def resume_held(
-    folder: Path, limits: RunLimits | None, progress: Progress, connections: Connections | None = None
+    folder: Path,
+    limits: RunLimits | None,
+    progress: Progress,
+    connections: Connections | None = None,
+    *,
+    began_s: float | None = None,
 ) -> StoredExperiment:
-    """Continue a stored experiment; the caller holds the host's lock. Raises as `run_resumed`."""
+    """Continue a stored experiment; the caller holds the host's lock. Raises as `run_resumed`.
+
+    `began_s` is as of `run_parsed`.
+    """
     connections = connections or Connections()
     # Whoever held the lock may have been measuring this very experiment.
     stored = load(folder)
@@ -183,12 +212,13 @@ def resume_held(
     with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
         earlier = history.recall(stored.experiment)
         with held(folder), opened.target:
-            ended = _run_trials(stored, opened, _Run(earlier, connections, chosen, progress))
+            run = _Run(earlier, connections, chosen, progress, began_s=began_s)
+            ended = _run_trials(stored, opened, run)
         return _remembered(ended)
 
 
 def _run_trials(stored: StoredExperiment, opened: OpenTarget, run: _Run) -> StoredExperiment:
-    target, limits, progress = opened.target, run.limits, run.progress
+    target, progress = opened.target, run.progress
     trials = ExperimentTrials(stored, target, progress)
     try:
         if not stored.trials:
@@ -199,6 +229,7 @@ def _run_trials(stored: StoredExperiment, opened: OpenTarget, run: _Run) -> Stor
             design = opened.in_time(stored.experiment, max(known.trial_s, run.trial_s))
             stored = write_design(stored, design)
             trials = ExperimentTrials(stored, target, progress)
+        limits = run.limits_now(opened.loading_s())
         announce(stored.experiment, known, limits, progress, run.said_by)
         if not stored.experiment.swap:
             return run_experiment(stored, trials, limits, progress, trials.prepare_block)
@@ -265,6 +296,7 @@ def open_target(
                 target,
                 lambda planned: _with_machine(planned, provider),
                 lambda planned, trial_s: _design_in_time(planned, provider, trial_s),
+                lambda: provider.loading_s,
             )
     else:
         running = RemoteTarget(servers)
