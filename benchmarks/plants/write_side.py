@@ -102,6 +102,25 @@ CREATE TABLE held (n int);
     )
 
 
+def checkpoint_wait(write_ms: float) -> Plant:
+    """A script that asks for a checkpoint after each change, as DROP DATABASE does."""
+    script = r"""\set account random(1, 100000)
+UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :account;
+SELECT pg_sleep(0.02);
+CHECKPOINT;
+"""
+    return Plant(
+        "checkpoint-wait",
+        f"{write_ms:g} ms a write",
+        _LATE,
+        "pgbench:file=asking.sql,writes=yes,clients=2,duration=5s,warmup=1s",
+        settings=_DIRECT,
+        needs=_NEEDS,
+        files={"asking.sql": script},
+        outside=late_disk(write_ms=write_ms),
+    )
+
+
 PLANTS = (
     backend_writes(10.0),
     backend_writes(16.0),
@@ -109,6 +128,8 @@ PLANTS = (
     extension(8.0),
     wal_insert(2.0),
     wal_insert(5.0),
+    checkpoint_wait(10.0),
+    checkpoint_wait(20.0),
     subtransactions(8),
     subtransactions(16),
 )

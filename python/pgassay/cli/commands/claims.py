@@ -132,7 +132,7 @@ def _result(files: "tuple[ClaimedFile, ...]", folder: "Path | None") -> "ClaimsR
 
 def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResult":
     """The claims of one file by the results of 'pgassay run FILE.toml'."""
-    from pgassay.analysis.verdicts.claims import judge
+    from pgassay.analysis.claims.judge import judge
     from pgassay.analysis.verdicts.compare import analyse
     from pgassay.errors import UsageError
     from pgassay.model.beside.claims import ClaimsResult
@@ -143,9 +143,7 @@ def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResul
     stored = load(folder)
     result = analyse(stored)
     file = str(files[0].path)
-    judged = tuple(
-        judge(claim, result, stored.experiment).model_copy(update={"file": file}) for claim in files[0].claims
-    )
+    judged = tuple(each.model_copy(update={"file": file}) for each in judge(files[0].claims, result, stored))
     return ClaimsResult(file=file, folder=str(folder), family=result.family, claims=judged)
 
 

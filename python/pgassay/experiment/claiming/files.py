@@ -6,9 +6,11 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from pgassay.analysis.causes.registry import cause_names
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.file import read_document
-from pgassay.model.beside.claims import Claim
+from pgassay.model.beside.claims import Claim, Kind, Says
+from pgassay.words import join
 
 ALL = "all"
 _EXAMPLES = Path("examples")
@@ -16,6 +18,13 @@ _EXAMPLES = Path("examples")
 _OF_THE_SOURCES = Path(__file__).resolve().parents[4] / _EXAMPLES
 # Where a file states no band: a quarter more or less, which other hardware of the same kind makes of a ratio.
 BAND_DEFAULT = 1.25
+_OF: dict[Kind, str] = {
+    "speed": "speed",
+    "statements": "the speed of two statements",
+    "blocks": "blocks",
+    "setting": "a setting",
+    "limit": "a limit",
+}
 
 
 @dataclass(frozen=True)
@@ -76,17 +85,51 @@ def _claim(path: Path, number: int, table: object) -> Claim:
         key = ".".join(str(part) for part in first["loc"]) or "the table"
         raise UsageError(f"{path}: claim {number}: {key}: {first['msg'].lower()}: correct it") from error
     where = f"{path}: claim '{claim.id}'"
+    _refuse_mixed(claim, where)
+    return _with_band(claim, where)
+
+
+_SAYS: dict[Kind, tuple[Says, ...]] = {
+    "speed": ("faster", "slower", "equal"),
+    "statements": ("faster", "slower", "equal"),
+    "blocks": ("fewer", "more", "equal"),
+    "setting": ("differs", "equal"),
+    "limit": ("limited",),
+}
+
+
+def _refuse_mixed(claim: Claim, where: str) -> None:
+    """Raise UsageError for a claim whose keys don't belong to one kind."""
+    kind, says = claim.kind, _SAYS[claim.kind]
+    named = [key for key in ("blocks", "setting", "cause") if getattr(claim, key)]
+    if len(named) > 1:
+        raise UsageError(f"{where} has {join(named)}: keep one of them")
+    if claim.says not in says:
+        raise UsageError(f'{where} is of {_OF[kind]}, and says = "{claim.says}": write {" or ".join(says)}')
+    if claim.against_statement and (claim.against or not claim.statement):
+        raise UsageError(f"{where} has against_statement: give it a statement, and leave against out")
+    if kind == "limit" and claim.cause not in cause_names():
+        raise UsageError(f"{where}: there is no cause '{claim.cause}': docs/causes.md has their names")
+    is_alone = kind == "limit" or bool(claim.against_statement)
+    if is_alone is bool(claim.against):
+        wrong = "is of one arm: leave against out" if is_alone else "lacks against: name an arm"
+        raise UsageError(f"{where} {wrong}")
+    if kind in ("setting", "limit") and (claim.statement or claim.published is not None):
+        raise UsageError(f"{where} is of {_OF[kind]}: leave statement and published out")
+
+
+def _with_band(claim: Claim, where: str) -> Claim:
     published = claim.published
-    if claim.says == "equal":
+    if claim.says in ("equal", "differs", "limited"):
         if published is not None or claim.band is not None:
-            raise UsageError(f'{where} has says = "equal": leave published and band out')
+            raise UsageError(f'{where} has says = "{claim.says}": leave published and band out')
         return claim
     if published is None:
         if claim.band is not None:
             raise UsageError(f"{where} has a band and no published figure: add published")
         return claim
-    if published <= 0 or (published > 1) is not (claim.says == "faster"):
-        sign = "above" if claim.says == "faster" else "between 0 and"
+    if published <= 0 or (published > 1) is not (claim.says in ("faster", "more")):
+        sign = "above" if claim.says in ("faster", "more") else "between 0 and"
         raise UsageError(f'{where}: published = {published:g} with says = "{claim.says}": write one {sign} 1')
     low, high = claim.band or (published / BAND_DEFAULT, published * BAND_DEFAULT)
     if not low <= published <= high:

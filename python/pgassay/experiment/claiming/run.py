@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.analysis.verdicts.claims import blocks_least, wanted_by
+from pgassay.analysis.claims.arms import blocks_least
+from pgassay.analysis.claims.judge import wanted_by
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.claiming.files import ClaimedFile
 from pgassay.experiment.claiming.order import next_of
@@ -97,7 +98,7 @@ class _Budget:
         self._begun = time.monotonic()
 
     def __call__(self, result: CompareResult, stored: StoredExperiment) -> Collection[str]:
-        open_arms = wanted_by(self._claims, result, stored.experiment)
+        open_arms = wanted_by(self._claims, result, stored)
         now = time.monotonic()
         if result.blocks == self._blocks_before:
             return open_arms

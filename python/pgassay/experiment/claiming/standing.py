@@ -5,14 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.analysis.verdicts.claims import (
-    blocks_least,
-    is_open,
-    judge,
-    missing_condition,
-    missing_for,
-    wanted_by,
-)
+from pgassay.analysis.claims.arms import blocks_least, missing_condition, missing_for
+from pgassay.analysis.claims.judge import is_open, judge, wanted_by
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import history
 from pgassay.environment.linux import machine
@@ -124,8 +118,7 @@ def measured(found: Standing, stored: StoredExperiment) -> Standing:
     result = analyse(stored)
     file = found.file
     judged = tuple(
-        judge(claim, result, stored.experiment).model_copy(update={"file": str(file.path)})
-        for claim in file.claims
+        each.model_copy(update={"file": str(file.path)}) for each in judge(file.claims, result, stored)
     )
     return replace(
         found,
@@ -192,7 +185,7 @@ def _next_verdict_s(
     missing = blocks_least(stored.experiment) - result.blocks
     if missing > 0:
         return missing * stored.seconds_used / result.blocks
-    wanted = wanted_by(undecided, result, stored.experiment)
+    wanted = wanted_by(undecided, result, stored)
     names = {arm.name for arm in stored.experiment.arms if arm.id in wanted}
     medians = [
         arm.forecast.seconds[1] for arm in result.arms if arm.name in names and arm.forecast is not None

@@ -7,7 +7,10 @@ from pydantic import Field
 from pgassay.model.base import Frozen
 
 CLAIMS_SCHEMA = 1
-Says = Literal["faster", "slower", "equal"]
+Says = Literal["faster", "slower", "equal", "fewer", "more", "differs", "limited"]
+# What is compared: speeds of arms, of two statements of one arm, blocks that were asked for, values of a
+# setting; or what limits an arm.
+Kind = Literal["speed", "statements", "blocks", "setting", "limit"]
 ClaimVerdict = Literal[
     "reproduced",
     "same direction, other size",
@@ -37,30 +40,48 @@ class Needs(Frozen):
 class Claim(Frozen):
     """A sentence that compares an arm with another (`against`), the control of its experiment or not.
 
-    `published`: the speed of the arm over that of `against`, so that 2 is twice as fast; None where no figure
-    was given. `band`: the ratios that count as the same size. `statement`: one of the experiment's list, ''
-    for all of them; `stratum` as in the result.
+    `published`: the speed of the arm over that of `against`, so that 2 is twice as fast, or its blocks over
+    theirs; None where no figure was given. `band`: the ratios that count as the same size. `statement`: one
+    of the experiment's list, '' for all of them; `stratum` as in the result. `against_statement`: another
+    statement of the same arm, which it is compared with in place of `against`. `blocks`: it is of blocks of
+    8 kB that statements asked for, hit or read. `setting`: it is of this setting's value. `cause`: it is of
+    what limits the arm.
     """
 
     id: str
     text: str
     source: Source
     arm: str
-    against: str
+    against: str = ""
     says: Says
     published: float | None = None
     band: tuple[float, float] | None = None
     statement: str = ""
     stratum: str = ""
+    against_statement: str = ""
+    blocks: bool = False
+    setting: str = ""
+    cause: str = ""
     needs: Needs = Needs()
+
+    @property
+    def kind(self) -> Kind:
+        """What is compared."""
+        if self.cause:
+            return "limit"
+        if self.setting:
+            return "setting"
+        if self.blocks:
+            return "blocks"
+        return "statements" if self.against_statement else "speed"
 
 
 class JudgedClaim(Frozen):
     """A claim with what was found; the contract of `pgassay claims --json`.
 
-    `here` and `interval`: speed over the control's, None where there is none. `verdict` is None where nothing
-    was measured of it; `why` is then what it needs, or why it was not run. `command` runs or repeats the
-    experiment of `file`.
+    `here` and `interval`: speed (or blocks) over that of what it is compared with, None where there is none.
+    `verdict` is None where nothing was measured of it; `why` is then what it needs, or why it was not run.
+    `command` runs or repeats the experiment of `file`.
     """
 
     id: str

@@ -1,4 +1,4 @@
-"""What an experiment says of published claims, by the verdicts on its own arms.
+"""What an experiment says of claims that compare the speed of two arms, by the verdicts on its own arms.
 
 Each claim is one comparison of the experiment, whose verdicts hold together; so claims need no correction of
 their own: that one of them has its direction wrong is as improbable as that a verdict has.
@@ -7,7 +7,6 @@ their own: that one of them has its direction wrong is as improbable as that a v
 import math
 import re
 import shlex
-from collections.abc import Sequence
 from typing import NoReturn
 
 from pgassay.analysis.statistics.power import minimum_blocks
@@ -21,54 +20,21 @@ from pgassay.words import amount, figure, plural
 _GB = 1e9
 # A file of SQL is named in a claim as beside the experiment's file, and in an arm with its folder.
 _FOLDERS = re.compile(r"=\S*/(?=[^\s/]+\.sql)")
-# Verdicts that speak of a size, and how many blocks an experiment may have for it.
-_SIZED = ("reproduced", "same direction, other size")
-_BLOCKS_FOR_A_SIZE = 20
 _INSTEAD = "name the folder of an experiment of this file"
 
 
 def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> JudgedClaim:
-    """The claim with its verdict; raises UsageError for an experiment that doesn't compare its arms."""
-    missing = missing_for(claim, experiment, result.folder)
-    if missing:
-        return _judged(claim, "can't be tried here", missing, experiment)
+    """The claim with its verdict, of an experiment that compares its arms."""
     arms = _arms_of(claim, result)
-    found = next((arm for arm in arms if _is_named(arm.name, claim.arm, claim)), None)
-    other = next((arm for arm in arms if _is_named(arm.name, claim.against, claim)), None)
+    found = next((arm for arm in arms if is_named(arm.name, claim.arm, claim)), None)
+    other = next((arm for arm in arms if is_named(arm.name, claim.against, claim)), None)
     if found is not None and other is not None and other.verdict != "control":
         found = _between(found, other, result.margin)
     if found is None:
-        return _judged(claim, "undecided", "nothing of it is measured yet", experiment)
+        return judged(claim, "undecided", "nothing of it is measured yet", experiment)
     verdict, why = _verdict(claim, found, blocks_least(experiment))
     limit = _limit(found, result) if verdict != "undecided" else ""
-    return _judged(claim, verdict, f"{why}{limit}", experiment, found)
-
-
-def wanted_by(claims: Sequence[Claim], result: CompareResult, experiment: Experiment) -> frozenset[str]:
-    """The ids of the arms of which these claims are open."""
-    is_wanted = [is_open(claim, judge(claim, result, experiment), result.blocks) for claim in claims]
-    wanted = [claim for claim, each in zip(claims, is_wanted, strict=True) if each]
-    return frozenset(
-        arm.id
-        for arm in experiment.arms
-        if arm.role == "arm"
-        and any(_is_named(arm.name, named, claim) for claim in wanted for named in (claim.arm, claim.against))
-    )
-
-
-def is_open(claim: Claim, judged: JudgedClaim, blocks: int) -> bool:
-    """Whether more blocks are wanted: of a verdict, or, within reason, of a size at the edge of its band.
-
-    `blocks`: those of the experiment so far. Two sizes that are alike can't be told apart at any expense.
-    """
-    if judged.verdict in (None, "undecided"):
-        return True
-    if judged.interval is None or claim.band is None or judged.verdict not in _SIZED:
-        return False
-    low, high = judged.interval
-    is_apart = (high is not None and high < claim.band[0]) or (low is not None and low > claim.band[1])
-    is_within = low is not None and high is not None and claim.band[0] <= low and high <= claim.band[1]
-    return not is_apart and not is_within and blocks < _BLOCKS_FOR_A_SIZE
+    return judged(claim, verdict, f"{why}{limit}", experiment, found.ratio, found.interval)
 
 
 def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str = _INSTEAD) -> str:
@@ -81,20 +47,21 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
     if missing:
         return missing
     arms = [arm for arm in experiment.arms if _named(arm.stratum) == claim.stratum]
-    for named in (claim.against, claim.arm):
-        if not any(_is_named(arm.name, named, claim) and arm.role != "twin" for arm in arms):
+    for named in filter(None, (claim.against, claim.arm)):
+        if not any(is_named(arm.name, named, claim) and arm.role != "twin" for arm in arms):
             skipped = next((each for each in experiment.skipped if _is_of(named, each)), None)
             if skipped is not None:
                 return skipped
             _refuse(claim, f"there is no arm {named} in {where}", instead)
     roles = {arm.role: arm.name for arm in arms if arm.role != "arm"}
-    if _is_named(roles["control"], claim.arm, claim):
+    if claim.kind == "speed" and is_named(roles["control"], claim.arm, claim):
         _refuse(claim, f"{claim.arm} is the control in {where}, which others are compared with", instead)
-    if claim.statement and not _is_named(roles["control"], claim.against, claim):
+    if claim.kind == "speed" and claim.statement and not is_named(roles["control"], claim.against, claim):
         _refuse(claim, f"a claim on a statement is against the control, {roles['control']}", instead)
     known = {statement.name for arm in arms for statement in arm.spec.workload.statements}
-    if claim.statement and claim.statement not in known:
-        _refuse(claim, f"there is no statement '{claim.statement}' in {where}", instead)
+    for statement in filter(None, (claim.statement, claim.against_statement)):
+        if statement not in known:
+            _refuse(claim, f"there is no statement '{statement}' in {where}", instead)
     return ""
 
 
@@ -144,7 +111,7 @@ def _named(arm: str) -> str:
     return _FOLDERS.sub("=", arm)
 
 
-def _is_named(arm: str, claimed: str, claim: Claim) -> bool:
+def is_named(arm: str, claimed: str, claim: Claim) -> bool:
     """Whether a claim means this arm; the name of one of a grid has the levels of its stratum too."""
     return {*_named(arm).split()} == {*claimed.split(), *claim.stratum.split()}
 
@@ -216,17 +183,23 @@ def _limit(found: ArmResult, result: CompareResult) -> str:
     return ""
 
 
-def _judged(
-    claim: Claim, verdict: ClaimVerdict, why: str, experiment: Experiment, found: ArmResult | None = None
+def judged(
+    claim: Claim,
+    verdict: ClaimVerdict,
+    why: str,
+    experiment: Experiment,
+    here: float | None = None,
+    interval: tuple[float | None, float | None] | None = None,
 ) -> JudgedClaim:
+    """The claim with a verdict, what was found and its interval."""
     return JudgedClaim(
         id=claim.id,
         text=claim.text,
         source=claim.source,
         published=claim.published,
         verdict=verdict,
-        here=None if found is None else found.ratio,
-        interval=None if found is None else found.interval,
+        here=here,
+        interval=interval,
         why=why,
         command=shlex.join(experiment.command),
     )

@@ -1,0 +1,1 @@
+"""What an experiment says of published claims. Pure."""
