@@ -231,8 +231,36 @@ class Recommendation(Frozen):
         return self.probability is None or self.probability >= _CERTAIN
 
 
+class ProvenWork(Frozen):
+    """Work on a real server: the speed with the recommended settings over that with the defaults."""
+
+    name: str
+    verdict: str
+    ratio: float | None
+    interval: Interval | None
+
+
+class ProbeProof(Frozen):
+    """The recommended settings against the defaults, on servers whose data lie below the probe's folder.
+
+    `version`: of the server; `folder`: of the experiment, '' where there was nothing to prove. `works`: all
+    of it first, then each statement. `sentence`: what came of it.
+    """
+
+    version: str
+    folder: str
+    defaults: dict[str, str]
+    recommended: dict[str, str]
+    blocks: int
+    works: tuple[ProvenWork, ...]
+    sentence: str
+
+
 class ProbeResult(Frozen):
-    """The document of `pgassay probe --json`; schema in schemas/probe.schema.json."""
+    """The document of `pgassay probe --json`; schema in schemas/probe.schema.json.
+
+    `proof`: with --prove alone.
+    """
 
     schema_: int = Field(default=PROBE_SCHEMA, alias="schema")
     path: str
@@ -249,6 +277,7 @@ class ProbeResult(Frozen):
     measured_at: str
     pgassay_version: str
     major: int = FIRST_MAJOR
+    proof: ProbeProof | None = None
 
 
 class CeilingRatio(Frozen):

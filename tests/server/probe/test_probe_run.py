@@ -12,10 +12,14 @@ import pytest
 
 import probe_samples as samples
 import whole_tool
+from pgassay.cli.commands import probe
+from pgassay.cli.main import parser
 from pgassay.environment.cleanup.removal import PROBE_PREFIX
 from pgassay.environment.last_probe import device_key, read_document
 from pgassay.environment.linux import device as devices
+from pgassay.model.probe import Recommendation
 from pgassay.probe.analysis.analyse import analyse_probe
+from pgassay.record.experiment import load
 from pgassay.report import schema
 from pgassay.report.probe import text
 
@@ -168,3 +172,26 @@ def test_an_overlay_is_measured_and_called_so(disk: Path, require: Callable[...,
         assert left_in(merged) == []
     finally:
         subprocess.run(["umount", merged], check=True)
+
+
+def test_a_recommendation_is_proven_on_servers_below_the_folder(
+    disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a simulated probe that recommends sync: what a server makes of that is another thing."""
+    monkeypatch.chdir(tmp_path)
+    found = analyse_probe(samples.record(samples.Machine()))
+    made = Recommendation(value="sync", default="worker", reason="…", knee=None, alternatives=())
+    words = ["probe", str(disk), "--prove", "--pg", "18", "--max-time", "5s", "--quiet", "--seed", "3"]
+    arguments = parser().parse_args(words)
+    arguments.words = ["pgassay", *words]
+    build = probe.build_to_prove(arguments)
+    assert build is not None and build.major == 18
+    proof = probe.prove(arguments, found.model_copy(update={"recommend": {"io_method": made}}), build)
+    assert proof.recommended == {"io_method": "sync"} and proof.blocks >= 1
+    assert [work.name for work in proof.works] == ["all of it", "cold-scan", "bitmap-scan"]
+    assert all(work.ratio for work in proof.works)
+    stored = load(tmp_path / proof.folder)
+    assert {arm.spec.settings["io_method"] for arm in stored.experiment.arms} == {"sync", "worker"}
+    assert all(str(disk) in each.storage for each in stored.experiment.environment.storage.values())
+    # Its folder stays for further experiments, without any data.
+    assert not list(disk.rglob("PG_VERSION"))

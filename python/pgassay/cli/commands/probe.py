@@ -11,11 +11,14 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pgassay.model.probe import ProbeComparison, ProbeRecord, ProbeResult
+    from pgassay.model.build import Build
+    from pgassay.model.probe import ProbeComparison, ProbeProof, ProbeRecord, ProbeResult
 
 SECONDS_DEFAULT = 60.0
+PROOF_S_DEFAULT = 600.0
 RESULT_FILE = "result.json"
 REPORT_FILE = "report.html"
+STATEMENTS_FILE = "probe-proof.sql"
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -63,12 +66,23 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--out", type=options.folder, metavar="FOLDER", help="keep every run, the result and the page there"
     )
+    parser.add_argument(
+        "--prove",
+        action="store_true",
+        help="then compare the recommended settings with the defaults, on servers with their data in PATH",
+    )
+    parser.add_argument(
+        "--max-time",
+        type=options.duration,
+        metavar="TIME",
+        help=f"of --prove: at most so long (default {PROOF_S_DEFAULT / 60:g}m)",
+    )
     options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, judge, keep it as the last probe of this device, print."""
+    """Measure, judge, keep it as the last probe of this device, print; prove it."""
     from pgassay.cli.source_builds import provide_named
     from pgassay.probe.analysis.analyse import analyse_probe
     from pgassay.probe.measuring.session import ProbeRequest, run_probe
@@ -76,6 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
     old = _old(arguments.compare)
     _check_targets(arguments)
     provide_named((arguments.pg,), quiet=arguments.quiet)
+    build = build_to_prove(arguments)
     request = ProbeRequest(
         path=arguments.path,
         file=arguments.file,
@@ -88,10 +103,72 @@ def run(arguments: argparse.Namespace) -> int:
         record = run_probe(request, progress.step, wait=not arguments.no_wait)
     result = analyse_probe(record)
     comparison = _comparison(result, old, arguments.compare)
-    sys.stdout.write(_page(result, comparison, arguments))
+    is_for_terminal = not (arguments.json or arguments.markdown)
+    if build is not None and is_for_terminal:
+        # Whoever waits for the proof has the probe to read.
+        sys.stdout.write(_page(result, comparison, arguments))
+        sys.stdout.flush()
+    if build is not None:
+        result = result.model_copy(update={"proof": prove(arguments, result, build)})
+    sys.stdout.write(_page(result, comparison, arguments, is_shown=build is not None and is_for_terminal))
     sys.stdout.flush()  # the result is said, whatever happens to the files
     _keep(arguments, record, result, comparison)
     return 0
+
+
+def build_to_prove(arguments: argparse.Namespace) -> "Build | None":
+    """The build of the servers, None without --prove; what is wrong is said before a minute is spent."""
+    from pgassay.environment.builds.registry import resolve
+    from pgassay.errors import UsageError
+    from pgassay.model.probe import FIRST_MAJOR
+
+    if not arguments.prove:
+        if arguments.max_time is not None:
+            raise UsageError("--max-time is that of the proof: add --prove, or type --seconds for the probe")
+        return None
+    if arguments.compare is not None:
+        raise UsageError("--compare is of two probes, and --prove of one: leave one of them out")
+    build = resolve(arguments.pg)
+    if build.major < FIRST_MAJOR:
+        raise UsageError(
+            f"--prove needs settings that {build.version} does not have: name a build of {FIRST_MAJOR} or "
+            f"newer (--pg {FIRST_MAJOR})"
+        )
+    return build
+
+
+def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") -> "ProbeProof":
+    """The recommended settings against the defaults, in an experiment of its own."""
+    from pgassay.analysis.verdicts.compare import analyse
+    from pgassay.cli.outcome import progress_of
+    from pgassay.environment.home import home_path
+    from pgassay.experiment.planning.request import CompareRequest
+    from pgassay.experiment.running.run import run_new
+    from pgassay.probe.analysis import proof
+    from pgassay.record.documents import write_file
+
+    wanted = proof.to_prove(result, build.major)
+    if not wanted.recommended:
+        return proof.nothing_to_prove(result, build.version)
+    statements = home_path() / STATEMENTS_FILE
+    write_file(statements, proof.STATEMENTS.encode())
+    folder = str(arguments.path.absolute()).replace(",", "\\,")
+    request = CompareRequest(
+        factors=(wanted.levels,),
+        workload=f"sql:{statements}",
+        scale=proof.SCALE,
+        cache="cold-each",
+        settings=wanted.both,
+        storage=f"host:path={folder}",
+        build=arguments.pg,
+        max_time_s=arguments.max_time or PROOF_S_DEFAULT,
+        plans="off",
+        seed=arguments.seed,
+        command=tuple(arguments.words),
+    )
+    with progress_of(arguments) as progress:
+        stored = run_new(request, progress, wait=not arguments.no_wait)
+    return proof.proof_of(wanted, analyse(stored), build.version)
 
 
 def _old(file: "Path | None") -> "ProbeResult | None":
@@ -126,13 +203,22 @@ def _comparison(
     return None if old is None else compare_probes(result, old, str(file))
 
 
-def _page(result: "ProbeResult", comparison: "ProbeComparison | None", arguments: argparse.Namespace) -> str:
+def _page(
+    result: "ProbeResult",
+    comparison: "ProbeComparison | None",
+    arguments: argparse.Namespace,
+    *,
+    is_shown: bool = False,
+) -> str:
+    """What is printed; of a probe that is shown already its proof alone."""
     from pgassay.report.probe import text as probe
 
     if arguments.json:
         return probe.render_json(comparison or result)
     if arguments.markdown:
         return probe.render_markdown(result, comparison)
+    if is_shown and result.proof is not None:
+        return probe.render_proof(result.proof, unicode=is_unicode())
     return probe.render(result, comparison, unicode=is_unicode())
 
 

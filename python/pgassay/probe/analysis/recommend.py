@@ -213,24 +213,37 @@ def _made(judged: Judged, reason: str, *, knee: str | None) -> Recommendation:
     return made.model_copy(update={"reason": reason})
 
 
+def changed(recommend: Mapping[str, Recommendation], major: int) -> dict[str, Recommendation]:
+    """The recommendations that differ from the defaults, of those that this major version has a use for."""
+    of_other_major = {"io_workers"} if major >= GROWING_SINCE else {"io_min_workers", "io_max_workers"}
+    method = recommend["io_method"].value if "io_method" in recommend else None
+    return {
+        name: each
+        for name, each in recommend.items()
+        if name not in of_other_major
+        and each.value != each.default
+        and not ("workers" in name and method != "worker")
+    }
+
+
 def shell_lines(recommend: Mapping[str, Recommendation], major: int, disk: str | None) -> list[str]:
     """The recommendations that differ from the defaults, as lines of postgresql.conf of this major version.
 
     The read-ahead is a line for a shell, in 512-byte sectors as blockdev takes it. What is not certain
     says so.
     """
-    of_other_major = {"io_workers"} if major >= GROWING_SINCE else {"io_min_workers", "io_max_workers"}
-    method = recommend["io_method"].value if "io_method" in recommend else None
     lines = []
-    for name, each in recommend.items():
-        is_pointless = "workers" in name and method != "worker"
-        if name in of_other_major or each.value == each.default or is_pointless:
-            continue
+    for name, each in changed(recommend, major).items():
         doubt = "" if each.is_certain else "  # likely, not certain"
         if name == "read_ahead_kb":
             lines.append(f"# blockdev --setra {int(each.value) * 2} /dev/{disk or 'DISK'}{doubt}")
             continue
         lines.append(f"{name} = {each.value}{doubt}")
-        if name == "io_combine_limit" and int(each.value.removesuffix("kB")) > _MAX_COMBINE_DEFAULT_KB:
+        if needs_max_combine(name, each.value):
             lines.append(f"io_max_combine_limit = {each.value}")
     return lines
+
+
+def needs_max_combine(name: str, value: str) -> bool:
+    """Whether the value of a setting has no effect without an io_max_combine_limit as large."""
+    return name == "io_combine_limit" and int(value.removesuffix("kB")) > _MAX_COMBINE_DEFAULT_KB

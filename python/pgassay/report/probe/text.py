@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel
 
-from pgassay.model.probe import CellResult, ProbeComparison, ProbeResult
+from pgassay.model.probe import CellResult, ProbeComparison, ProbeProof, ProbeResult
 from pgassay.probe.analysis.analyse import cell_name
 from pgassay.probe.analysis.recommend import shell_lines
 from pgassay.report import markdown, terminal, text
@@ -70,6 +70,7 @@ def sections(result: ProbeResult, comparison: ProbeComparison | None) -> list[Se
             (bullets(meaning), Figure("predictions"), Figure("splits")) if meaning else (),
         ),
         _to_set(result),
+        *([proof_section(result.proof)] if result.proof is not None else ()),
         Section(
             "Figures",
             "figures",
@@ -95,6 +96,31 @@ def _to_set(result: ProbeResult) -> Section:
     for major, lines in settings_lines(result):
         blocks += [Paragraph(f"For PostgreSQL {major}:"), Code("\n".join(lines))]
     return Section("What to set", "settings", (*blocks, Figure("regrets")))
+
+
+def proof_section(proof: ProbeProof) -> Section:
+    """The recommended settings against the defaults, on real servers."""
+    rows = [
+        (
+            work.name,
+            work.verdict,
+            "" if work.ratio is None else text.ratio(work.ratio),
+            "unbounded" if work.interval is None else text.interval(work.interval),
+        )
+        for work in proof.works
+    ]
+    blocks: list[Block] = [Paragraph(proof.sentence, STRONG)]
+    if rows:
+        blocks += [
+            plain_table(("work", "verdict", "speed", "95 % interval"), rows, names=2),
+            Paragraph(f"Folder: {proof.folder}", QUIET),
+        ]
+    return Section("Proof", "proof", tuple(blocks))
+
+
+def render_proof(proof: ProbeProof, *, unicode: bool = True) -> str:
+    """The proof alone, for a terminal that shows the probe already."""
+    return terminal.render([proof_section(proof)], width=terminal.UNWRAPPED, unicode=unicode)
 
 
 def facts(result: ProbeResult) -> list[str]:

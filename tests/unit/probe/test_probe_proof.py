@@ -1,0 +1,96 @@
+"""What `pgassay probe --prove` compares, and what it says of it."""
+
+from typing import Any
+
+import pytest
+
+import probe_samples as samples
+import report_examples as examples
+from pgassay.factors.config import parts_of
+from pgassay.model.probe import ProbeResult, Recommendation
+from pgassay.probe.analysis.analyse import analyse_probe
+from pgassay.probe.analysis.proof import nothing_to_prove, proof_of, to_prove
+from pgassay.report.probe import text
+
+
+def recommended(**values: tuple[str, str]) -> ProbeResult:
+    """A probe that recommends these: (value, default) by name."""
+    found = analyse_probe(samples.record(samples.Machine()))
+    made = {
+        name.lower(): Recommendation(value=value, default=default, reason="…", knee=None, alternatives=())
+        for name, (value, default) in values.items()
+    }
+    return found.model_copy(update={"recommend": made})
+
+
+def test_both_levels_set_what_is_recommended_and_differs() -> None:
+    result = recommended(
+        io_method=("io_uring", "worker"),
+        effective_io_concurrency=("64", "16"),
+        io_combine_limit=("256kB", "128kB"),
+        io_max_concurrency=("64", "64"),
+        read_ahead_kb=("512", "128"),
+    )
+    wanted = to_prove(result, 18)
+    first, second = wanted.levels.removeprefix("config=").split(",")
+    assert (
+        parts_of(first)
+        == wanted.defaults
+        == {
+            "io_method": "worker",
+            "effective_io_concurrency": "16",
+            "io_combine_limit": "128kB",
+        }
+    )
+    assert parts_of(second) == wanted.recommended
+    assert "io_max_combine_limit=256kB" in wanted.both
+
+
+@pytest.mark.parametrize(
+    ("major", "names"),
+    [(18, {"io_workers"}), (19, {"io_min_workers", "io_max_workers"})],
+)
+def test_workers_are_the_settings_of_the_version(major: int, names: set[str]) -> None:
+    result = recommended(
+        io_method=("worker", "worker"),
+        io_workers=("6", "3"),
+        io_min_workers=("4", "2"),
+        io_max_workers=("12", "8"),
+    )
+    assert to_prove(result, major).recommended.keys() == names
+
+
+def test_workers_are_of_no_use_to_another_method() -> None:
+    result = recommended(io_method=("sync", "worker"), io_workers=("6", "3"))
+    assert to_prove(result, 18).recommended == {"io_method": "sync"}
+
+
+def test_defaults_leave_nothing_to_prove() -> None:
+    result = recommended(io_method=("worker", "worker"), read_ahead_kb=("512", "128"))
+    assert not to_prove(result, 18).recommended
+    said = nothing_to_prove(result, "18.6")
+    assert "defaults" in said.sentence and "read-ahead" in said.sentence
+    assert said.sentence in text.render(result.model_copy(update={"proof": said}))
+
+
+@pytest.mark.parametrize(
+    ("arm", "word"),
+    [
+        ({"verdict": "faster", "ratio": 1.3, "interval": (1.2, 1.4)}, "Proven: io_method = sync is 30 % f"),
+        ({"verdict": "slower", "ratio": 0.25, "interval": (0.2, 0.3)}, "Refuted: io_method = sync is 4 × as"),
+        ({"verdict": "equivalent", "ratio": 1.0, "interval": (0.99, 1.01)}, "No difference"),
+        ({"verdict": "inconclusive", "ratio": 1.1, "interval": (0.0, float("inf"))}, "Not decided"),
+    ],
+)  # fmt: skip
+def test_the_answer_is_that_of_the_comparison(arm: dict[str, Any], word: str) -> None:
+    result = recommended(io_method=("sync", "worker"))
+    stored = examples.stored(levels=["worker", "sync"])
+    compared = examples.result(stored)
+    control, other, *_ = compared.arms
+    compared = compared.model_copy(update={"arms": (control, other.model_copy(update=arm))})
+    proof = proof_of(to_prove(result, 18), compared, "18.6")
+    assert proof.sentence.startswith(word)
+    assert [work.name for work in proof.works] == ["all of it", *examples.STATEMENTS]
+    assert (proof.works[0].interval is None) is (arm["verdict"] == "inconclusive")
+    page = text.render_proof(proof)
+    assert proof.sentence in " ".join(page.split()) and proof.folder in page
