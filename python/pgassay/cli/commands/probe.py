@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+from contextlib import contextmanager
 
 from pgassay.cli import options
 from pgassay.cli.output import is_unicode
@@ -9,6 +10,7 @@ from pgassay.cli.stage_line import StageLine
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from pgassay.model.build import Build
@@ -166,9 +168,27 @@ def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") 
         seed=arguments.seed,
         command=tuple(arguments.words),
     )
-    with progress_of(arguments) as progress:
+    with progress_of(arguments) as progress, _removed_afterwards(arguments.path):
         stored = run_new(request, progress, wait=not arguments.no_wait)
     return proof.proof_of(wanted, analyse(stored), build.version)
+
+
+@contextmanager
+def _removed_afterwards(path: "Path") -> "Iterator[None]":
+    """Remove what was made below the folder meanwhile: a disk that is probed is left as it was."""
+    import shutil
+
+    from pgassay.environment.storage.host import FOLDER_NAME
+
+    place = path / FOLDER_NAME
+    before = {*place.iterdir()} if place.is_dir() else None
+    try:
+        yield
+    finally:
+        for made in {*place.iterdir()} - (before or set()) if place.is_dir() else ():
+            shutil.rmtree(made, ignore_errors=True)
+        if before is None and place.is_dir() and not any(place.iterdir()):
+            place.rmdir()
 
 
 def _old(file: "Path | None") -> "ProbeResult | None":
