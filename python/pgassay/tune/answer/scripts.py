@@ -15,6 +15,16 @@ from pglast.parser import ParseError
 from pglast.stream import RawStream
 
 from pgassay.sql_text import constant, qualified
+from pgassay.tune.answer.locks import (
+    A_MOMENT,
+    AT_ONCE,
+    HALF_DROPPED,
+    INVALID,
+    INVALID_COPY,
+    LOCKED_OUT,
+    NOT_DROPPED,
+    locks,
+)
 from pgassay.tune.answer.side_costs import MEMORY_OF_EACH, is_writing_anew
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
@@ -36,19 +46,6 @@ _INVALID_DROPPED = (
     "SELECT {drop} FROM pg_catalog.pg_index "
     "WHERE indexrelid = pg_catalog.to_regclass({name}) AND NOT indisvalid \\gexec"
 )
-_INVALID = (
-    "-- If this fails, it leaves an INVALID index: run this script again, which drops that first.",
-    "-- Reads and writes of the table go on. VACUUM and DDL on it wait until this ends, and so does all that",
-    "-- comes behind that DDL; this waits for transactions that are open now.",
-)
-_INVALID_COPY = (
-    "-- If this fails, it leaves an INVALID index whose name ends in _ccnew: drop that with DROP INDEX "
-    "CONCURRENTLY."
-)
-_HALF_DROPPED = "-- If this fails, the index may stay and be INVALID: run it again."
-_NOT_DROPPED = "-- One that is still there stays; an INVALID one, left by what failed, is dropped first."
-_LOCKED_OUT = "-- Choose the time: the table is locked against reads and writes until this is done."
-_AT_ONCE = "-- In one transaction: until its COMMIT the table is locked against reads and writes."
 # initdb has them by default (src/bin/initdb/initdb.c), and pg_upgrade wants both clusters alike.
 _CHECKSUMS_SINCE = 18
 _CHECKSUMS = (
@@ -195,7 +192,7 @@ def _settings_undone(settings: Collection[str]) -> list[str]:
 
 def _together(statements: Sequence[str]) -> list[str]:
     """What is one transaction, as it was given."""
-    return [_AT_ONCE, *map(_ended, statements)]
+    return [AT_ONCE, *map(_ended, statements)]
 
 
 def _ended(statement: str) -> str:
@@ -251,7 +248,7 @@ def online(
     made may not be there, and what was dropped may be, since apply.sql went no further. `is_partitioned`:
     what it drops is the index of a partitioned table, which the facts don't know yet.
     """
-    warned = [_LOCKED_OUT] if is_writing_anew(statement) else []
+    warned = [LOCKED_OUT] if is_writing_anew(statement) else []
     root = _parsed(statement)
     if root is None:  # of a newer grammar than the parser's: as it was given
         return [*warned, _ended(statement)]
@@ -259,15 +256,16 @@ def online(
         table = _table(root.relation, facts)
         if table is not None and table.kind == "partitioned" and facts is not None:
             return list(_by_partition(root, table, facts))
-        return _made_concurrently(root, [_NOT_DROPPED] if is_undo else _INVALID)
+        return _made_concurrently(root, NOT_DROPPED if is_undo else INVALID)
     if isinstance(root, ast.DropStmt):
         root.missing_ok = is_undo or root.missing_ok
         if root.removeType == enums.ObjectType.OBJECT_INDEX and len(root.objects or ()) == 1:
             root.concurrent = not is_partitioned and not _drops_of_partitioned(root, facts)
-            return _unlimited([_HALF_DROPPED], [_text(root)]) if root.concurrent else [_text(root)]
+            if root.concurrent:
+                return _unlimited(HALF_DROPPED, [_text(root)])
     if isinstance(root, ast.ReindexStmt) and "concurrently" in {each.defname for each in root.params or ()}:
-        return _unlimited([_INVALID_COPY], [_text(root)])
-    return [*warned, _text(root)]
+        return _unlimited(INVALID_COPY, [_text(root)])
+    return [*warned, *locks(root), _text(root)]
 
 
 def _made_concurrently(root: ast.IndexStmt, comments: Sequence[str]) -> list[str]:
@@ -369,6 +367,7 @@ def _by_partition(root: ast.IndexStmt, table: TableFacts, facts: SchemaFacts) ->
         yield _text(root)
         return
     relation.inh, root.if_not_exists = False, True
+    yield A_MOMENT
     yield _text(root)
     yield from _on_parts(root, table, name, facts, name)
 
@@ -387,6 +386,6 @@ def _on_parts(
             yield _text(root)
             yield from _on_parts(root, part, own, facts, name)
         else:
-            yield from _made_concurrently(root, _INVALID)
+            yield from _made_concurrently(root, INVALID)
         above, attached = qualified(table.schema_, index), qualified(part.schema_, own)
         yield f"ALTER INDEX {above} ATTACH PARTITION {attached};"
