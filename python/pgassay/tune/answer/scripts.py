@@ -10,14 +10,13 @@ src/backend/storage/lmgr/lock.c): seconds would end it beside any long query, an
 
 from collections.abc import Collection, Iterator, Sequence
 
-from pglast import ast, enums, parse_sql
-from pglast.parser import ParseError
+from pglast import ast, enums
 from pglast.stream import RawStream
 
 from pgassay.sql_text import constant, qualified
+from pgassay.tune.answer.at_once import ended, parsed, together
 from pgassay.tune.answer.locks import (
     A_MOMENT,
-    AT_ONCE,
     HALF_DROPPED,
     INVALID,
     INVALID_COPY,
@@ -90,7 +89,7 @@ def _with_partitions(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> S
     if facts is None:
         return None
     tables = {(table.schema_, table.name): table for table in facts.tables}
-    for root in (_parsed(statement) for fix in fixes if fix.at_once for statement in fix.sql):
+    for root in (parsed(statement) for fix in fixes if fix.at_once for statement in fix.sql):
         if not isinstance(root, ast.CreateStmt) or root.relation is None:
             continue
         place = (str(root.relation.schemaname), str(root.relation.relname))
@@ -126,7 +125,7 @@ def _comment(text: str) -> list[str]:
 
 def _applying(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> list[str]:
     if fix.at_once:
-        lines = _together(fix.in_order(fix.sql))
+        lines = together(fix, fix.sql)
     else:
         lines = [line for statement in fix.in_order(fix.sql) for line in online(statement, facts)]
     lines = [*(f"-- {each}" for each in fix.comments), *lines]
@@ -190,18 +189,9 @@ def _settings_undone(settings: Collection[str]) -> list[str]:
     ]
 
 
-def _together(statements: Sequence[str]) -> list[str]:
-    """What is one transaction, as it was given."""
-    return [AT_ONCE, *map(_ended, statements)]
-
-
-def _ended(statement: str) -> str:
-    return f"{statement.rstrip().rstrip(';')};"
-
-
 def _undoing(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> list[str]:
     if fix.at_once:
-        lines = _together(fix.in_order(fix.undo))
+        lines = together(fix, fix.undo, is_undo=True)
     else:
         made = list(_made_of_partitions(fix, facts))
         lines = [
@@ -234,7 +224,7 @@ def _undoing(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> lis
 
 
 def _extensions(fix: Candidate) -> Iterator[str]:
-    for root in map(_parsed, fix.sql):
+    for root in map(parsed, fix.sql):
         if isinstance(root, ast.CreateExtensionStmt):
             yield f"The extension {root.extname}"
 
@@ -244,27 +234,30 @@ def online(
 ) -> list[str]:
     """One statement as it is run beside an application: CONCURRENTLY where PostgreSQL can.
 
-    An index of a partitioned table is made partition by partition, since there it can't. `is_undo`: what was
-    made may not be there, and what was dropped may be, since apply.sql went no further. `is_partitioned`:
+    An index of a partitioned table is made partition by partition, since there it can't. What is made may be
+    there, and what is dropped may not be: a script that broke off is run again. `is_undo`: what apply.sql
+    dropped may be there, since that went no further. `is_partitioned`:
     what it drops is the index of a partitioned table, which the facts don't know yet.
     """
     warned = [LOCKED_OUT] if is_writing_anew(statement) else []
-    root = _parsed(statement)
+    root = parsed(statement)
     if root is None:  # of a newer grammar than the parser's: as it was given
-        return [*warned, _ended(statement)]
+        return [*warned, ended(statement)]
     if isinstance(root, ast.IndexStmt):
         table = _table(root.relation, facts)
         if table is not None and table.kind == "partitioned" and facts is not None:
             return list(_by_partition(root, table, facts))
         return _made_concurrently(root, NOT_DROPPED if is_undo else INVALID)
     if isinstance(root, ast.DropStmt):
-        root.missing_ok = is_undo or root.missing_ok
+        root.missing_ok = True
         if root.removeType == enums.ObjectType.OBJECT_INDEX and len(root.objects or ()) == 1:
             root.concurrent = not is_partitioned and not _drops_of_partitioned(root, facts)
             if root.concurrent:
                 return _unlimited(HALF_DROPPED, [_text(root)])
     if isinstance(root, ast.ReindexStmt) and "concurrently" in {each.defname for each in root.params or ()}:
         return _unlimited(INVALID_COPY, [_text(root)])
+    if isinstance(root, ast.CreateStatsStmt):
+        root.if_not_exists = True
     return [*warned, *locks(root), _text(root)]
 
 
@@ -283,14 +276,6 @@ def _made_concurrently(root: ast.IndexStmt, comments: Sequence[str]) -> list[str
 def _unlimited(comments: Sequence[str], statements: Sequence[str]) -> list[str]:
     """What runs CONCURRENTLY waits for older transactions as long as they take."""
     return [*comments, "SET lock_timeout = 0;", *statements, _LIMITED]
-
-
-def _parsed(statement: str) -> ast.Node | None:
-    """The statement's tree; None where the parser's grammar is older than it."""
-    try:
-        return parse_sql(statement)[0].stmt
-    except ParseError:
-        return None
 
 
 def _text(root: ast.Node | None) -> str:
@@ -319,7 +304,7 @@ def _made_of_partitions(fix: Candidate, facts: SchemaFacts | None) -> Iterator[t
 
     With whether it is that of a partition that is partitioned itself, which comes before those below it.
     """
-    for root in map(_parsed, fix.sql):
+    for root in map(parsed, fix.sql):
         if not isinstance(root, ast.IndexStmt) or facts is None:
             continue
         table = _table(root.relation, facts)
