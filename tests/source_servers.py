@@ -156,14 +156,18 @@ def tuned(
 
 
 @contextmanager
-def standby_of(primary: SourceServer) -> Iterator[SourceServer]:
-    """A hot standby that has replayed all that the primary has written."""
+def standby_of(primary: SourceServer, **settings: str) -> Iterator[SourceServer]:
+    """A hot standby that has replayed all that the primary has written; `settings`: further ones of it."""
     standby = SourceServer(best_build())
     places = ("-h", str(primary.folder), "-p", str(primary.port), "-U", "postgres")
     try:
         standby.run("pg_basebackup", "-D", str(standby.data), "-c", "fast", "-X", "stream", "-R", *places)
         standby.configure(
-            **standby.settings, cluster_name="reports", hot_standby="on", max_standby_streaming_delay="1s"
+            **standby.settings,
+            **settings,
+            cluster_name="reports",
+            hot_standby="on",
+            max_standby_streaming_delay="1s",
         )
         standby.start_again()
         yield standby
