@@ -123,7 +123,7 @@ def _arm(
 
 
 def beside_faults(causes: Sequence[Cause]) -> tuple[Cause, ...]:
-    """A limit, then its faults: where one of these explains what no limit does, the limit is not looked for."""
+    """A limit, then its faults: where one of these explains what no limit does, that is said of the limit."""
     limit, *faults = causes
     is_hidden = any((each.share or 0.0) >= LIMIT_SHARE_MIN for each in faults)
     if limit.cause == UNKNOWN and is_hidden:
