@@ -1,11 +1,17 @@
-"""What a statement of apply.sql or undo.sql locks, and for whom, as comments above it.
+"""What a statement of apply.sql or undo.sql locks, and for whom, as comments above it; one transaction of many.
 
 The levels are those of the manual's "Explicit Locking", and of AlterTableGetLockLevel in
 src/backend/commands/tablecmds.c: storage parameters and statistics targets take SHARE UPDATE EXCLUSIVE, as
 VACUUM, ANALYZE and CREATE STATISTICS do.
 """
 
-from pglast import ast, enums
+from collections.abc import Sequence
+
+from pglast import ast, enums, parse_sql
+from pglast.parser import ParseError
+
+from pgassay.sql_text import constant, qualified
+from pgassay.tune.candidate import Candidate
 
 BESIDE_READS_AND_WRITES = (
     "-- Reads and writes of the table go on. VACUUM and DDL on it wait until this ends, and so does all that",
@@ -59,3 +65,44 @@ def locks(root: ast.Node) -> tuple[str, ...]:
     if isinstance(root, ast.DropStmt) and root.removeType == enums.ObjectType.OBJECT_INDEX:
         return (A_MOMENT,)
     return ()
+
+
+def parsed(statement: str) -> ast.Node | None:
+    """The statement's tree; None where the parser's grammar is older than it."""
+    try:
+        return parse_sql(statement)[0].stmt
+    except ParseError:
+        return None
+
+
+def ended(statement: str) -> str:
+    """The statement with one semicolon at its end."""
+    return f"{statement.rstrip().rstrip(';')};"
+
+
+def together(fix: Candidate, statements: Sequence[str], *, is_undo: bool = False) -> list[str]:
+    """What must not be seen half done: its `sql` or `undo` in order, with BEGIN and COMMIT.
+
+    Where the first one puts a table aside under another name, that name tells whether it was done: a script
+    that broke off behind it is run again, and passes over it.
+    """
+    lines = [AT_ONCE, *map(ended, fix.in_order(statements))]
+    aside = _put_aside(fix)
+    if not aside or not statements:
+        return lines
+    word = "IS NULL" if is_undo else "IS NOT NULL"
+    return [
+        f"SELECT pg_catalog.to_regclass({constant(aside)}) {word} AS pgassay_done \\gset",
+        "\\if :pgassay_done",
+        f"\\echo {'taken back' if is_undo else 'applied'} already",
+        "\\else",
+        *lines,
+        "\\endif",
+    ]
+
+
+def _put_aside(fix: Candidate) -> str:
+    root = parsed(fix.sql[0]) if fix.sql else None
+    if not isinstance(root, ast.RenameStmt) or root.renameType != enums.ObjectType.OBJECT_TABLE:
+        return ""
+    return "" if root.relation is None else qualified(root.relation.schemaname, str(root.newname))

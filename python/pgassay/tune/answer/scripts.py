@@ -14,7 +14,6 @@ from pglast import ast, enums
 from pglast.stream import RawStream
 
 from pgassay.sql_text import constant, qualified
-from pgassay.tune.answer.at_once import ended, parsed, together
 from pgassay.tune.answer.locks import (
     A_MOMENT,
     HALF_DROPPED,
@@ -22,7 +21,10 @@ from pgassay.tune.answer.locks import (
     INVALID_COPY,
     LOCKED_OUT,
     NOT_DROPPED,
+    ended,
     locks,
+    parsed,
+    together,
 )
 from pgassay.tune.answer.side_costs import MEMORY_OF_EACH, is_writing_anew
 from pgassay.tune.candidate import Candidate
