@@ -1,4 +1,4 @@
-"""What a statement of apply.sql or undo.sql locks, and for whom, as comments above it; one transaction of many.
+"""What a statement of apply.sql or undo.sql locks, and for whom, as comments; what is one transaction.
 
 The levels are those of the manual's "Explicit Locking", and of AlterTableGetLockLevel in
 src/backend/commands/tablecmds.c: storage parameters and statistics targets take SHARE UPDATE EXCLUSIVE, as
