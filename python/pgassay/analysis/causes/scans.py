@@ -121,7 +121,7 @@ def saved_seconds(evidence: Evidence, saving: Saving) -> tuple[float, float]:
 
 
 def _helpers_s(evidence: Evidence) -> float:
-    """What those took of processors who read for the connections: it goes with the pages that are not read."""
+    """What those took of processors who read for the connections; it goes with pages that are not read."""
     helpers = (evidence.accounts.get(name) for name in _HELPERS)
     return sum(item.seconds for account in helpers if account for item in account.items if item.kind == "cpu")
 
