@@ -13,7 +13,7 @@ from native_servers import NativeTestServer
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.model.build import Build
-from server_helpers import TINY_SETTINGS, empty_cluster, own_home
+from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
 COUNTED = TINY_SETTINGS | {
     "shared_preload_libraries": "pg_stat_statements", "fsync": "off", "autovacuum": "off", "jit": "off",
@@ -153,3 +153,23 @@ def tuned(
     assert document == json.loads((out / "tune.json").read_text())
     document["stderr"] = finished.stderr
     return document
+
+
+@contextmanager
+def standby_of(primary: SourceServer, **settings: str) -> Iterator[SourceServer]:
+    """A hot standby that has replayed all that the primary has written; `settings`: further ones of it."""
+    standby = SourceServer(best_build())
+    places = ("-h", str(primary.folder), "-p", str(primary.port), "-U", "postgres")
+    try:
+        standby.run("pg_basebackup", "-D", str(standby.data), "-c", "fast", "-X", "stream", "-R", *places)
+        standby.configure(
+            **standby.settings,
+            **settings,
+            cluster_name="reports",
+            hot_standby="on",
+            max_standby_streaming_delay="1s",
+        )
+        standby.start_again()
+        yield standby
+    finally:
+        standby.stop()

@@ -68,6 +68,12 @@ class Laboratory:
             self._server.stop()
             self._server = None
 
+    def parameters(self) -> dict[str, object]:
+        """How a client reaches the database of the plant that was made last."""
+        assert self._server is not None
+        place = self._server.socket_directory
+        return {"host": place, "port": 5432, "user": "postgres", "dbname": DATABASE}
+
     def run(self, plant: Plant, seed: int, *, decoy: bool) -> Outcome:
         """Make the plant (or its decoy) and ask the finders."""
         drawn = plant.drawn(seed, decoy=decoy)

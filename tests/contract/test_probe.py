@@ -181,6 +181,10 @@ def test_settings_are_given_for_each_version() -> None:
     assert any(line.startswith("io_workers = ") for line in lines[18])
     assert not any("io_min_workers" in line or "io_max_workers" in line for line in lines[18])
     assert not any(line.startswith("io_workers") for line in lines[19])
+    # The table has those of both, each with its version.
+    shown = text.render(made)
+    assert "io_workers (18)" in shown and "io_min_workers (19)" in shown
+    assert "io_max_workers " not in shown.replace("io_max_workers (19)", "").replace("io_max_workers =", "")
 
 
 def test_the_drawings_come_alive_in_a_browser(tmp_path: Path, require: Callable[..., None]) -> None:

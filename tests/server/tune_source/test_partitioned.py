@@ -19,7 +19,7 @@ from source_servers import SourceServer, source_server
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 # Everything that a table can have and that goes over to the one in its place.
-DATA = """
+DATA = """\\set ON_ERROR_STOP on
 CREATE ROLE app;
 CREATE ROLE reader;
 CREATE TABLE customers (id int PRIMARY KEY);
@@ -29,23 +29,33 @@ CREATE TABLE events (
     happened date NOT NULL CONSTRAINT sane CHECK (happened > '1990-01-01'),
     customer int NOT NULL CONSTRAINT of_customer REFERENCES customers,
     note text COLLATE "C" DEFAULT 'none',
+    gone int,
     size int GENERATED ALWAYS AS (length(note)) STORED,
-    PRIMARY KEY (id, happened)
+    PRIMARY KEY (id, happened) WITH (fillfactor = 70)
 ) WITH (autovacuum_vacuum_scale_factor = 0.05, toast.autovacuum_enabled = false);
 ALTER TABLE events ALTER COLUMN note SET STORAGE EXTERNAL, ALTER COLUMN customer SET STATISTICS 500,
     ALTER COLUMN customer SET (n_distinct = 200);
 CREATE INDEX by_customer ON events (customer) WHERE customer > 3;
-CREATE STATISTICS both ON happened, customer FROM events;
+ALTER TABLE events DROP COLUMN gone;
+CREATE INDEX by_length ON events (length(note)) WITH (fillfactor = 80);
+ALTER INDEX by_length ALTER COLUMN 1 SET STATISTICS 300;
+COMMENT ON INDEX by_length IS 'of notes';
+CREATE STATISTICS tied ON happened, customer FROM events;
+ALTER STATISTICS tied SET STATISTICS 200;
 COMMENT ON TABLE events IS 'what ''happened''';
 COMMENT ON COLUMN events.note IS 'a note';
 COMMENT ON CONSTRAINT events_pkey ON events IS 'the key';
 ALTER TABLE events OWNER TO app;
 ALTER SEQUENCE events_id_seq OWNER TO app;
 GRANT SELECT, INSERT ON events TO reader WITH GRANT OPTION;
+REVOKE TRUNCATE ON events FROM app;
+ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC;
 GRANT UPDATE (note) ON events TO PUBLIC;
 ALTER TABLE events REPLICA IDENTITY FULL;
 CREATE PUBLICATION changes FOR TABLE events WHERE (customer > 1)
     WITH (publish = 'insert', publish_via_partition_root = true);
+"""
+ROWS = """
 INSERT INTO events (happened, customer, note)
     SELECT date '2024-01-01' + i * 7919 % 700, 1 + i % 200, repeat('x', 80) FROM generate_series(1, 80000) i;
 """
@@ -82,7 +92,7 @@ def test_a_table_with_everything_is_partitioned_and_put_back(
     # Their own server builds may come without client programs.
     client = best_build()
     with source_server(build, {"wal_level": "logical"}) as server:
-        run_script(client, DATA, server.parameters())
+        run_script(client, DATA + ROWS, server.parameters())
         before = schema(server, client.bin_directory)
         found, facts = offered(server)
         assert not found.described, found.reason
@@ -120,6 +130,19 @@ def check_applied(session: psycopg.Connection) -> None:
     target = "SELECT attstattarget FROM pg_attribute WHERE attname = 'customer' AND attrelid = "
     assert one(target + "'events'::regclass") == 500
     assert one("SELECT rowfilter FROM pg_publication_tables WHERE tablename = 'events'") == "(customer > 1)"
+    # Default privileges are for tables that nobody had decided about.
+    assert not one("SELECT has_table_privilege('public', 'events', 'SELECT')")
+    assert not one("SELECT has_table_privilege('public', 'events_p3', 'SELECT')")
+    assert not one("SELECT has_table_privilege('app', 'events', 'TRUNCATE')")
+    of_pages = "SELECT array_to_string(reloptions, ',') FROM pg_class WHERE relname = "
+    assert one(of_pages + "'events_p3_pkey'") == "fillfactor=70"
+    assert one(of_pages + "'events_p3_length_idx'") == "fillfactor=80"
+    assert one("SELECT obj_description('events_length_idx'::regclass, 'pg_class')") == "of notes"
+    assert (
+        one("SELECT attstattarget FROM pg_attribute WHERE attrelid = 'events_p3_length_idx'::regclass") == 300
+    )
+    of_both = "SELECT stxstattarget FROM pg_statistic_ext WHERE stxrelid = 'events'::regclass"
+    assert one(of_both) == 200
     options = one("SELECT array_to_string(reloptions, ',') FROM pg_class WHERE relname = 'events_p3'")
     assert options == "autovacuum_vacuum_scale_factor=0.05"
     again = "INSERT INTO events (id, happened, customer) SELECT id, happened, customer FROM events"
@@ -132,7 +155,8 @@ def check_applied(session: psycopg.Connection) -> None:
 def test_a_publication_that_would_publish_partitions_by_name_stops_the_script() -> None:
     build = best_build()
     with source_server(build, {"wal_level": "logical"}) as server:
-        run_script(build, DATA.replace(", publish_via_partition_root = true", ""), server.parameters())
+        data = DATA.replace(", publish_via_partition_root = true", "") + ROWS
+        run_script(build, data, server.parameters())
         found, facts = offered(server)
         with pytest.raises(subprocess.CalledProcessError) as stopped:
             run_script(build, apply_script([found], facts), server.parameters())
@@ -140,3 +164,50 @@ def test_a_publication_that_would_publish_partitions_by_name_stops_the_script() 
         assert "publish_via_partition_root" in stopped.value.stderr
         kind = server.rows("SELECT relkind::text FROM pg_class WHERE oid = 'events'::regclass")
         assert kind == [("r",)]
+
+
+# By what is on the table: the first words of the refusal.
+REFUSED = {
+    "CREATE POLICY mine ON events USING (customer = 3)": "policy mine would be lost",
+    "CREATE TABLE above (happened date NOT NULL); ALTER TABLE events INHERIT above": "it inherits from above",
+    "INSERT INTO pg_seclabel VALUES ('events'::regclass, 'pg_class'::regclass, 0, 'selinux', 'x')": (
+        "its security label by selinux would be lost"
+    ),
+    "ALTER TABLE events CLUSTER ON events_pkey": "CLUSTER goes by index events_pkey",
+    "ALTER EXTENSION plpgsql ADD TABLE events": "it is one of extension plpgsql",
+}
+
+
+def stopped(server: SourceServer, script: str) -> str:
+    """What psql said when it stopped; nothing of the script's transaction is left."""
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        run_script(best_build(), script, server.parameters())
+    return str(error.value.stderr)
+
+
+def test_what_can_not_be_carried_over_stops_the_script_before_a_row_is_moved() -> None:
+    with source_server(best_build()) as server:
+        run_script(best_build(), DATA.split("CREATE PUBLICATION")[0], server.parameters())
+        run_script(best_build(), ROWS, server.parameters())
+        found, facts = offered(server)
+        script = apply_script([found], facts)
+        for made, words in REFUSED.items():
+            # What makes it stands in the script's own transaction, which is rolled back.
+            said = stopped(server, script.replace("BEGIN;", f"BEGIN; {made};"))
+            assert words in said and "HINT" in said, made
+        server.execute("CREATE ACCESS METHOD other TYPE TABLE HANDLER heap_tableam_handler")
+        server.execute("ALTER TABLE events SET ACCESS METHOD other")
+        run_script(best_build(), script, server.parameters())
+        methods = "SELECT DISTINCT amname::text FROM pg_class c JOIN pg_am m ON m.oid = relam "
+        assert server.rows(f"{methods} WHERE relname LIKE 'events\\_p_'") == [("other",)]
+        # Going back would lose what came since.
+        for made, words in (
+            ("ALTER TABLE events ADD COLUMN later int DEFAULT 5", "column later"),
+            ("CREATE POLICY mine ON events USING (true)", "policy mine"),
+        ):
+            server.execute(made)
+            assert f"{words} was changed since" in stopped(server, undo_script([found], facts))
+            server.execute(
+                "ALTER TABLE events DROP COLUMN IF EXISTS later; DROP POLICY IF EXISTS mine ON events"
+            )
+        assert server.rows("SELECT count(*) FROM events") == [(80000,)]

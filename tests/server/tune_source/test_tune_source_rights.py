@@ -1,15 +1,14 @@
 """`pgassay tune DSN` of a standby, by roles without rights, and of servers that can't be tuned."""
 
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import whole_tool
 from server_helpers import best_build
-from source_servers import COUNTED, SourceServer, source_server, tuned
+from source_servers import COUNTED, SourceServer, source_server, standby_of, tuned
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
 QUIET = ("--statements", "2", "--quiet", "--max-time", "60s")
@@ -18,20 +17,6 @@ QUIET = ("--statements", "2", "--quiet", "--max-time", "60s")
 def refused(server: SourceServer, *words: str, dsn: str = "", status: int = 2, **options: object) -> str:
     said = whole_tool.run("tune", dsn or server.dsn(user="app"), *QUIET, *words, **options)  # type: ignore[arg-type]
     return whole_tool.assert_one_sentence(said, status)
-
-
-@contextmanager
-def standby_of(primary: SourceServer) -> Iterator[SourceServer]:
-    """A hot standby that has replayed all that the primary has written."""
-    standby = SourceServer(best_build())
-    places = ("-h", str(primary.folder), "-p", str(primary.port), "-U", "postgres")
-    try:
-        standby.run("pg_basebackup", "-D", str(standby.data), "-c", "fast", "-X", "stream", "-R", *places)
-        standby.configure(**standby.settings, hot_standby="on", max_standby_streaming_delay="1s")
-        standby.start_again()
-        yield standby
-    finally:
-        standby.stop()
 
 
 def test_a_standby_is_tuned_by_what_it_counted_itself(tmp_path: Path) -> None:

@@ -32,6 +32,10 @@ def test_an_index_is_proven_on_the_new_version(tmp_path: Path) -> None:
     fix = mended["by-customer"]
     assert f"× as fast on {new.version}, proven there" in fix.words
     assert "CREATE INDEX" in fix.sql and "customer" in fix.sql
+    # What is run on a server in use is in a script, which the sentence names.
+    script = tmp_path / "fixes" / "apply.sql"
+    assert f"; {script} makes it on a server in use" in fix.words
+    assert "CREATE INDEX CONCURRENTLY" in script.read_text()
 
 
 def test_without_time_it_says_so(tmp_path: Path) -> None:

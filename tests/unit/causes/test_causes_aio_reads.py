@@ -152,6 +152,9 @@ def test_effective_io_concurrency_prefetches_before_asynchronous_reads(version: 
     assert "no-aio" in faults(arm=compared, record=reading, plans=by_index, version=version)
     unknown = faults(arm=compared, record=reading, version=version)
     assert ("no-aio" in unknown) != matters
+    # ANALYZE has no plan, and prefetches its sample by the other setting.
+    command = faults(arm=arm({"maintenance_io_concurrency": "1"}), record=reading, version=version)
+    assert ("no-aio" in command) != matters
 
 
 @pytest.mark.parametrize(

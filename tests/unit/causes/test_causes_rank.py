@@ -8,7 +8,7 @@ import pytest
 import report_examples
 from pgassay.analysis.causes import registry
 from pgassay.analysis.causes.base import Found, Rule
-from pgassay.analysis.causes.rank import arm_causes
+from pgassay.analysis.causes.rank import arm_causes, beside_faults
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.cause import Cause
 from pgassay.model.experiment import PlannedCeilings
@@ -149,6 +149,22 @@ def test_what_was_not_observed_is_unknown_and_says_so(tmp_path: Path) -> None:
     assert {(cause.kind, cause.cause, cause.observed) for cause in causes} == {("limit", "unknown", 0)}
     assert len(causes) == 2
     assert all("not_known" in cause.evidence for cause in causes)
+
+
+def test_where_a_fault_takes_a_quarter_nobody_reads_that_no_rule_does() -> None:
+    """ "No rule explains a quarter of it", and below it "others took the processors: 6.7 s, 28 %"."""
+    limit = Cause(
+        arm="a", kind="limit", cause="unknown", layer="measurement", seconds=None, share=None, evidence={},
+        gain_if_lifted=None, remedy="Look at the account of the time: no rule explains a quarter of it.",
+        trials=3, observed=3,
+    )  # fmt: skip
+    fault = limit.model_copy(
+        update={"kind": "fault", "cause": "noise", "seconds": 6.7, "share": 0.28, "remedy": ""}
+    )
+    told = beside_faults([limit, fault])
+    assert "no rule" not in told[0].remedy and "what is told below" in told[0].remedy
+    assert beside_faults([limit, fault.model_copy(update={"share": 0.1})])[0] == limit
+    assert beside_faults([limit]) == (limit,)
 
 
 def test_a_damaged_file_costs_its_trial_and_no_more(tmp_path: Path) -> None:

@@ -251,3 +251,18 @@ def test_an_arm_that_has_the_limit_still_did_not_lift_it() -> None:
     found = judged(causes, [slow, fast])
     assert [each.lifted_by for each in found] == [None, None]
     assert found[0].gain_if_lifted == 1.5
+
+
+def test_what_only_relieved_a_limit_refutes_a_smaller_prediction_all_the_same() -> None:
+    """ "Up to about 10 % faster" beside an arm of more IOPS at +91 %, which IOPS limit as well."""
+    slow, fast = arm(1.0, storage="small"), arm(1.91, "faster", 0.1, storage="large")
+    causes = [
+        spill(each.name, "storage-iops").model_copy(
+            update={"gain_if_lifted": 1.1, "gain_interval": (1.05, 1.19)}
+        )
+        for each in (slow, fast)
+    ]
+    refuted, withdrawn = judged(causes, [slow, fast])
+    assert (refuted.gain_if_lifted, refuted.lifted_by) == (1.91, "storage=large")
+    assert "where 10 % faster had been predicted" in sentence(refuted, "small")
+    assert withdrawn.gain_if_lifted is None

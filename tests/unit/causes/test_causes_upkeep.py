@@ -188,6 +188,18 @@ def test_a_filter_that_keeps_next_to_nothing_wants_an_index() -> None:
         assert not faults_of(scanned(PACKED, plans={"scan": harmless}))
 
 
+def test_what_io_workers_do_for_a_scan_goes_with_it() -> None:
+    """ "Could be 3.87 × as fast, then limited by the processors", where the index measured 48 ×."""
+    helping = {
+        "accounts": {"backend": account("backend"), "io worker": account("io worker", item("cpu", 8.0))}
+    }
+    scan = {"plans": {"scan": plan(100)}, "processors": Processors(2.0, 20.0, 10.0, 0.1)}
+    alone = faults_of(scanned(PACKED, **scan))["discarding-scan"]
+    helped = faults_of(scanned(PACKED, **scan, **helping))["discarding-scan"]
+    assert alone.next_limit == "the machine's processors" and (alone.gain or 0) < 3
+    assert helped.next_limit == "" and (helped.gain or 0) > 50
+
+
 def test_more_rows_returned_than_estimated_are_believed() -> None:
     counted = scanned(PACKED, plans={"scan": plan(100)})
     assert faults_of(counted)

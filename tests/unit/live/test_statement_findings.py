@@ -98,6 +98,17 @@ def found(document: str, statement: CalledStatement, **changes: Any) -> list[tup
 BY_CUSTOMER = called("7", "SELECT * FROM orders WHERE customer_id = $1", 100, 1.0, 3800)
 
 
+def test_a_scan_that_a_limit_ends_is_not_called_one_of_the_whole_table() -> None:
+    below = json.loads(scan("(orders.customer_id = $1)"))[0]["Plan"]
+    limited = {"Plan Rows": 10, "Total Cost": 1000.0, "Plans": [below | {"Parent Relationship": "Outer"}]}
+    (index,) = found(plan("Limit", **limited), BY_CUSTOMER)
+    assert index[1] == (
+        "orders is gone through until the LIMIT has its rows, about 37,500 rows of 150,000: "
+        "no index on customer_id"
+    )
+    assert not found(plan("Limit", **limited | {"Total Cost": 10.0}), BY_CUSTOMER)
+
+
 def test_a_table_read_whole_for_few_rows_asks_for_an_index() -> None:
     assert found(scan("(orders.customer_id = $1)"), BY_CUSTOMER) == [
         (

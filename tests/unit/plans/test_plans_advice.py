@@ -67,6 +67,33 @@ def test_a_subplan_that_is_hashed_and_a_page_that_comes_first_are_left_alone() -
     assert [each.kind for each in first.advice] == [each.kind for each in small.advice] == ["nothing"]
 
 
+def test_a_scan_that_a_limit_ended_did_not_read_the_table_whole() -> None:
+    ended = plan_of(
+        "Limit  (cost=0.00..850.00 rows=1 width=8) (actual time=0.010..90.000 rows=1 loops=1)",
+        "  ->  Seq Scan on orders  (cost=0.00..17000.00 rows=20 width=8) "
+        "(actual time=0.010..90.000 rows=1 loops=1)",
+        "        Filter: (customer = 3)",
+        "        Rows Removed by Filter: 99999",
+        "Execution Time: 90.100 ms",
+    )
+    (index,) = [each for each in ended.advice if each.kind == "index"]
+    assert "looks through the table until it has enough, 100,000 rows for 1 row" in index.sentence
+    planned = plan_of(
+        "Limit  (cost=0.00..850.00 rows=1 width=8)",
+        "  ->  Seq Scan on orders  (cost=0.00..17000.00 rows=20 width=8)",
+        "        Filter: (customer = 3)",
+    )
+    assert not any("whole" in each.sentence for each in (*planned.findings, *planned.advice))
+    sorted_first = plan_of(
+        "Limit  (cost=17000.00..17000.00 rows=1 width=8)",
+        "  ->  Sort  (cost=17000.00..17000.00 rows=20 width=8)",
+        "        Sort Key: id",
+        "        ->  Seq Scan on orders  (cost=0.00..17000.00 rows=20 width=8)",
+        "              Filter: (customer = 3)",
+    )
+    assert any("reads the table whole" in each.sentence for each in sorted_first.findings)
+
+
 def test_an_executed_plan_ends_in_what_to_do() -> None:
     plan = plan_of(
         "Seq Scan on t  (cost=0.00..1000.00 rows=10 width=4) (actual time=0.010..80.000 rows=10 loops=1)",

@@ -23,6 +23,7 @@ LIMIT_SHARE_MIN = 0.25
 CONFIDENCE = 0.95
 _LOG_GAIN_MAX = 700.0
 _UNKNOWN = "Look at the account of the time: no rule explains a quarter of it."
+_HIDDEN = "Mend first what is told below, which takes a quarter of the time or more: then look again."
 _UNOBSERVED = (
     "Measure where the server's processes can be observed (as root, on this machine, --observe normal)."
 )
@@ -118,7 +119,16 @@ def _arm(
         ]
         if 2 * len(seen) > len(each):
             found.append(_cause(arm, seen, len(each)))
-    return found
+    return list(beside_faults(found))
+
+
+def beside_faults(causes: Sequence[Cause]) -> tuple[Cause, ...]:
+    """A limit, then its faults: where one of these explains what no limit does, that is said of the limit."""
+    limit, *faults = causes
+    is_hidden = any((each.share or 0.0) >= LIMIT_SHARE_MIN for each in faults)
+    if limit.cause == UNKNOWN and is_hidden:
+        limit = limit.model_copy(update={"remedy": _HIDDEN})
+    return (limit, *faults)
 
 
 def _cause(arm: Arm, seen: Sequence[tuple[Rule, Found, float]], observed: int) -> Cause:

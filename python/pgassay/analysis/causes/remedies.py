@@ -6,6 +6,7 @@ neither is the control that the two intervals against it have nothing in common 
 comparisons hold together).
 """
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -72,17 +73,18 @@ def judged(causes: Sequence[Cause], arms: Sequence[ArmResult]) -> tuple[Cause, .
 def _measured(cause: Cause, arms: Sequence[ArmResult], causes: Sequence[Cause]) -> Cause:
     """The cause with the gain of the arm that lifted it most; as it is where none did.
 
-    An arm lifted it that was faster, by its verdict, and of which the cause is not told any more: one that
-    has it still was only relieved.
+    An arm lifted it that was faster, by its verdict, and of which the cause is not told any more. One that
+    has it still was only relieved, which says nothing of what is left to gain: unless it gained more already
+    than was predicted as the most.
     """
     own = next((arm for arm in arms if (arm.name, arm.stratum) == (cause.arm, cause.stratum)), None)
     if own is None or cause.gain_if_lifted is None:
         return cause
     tries = list(_tries(own, [arm for arm in arms if arm.stratum == cause.stratum], _lifting(cause)))
     have_it = {each.arm for each in causes if (each.cause, each.stratum) == (cause.cause, cause.stratum)}
-    lifted = [
-        each for each in tries if each.answer == "faster" and each.ratio and each.arm.name not in have_it
-    ]
+    faster = [each for each in tries if each.answer == "faster" and each.ratio]
+    lifted = [each for each in faster if each.arm.name not in have_it]
+    lifted = lifted or [each for each in faster if _is_beyond(cause, _ends_over(own, each.arm))]
     if not lifted:
         return cause
     best = max(lifted, key=lambda each: each.ratio or 0.0)
@@ -95,6 +97,12 @@ def _measured(cause: Cause, arms: Sequence[ArmResult], causes: Sequence[Cause]) 
             "next_limit": None,
         }
     )
+
+
+def _is_beyond(cause: Cause, measured: tuple[float, float] | None) -> bool:
+    """Whether so much was measured that the prediction, which is of the most, is refuted."""
+    predicted = (cause.gain_interval or (0.0, cause.gain_if_lifted or math.inf))[1]
+    return measured is not None and measured[0] > predicted * _TOLERANCE
 
 
 def _lifting(cause: Cause) -> tuple[SettingRemedy, ...]:

@@ -21,6 +21,7 @@ DEAD_ROWS = 0.5
 # Below so many pages a scan is as good as any other way.
 _PAGES_MIN = 64
 _CHANGES = ("n_tup_ins", "n_tup_upd", "n_tup_del")
+_HELPERS = ("io worker", "io_uring worker")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def _scan(table: TableState, uses: CounterRow, reads: CounterRow) -> Scan | None
 
 
 def saved_seconds(evidence: Evidence, saving: Saving) -> tuple[float, float]:
-    """The seconds that these pages and rows took, and the part of them that was on a processor."""
+    """The seconds that these pages and rows took, and what they took of processors: I/O workers' as well."""
     times = evidence.times
     read_pages = evidence.bytes_read / evidence.block_bytes
     all_pages = read_pages + evidence.bytes_hit / evidence.block_bytes
@@ -116,7 +117,13 @@ def saved_seconds(evidence: Evidence, saving: Saving) -> tuple[float, float]:
     cpu_s = share_read * times.cpu_in_reads_s + share * computing_s
     # Whoever needs a processor for less long queues for it less long.
     queue_s = times.runnable_s * cpu_s / times.cpu_s if times.cpu_s > 0 else 0.0
-    return _reading_seconds(evidence, share_read) + cpu_s + queue_s, cpu_s
+    return _reading_seconds(evidence, share_read) + cpu_s + queue_s, cpu_s + share_read * _helpers_s(evidence)
+
+
+def _helpers_s(evidence: Evidence) -> float:
+    """What those took of processors who read for the connections; it goes with pages that are not read."""
+    helpers = (evidence.accounts.get(name) for name in _HELPERS)
+    return sum(item.seconds for account in helpers if account for item in account.items if item.kind == "cpu")
 
 
 def _reading_seconds(evidence: Evidence, share: float) -> float:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pgassay.analysis.diagnosis.interval import TableShape
 from pgassay.analysis.diagnosis.statement_times import StatementTime
 from pgassay.analysis.plans import scan_conditions
+from pgassay.analysis.plans.estimated import share_until_limit
 from pgassay.analysis.plans.words import USUAL_SCHEMA, rows_words, table_in_sql
 from pgassay.model.live.statement import StatementFinding
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
@@ -20,6 +21,8 @@ from pgassay.words import figure, join, size
 _KEPT_MAX = 0.1
 # A table of fewer rows is read whole sooner than by an index, or as soon.
 _TABLE_ROWS_MIN = 1000.0
+# Of a scan that is called one of the whole table: a LIMIT ends others before.
+_WHOLE_MIN = 0.9
 # Of the planner's cost of the statement: what takes less decides nothing.
 _COST_SHARE_MIN = 0.3
 _SPILL_BYTES_MIN = 1_000_000
@@ -80,6 +83,12 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
         name = shown_table(table.schema, table.name)
         kept = rows_words(max(1.0, round(node.rows_estimated or 0.0)))
         read = f"{name} is read whole, {rows_words(table.rows)} for about {kept.removesuffix(' rows')}"
+        part = share_until_limit(known.plan, node) if known.plan is not None else 1.0
+        if part < _WHOLE_MIN:
+            read = (
+                f"{name} is gone through until the LIMIT has its rows, about {rows_words(part * table.rows)} "
+                f"of {rows_words(table.rows).removesuffix(' rows')}"
+            )
         if keys is None:
             yield StatementFinding(
                 kind="whole-table", sentence=f"{read}: no index can serve its condition as it is written"
@@ -113,8 +122,10 @@ def _read_whole(known: Known) -> Iterator[tuple[PlanNode, TableShape]]:
             continue
         rows = max(table.rows, 0.0)
         kept = (node.rows_estimated or 0.0) * (node.processes if node.parallel else 1.0)
-        share = (node.cost_total or 0.0) / known.plan.cost_total if known.plan.cost_total else 0.0
-        if rows >= _TABLE_ROWS_MIN and kept <= _KEPT_MAX * rows and share >= _COST_SHARE_MIN:
+        part = share_until_limit(known.plan, node)
+        cost = part * (node.cost_total or 0.0)
+        share = cost / known.plan.cost_total if known.plan.cost_total else 0.0
+        if part * rows >= _TABLE_ROWS_MIN and kept <= _KEPT_MAX * rows and share >= _COST_SHARE_MIN:
             yield node, table
 
 

@@ -6,7 +6,7 @@ One plan proves nothing: every list ends with the command that tries it. `pgassa
 from collections.abc import Iterator, Sequence
 
 from pgassay.analysis.plans import scan_conditions
-from pgassay.analysis.plans.estimated import evaluations, offset_rows, reads_whole
+from pgassay.analysis.plans.estimated import evaluations, limit_above, offset_rows, reads_whole
 from pgassay.analysis.plans.words import label, rows_words, size_kb
 from pgassay.model.plans.plan import ExplainedPlan, PlanAdvice, PlanNode
 from pgassay.sql_text import identifier
@@ -84,6 +84,8 @@ def _indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
         if keys is None or (known and keys == scan_conditions.keys_of(known, node.alias)):
             continue
         how = "reads the table whole" if node.type in _SCANS else "finds too many rows by its index"
+        if node.type in _SCANS and limit_above(plan, node) is not None:
+            how = "looks through the table until it has enough"
         yield PlanAdvice(
             kind="index",
             node=node.id,

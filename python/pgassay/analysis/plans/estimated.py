@@ -14,6 +14,9 @@ _TIMES_MIN = 100.0
 # Rows that a scan reads for a cost of 1, about: a page of 60 rows costs 1 + 60 × (0.01 + 0.0025).
 _ROWS_OF_COST = 30.0
 
+# Of a scan that is called one of the whole table: a LIMIT ends others before.
+_WHOLE_MIN = 0.9
+
 
 def reads_whole(plan: ExplainedPlan, node: PlanNode) -> bool:
     """Whether a plan that was not executed reads a table whole for few of its rows."""
@@ -22,7 +25,36 @@ def reads_whole(plan: ExplainedPlan, node: PlanNode) -> bool:
         return False
     if cost < COST_MIN / 10 or cost < _SHARE_MIN * plan.cost_total:
         return False
+    if share_until_limit(plan, node) < _WHOLE_MIN:
+        return False
     return rows < 0.1 * _ROWS_OF_COST * cost and evaluations_below(plan, node) is None
+
+
+def share_until_limit(plan: ExplainedPlan, node: PlanNode) -> float:
+    """The part of a node's work that the planner expects before a LIMIT above has its rows; 1 without one.
+
+    A LIMIT costs that part of what is below it (src/backend/optimizer/util/pathnode.c,
+    adjust_limit_rows_costs). What takes all its rows first (a sort, a hash, an aggregate) is done whole.
+    """
+    found = limit_above(plan, node)
+    if found is None:
+        return 1.0
+    limit, below = found
+    whole = below.cost_total or 0.0
+    return min(1.0, (limit.cost_total or 0.0) / whole) if whole > 0 else 1.0
+
+
+def limit_above(plan: ExplainedPlan, node: PlanNode) -> tuple[PlanNode, PlanNode] | None:
+    """The LIMIT that may end a node before it has all its rows, and the node just below it."""
+    below = node
+    while below.parent is not None and below.subplan is None:
+        above = plan.nodes[below.parent]
+        if above.type in ("Sort", "Hash", "Aggregate", "ModifyTable"):
+            return None
+        if above.type == "Limit":
+            return above, below
+        below = above
+    return None
 
 
 def evaluations_below(plan: ExplainedPlan, node: PlanNode) -> float | None:

@@ -89,7 +89,9 @@ def sections(result: ProbeResult, comparison: ProbeComparison | None) -> list[Se
 def _to_set(result: ProbeResult) -> Section:
     if not result.recommend:
         return Section("What to set", "settings", ())
-    rows = [(name, each.value, each.default, each.reason) for name, each in result.recommend.items()]
+    rows = [
+        (_versioned(name), each.value, each.default, each.reason) for name, each in result.recommend.items()
+    ]
     blocks: list[Block] = [
         plain_table(("setting", "value", "default or present", "why"), rows, names=4, where=HTML)
     ]
@@ -193,10 +195,17 @@ def _ratios(comparison: ProbeComparison | None) -> Table:
     )
 
 
+def _versioned(name: str) -> str:
+    """A setting with the versions that have it, where not all do by whose rules a probe reads."""
+    if name == "io_workers":
+        return f"{name} (18)"
+    return f"{name} (19)" if name in ("io_min_workers", "io_max_workers") else name
+
+
 def _recommended(result: ProbeResult) -> Table:
     rows = [
         [
-            name,
+            _versioned(name),
             each.value if each.value != each.default else f"{each.value} (as it is)",
             ", ".join(
                 f"{other.value} {text.percent_fixed(other.regret, signed=True)}"

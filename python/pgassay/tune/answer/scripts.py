@@ -10,11 +10,22 @@ src/backend/storage/lmgr/lock.c): seconds would end it beside any long query, an
 
 from collections.abc import Collection, Iterator, Sequence
 
-from pglast import ast, enums, parse_sql
-from pglast.parser import ParseError
+from pglast import ast, enums
 from pglast.stream import RawStream
 
 from pgassay.sql_text import constant, qualified
+from pgassay.tune.answer.locks import (
+    A_MOMENT,
+    HALF_DROPPED,
+    INVALID,
+    INVALID_COPY,
+    LOCKED_OUT,
+    NOT_DROPPED,
+    ended,
+    locks,
+    parsed,
+    together,
+)
 from pgassay.tune.answer.side_costs import MEMORY_OF_EACH, is_writing_anew
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
@@ -36,19 +47,6 @@ _INVALID_DROPPED = (
     "SELECT {drop} FROM pg_catalog.pg_index "
     "WHERE indexrelid = pg_catalog.to_regclass({name}) AND NOT indisvalid \\gexec"
 )
-_INVALID = (
-    "-- If this fails, it leaves an INVALID index: run this script again, which drops that first.",
-    "-- Reads and writes of the table go on. VACUUM and DDL on it wait until this ends, and so does all that",
-    "-- comes behind that DDL; this waits for transactions that are open now.",
-)
-_INVALID_COPY = (
-    "-- If this fails, it leaves an INVALID index whose name ends in _ccnew: drop that with DROP INDEX "
-    "CONCURRENTLY."
-)
-_HALF_DROPPED = "-- If this fails, the index may stay and be INVALID: run it again."
-_NOT_DROPPED = "-- One that is still there stays; an INVALID one, left by what failed, is dropped first."
-_LOCKED_OUT = "-- Choose the time: the table is locked against reads and writes until this is done."
-_AT_ONCE = "-- In one transaction: until its COMMIT the table is locked against reads and writes."
 # initdb has them by default (src/bin/initdb/initdb.c), and pg_upgrade wants both clusters alike.
 _CHECKSUMS_SINCE = 18
 _CHECKSUMS = (
@@ -93,7 +91,7 @@ def _with_partitions(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> S
     if facts is None:
         return None
     tables = {(table.schema_, table.name): table for table in facts.tables}
-    for root in (_parsed(statement) for fix in fixes if fix.at_once for statement in fix.sql):
+    for root in (parsed(statement) for fix in fixes if fix.at_once for statement in fix.sql):
         if not isinstance(root, ast.CreateStmt) or root.relation is None:
             continue
         place = (str(root.relation.schemaname), str(root.relation.relname))
@@ -129,7 +127,7 @@ def _comment(text: str) -> list[str]:
 
 def _applying(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> list[str]:
     if fix.at_once:
-        lines = _together(fix.in_order(fix.sql))
+        lines = together(fix, fix.sql)
     else:
         lines = [line for statement in fix.in_order(fix.sql) for line in online(statement, facts)]
     lines = [*(f"-- {each}" for each in fix.comments), *lines]
@@ -193,18 +191,9 @@ def _settings_undone(settings: Collection[str]) -> list[str]:
     ]
 
 
-def _together(statements: Sequence[str]) -> list[str]:
-    """What is one transaction, as it was given."""
-    return [_AT_ONCE, *map(_ended, statements)]
-
-
-def _ended(statement: str) -> str:
-    return f"{statement.rstrip().rstrip(';')};"
-
-
 def _undoing(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> list[str]:
     if fix.at_once:
-        lines = _together(fix.in_order(fix.undo))
+        lines = together(fix, fix.undo, is_undo=True)
     else:
         made = list(_made_of_partitions(fix, facts))
         lines = [
@@ -237,7 +226,7 @@ def _undoing(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> lis
 
 
 def _extensions(fix: Candidate) -> Iterator[str]:
-    for root in map(_parsed, fix.sql):
+    for root in map(parsed, fix.sql):
         if isinstance(root, ast.CreateExtensionStmt):
             yield f"The extension {root.extname}"
 
@@ -247,27 +236,31 @@ def online(
 ) -> list[str]:
     """One statement as it is run beside an application: CONCURRENTLY where PostgreSQL can.
 
-    An index of a partitioned table is made partition by partition, since there it can't. `is_undo`: what was
-    made may not be there, and what was dropped may be, since apply.sql went no further. `is_partitioned`:
+    An index of a partitioned table is made partition by partition, since there it can't. What is made may be
+    there, and what is dropped may not be: a script that broke off is run again. `is_undo`: what apply.sql
+    dropped may be there, since that went no further. `is_partitioned`:
     what it drops is the index of a partitioned table, which the facts don't know yet.
     """
-    warned = [_LOCKED_OUT] if is_writing_anew(statement) else []
-    root = _parsed(statement)
+    warned = [LOCKED_OUT] if is_writing_anew(statement) else []
+    root = parsed(statement)
     if root is None:  # of a newer grammar than the parser's: as it was given
-        return [*warned, _ended(statement)]
+        return [*warned, ended(statement)]
     if isinstance(root, ast.IndexStmt):
         table = _table(root.relation, facts)
         if table is not None and table.kind == "partitioned" and facts is not None:
             return list(_by_partition(root, table, facts))
-        return _made_concurrently(root, [_NOT_DROPPED] if is_undo else _INVALID)
+        return _made_concurrently(root, NOT_DROPPED if is_undo else INVALID)
     if isinstance(root, ast.DropStmt):
-        root.missing_ok = is_undo or root.missing_ok
+        root.missing_ok = True
         if root.removeType == enums.ObjectType.OBJECT_INDEX and len(root.objects or ()) == 1:
             root.concurrent = not is_partitioned and not _drops_of_partitioned(root, facts)
-            return _unlimited([_HALF_DROPPED], [_text(root)]) if root.concurrent else [_text(root)]
+            if root.concurrent:
+                return _unlimited(HALF_DROPPED, [_text(root)])
     if isinstance(root, ast.ReindexStmt) and "concurrently" in {each.defname for each in root.params or ()}:
-        return _unlimited([_INVALID_COPY], [_text(root)])
-    return [*warned, _text(root)]
+        return _unlimited(INVALID_COPY, [_text(root)])
+    if isinstance(root, ast.CreateStatsStmt):
+        root.if_not_exists = True
+    return [*warned, *locks(root), _text(root)]
 
 
 def _made_concurrently(root: ast.IndexStmt, comments: Sequence[str]) -> list[str]:
@@ -285,14 +278,6 @@ def _made_concurrently(root: ast.IndexStmt, comments: Sequence[str]) -> list[str
 def _unlimited(comments: Sequence[str], statements: Sequence[str]) -> list[str]:
     """What runs CONCURRENTLY waits for older transactions as long as they take."""
     return [*comments, "SET lock_timeout = 0;", *statements, _LIMITED]
-
-
-def _parsed(statement: str) -> ast.Node | None:
-    """The statement's tree; None where the parser's grammar is older than it."""
-    try:
-        return parse_sql(statement)[0].stmt
-    except ParseError:
-        return None
 
 
 def _text(root: ast.Node | None) -> str:
@@ -321,7 +306,7 @@ def _made_of_partitions(fix: Candidate, facts: SchemaFacts | None) -> Iterator[t
 
     With whether it is that of a partition that is partitioned itself, which comes before those below it.
     """
-    for root in map(_parsed, fix.sql):
+    for root in map(parsed, fix.sql):
         if not isinstance(root, ast.IndexStmt) or facts is None:
             continue
         table = _table(root.relation, facts)
@@ -369,6 +354,7 @@ def _by_partition(root: ast.IndexStmt, table: TableFacts, facts: SchemaFacts) ->
         yield _text(root)
         return
     relation.inh, root.if_not_exists = False, True
+    yield A_MOMENT
     yield _text(root)
     yield from _on_parts(root, table, name, facts, name)
 
@@ -387,6 +373,6 @@ def _on_parts(
             yield _text(root)
             yield from _on_parts(root, part, own, facts, name)
         else:
-            yield from _made_concurrently(root, _INVALID)
+            yield from _made_concurrently(root, INVALID)
         above, attached = qualified(table.schema_, index), qualified(part.schema_, own)
         yield f"ALTER INDEX {above} ATTACH PARTITION {attached};"

@@ -35,6 +35,14 @@ SELECT d.datname AS database, pg_catalog.pg_encoding_to_char(d.encoding)::text A
     EXTRACT(epoch FROM pg_catalog.clock_timestamp() - COALESCE(
         pg_catalog.pg_stat_get_db_stat_reset_time(d.oid), pg_catalog.pg_postmaster_start_time())
         )::float8 / 86400 AS counted_days,
+    ARRAY(SELECT COALESCE(NULLIF(r.application_name, ''), r.client_addr::text, 'of process ' || r.pid)
+            FROM pg_catalog.pg_stat_replication r
+            WHERE r.state IS DISTINCT FROM 'backup' AND r.application_name IS DISTINCT FROM 'pg_receivewal'
+                AND r.pid NOT IN (SELECT s.active_pid FROM pg_catalog.pg_replication_slots s
+                    WHERE s.slot_type = 'logical' AND s.active_pid IS NOT NULL)
+        UNION SELECT 'of slot ' || s.slot_name FROM pg_catalog.pg_replication_slots s
+            WHERE s.slot_type = 'physical' AND NOT s.active
+        ORDER BY 1) AS standbys,
     c.num_timed AS checkpoints_timed, c.num_requested AS checkpoints_requested /* 17+ */
     c.checkpoints_timed, c.checkpoints_req AS checkpoints_requested /* 16- */
 FROM pg_catalog.pg_database d

@@ -197,6 +197,8 @@ class SchemaFacts(Frozen):
     checkpoints_requested: int | None = None
     # For how many days at least the server has counted; None where it is not known.
     counted_days: float | None = None
+    # Those that are connected, or have a physical slot; () also where it is a copy, which has none.
+    standbys: tuple[str, ...] = ()
     block_bytes: int = 8192
 
     def table(self, name: str, schema: str | None = None) -> TableFacts | None:
@@ -223,6 +225,7 @@ class SchemaFacts(Frozen):
                 "checkpoints_timed": source.checkpoints_timed,
                 "checkpoints_requested": source.checkpoints_requested,
                 "counted_days": source.counted_days,
+                "standbys": source.standbys,
             }
         )
 

@@ -41,7 +41,9 @@ def test_it_is_one_transaction_beside_which_nothing_is_written() -> None:
     begin, commit = lines.index("BEGIN;"), lines.index("COMMIT;")
     assert lines[begin + 1] == "ALTER TABLE public.t RENAME TO t_whole;"
     assert lines[commit - 1] == "END $pgassay$;"
-    assert lines[commit + 1 :] == ["VACUUM (ANALYZE) public.t;"]
+    assert lines[commit + 1 :] == ["VACUUM (ANALYZE) public.t;", "\\endif"]
+    # A script that broke off behind it is run again.
+    assert lines[begin - 3 : begin - 1] == ["\\if :pgassay_done", "\\echo applied already"]
     assert found.in_order(found.sql)[0] == "BEGIN" and found.in_order(()) == ()
 
 

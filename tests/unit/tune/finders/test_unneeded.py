@@ -62,6 +62,13 @@ def test_never_scanned_is_told_and_not_tried_before_a_month_was_counted(
     assert "scans on standbys are counted there: ask each with SELECT idx_scan FROM" in found.reason
 
 
+def test_standbys_that_the_server_knows_are_named() -> None:
+    known = facts(index("idle", "b", scans=0), sequential_scans=500)
+    copied = known.counted_by(known.model_copy(update={"standbys": ("reports", "of slot spare")}))
+    (found,) = find(symptom(READ, known=copied))
+    assert "scans on standbys (reports and of slot spare) are counted there" in found.reason
+
+
 def test_what_was_scanned_last_long_ago_may_go_and_what_was_lately_may_not() -> None:
     for last, expected in ((100.0, ["idle"]), (20.0, []), (None, [])):
         known = facts(index("idle", "b", scans=7, last_scan_days=last), sequential_scans=500)

@@ -111,12 +111,17 @@ def _no_aio(evidence: Evidence) -> Answer:
 
 
 def _prefetching(evidence: Evidence) -> frozenset[str]:
-    """Before 18 the setting by which bitmap heap scans prefetch, where they may read: it matters without
-    asynchronous I/O."""
+    """Before 18 the settings that prefetch without asynchronous I/O, where what is read may use them.
+
+    Bitmap heap scans go by the one; ANALYZE, which has no plan, by the other (src/backend/commands/analyze.c,
+    acquire_sample_rows, from 14 on).
+    """
     if (evidence.major or 0) >= COMMANDS_SINCE:
         return frozenset()
     share = prefetched_share(evidence)
-    is_none = share is not None and share <= 1 - _SYNCHRONOUS_MIN
+    if share is None:
+        return frozenset({"effective_io_concurrency", "maintenance_io_concurrency"})
+    is_none = share <= 1 - _SYNCHRONOUS_MIN
     return frozenset() if is_none else frozenset({"effective_io_concurrency"})
 
 

@@ -13,26 +13,71 @@ from pgassay.sql_text import constant
 _MARK = "$pgassay$"
 
 _BEFORE = Template("""DO $mark
-DECLARE old pg_class; name text;
+DECLARE old pg_class; what text; advice text;
 BEGIN
   SELECT * INTO old FROM pg_class WHERE oid = $source::regclass;
-  SELECT p.pubname INTO name FROM pg_publication p
-    JOIN pg_publication_tables t USING (pubname) JOIN pg_namespace n ON n.nspname = t.schemaname
-    WHERE n.oid = old.relnamespace AND t.tablename = old.relname AND NOT p.pubviaroot LIMIT 1;
+  SELECT r.what, r.advice INTO what, advice FROM (
+    SELECT format('publication %s would publish the partitions under their own names', p.pubname),
+        'ALTER PUBLICATION ... SET (publish_via_partition_root = true) first, and look after its subscribers.'
+      FROM pg_publication p
+        JOIN pg_publication_tables t USING (pubname) JOIN pg_namespace n ON n.nspname = t.schemaname
+      WHERE n.oid = old.relnamespace AND t.tablename = old.relname AND NOT p.pubviaroot
+    UNION ALL
+    SELECT format('index %s has a tablespace of its own', c.relname),
+        'ALTER INDEX ... SET TABLESPACE to that of the table first.'
+      FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+      WHERE i.indrelid = old.oid AND c.reltablespace <> old.reltablespace
+    UNION ALL
+    SELECT format('CLUSTER goes by index %s, which a partitioned table has no mark for',
+          indexrelid::regclass),
+        'ALTER TABLE ... SET WITHOUT CLUSTER first, and cluster the partitions by their own indexes.'
+      FROM pg_index WHERE indrelid = old.oid AND indisclustered
+    UNION ALL
+    SELECT format('it inherits from %s, where its rows would be missing', inhparent::regclass),
+        'ALTER TABLE ... NO INHERIT first, where nobody reads it there.'
+      FROM pg_inherits WHERE inhrelid = old.oid
+    UNION ALL
+    SELECT format('policy %s would be lost', polname), 'Make it on the partitioned table by hand.'
+      FROM pg_policy WHERE polrelid = old.oid
+    UNION ALL
+    SELECT format('its security label by %s would be lost', provider), 'Label each partition by hand.'
+      FROM pg_seclabel WHERE classoid = 'pg_class'::regclass AND objoid = old.oid
+    UNION ALL
+    SELECT format('it is one of extension %s', e.extname), 'ALTER EXTENSION ... DROP TABLE first.'
+      FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
+      WHERE d.classid = 'pg_class'::regclass AND d.objid = old.oid AND d.deptype IN ('e', 'x')
+        AND d.refclassid = 'pg_extension'::regclass
+  ) r (what, advice) LIMIT 1;
   IF FOUND THEN
-    RAISE EXCEPTION 'publication % would publish the partitions under their own names', name
-      USING HINT = 'ALTER PUBLICATION ... SET (publish_via_partition_root = true) first, and look after its '
-        'subscribers.';
+    RAISE EXCEPTION '%', what USING HINT = advice;
   END IF;
-  SELECT c.relname INTO name FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-    WHERE i.indrelid = old.oid AND c.reltablespace <> old.reltablespace LIMIT 1;
+  SELECT spcname INTO what FROM pg_tablespace WHERE oid = old.reltablespace;
   IF FOUND THEN
-    RAISE EXCEPTION 'index % has a tablespace of its own', name
-      USING HINT = 'ALTER INDEX ... SET TABLESPACE to that of the table first.';
+    EXECUTE format('ALTER TABLE %s SET TABLESPACE %I', $target::regclass, what);
   END IF;
-  SELECT spcname INTO name FROM pg_tablespace WHERE oid = old.reltablespace;
+  -- until the end of this transaction: the partitions are of the method that the table is of
+  PERFORM set_config('default_table_access_method', amname, true) FROM pg_am WHERE oid = old.relam;
+END $mark""")
+
+_UNCHANGED = Template("""DO $mark
+DECLARE what text;
+BEGIN
+  SELECT r.what INTO what FROM (
+    SELECT format('column %s', COALESCE(n.attname, o.attname))
+      FROM (SELECT * FROM pg_attribute WHERE attrelid = $source::regclass AND attnum > 0
+          AND NOT attisdropped) n
+        FULL JOIN (SELECT * FROM pg_attribute WHERE attrelid = $target::regclass AND attnum > 0
+          AND NOT attisdropped) o ON o.attname = n.attname AND o.atttypid = n.atttypid
+          AND o.atttypmod = n.atttypmod
+      WHERE n.attname IS NULL OR o.attname IS NULL
+    UNION ALL
+    SELECT format('trigger %s', tgname) FROM pg_trigger WHERE tgrelid = $source::regclass AND NOT tgisinternal
+    UNION ALL
+    SELECT format('policy %s', polname) FROM pg_policy WHERE polrelid = $source::regclass
+  ) r (what) LIMIT 1;
   IF FOUND THEN
-    EXECUTE format('ALTER TABLE %s SET TABLESPACE %I', $target::regclass, name);
+    RAISE EXCEPTION '% was changed since, and the table as it was does not have that', what
+      USING HINT = 'Make the same change to the table as it was first.';
   END IF;
 END $mark""")
 
@@ -46,10 +91,19 @@ BEGIN
         UNION ALL SELECT inhrelid::regclass FROM pg_inherits WHERE inhparent = new) each
       WHERE c.oid = old
     UNION ALL
+    -- what default privileges gave away is none of the old table's
+    SELECT DISTINCT format('REVOKE ALL ON %s FROM %s', c.oid::regclass,
+        CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END)
+      FROM pg_class c, aclexplode(c.relacl) a WHERE a.grantee <> c.relowner
+        AND (c.oid = new OR c.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = new))
+    UNION ALL
+    SELECT format('REVOKE ALL ON %s FROM %I', new, pg_get_userbyid(relowner))
+      FROM pg_class WHERE oid = old AND relacl IS NOT NULL
+    UNION ALL
     SELECT format('GRANT %s ON %s TO %s%s', a.privilege_type, new,
         CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END,
         CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END)
-      FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = old AND a.grantee <> c.relowner
+      FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = old
     UNION ALL
     SELECT format('GRANT %s (%I) ON %s TO %s%s', a.privilege_type, t.attname, new,
         CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END,
@@ -64,6 +118,37 @@ BEGIN
       FROM pg_constraint o JOIN pg_constraint n ON n.conrelid = new AND n.contype = o.contype
         AND pg_get_constraintdef(n.oid) = pg_get_constraintdef(o.oid)
       WHERE o.conrelid = old AND obj_description(o.oid, 'pg_constraint') IS NOT NULL
+    UNION ALL
+    -- indexes that are alike but for their names: comments, statistics of expressions, storage parameters
+    SELECT format('COMMENT ON INDEX %s IS %L', n.indexrelid::regclass,
+        obj_description(o.indexrelid, 'pg_class'))
+      FROM pg_index o JOIN pg_index n ON n.indrelid = new
+        AND split_part(pg_get_indexdef(n.indexrelid), ' USING ', 2)
+          = split_part(pg_get_indexdef(o.indexrelid), ' USING ', 2)
+      WHERE o.indrelid = old AND obj_description(o.indexrelid, 'pg_class') IS NOT NULL
+    UNION ALL
+    SELECT format('ALTER INDEX %s ALTER COLUMN %s SET STATISTICS %s', x.indexrelid::regclass, a.attnum,
+        a.attstattarget)
+      FROM pg_index o JOIN pg_index n ON n.indrelid = new
+        AND split_part(pg_get_indexdef(n.indexrelid), ' USING ', 2)
+          = split_part(pg_get_indexdef(o.indexrelid), ' USING ', 2)
+        JOIN pg_attribute a ON a.attrelid = o.indexrelid AND a.attstattarget >= 0
+        JOIN pg_index x ON x.indexrelid = n.indexrelid
+          OR x.indexrelid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = n.indexrelid)
+      WHERE o.indrelid = old
+    UNION ALL
+    SELECT format('ALTER INDEX %s SET (%s)', i.inhrelid::regclass, array_to_string(c.reloptions, ', '))
+      FROM pg_constraint o JOIN pg_class c ON c.oid = o.conindid
+        JOIN pg_constraint n ON n.conrelid = new AND n.contype = o.contype
+        AND pg_get_constraintdef(n.oid) = pg_get_constraintdef(o.oid)
+        JOIN pg_inherits i ON i.inhparent = n.conindid
+      WHERE o.conrelid = old AND o.contype IN ('p', 'u') AND c.reloptions IS NOT NULL
+    UNION ALL
+    SELECT format('ALTER STATISTICS %s.%I SET STATISTICS %s', n.stxnamespace::regnamespace, n.stxname,
+        o.stxstattarget)
+      FROM pg_statistic_ext o JOIN pg_statistic_ext n ON n.stxrelid = new AND n.stxkind = o.stxkind
+        AND pg_get_statisticsobjdef_columns(n.oid) = pg_get_statisticsobjdef_columns(o.oid)
+      WHERE o.stxrelid = old AND o.stxstattarget >= 0
     UNION ALL
     SELECT format('ALTER TABLE %s ALTER COLUMN %I SET STATISTICS %s', new, attname, attstattarget)
       FROM pg_attribute WHERE attrelid = old AND attstattarget >= 0 AND attnum > 0 AND NOT attisdropped
@@ -97,7 +182,7 @@ END $mark""")
 
 
 def before_the_rows(old: str, new: str) -> str:
-    """A DO block that refuses what can't be carried over, and gives the new table the old one's tablespace.
+    """A DO block that refuses what can't be carried over, and sets the new table's place and access method.
 
     `old`, `new`: names as SQL has them, with their schemas; `new` is partitioned and has no partitions yet.
     """
@@ -107,7 +192,12 @@ def before_the_rows(old: str, new: str) -> str:
 def after_the_rows(old: str, new: str) -> str:
     """A DO block that gives the new table all else.
 
-    That is its owner, privileges, comments, statistics targets and replica identity, the sequences that its
-    columns own, and its places in publications, which the old one leaves.
+    That is its owner, privileges, comments, statistics targets and replica identity, the storage parameters
+    of its keys, the sequences that its columns own, and its places in publications, which the old one leaves.
     """
     return _AFTER.substitute(mark=_MARK, source=constant(old), target=constant(new))
+
+
+def unchanged(new: str, old: str) -> str:
+    """A DO block that refuses to go back where the new table has what would be lost with it."""
+    return _UNCHANGED.substitute(mark=_MARK, source=constant(new), target=constant(old))

@@ -28,7 +28,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts, TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.design.btree import ranges
-from pgassay.tune.finders.design.carried_over import after_the_rows, before_the_rows
+from pgassay.tune.finders.design.carried_over import after_the_rows, before_the_rows, unchanged
 from pgassay.tune.finders.evidence.building import defined_anew, place
 from pgassay.tune.finders.evidence.evidence import Evidence, Scan, statement_ms
 from pgassay.tune.finders.evidence.shares import distinct_values
@@ -115,6 +115,8 @@ def _obstacle(evidence: Evidence, table: TableFacts, key: str) -> str:
         return f"{', '.join((*table.views, *table.used_by))} would go on using the old table"
     if any(index.replica_identity for index in table.indexes):
         return f"the replica identity of {table.name} is an index, which each partition has its own of"
+    if any(index.clustered for index in table.indexes):
+        return f"CLUSTER goes by an index of {table.name}, which a partitioned table has no mark for"
     if table.inherited:
         return f"tables inherit from {table.name}"
     if (
@@ -186,6 +188,7 @@ def _sql(
     undo = (
         # What was written since is in the new table alone; nobody writes to it once it has another name.
         f"ALTER TABLE {where} RENAME TO {new_name}",
+        unchanged(new, old),
         f"TRUNCATE {old}",
         f"INSERT INTO {old} ({columns}) SELECT {columns} FROM {new}",
         after_the_rows(new, old),

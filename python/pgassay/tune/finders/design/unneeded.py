@@ -10,20 +10,22 @@ and an index on an expression, which ANALYZE counts the values of for plans that
 Threshold: 1 MB, or a statement of the workload that changes the table; a hundred scans of the table, and
 a month of counting, before "never" means anything: a report may run once a month. Before that it is told and
 not tried. From 16 on the server knows when an index was scanned last: three months ago counts as never.
-Scans on standbys are counted there alone: the reason has the query that asks them.
+Scans on standbys are counted there alone: the reason names those that the server knows, and has the query
+that asks them.
 Prediction: an INSERT, or an UPDATE that is not HOT, saves this index's part of ModifyTable's time: one part
 of the indexes and the row itself.
 """
 
 from collections.abc import Iterator
 
-from pgassay.sql_text import identifier
+from pgassay.sql_text import constant, identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, TableFacts
 from pgassay.tune.finders.base import Finder, Offer, Saving
 from pgassay.tune.finders.evidence.building import defined_anew
 from pgassay.tune.finders.evidence.evidence import Evidence
 from pgassay.tune.finders.evidence.work import size_in_words
+from pgassay.words import join
 
 BYTES_MIN = 1 << 20
 SCANS_MIN = 100
@@ -87,9 +89,10 @@ def _never_scanned(evidence: Evidence, table: TableFacts, index: IndexFacts) -> 
     scans = others + (table.sequential_scans or 0)
     if scans < SCANS_MIN:
         return None
-    name = index.name.replace("'", "''")
-    ask = f"SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = '{name}'"
-    standbys = f"scans on standbys are counted there: ask each with {ask}"
+    ask = f"SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = {constant(index.name)}"
+    known = evidence.facts.standbys
+    named = f" ({join(known)})" if known else ""
+    standbys = f"scans on standbys{named} are counted there: ask each with {ask}"
     if index.scans:
         return f"not scanned for {index.last_scan_days:,.0f} days", (
             f"it was scanned last {index.last_scan_days:,.0f} days ago; {standbys}"
