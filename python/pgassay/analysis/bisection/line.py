@@ -1,0 +1,227 @@
+"""The search along one line of commits for one step: what is excluded, what is likely, what to measure next.
+
+A commit is excluded once the test martingale against "the step came with it" has reached 1/α, at any look;
+so the set of those that are left holds the true one with probability 1 − α however often one looks and
+whenever one stops. The posterior chooses what is measured, and excludes nothing.
+"""
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pgassay.analysis.bisection.block import (
+    Bet,
+    Block,
+    cuts_of,
+    log_density_without,
+    log_factors,
+    log_likelihoods,
+)
+from pgassay.analysis.statistics.eprocess import FloatArray
+
+CANDIDATES_MAX = 3
+# As in the evidence of `compare`: what is thought before the first block, and for how many it counts.
+_SPREAD_FIRST, _SPREAD_BLOCKS = 0.03, 3.0
+_STEP_FIRST = -0.1
+_SURE = 0.5
+_BLOCKS_MAX = 3
+# What a single step must be of the difference between the ends, and the blocks after which it is not.
+_SHARE_MIN, _SHARE_BLOCKS = 0.5, 12
+
+
+@dataclass
+class Line:
+    """Commits 1 to `last`, of which one may have made the step; 0 is the good end, `last` the bad one.
+
+    alpha: the error rate of the set. blocks: what was observed, in order.
+    """
+
+    last: int
+    alpha: float = 0.05
+    blocks: list[Block] = field(default_factory=list)
+    log_wealth: FloatArray = field(init=False)
+    log_highest: FloatArray = field(init=False)
+    log_posterior: FloatArray = field(init=False)
+    same: dict[int, set[int]] = field(default_factory=dict)
+    steps: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Entry 0 of each array is 'no step at all', entry k the step with commit k."""
+        self.log_wealth = np.zeros(self.last + 1)
+        self.log_highest = np.zeros(self.last + 1)
+        self.log_posterior = np.full(self.last + 1, -math.log(2 * self.last))
+        self.log_posterior[0] = -math.log(2)
+
+    def observe(self, block: Block) -> None:
+        """Count a block, which must have a member at both ends."""
+        bet = self.bet()
+        posterior = np.exp(self.log_posterior - self.log_posterior.max())
+        cuts = cuts_of(block.places)
+        weights = np.array([posterior[after + 1 : upto + 1].sum() for after, upto in cuts])
+        factors, none = log_factors(block, bet, weights / weights.sum())
+        likelihoods = log_likelihoods(block, bet)
+        for (after, upto), factor, likelihood in zip(cuts, factors, likelihoods, strict=True):
+            self.log_wealth[after + 1 : upto + 1] += factor
+            self.log_posterior[after + 1 : upto + 1] += likelihood
+        self.log_wealth[0] += none
+        self.log_posterior[0] += log_density_without(block, bet)
+        np.maximum(self.log_highest, self.log_wealth, out=self.log_highest)
+        self.blocks.append(block)
+        self.steps.append(_mean_at(block, {self.last}) - _mean_at(block, {0}))
+
+    def alike(self, first: int, second: int) -> None:
+        """Two places have the same programs: no step came between them, without any measurement.
+
+        Where those are the two ends there is none at all.
+        """
+        low, high = sorted((first, second))
+        together = self._same_as(low) | self._same_as(high)
+        self.same |= dict.fromkeys(together, together)
+        self.log_highest[low + 1 : high + 1] = np.inf
+        self.log_posterior[low + 1 : high + 1] = -np.inf
+
+    def bet(self) -> Bet:
+        """Step and spread by the blocks so far: bad less good, and how that varied from block to block."""
+        if not self.steps:
+            return Bet(_STEP_FIRST, _SPREAD_FIRST)
+        steps = np.array(self.steps)
+        # The variance of a difference is the sum of two trials', less where the good end has several.
+        squares = ((steps - steps.mean()) ** 2).sum() / 1.5
+        spread = math.sqrt((squares + _SPREAD_BLOCKS * _SPREAD_FIRST**2) / (len(steps) - 1 + _SPREAD_BLOCKS))
+        return Bet(float(np.median(steps)), spread)
+
+    def left(self) -> list[int]:
+        """The commits that are not excluded."""
+        return [int(k) for k in np.flatnonzero(self.log_highest[1:] < -math.log(self.alpha)) + 1]
+
+    @property
+    def has_step(self) -> bool:
+        """Whether 'no step at all' is excluded."""
+        return bool(self.log_highest[0] >= -math.log(self.alpha))
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether there is a step, and no single commit explains what was measured."""
+        return self.has_step and not self.left()
+
+    def posterior(self) -> FloatArray:
+        """How likely each commit is, given that there is one step; entry 0 is 0."""
+        values = self.log_posterior.copy()
+        values[0] = -np.inf
+        if not np.isfinite(values.max()):
+            return np.zeros(len(values))
+        raised = np.exp(values - values.max())
+        result: FloatArray = raised / raised.sum()
+        return result
+
+    def is_found(self, untestable: Collection[int] = ()) -> bool:
+        """Whether measuring more can't part those that are left: all lie between two testable neighbours.
+
+        And what was measured on both sides of them, in the same blocks, differs by half of the step or more.
+        """
+        return self._is_cornered(untestable) and self._share(untestable)[0] >= _SHARE_MIN
+
+    def is_spread(self, untestable: Collection[int] = ()) -> bool:
+        """Whether those that are left make less than half of the step, so that others must have a part in it.
+
+        A slope excludes all but a few in its middle, as one step would.
+        """
+        share, blocks = self._share(untestable) if self._is_cornered(untestable) else (1.0, 0)
+        return share < _SHARE_MIN and blocks >= _SHARE_BLOCKS
+
+    def sides(self, untestable: Collection[int] = ()) -> tuple[int, int]:
+        """The testable places next to those that are left, before and from the last of them on."""
+        left = self.left()
+        return (
+            _nearest(range(left[0] - 1, -1, -1), untestable),
+            _nearest(range(left[-1], self.last + 1), untestable),
+        )
+
+    def _is_cornered(self, untestable: Collection[int]) -> bool:
+        left = self.left()
+        return bool(left) and all(place in untestable for place in range(left[0], left[-1]))
+
+    def _share(self, untestable: Collection[int]) -> tuple[float, int]:
+        """The part of the step that those that are left make, and the blocks that say so."""
+        below, above = (self._same_as(place) for place in self.sides(untestable))
+        pairs = [
+            _mean_at(block, above) - _mean_at(block, below)
+            for block in self.blocks
+            if above & {*block.places} and below & {*block.places}
+        ]
+        step = self.bet().step
+        return (float(np.mean(pairs)) / step if pairs and step else 0.0), len(pairs)
+
+    def _same_as(self, place: int) -> set[int]:
+        return self.same.get(place, {place})
+
+    def next_places(self, untestable: Collection[int] = ()) -> tuple[int, ...]:
+        """What to measure next, both ends aside: at the quarters of the posterior, or around its peak.
+
+        Around one commit that is likely: the last before it that can be measured, and the first from it on.
+        """
+        posterior = self.posterior()
+        peak = int(posterior.argmax())
+        below = _nearest(range(peak - 1, -1, -1), untestable)
+        above = _nearest(range(peak, self.last + 1), untestable)
+        if posterior[below + 1 : above + 1].sum() >= _SURE:
+            return tuple(place for place in (below, above) if 0 < place < self.last)
+        cumulated = posterior.cumsum()
+        wanted = ((number + 1) / (CANDIDATES_MAX + 1) for number in range(CANDIDATES_MAX))
+        found = {self._testable_near(int(np.searchsorted(cumulated, share)), untestable) for share in wanted}
+        return tuple(sorted(place for place in found if 0 < place < self.last))
+
+    def blocks_wanted(self) -> int:
+        """Blocks of the next round: one while the posterior still moves, those that may decide at its peak.
+
+        A block around the peak excludes by a factor of three at most, as many members change places in it.
+        """
+        posterior = self.posterior()
+        if posterior.max(initial=0.0) < _SURE:
+            return 1
+        rest = self.log_highest[1:].copy()
+        rest[int(posterior.argmax()) - 1] = np.inf
+        lacking = -math.log(self.alpha) - rest.min(initial=math.inf)
+        return int(min(max(math.ceil(lacking / math.log(3)), 1), _BLOCKS_MAX)) if lacking > 0 else 1
+
+    def _testable_near(self, place: int, untestable: Collection[int]) -> int:
+        up = _nearest(range(place, self.last + 1), untestable)
+        down = _nearest(range(place, -1, -1), untestable)
+        return down if down > 0 and (place - down < up - place or up >= self.last) else up
+
+    def levels(self) -> dict[int, tuple[float, int]]:
+        """By measured place between the ends its share of the step, 0 as good, 1 as bad, and the blocks."""
+        step = self.bet().step
+        found: dict[int, list[float]] = {}
+        for block in self.blocks:
+            for place in set(block.places) - {0, self.last}:
+                found.setdefault(place, []).append((_mean_at(block, {place}) - _mean_at(block, {0})) / step)
+        return {place: (float(np.mean(values)), len(values)) for place, values in sorted(found.items())}
+
+    def breaking_place(self) -> int | None:
+        """The measured commit that is least like either end, by which a line without one step is parted."""
+
+        def distance(each: tuple[int, tuple[float, int]]) -> float:
+            share, count = each[1]
+            return min(abs(share), abs(1 - share)) * math.sqrt(count)
+
+        return max(self.levels().items(), key=distance, default=(None, None))[0]
+
+
+def _nearest(places: Iterable[int], untestable: Collection[int]) -> int:
+    return next(place for place in places if place not in untestable)
+
+
+def _mean_at(block: Block, places: Collection[int]) -> float:
+    values = [value for where, value in zip(block.places, block.logs, strict=True) if where in places]
+    return sum(values) / len(values)
+
+
+def line_of(last: int, alpha: float, blocks: Sequence[Block]) -> Line:
+    """A line that has observed these blocks."""
+    line = Line(last, alpha)
+    for block in blocks:
+        line.observe(block)
+    return line
