@@ -8,6 +8,7 @@ whenever one stops. The posterior chooses what is measured, and excludes nothing
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +29,9 @@ _STEP_FIRST = -0.1
 _SURE = 0.5
 _BLOCKS_MAX = 3
 # What a single step must be of the difference between the ends, and the blocks after which it is not.
-_SHARE_MIN, _SHARE_BLOCKS = 0.5, 12
+_SHARE_MIN, _SHARE_BLOCKS = 0.5, 20
+# A share that lies below this by three standard errors leaves a part of the difference to others.
+_WHOLE_MIN, _ERRORS = 0.85, 3.0
 
 
 @dataclass
@@ -119,17 +122,20 @@ class Line:
     def is_found(self, untestable: Collection[int] = ()) -> bool:
         """Whether measuring more can't part those that are left: all lie between two testable neighbours.
 
-        And what was measured on both sides of them, in the same blocks, differs by half of the step or more.
+        And what was measured before and after them is as the ends are, so they make the step.
         """
-        return self._is_cornered(untestable) and self._share(untestable)[0] >= _SHARE_MIN
+        return self._is_cornered(untestable) and self._share(untestable).value >= _SHARE_MIN
 
     def is_spread(self, untestable: Collection[int] = ()) -> bool:
-        """Whether those that are left make less than half of the step, so that others must have a part in it.
+        """Whether those that are left make clearly less than the step, so that others have a part in it.
 
-        A slope excludes all but a few in its middle, as one step would.
+        A slope excludes all but a few in its middle, as one step would, and so does the larger of two steps.
         """
-        share, blocks = self._share(untestable) if self._is_cornered(untestable) else (1.0, 0)
-        return share < _SHARE_MIN and blocks >= _SHARE_BLOCKS
+        if not self._is_cornered(untestable):
+            return False
+        share = self._share(untestable)
+        is_less = share.value + _ERRORS * share.error < _WHOLE_MIN
+        return is_less or (share.value < _SHARE_MIN and len(self.blocks) >= _SHARE_BLOCKS)
 
     def sides(self, untestable: Collection[int] = ()) -> tuple[int, int]:
         """The testable places next to those that are left, before and from the last of them on."""
@@ -143,16 +149,24 @@ class Line:
         left = self.left()
         return bool(left) and all(place in untestable for place in range(left[0], left[-1]))
 
-    def _share(self, untestable: Collection[int]) -> tuple[float, int]:
-        """The part of the step that those that are left make, and the blocks that say so."""
-        below, above = (self._same_as(place) for place in self.sides(untestable))
-        pairs = [
-            _mean_at(block, above) - _mean_at(block, below)
+    def _share(self, untestable: Collection[int]) -> "_Share":
+        """The part of the step that those that are left make: all but what lies before and after them."""
+        below, above = self.sides(untestable)
+        bet = self.bet()
+        before = self._gaps(range(1, below + 1), 0)
+        after = self._gaps(range(above, self.last), self.last)
+        rest = sum(float(np.mean(each)) for each in (before, after) if each)
+        error = math.sqrt(sum(2 / len(each) for each in (before, after) if each)) * bet.spread
+        return _Share(1 - rest / abs(bet.step), error / abs(bet.step))
+
+    def _gaps(self, places: range, end: int) -> list[float]:
+        """How far the members among `places` lie from an end towards the other one, in logs, by block."""
+        towards = math.copysign(1.0, self.bet().step) * (1 if end == 0 else -1)
+        return [
+            towards * (_mean_at(block, found) - _mean_at(block, {end}))
             for block in self.blocks
-            if above & {*block.places} and below & {*block.places}
+            if (found := {place for place in block.places if place in places})
         ]
-        step = self.bet().step
-        return (float(np.mean(pairs)) / step if pairs and step else 0.0), len(pairs)
 
     def _same_as(self, place: int) -> set[int]:
         return self.same.get(place, {place})
@@ -208,6 +222,13 @@ class Line:
             return min(abs(share), abs(1 - share)) * math.sqrt(count)
 
         return max(self.levels().items(), key=distance, default=(None, None))[0]
+
+
+class _Share(NamedTuple):
+    """A part of the step, and its standard error."""
+
+    value: float
+    error: float
 
 
 def _nearest(places: Iterable[int], untestable: Collection[int]) -> int:
