@@ -13,6 +13,7 @@ from pgassay.model.beside.bisection import (
     Culprit,
     FoundStep,
     MeasuredPlace,
+    Reverted,
 )
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
@@ -62,6 +63,7 @@ def answer(found: Answered) -> BisectionResult:
         ratio=None if whole is None else whole[0],
         interval=None if whole is None else whole[1],
         steps=steps if verdict in ("found", "two steps", "undecided") and _differs(found) else (),
+        reverted=state.reverted if verdict == "found" else None,
         measured=_measured(found),
         candidates=search.last,
         aside=found.aside,
@@ -220,7 +222,8 @@ def _through(search: Search, place: int) -> Sized | None:
 def _notes(found: Answered, verdict: BisectionVerdict, steps: Sequence[FoundStep]) -> tuple[str, ...]:
     if verdict == "no difference":
         return () if _ends_alike(found) else (_REPAIRED,)
-    notes = [note for part in found.search.parts if (note := _own_part(found, part))]
+    notes = [_reverted(found, found.state.reverted)] if found.state.reverted and verdict == "found" else []
+    notes += [note for part in found.search.parts if (note := _own_part(found, part))]
     notes += _beyond(found)
     if verdict == "two steps":
         notes.append(
@@ -229,6 +232,19 @@ def _notes(found: Answered, verdict: BisectionVerdict, steps: Sequence[FoundStep
     if any(not culprit.builds for step in steps for culprit in step.culprits) and verdict != "gradual":
         notes.append("A commit that does not build can't be told from the next one that does.")
     return tuple(notes)
+
+
+def _reverted(found: Answered, reverted: Reverted) -> str:
+    """Whether the bad end without the commit is as the good end is."""
+    bad, name = found.state.places[-1].name, reverted.name
+    if reverted.why:
+        return f"{name} was not reverted on {bad}: {reverted.why}."
+    if reverted.ratio is None:
+        return f"{name} reverted on {bad}: not measured yet."
+    sized = times((reverted.ratio, reverted.interval))
+    change = "faster" if reverted.ratio >= 1 else "slower"
+    said = {True: "confirmed", False: "not confirmed", None: "not decided yet"}[reverted.is_confirmed]
+    return f"{name} reverted on the bad end: {change} by {sized}, {said}."
 
 
 def _own_part(found: Answered, part: Part) -> str:

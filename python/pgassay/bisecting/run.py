@@ -1,7 +1,8 @@
 """The search over real builds: ends first, then rounds, each an experiment; what is recorded is continued."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from pgassay.analysis.bisection.search import Round, Search
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.bisecting.answer import Answered, answer
 from pgassay.bisecting.line import Line
+from pgassay.bisecting.reverting import judged, reverted_build, run_reverted
 from pgassay.bisecting.rounds import RoundProgress, RoundRun, blocks_of, run_round
 from pgassay.environment.builds.registry import SOURCE_ORIGIN, resolve
 from pgassay.environment.source.step import TreeDoesNotBuildError
@@ -16,7 +18,8 @@ from pgassay.environment.source.typed import is_source
 from pgassay.errors import InterruptionError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run import host_lock
-from pgassay.model.beside.bisection import BisectionResult, BisectionRound, BisectionState
+from pgassay.model.beside.bisection import BisectionResult, BisectionRound, BisectionState, Reverted
+from pgassay.model.build import Build
 from pgassay.record import layout
 from pgassay.record.documents import read_model, to_json, write_file
 from pgassay.record.experiment import StoredExperiment, load
@@ -91,12 +94,49 @@ class _Run:
         while self._has_time() and chosen_again <= self._search.last:
             step = self._search.next_round()
             if step is None:
-                return
+                break
             found = self._unfinished() or self._prepared(step)
             chosen_again += 1
             if found is not None:
                 self._one(found)
                 chosen_again = 0
+        if self._has_time():
+            self._confirm()
+
+    def _confirm(self) -> None:
+        """Revert the one commit that was found on the bad end, and compare."""
+        parts, places = self._search.parts, self.state.places
+        known = self.state.reverted
+        is_done = known is not None and (bool(known.why) or known.is_confirmed is not None)
+        if self.state.kind != "commits" or len(parts) != 1 or len(parts[0].left()) != 1 or is_done:
+            return
+        if not self._search.is_found(parts[0]) or self._search.is_gradual:
+            return
+        culprit, bad = places[parts[0].left()[0]], places[-1]
+        self._progress.message(f"{culprit.name} reverted on the bad end, to confirm it")
+
+        def provide(text: str) -> Build:
+            return SOURCE_ORIGIN.provide(text, self._options.jobs, self._progress.stage)
+
+        build = reverted_build(culprit, bad, self._out, provide)
+        if isinstance(build, Reverted):
+            self._write(reverted=build)
+            return
+        self._write(reverted=Reverted(name=culprit.name))
+        told = RoundProgress(self._progress, "reverted", self._said)
+        with self._lock() as left_s:
+            stored = run_reverted(self._options.compare, bad, build, RoundRun(self._out, told, left_s))
+        is_slow_down = parts[0].line.bet().step < 0
+        self._stored["revert"] = stored
+        self._write(reverted=judged(culprit, stored, is_slow_down=is_slow_down))
+
+    @contextmanager
+    def _lock(self) -> Iterator[float]:
+        """Hold the host's lock; gives the seconds left, of which what others measured meanwhile is none."""
+        waiting_since = time.monotonic()
+        with host_lock(self._progress, wait=self._wait):
+            self._ends_at += time.monotonic() - waiting_since
+            yield max(1.0, self._ends_at - time.monotonic())
 
     def read_last(self) -> None:
         """Count what an interrupted round has recorded."""
@@ -170,7 +210,8 @@ class _Run:
         except TreeDoesNotBuildError as error:
             if place in (0, self._search.last):
                 raise
-            self._progress.message(f"{self.state.places[place].name} is left out: {error}")
+            why = str(error).partition("does not build: ")[2].partition(": name another")[0]
+            self._progress.message(f"{self.state.places[place].name} is left out, it does not build: {why}")
             self._search.untestable.add(place)
             self._write(untestable=tuple(sorted(self._search.untestable)))
             return None
@@ -246,11 +287,7 @@ class _Run:
             ends = [self.state.places[place].name for place in (found.low, found.high)]
             self._progress.message(f"{what} first: {join(ends)}, {count} after the first")
         told = RoundProgress(self._progress, what, self._said)
-        waiting_since = time.monotonic()
-        with host_lock(self._progress, wait=self._wait):
-            # What others measured meanwhile is not of this search's time.
-            self._ends_at += time.monotonic() - waiting_since
-            left_s = max(1.0, self._ends_at - time.monotonic())
+        with self._lock() as left_s:
             run_round(self._options.compare, found, self.state.places, RoundRun(self._out, told, left_s))
         self._read(found)
         return self._stored[found.folder]

@@ -35,11 +35,24 @@ class BisectionRound(Frozen):
     blocks: int
 
 
+class Reverted(Frozen):
+    """The bad end without the found commit: its speed over the bad end's, the interval at 95 %.
+
+    is_confirmed: it takes the difference back; None while that is not known. why: why it was not measured.
+    """
+
+    name: str
+    ratio: float | None = None
+    interval: Interval | None = None
+    is_confirmed: bool | None = None
+    why: str = ""
+
+
 class BisectionState(Frozen):
     """bisect.json: the line and what was asked; the rounds so far, in order, whose folders hold the records.
 
     asked: what makes another search of it, by option. untestable: places that do not build. alike: pairs of
-    places that build the same programs.
+    places that build the same programs. reverted: of the commit that was found, None before that.
     """
 
     format: int = BISECTION_FORMAT
@@ -49,6 +62,7 @@ class BisectionState(Frozen):
     untestable: tuple[int, ...] = ()
     alike: tuple[tuple[int, int], ...] = ()
     rounds: tuple[BisectionRound, ...] = ()
+    reverted: Reverted | None = None
     seconds_used: float = 0.0
 
 
@@ -105,6 +119,7 @@ class BisectionResult(Frozen):
     ratio: float | None
     interval: Interval | None
     steps: tuple[FoundStep, ...]
+    reverted: Reverted | None
     measured: tuple[MeasuredPlace, ...]
     candidates: int
     aside: int
