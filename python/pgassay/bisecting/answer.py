@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pgassay.analysis.bisection.search import Part, Search
 from pgassay.analysis.bisection.sizes import Sized, size_of
+from pgassay.bisecting.kinds import what_changed
 from pgassay.model.beside.bisection import (
     BisectionResult,
     BisectionState,
@@ -224,7 +225,9 @@ def _notes(found: Answered, verdict: BisectionVerdict, steps: Sequence[FoundStep
         return () if _ends_alike(found) else (_REPAIRED,)
     notes = [_reverted(found, found.state.reverted)] if found.state.reverted and verdict == "found" else []
     notes += [note for part in found.search.parts if (note := _own_part(found, part))]
-    notes += _beyond(found)
+    notes += [each for part in found.search.parts for each in _changed(found, part)]
+    if any(found.search.is_overshot(part) for part in found.search.parts):
+        notes.append("Between the ends some lie beyond them: a part of it was repaired before the bad end.")
     if verdict == "two steps":
         notes.append(
             "Two steps is what fits: no single commit has all of it, and each of these has its part."
@@ -247,6 +250,18 @@ def _reverted(found: Answered, reverted: Reverted) -> str:
     return f"{name} reverted on the bad end: {change} by {sized}, {said}."
 
 
+def _changed(found: Answered, part: Part) -> list[str]:
+    """What else changed with the step of a part, as far as both of its sides were measured."""
+    search, places = found.search, found.state.places
+    if not search.is_found(part):
+        return []
+    before, after = (
+        {places[part.low + each].build for each in part.line.same_as(place - part.low)}
+        for place in search.sides(part)
+    )
+    return what_changed(found.stored, before, after)
+
+
 def _own_part(found: Answered, part: Part) -> str:
     """What the commit makes of the whole, where that is less: the rest came with others."""
     search = found.search
@@ -259,23 +274,6 @@ def _own_part(found: Answered, part: Part) -> str:
     if own[1][0] <= whole[1][1] and whole[1][0] <= own[1][1]:
         return ""
     return f"This {_word(found)} alone makes {times(_inverse(own))} of it; the rest came with others."
-
-
-def _beyond(found: Answered) -> list[str]:
-    """Places that are slower than the slow end, or faster than the fast one: something was repaired."""
-    search, places = found.search, found.state.places
-    inner = sorted({where for block in search.blocks for where in block.places} - {0, search.last})
-    alpha = search.alpha / max(1, 2 * len(inner))
-    slow_end = search.last if search.parts[0].line.bet().step < 0 else 0
-    sentences = []
-    for place in inner:
-        sized = size_of(search.blocks, place, slow_end, alpha)
-        if sized is not None and sized[1] is not None and sized[1][1] < 1 / (1 + found.margin):
-            sentences.append(
-                f"{places[place].name} is slower than {places[slow_end].name} by {times(sized)}: part of a "
-                "slow-down was repaired between them."
-            )
-    return sentences
 
 
 def _inverse(sized: Sized | None) -> Sized | None:

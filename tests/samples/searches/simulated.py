@@ -20,13 +20,15 @@ TWO_SIDED = 0.05
 class World:
     """Commits 1 to `last`; level: the log speed of each place, 0 for the good end; spread of one trial (log).
 
-    tails: noise of Student's t with 3 degrees of freedom in place of normal noise.
+    tails: noise of Student's t with 3 degrees of freedom in place of normal noise. busy: the share of trials
+    that others on the machine disturb, which makes them up to five times as slow.
     """
 
     last: int
     level: Callable[[int], float]
     spread: float
     tails: bool = False
+    busy: float = 0.0
 
     def block(self, places: tuple[int, ...], random: np.random.Generator) -> Block:
         """A block of these places; the machine's own speed drifts from block to block."""
@@ -35,10 +37,11 @@ class World:
             if self.tails
             else random.normal(size=len(places))
         )
+        noise = noise * self.spread - random.uniform(0, 1.6, len(places)) * (
+            random.random(len(places)) < self.busy
+        )
         base = random.normal(0, 0.05)
-        logs = [
-            base + self.level(place) + self.spread * each for place, each in zip(places, noise, strict=True)
-        ]
+        logs = [base + self.level(place) + each for place, each in zip(places, noise, strict=True)]
         return Block(places, tuple(logs))
 
 

@@ -79,7 +79,7 @@ def test_a_slope_names_nobody() -> None:
 
 def test_what_was_repaired_in_part_is_said() -> None:
     found = _answered(_searched(lambda place: -0.4 * (place >= 20) + 0.25 * (place >= 40)))
-    assert any("was repaired between them" in note for note in found.notes)
+    assert any("was repaired before the bad end" in note for note in found.notes)
 
 
 def test_in_the_middle_of_it_all_that_is_left_is_counted() -> None:

@@ -17,8 +17,9 @@ import numpy as np
 
 from pgassay.analysis.statistics.eprocess import FloatArray
 
-# Multiples of the spread in the likelihood: noise has tails, and a spread of few blocks is known badly.
-_SCALES = (1.0, 1.7, 3.0)
+# Multiples of the spread in the likelihood, and their weights: noise has tails, and a spread of few blocks is
+# known badly.
+_SCALES = ((1.0, 0.6), (2.0, 0.3), (5.0, 0.1))
 _WEIGHT_MIN = 0.02
 
 
@@ -99,9 +100,10 @@ def _log_density(logs: FloatArray, shift: FloatArray, bet: Bet) -> FloatArray:
     squares = ((rest - rest.mean(axis=1, keepdims=True)) ** 2).sum(axis=1)
     degrees = logs.shape[1] - 1
     parts = [
-        -degrees * np.log(scale * bet.spread) - squares / (2 * (scale * bet.spread) ** 2) for scale in _SCALES
+        np.log(weight) - degrees * np.log(scale * bet.spread) - squares / (2 * (scale * bet.spread) ** 2)
+        for scale, weight in _SCALES
     ]
-    result: FloatArray = np.logaddexp.reduce(np.array(parts), axis=0) - np.log(len(_SCALES))
+    result: FloatArray = np.logaddexp.reduce(np.array(parts), axis=0)
     return result
 
 

@@ -26,6 +26,12 @@ CANDIDATES_MAX = 3
 # As in the evidence of `compare`: what is thought before the first block, and for how many it counts.
 _SPREAD_FIRST, _SPREAD_BLOCKS = 0.03, 3.0
 _STEP_FIRST = -0.1
+# Players who think the spread so many times as large, and what each begins with: all bet on their own, since
+# one who was too sure of a small spread loses nearly all by a few bad trials.
+_BOLDNESS = ((1.0, 0.7), (3.0, 0.3))
+# What is not risked in any block.
+_KEPT = 0.03
+_CLIPPED_TIMES = 3.0
 _SURE = 0.5
 _BLOCKS_MAX = 3
 # What a single step must be of the difference between the ends, and the blocks after which it is not.
@@ -52,7 +58,7 @@ class Line:
 
     def __post_init__(self) -> None:
         """Entry 0 of each array is 'no step at all', entry k the step with commit k."""
-        self.log_wealth = np.zeros(self.last + 1)
+        self.log_wealth = np.zeros((len(_BOLDNESS), self.last + 1))
         self.log_highest = np.zeros(self.last + 1)
         self.log_posterior = np.full(self.last + 1, -math.log(2 * self.last))
         self.log_posterior[0] = -math.log(2)
@@ -63,14 +69,17 @@ class Line:
         posterior = np.exp(self.log_posterior - self.log_posterior.max())
         cuts = cuts_of(block.places)
         weights = np.array([posterior[after + 1 : upto + 1].sum() for after, upto in cuts])
-        factors, none = log_factors(block, bet, weights / weights.sum())
-        likelihoods = log_likelihoods(block, bet)
-        for (after, upto), factor, likelihood in zip(cuts, factors, likelihoods, strict=True):
-            self.log_wealth[after + 1 : upto + 1] += factor
+        for wealth, (times, _) in zip(self.log_wealth, _BOLDNESS, strict=True):
+            factors, none = log_factors(block, Bet(bet.step, times * bet.spread), weights / weights.sum())
+            for (after, upto), factor in zip(cuts, _hedged(factors), strict=True):
+                wealth[after + 1 : upto + 1] += factor
+            wealth[0] += _hedged(none)
+        for (after, upto), likelihood in zip(cuts, log_likelihoods(block, bet), strict=True):
             self.log_posterior[after + 1 : upto + 1] += likelihood
-        self.log_wealth[0] += none
         self.log_posterior[0] += log_density_without(block, bet)
-        np.maximum(self.log_highest, self.log_wealth, out=self.log_highest)
+        shares = np.log([[share] for _, share in _BOLDNESS])
+        now = np.logaddexp.reduce(self.log_wealth + shares, axis=0)
+        np.maximum(self.log_highest, now, out=self.log_highest)
         self.blocks.append(block)
         self.steps.append(_mean_at(block, {self.last}) - _mean_at(block, {0}))
 
@@ -80,7 +89,7 @@ class Line:
         Where those are the two ends there is none at all.
         """
         low, high = sorted((first, second))
-        together = self._same_as(low) | self._same_as(high)
+        together = self.same_as(low) | self.same_as(high)
         self.same |= dict.fromkeys(together, together)
         self.log_highest[low + 1 : high + 1] = np.inf
         self.log_posterior[low + 1 : high + 1] = -np.inf
@@ -90,8 +99,11 @@ class Line:
         if not self.steps:
             return Bet(_STEP_FIRST, _SPREAD_FIRST)
         steps = np.array(self.steps)
-        # The variance of a difference is the sum of two trials', less where the good end has several.
-        squares = ((steps - steps.mean()) ** 2).sum() / 1.5
+        # The variance of a difference is the sum of two trials', less where the good end has several. A few
+        # bad trials must not hide how well most agree.
+        distances = np.abs(steps - np.median(steps))
+        most = _CLIPPED_TIMES * max(float(np.median(distances)), _SPREAD_FIRST)
+        squares = (np.minimum(distances, most) ** 2).sum() / 1.5
         spread = math.sqrt((squares + _SPREAD_BLOCKS * _SPREAD_FIRST**2) / (len(steps) - 1 + _SPREAD_BLOCKS))
         return Bet(float(np.median(steps)), spread)
 
@@ -137,6 +149,13 @@ class Line:
         is_less = share.value + _ERRORS * share.error < _WHOLE_MIN
         return is_less or (share.value < _SHARE_MIN and len(self.blocks) >= _SHARE_BLOCKS)
 
+    def is_overshot(self, untestable: Collection[int] = ()) -> bool:
+        """Whether what was measured before or after them lies beyond the ends: something was repaired."""
+        if not self._is_cornered(untestable):
+            return False
+        share = self._share(untestable)
+        return share.value - _ERRORS * share.error > 2 - _WHOLE_MIN
+
     def sides(self, untestable: Collection[int] = ()) -> tuple[int, int]:
         """The testable places next to those that are left, before and from the last of them on."""
         left = self.left()
@@ -155,8 +174,9 @@ class Line:
         bet = self.bet()
         before = self._gaps(range(1, below + 1), 0)
         after = self._gaps(range(above, self.last), self.last)
-        rest = sum(float(np.mean(each)) for each in (before, after) if each)
-        error = math.sqrt(sum(2 / len(each) for each in (before, after) if each)) * bet.spread
+        rest = sum(float(np.median(each)) for each in (before, after) if each)
+        # Of a median, of differences of two trials: π/2 times the variance of their mean.
+        error = math.sqrt(sum(math.pi / len(each) for each in (before, after) if each)) * bet.spread
         return _Share(1 - rest / abs(bet.step), error / abs(bet.step))
 
     def _gaps(self, places: range, end: int) -> list[float]:
@@ -168,7 +188,8 @@ class Line:
             if (found := {place for place in block.places if place in places})
         ]
 
-    def _same_as(self, place: int) -> set[int]:
+    def same_as(self, place: int) -> set[int]:
+        """The places that build the same programs as this one, itself among them."""
         return self.same.get(place, {place})
 
     def next_places(self, untestable: Collection[int] = ()) -> tuple[int, ...]:
@@ -212,7 +233,7 @@ class Line:
         for block in self.blocks:
             for place in set(block.places) - {0, self.last}:
                 found.setdefault(place, []).append((_mean_at(block, {place}) - _mean_at(block, {0})) / step)
-        return {place: (float(np.mean(values)), len(values)) for place, values in sorted(found.items())}
+        return {place: (float(np.median(values)), len(values)) for place, values in sorted(found.items())}
 
     def breaking_place(self) -> int | None:
         """The measured commit that is least like either end, by which a line without one step is parted."""
@@ -229,6 +250,12 @@ class _Share(NamedTuple):
 
     value: float
     error: float
+
+
+def _hedged(log_factors: FloatArray | float) -> FloatArray:
+    """log of a factor of which a part was not risked."""
+    result: FloatArray = np.logaddexp(np.log(1 - _KEPT) + log_factors, np.log(_KEPT))
+    return result
 
 
 def _nearest(places: Iterable[int], untestable: Collection[int]) -> int:

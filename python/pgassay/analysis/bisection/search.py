@@ -107,6 +107,10 @@ class Search:
         """Whether a part has its answer: measuring more would tell nothing more."""
         return part.line.has_step and part.line.is_found(_within(part, self.untestable))
 
+    def is_overshot(self, part: Part) -> bool:
+        """Whether commits of a part lie beyond its ends, so that something was repaired."""
+        return part.line.is_overshot(_within(part, self.untestable))
+
     def sides(self, part: Part) -> tuple[int, int]:
         """The places that were or can be measured next to those that are left of a part, which has some."""
         below, above = part.line.sides(_within(part, self.untestable))

@@ -191,8 +191,8 @@ def _request(arguments: argparse.Namespace) -> "CompareRequest":
         max_time_s=arguments.max_time,
         margin=arguments.margin,
         seed=arguments.seed,
-        # Plans are for those who ask why; a search asks where.
-        plans="off",
+        # Whether a plan changed is told; what its parts took is for those who ask why.
+        plans="estimate",
     )
 
 
