@@ -61,7 +61,7 @@ def test_the_build_with_another_default_is_found_and_an_interrupted_search_conti
     with whole_tool.start(*command) as begun:
         while not (tmp_path / "out" / "ends" / "blocks").is_dir():
             time.sleep(0.1)
-            assert begun.poll() is None
+            assert begun.poll() is None, begun.communicate()
         begun.send_signal(signal.SIGINT)
         said = begun.communicate(timeout=120)
     assert begun.returncode == 130, said

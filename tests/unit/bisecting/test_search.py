@@ -5,9 +5,17 @@ import numpy as np
 from pgassay.analysis.bisection.block import Block
 from pgassay.analysis.bisection.line import Line
 from pgassay.analysis.bisection.search import Search
+from pgassay.analysis.bisection.sizes import RULES
+from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from samples.searches.simulated import World, searched, step
 
 ENDS = Block((0, 0, 100), (0.0, 0.002, -0.2))
+
+
+def test_sizes_are_judged_as_new_experiments_are() -> None:
+    assert RULES.sharpness == SHARPNESS
+    assert RULES.weights == SHARPNESS_WEIGHTS
+    assert RULES.clipped_share == CLIPPED_SHARE
 
 
 def _line(last: int = 100) -> Line:

@@ -36,8 +36,8 @@ _SURE = 0.5
 _BLOCKS_MAX = 3
 # What a single step must be of the difference between the ends, and the blocks after which it is not.
 _SHARE_MIN, _SHARE_BLOCKS = 0.5, 20
-# A share that lies below this by three standard errors leaves a part of the difference to others.
-_WHOLE_MIN, _ERRORS = 0.85, 3.0
+# A share that lies below this by so many standard errors leaves a part of the difference to others.
+_WHOLE_MIN, _ERRORS = 0.85, 2.5
 
 
 @dataclass

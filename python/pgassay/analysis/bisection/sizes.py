@@ -6,8 +6,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from pgassay.analysis.bisection.block import Block
-from pgassay.analysis.statistics.eprocess import BASE_RULES, gather_evidence
+from pgassay.analysis.statistics.contrasts import evidence_of
+from pgassay.analysis.statistics.eprocess import EvidenceRules
 from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
+
+# As new experiments have them (`experiment/planning/plan.py`, which says why).
+RULES = EvidenceRules((0.2, 2.0, 5), weights=(3.0, 12.0, 8.0, 2.0, 8.0), clipped_share=0.4, flips=True)
 
 Sized = tuple[float, tuple[float, float] | None]
 
@@ -26,7 +30,7 @@ def size_of(blocks: Sequence[Block], place: int, control: int, alpha: float = 0.
     if not rows:
         return None
     members = min(len(row) for row in rows)
-    evidence = gather_evidence(np.array([row[:members] for row in rows], dtype=np.float64), BASE_RULES)
+    evidence = evidence_of(np.array([row[:members] for row in rows], dtype=np.float64), None, RULES)
     ends = confidence_sequence(evidence, alpha, running=True)
     low, high = float(ends.lower), float(ends.upper)
     interval = (math.exp(low), math.exp(high)) if math.isfinite(low) and math.isfinite(high) else None
