@@ -70,11 +70,16 @@ ALLOWED = {
         "model", "environment", "workloads", "factors", "experiment", "analysis", "terminal", "tune",
         "sql_text", "words",
     },
+    # Experiments of a few builds each, and what they say together.
+    "bisecting": {
+        "model", "environment", "factors", "record", "analysis", "experiment", "terminal", "words",
+    },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
         "model", "typed", "environment", "record", "analysis", "report", "experiment", "probe", "live",
         "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
         "pgbench", "sysbench", "traffic", "upgrade",
+        "bisecting",
     },
 }  # fmt: skip
 HEAVY = (

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pgassay import __version__
 from pgassay.cli import completion, options
 from pgassay.cli.commands import (
+    bisect,
     builds,
     calibrate,
     claims,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 # A new command is one file and one line here.
 COMMANDS = (
     compare,
+    bisect,
     tune,
     run,
     resume,

@@ -12,6 +12,7 @@ from typing import Any
 
 from pgassay.analysis.causes.registry import cause_names
 from pgassay.model.base import Frozen
+from pgassay.model.beside.bisection import BISECTION_SCHEMA, BisectionResult
 from pgassay.model.beside.claims import CLAIMS_SCHEMA, ClaimsResult
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
 from pgassay.model.gates.gate import GATE_SCHEMA, GateResult
@@ -88,6 +89,7 @@ PGBENCH = Published("pgbench", PgbenchResult, PGBENCH_SCHEMA)
 REPLAY = Published("replay", ReplayResult, REPLAY_SCHEMA)
 UPGRADE = Published("upgrade", UpgradeResult, UPGRADE_SCHEMA)
 CLAIMS = Published("claims", ClaimsResult, CLAIMS_SCHEMA)
+BISECT = Published("bisect", BisectionResult, BISECTION_SCHEMA)
 PUBLISHED = (
     COMPARE,
     PLANNED,
@@ -108,6 +110,7 @@ PUBLISHED = (
     REPLAY,
     UPGRADE,
     CLAIMS,
+    BISECT,
 )
 
 

@@ -108,21 +108,30 @@ def _differing_settings(arm: Arm, control: Arm, table: BlockTable) -> list[str]:
 
 def _differing(arm: Arm, control: Arm, table: BlockTable) -> dict[str, str]:
     """By name the settings in which the running servers differ and that nobody varied, with both values."""
-    names = set(_settings(table.valid[arm.id])) & set(_settings(table.valid[control.id]))
     differing = {}
     made = {
         "data_checksums": (arm.spec.dataset.checksums, control.spec.dataset.checksums),
         "wal_segment_size": (arm.spec.dataset.wal_segment_mb, control.spec.dataset.wal_segment_mb),
     }
     # What initdb was told is a level, or said by the plan.
-    names -= {name for name, (mine, others) in made.items() if mine != others}
-    for name in sorted(names - _DERIVED_SETTINGS):
-        if arm.spec.settings.get(name) != control.spec.settings.get(name):
-            continue
-        values = [_constant(table.valid[item.id], _setting(name)) for item in (arm, control)]
-        if None not in values and values[0] != values[1]:
-            differing[name] = f"{name} ({values[0]} against {values[1]})"
+    told = {name for name, (mine, others) in made.items() if mine != others}
+    values = settings_that_differ(table.valid[arm.id], table.valid[control.id])
+    for name, (mine, others) in values.items():
+        if name not in told and arm.spec.settings.get(name) == control.spec.settings.get(name):
+            differing[name] = f"{name} ({mine} against {others})"
     return differing
+
+
+def settings_that_differ(
+    first: tuple[TrialRecord, ...], second: tuple[TrialRecord, ...]
+) -> dict[str, tuple[str, str]]:
+    """By name the settings of running servers that were one value in some trials and another in others."""
+    found = {}
+    for name in sorted((set(_settings(first)) & set(_settings(second))) - _DERIVED_SETTINGS):
+        mine, others = (_constant(records, _setting(name)) for records in (first, second))
+        if mine is not None and others is not None and mine != others:
+            found[name] = (mine, others)
+    return found
 
 
 def _settings(records: tuple[TrialRecord, ...]) -> dict[str, str]:

@@ -24,6 +24,10 @@ _FAILED = "FAILED: "
 _TEXT_MAX = 200
 
 
+class TreeDoesNotBuildError(UsageError):
+    """The tree itself does not build, whatever this machine has."""
+
+
 def run_step(
     name: str,
     command: Sequence[str],
@@ -65,7 +69,7 @@ def run_step(
             process.wait()
             raise
     if process.returncode != 0:
-        raise UsageError(
+        raise TreeDoesNotBuildError(
             f"{name} does not build: {first_error(lines)}: name another revision, or repair this one "
             f"(all output is in {log})"
         )

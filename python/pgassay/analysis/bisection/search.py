@@ -1,0 +1,145 @@
+"""The whole search: one line of commits, parted in two where no single commit explains what was measured.
+
+A step that came in two halves leaves a commit that is as good as neither end. The line is then parted there,
+and each part is searched for a step of its own, at half of the error rate, from new blocks alone: what made
+one part it would not be evidence. Parts are not parted again more than once: what then has no single commit
+is called gradual.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from pgassay.analysis.bisection.block import Block
+from pgassay.analysis.bisection.line import Line
+
+PARTED_MAX = 1
+# Blocks of one part without a sign of a step, after which there is taken to be none that can be seen.
+STEPLESS_BLOCKS = 40
+
+
+@dataclass
+class Part:
+    """Places `low` to `high` of the line, with their own search; `depth`: how often it was parted before."""
+
+    low: int
+    high: int
+    line: Line
+    depth: int = 0
+
+    @property
+    def is_stepless(self) -> bool:
+        """Whether a step would have been seen by now."""
+        return not self.line.has_step and len(self.line.blocks) >= STEPLESS_BLOCKS
+
+    def left(self) -> list[int]:
+        """The commits that are not excluded, by their places on the whole line."""
+        return [self.low + k for k in self.line.left()]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What is measured next: blocks of both ends of a part and these places between them."""
+
+    part: Part
+    places: tuple[int, ...]
+    blocks: int = 1
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        """All places of a block, both ends with it, ascending."""
+        return (self.part.low, *self.places, self.part.high)
+
+
+@dataclass
+class Search:
+    """The search along places 0 (good) to `last` (bad). untestable: places that can't be built."""
+
+    last: int
+    alpha: float = 0.05
+    untestable: set[int] = field(default_factory=set)
+    parts: list[Part] = field(init=False)
+    alike_pairs: list[tuple[int, int]] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """At first there is one part."""
+        self.parts = [Part(0, self.last, Line(self.last, self.alpha))]
+
+    @property
+    def was_parted(self) -> bool:
+        """Whether more than one step was looked for."""
+        return len(self.parts) > 1
+
+    def next_round(self) -> Round | None:
+        """What to measure next; None once more would tell nothing more."""
+        if self.is_gradual:
+            return None
+        for part in self.parts:
+            if part.is_stepless or self.is_found(part):
+                continue
+            untestable = _within(part, self.untestable)
+            places = part.line.next_places(untestable)
+            if not places and part.line.has_step:
+                continue
+            return Round(part, tuple(part.low + place for place in places), part.line.blocks_wanted())
+        return None
+
+    def observe(self, part: Part, block: Block) -> None:
+        """Count a block of a part, whose places are those of the whole line; may part it."""
+        self.blocks.append(block)
+        part.line.observe(Block(tuple(place - part.low for place in block.places), block.logs))
+        if part.depth < PARTED_MAX and self._has_no_commit(part):
+            self._part(part)
+
+    def alike(self, first: int, second: int) -> None:
+        """Two places build the same programs: no step came between them."""
+        low, high = sorted((first, second))
+        self.alike_pairs.append((low, high))
+        for part in self.parts:
+            self._tell_alike(part, low, high)
+
+    @property
+    def is_gradual(self) -> bool:
+        """Whether neither one commit nor two explain what was measured."""
+        return any(part.depth >= PARTED_MAX and self._has_no_commit(part) for part in self.parts)
+
+    def is_found(self, part: Part) -> bool:
+        """Whether a part has its answer: measuring more would tell nothing more."""
+        return part.line.has_step and part.line.is_found(_within(part, self.untestable))
+
+    def is_overshot(self, part: Part) -> bool:
+        """Whether commits of a part lie beyond its ends, so that something was repaired."""
+        return part.line.is_overshot(_within(part, self.untestable))
+
+    def sides(self, part: Part) -> tuple[int, int]:
+        """The places that were or can be measured next to those that are left of a part, which has some."""
+        below, above = part.line.sides(_within(part, self.untestable))
+        return part.low + below, part.low + above
+
+    def _has_no_commit(self, part: Part) -> bool:
+        if not part.line.has_step:
+            return False
+        return part.line.is_broken or part.line.is_spread(_within(part, self.untestable))
+
+    def _tell_alike(self, part: Part, low: int, high: int) -> None:
+        if part.low <= low and high <= part.high:
+            part.line.alike(low - part.low, high - part.low)
+
+    def _part(self, part: Part) -> None:
+        place = part.line.breaking_place()
+        if place is None:
+            return
+        middle, alpha, depth = part.low + place, part.line.alpha / 2, part.depth + 1
+        made = [
+            Part(low, high, Line(high - low, alpha), depth)
+            for low, high in ((part.low, middle), (middle, part.high))
+        ]
+        where = self.parts.index(part)
+        self.parts[where : where + 1] = made
+        for each in made:
+            for low, high in self.alike_pairs:
+                self._tell_alike(each, low, high)
+
+
+def _within(part: Part, places: Collection[int]) -> set[int]:
+    return {place - part.low for place in places if part.low < place < part.high}

@@ -1,0 +1,95 @@
+"""One round of a search: an experiment of a few builds, and its blocks as the search takes them."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from pgassay.analysis.bisection.block import Block
+from pgassay.analysis.verdicts.blocks import complete_blocks, contract_measure
+from pgassay.experiment.planning.plan import parse_request
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running.folder import check_folder
+from pgassay.experiment.running.loop import RunLimits
+from pgassay.experiment.running.run import resume_held, run_parsed
+from pgassay.model.beside.bisection import BisectionRound, Place
+from pgassay.record import layout
+from pgassay.record.experiment import StoredExperiment, load
+from pgassay.terminal.progress import NullProgress, Progress
+
+FACTOR = "build"
+
+
+class RoundProgress(NullProgress):
+    """Of a round's progress what a search shows: its stages and trials, and each message once."""
+
+    def __init__(self, shown: Progress, what: str, said: set[str]) -> None:
+        """`what`: the round in words; `said`: the messages so far, of all rounds."""
+        self._shown, self._what, self._said = shown, what, said
+
+    def stage(self, content: str, fraction: float | None = None) -> None:
+        """As it is."""
+        self._shown.stage(content, fraction)
+
+    def trial_ended(self, block: int, position: int, status: str, metric_text: str) -> None:
+        """A line, as of an experiment."""
+        self._shown.stage(f"{self._what}: block {block + 1}, trial {position + 1}: {status} {metric_text}")
+
+    def message(self, content: str) -> None:
+        """Once, however many rounds say it."""
+        if content not in self._said:
+            self._said.add(content)
+            self._shown.message(content)
+
+
+@dataclass(frozen=True)
+class RoundRun:
+    """What running a round takes: the records' folder, who is told, and how long it may last (seconds)."""
+
+    out: Path
+    progress: Progress
+    time_s: float
+
+
+def run_round(
+    request: CompareRequest, found: BisectionRound, places: Sequence[Place], run: RoundRun
+) -> StoredExperiment:
+    """Run a round, or continue it; raises as `run_new`. The good end of its part is the control.
+
+    The caller holds the host's lock.
+    """
+    folder = run.out / found.folder
+    is_of_ends = not found.places
+    limits = RunLimits(
+        found.blocks, run.time_s, until_decided=is_of_ends, ends_at=time.monotonic() + run.time_s
+    )
+    if (folder / layout.EXPERIMENT_FILE).is_file():
+        stored = load(folder)
+        if stored.stopped in ("decided", "blocks"):
+            return stored
+        return resume_held(folder, replace(limits, time_max_s=stored.seconds_used + run.time_s), run.progress)
+    levels = ",".join(quoted(places[place].build) for place in (found.low, *found.places, found.high))
+    blocks = None if is_of_ends else found.blocks
+    whole = replace(
+        request, factors=(f"{FACTOR}={levels}",), out=folder, blocks=blocks, max_time_s=run.time_s
+    )
+    check_folder(whole.out)
+    return run_parsed(parse_request(whole), run.progress, limits=limits)
+
+
+def quoted(build: str) -> str:
+    """A build as one level of a factor."""
+    return "'" + build.replace("'", "''") + "'" if "," in build or "'" in build else build
+
+
+def blocks_of(stored: StoredExperiment, found: BisectionRound, places: Sequence[Place]) -> list[Block]:
+    """The complete blocks of a round, by places; the twin is a second member of the good end."""
+    table = complete_blocks(stored, contract_measure(stored.experiment.contract))
+    logs = table.logs(contract_measure(stored.experiment.contract))
+    by_build = {places[place].build: place for place in (found.low, *found.places, found.high)}
+    members = [by_build[arm.levels[FACTOR]] for arm in stored.experiment.arms]
+    return [
+        Block(tuple(members), tuple(float(value) for value in row)) for row in logs if np.isfinite(row).all()
+    ]

@@ -1,0 +1,77 @@
+"""A script for `git bisect run`, for those who drive the search themselves."""
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from pgassay.bisecting.line import Line
+from pgassay.environment.source.typed import GIT, parse_source
+from pgassay.errors import UsageError
+
+_DROPPED = ("--script", "--path", "--out", "--jobs", "--max-time", "--margin")
+_TEXT = """#!/bin/sh
+# For 'git bisect run': 0 is good, 1 is bad, 125 can't be told. Each commit is measured in the same blocks as
+# the good end; one that is not told from it in {time} is skipped.
+commit=$(git rev-parse HEAD) || exit 125
+[ "$commit" = {first} ] && exit 0
+answer=$(pgassay bisect build={good},{clone}@"$commit" {options} \\
+  --margin {margin} --max-time {time} --quiet --json) || exit 125
+case $answer in
+  *'"verdict": "found"'*) exit 1 ;;
+  *'"verdict": "no difference"'*) exit 0 ;;
+  *) exit 125 ;;
+esac
+"""
+EXECUTABLE = 0o755
+
+
+def write_script(target: Path, line: Line, words: Sequence[str], margin: float, time_s: float) -> str:
+    """Write the script for a line of commits; returns how it is used.
+
+    words: the command line, whose options of trials the script keeps. time_s: of each comparison. Raises
+    UsageError for a line without commits and a file that can't be written.
+    """
+    if line.kind != "commits":
+        raise UsageError("--script is for two revisions of a clone: 'git bisect' knows no releases")
+    good, bad = (line.places[end].build for end in (0, -1))
+    clone = parse_source(good).place
+    text = _TEXT.format(
+        first=good.rpartition("@")[2],
+        good=shlex.quote(good),
+        clone=shlex.quote(f"{GIT}{clone}"),
+        options=shlex.join(_kept(words)),
+        margin=margin,
+        time=f"{time_s:.0f}s",
+    )
+    try:
+        target.write_text(text, encoding="utf-8")
+        target.chmod(EXECUTABLE)
+    except OSError as error:
+        raise UsageError(
+            f"can't write {target} ({error.strerror}): name another file with --script"
+        ) from error
+    ends = " ".join(build.rpartition("@")[2][:10] for build in (bad, good))
+    return (
+        f"cd {shlex.quote(str(clone))}\n"
+        f"git bisect start --first-parent {ends}\n"
+        f"git bisect run {shlex.quote(str(target.absolute()))}"
+    )
+
+
+def _kept(words: Sequence[str]) -> list[str]:
+    """The options of trials: without the command, the ends, and what is the search's own."""
+    kept: list[str] = []
+    values = iter(words[2:])
+    for word in values:
+        name, equals, _ = word.partition("=")
+        if not word.startswith("--"):
+            continue
+        if name in _FLAGS:
+            continue
+        value = "" if equals else next(values, "")
+        if name not in _DROPPED:
+            kept += [word] if equals else [word, value]
+    return kept
+
+
+_FLAGS = ("--quiet", "--no-wait", "--json", "--markdown")

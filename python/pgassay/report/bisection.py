@@ -1,0 +1,79 @@
+"""What a search for a commit found: on a terminal, as Markdown, as JSON."""
+
+from pgassay.model.beside.bisection import BisectionResult
+from pgassay.report import markdown, terminal
+from pgassay.report.compare.json import render_document
+from pgassay.report.section import (
+    QUIET,
+    STRONG,
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Group,
+    Item,
+    Paragraph,
+    Row,
+    Section,
+    Table,
+)
+from pgassay.words import duration_rounded, interval, plural, ratio
+
+_COLUMNS = (Column("measured", is_figure=False), Column("speed"), Column("interval"), Column("blocks"))
+
+
+def render(result: BisectionResult, *, width: int, colour: bool, unicode: bool) -> str:
+    """The answer for a terminal."""
+    return terminal.render(_sections(result), width=width, colour=colour, unicode=unicode)
+
+
+def render_markdown(result: BisectionResult) -> str:
+    """The answer as Markdown."""
+    return markdown.render(_sections(result))
+
+
+def render_json(result: BisectionResult) -> str:
+    """One JSON document with a newline at its end."""
+    return render_document(result)
+
+
+def _sections(result: BisectionResult) -> list[Section]:
+    opening: list[Block] = [Paragraph(result.headline, STRONG)]
+    if result.notes:
+        opening.append(Bullets(tuple(Item(note) for note in result.notes)))
+    sections = [Section("Bisect", "bisect", tuple(opening))]
+    if result.measured:
+        rows = tuple(
+            Row(
+                (
+                    Cell(" ".join(part for part in (each.name, each.subject) if part)),
+                    Cell(ratio(each.ratio)),
+                    Cell(interval(each.interval)),
+                    Cell(str(each.blocks)),
+                )
+            )
+            for each in result.measured
+        )
+        about = f"Speeds over that of {result.good}, with 95 % intervals, in the order of the line."
+        table = Table(_COLUMNS, (Group(rows),))
+        sections.append(Section("What was measured", "measured", (table, Paragraph(about, QUIET))))
+    sections.append(Section("", "notes", tuple(_quiet(result))))
+    return sections
+
+
+def _quiet(result: BisectionResult) -> list[Block]:
+    word = "commit" if result.kind == "commits" else "build"
+    line = f"{result.good} to {result.bad}: {plural(result.candidates, word)}"
+    if result.aside:
+        line += f"; {result.aside} more change nothing that is searched"
+    if result.untestable:
+        line += f"; {plural(len(result.untestable), word)} did not build ({', '.join(result.untestable[:5])})"
+    took = (
+        f"{plural(result.trials, 'trial')} in {plural(result.blocks, 'block')} and "
+        f"{plural(result.rounds, 'round')} beside the ends, {duration_rounded(result.seconds_used)} in all"
+    )
+    blocks: list[Block] = [Paragraph(f"{line}. {took}.", QUIET)]
+    if result.verdict == "undecided":
+        blocks.append(Paragraph("The same command continues; --max-time is of each run."))
+    blocks.append(Paragraph(f"Again: {result.command}", QUIET))
+    return blocks

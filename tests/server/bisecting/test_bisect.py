@@ -1,0 +1,93 @@
+"""A line of real builds, one of which starts its servers with another default: the search finds it.
+
+The builds are the machine's own behind a program that starts it, as a package with another default would be.
+"""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+import whole_tool
+from pgassay.environment.builds.registry import resolve
+from pgassay.report.schema import BISECT
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
+# Every statement is written into the log, with its plan: a hundred times as slow as a lookup, or more.
+SLOW = ("log_statement=all", "log_duration=on", "debug_print_plan=on", "log_parser_stats=on")
+COUNT, PLANTED = 6, 4
+WORKLOAD = ("--workload", "select-only:duration=1s,clients=1,warmup=0s", "--scale", "1")
+
+
+@pytest.fixture(scope="module")
+def line(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Bin folders 0 to 5; from the fourth on their servers write every statement down."""
+    real = Path(resolve("18").bin_directory)
+    top = tmp_path_factory.mktemp("line")
+    for parent in (top, *top.parents):
+        if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
+            parent.chmod(0o755)
+    return [_build(top / str(number), real, SLOW if number >= PLANTED else ()) for number in range(COUNT)]
+
+
+def _build(folder: Path, real: Path, settings: tuple[str, ...]) -> Path:
+    bin_folder = folder / "bin"
+    bin_folder.mkdir(parents=True)
+    for program in real.iterdir():
+        if program.name != "postgres":
+            (bin_folder / program.name).symlink_to(program)
+    words = " ".join(f"-c {setting}" for setting in settings)
+    starter = bin_folder / "postgres"
+    starter.write_text(
+        f'#!/bin/sh\n# build {folder.name}\n[ "$1" = -D ] && exec {real}/postgres "$@" {words}\n'
+        f'exec {real}/postgres "$@"\n'
+    )
+    starter.chmod(0o755)
+    return bin_folder
+
+
+def _command(line: list[Path], out: Path, *more: str) -> list[str]:
+    builds = ",".join(str(path) for path in line)
+    return ["bisect", f"build={builds}", *WORKLOAD, "--out", str(out), "--max-time", "10m", "--json", *more]
+
+
+def test_the_build_with_another_default_is_found_and_an_interrupted_search_continues(
+    line: list[Path], tmp_path: Path
+) -> None:
+    command = _command(line, tmp_path / "out")
+    with whole_tool.start(*command) as begun:
+        while not (tmp_path / "out" / "ends" / "blocks").is_dir():
+            time.sleep(0.1)
+            assert begun.poll() is None, begun.communicate()
+        begun.send_signal(signal.SIGINT)
+        said = begun.communicate(timeout=120)
+    assert begun.returncode == 130, said
+    assert "type it again to continue" in said[1]
+    before = json.loads((tmp_path / "out" / "bisect.json").read_text())
+    document = whole_tool.result_of(whole_tool.run(*command))
+    jsonschema.validate(document, BISECT.schema(), cls=jsonschema.Draft202012Validator)
+    after = json.loads((tmp_path / "out" / "bisect.json").read_text())
+    assert after["rounds"][: len(before["rounds"])] == before["rounds"]
+    assert document["verdict"] == "found"
+    assert [each["name"] for each in document["steps"][0]["culprits"]] == [str(line[PLANTED])]
+    assert document["ratio"] > 2
+    assert document["headline"].startswith("The slow-down of ")
+    other = whole_tool.run(*command, "--scale", "2")
+    assert "searched with another scale" in whole_tool.assert_one_sentence(other, 2)
+
+
+def test_ends_that_are_one_program_have_nothing_to_find(line: list[Path], tmp_path: Path) -> None:
+    first = str(line[0])
+    command = [
+        "bisect",
+        f"build={first},{line[1]},{line[0].parent}",
+        *WORKLOAD,
+        "--out",
+        str(tmp_path / "out"),
+    ]
+    ended = whole_tool.run(*command, "--quiet")
+    assert ended.returncode == 0, ended.stderr
+    assert "Both ends build the same programs: nothing to find." in ended.stdout

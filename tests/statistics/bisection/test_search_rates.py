@@ -1,0 +1,94 @@
+"""How often a search for a commit is right, how soon it ends, and what it calls what is no single step."""
+
+import numpy as np
+import pytest
+
+from samples.searches.simulated import World, searched, step, trials_of_one_who_knows
+
+# Of 60 searches that are right with 95 %, 52 or fewer are with a probability of 0.7 %.
+FEW, FEW_RIGHT_MIN = 60, 53
+# Of 1000, 932 or fewer are with 0.7 %.
+MANY, MANY_RIGHT_MIN = 1000, 933
+KNOWING_TIMES_MAX = 1.5
+CASES = [(0.01, -0.05), (0.03, -0.105), (0.07, -0.105), (0.07, -0.27)]
+LINES = [pytest.param(1000, FEW, FEW_RIGHT_MIN, id="1000")] + [
+    pytest.param(last, MANY, MANY_RIGHT_MIN, id=f"{last}-many", marks=pytest.mark.slow)
+    for last in (1000, 4000)
+]
+
+
+@pytest.mark.parametrize("tails", [False, True], ids=["normal", "tails"])
+@pytest.mark.parametrize(("spread", "size"), CASES)
+@pytest.mark.parametrize(("last", "count", "right_min"), LINES)
+def test_one_step_is_found_as_often_as_promised_and_as_soon_as_by_one_who_knows_the_noise(
+    last: int, count: int, right_min: int, spread: float, size: float, tails: bool
+) -> None:
+    random = np.random.default_rng([38, last, round(1000 * spread), round(-1000 * size), tails])
+    right, trials = 0, []
+    for _ in range(count):
+        commit = int(random.integers(1, last + 1))
+        found = searched(step(last, commit, size, spread, tails=tails), random)
+        left = [place for part in found.search.parts for place in part.left()]
+        right += commit in left and not found.search.is_gradual
+        trials.append(found.trials)
+        assert found.has_begun
+    assert right >= right_min
+    assert np.mean(trials) <= KNOWING_TIMES_MAX * trials_of_one_who_knows(last, size, spread)
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.07])
+def test_where_there_is_no_difference_no_commit_is_named(spread: float) -> None:
+    random = np.random.default_rng([39, round(1000 * spread)])
+    begun = [searched(step(1000, 1, 0.0, spread), random).has_begun for _ in range(FEW)]
+    assert sum(begun) <= FEW - FEW_RIGHT_MIN
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.03])
+def test_two_steps_are_told_as_two(spread: float) -> None:
+    random = np.random.default_rng([40, round(1000 * spread)])
+    right = 0
+    for _ in range(FEW):
+        first, second = sorted(random.choice(np.arange(1, 1001), 2, replace=False).tolist())
+        world = World(
+            1000,
+            lambda place, a=first, b=second: -0.15 * (place >= a) - 0.12 * (place >= b),  # type: ignore[misc]
+            spread,
+        )
+        found = searched(world, random).search
+        # Two commits next to each other, or at an end, can be one for all that is measured.
+        right += all({first, second} & {*part.left()} for part in found.parts) and not found.is_gradual
+    assert right >= FEW_RIGHT_MIN
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.03, 0.07])
+def test_a_slope_is_neither_one_commit_nor_two(spread: float) -> None:
+    random = np.random.default_rng([41, round(1000 * spread)])
+    slope = World(1000, lambda place: -0.4 * place / 1000, spread)
+    assert sum(searched(slope, random).search.is_gradual for _ in range(FEW // 2)) >= FEW // 2 - 2
+
+
+def test_what_was_repaired_in_part_is_found_at_one_of_its_steps() -> None:
+    random = np.random.default_rng(42)
+    right = 0
+    for _ in range(FEW):
+        first, second = sorted(random.choice(np.arange(1, 1001), 2, replace=False).tolist())
+        world = World(
+            1000,
+            lambda place, a=first, b=second: -0.3 * (place >= a) + 0.15 * (place >= b),  # type: ignore[misc]
+            0.03,
+        )
+        found = searched(world, random).search
+        right += all({first, second} & {*part.left()} for part in found.parts)
+    assert right >= FEW_RIGHT_MIN
+
+
+def test_commits_that_do_not_build_stay_with_the_next_that_does() -> None:
+    random = np.random.default_rng(43)
+    broken = frozenset(range(300, 305))
+    right = 0
+    for number in range(FEW):
+        commit = 299 + number % 8
+        found = searched(step(1000, commit, -0.2, 0.02), random, broken).search
+        (part,) = found.parts
+        right += commit in part.left() and {*part.left()} <= {*range(300, 306)} | {commit}
+    assert right >= FEW_RIGHT_MIN

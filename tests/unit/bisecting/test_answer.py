@@ -1,0 +1,109 @@
+"""The answer in sentences: from simulated searches, at their end and in the middle of them."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from pgassay.analysis.bisection.search import Search
+from pgassay.bisecting.answer import Answered, answer
+from pgassay.model.beside.bisection import BisectionResult, BisectionState, Place
+from pgassay.model.result import ArmResult, CompareResult
+from pgassay.report.bisection import render, render_markdown
+from samples.searches.simulated import World, searched, step
+
+LAST = 64
+
+
+def _answered(search: Search, verdict: str = "slower", untestable: tuple[int, ...] = ()) -> BisectionResult:
+    places = tuple(
+        Place(name=f"c{number:03d}", build=f"git:x@c{number:03d}", subject=f"change {number}", author="A")
+        for number in range(LAST + 1)
+    )
+    arm = ArmResult.model_construct(verdict=verdict)
+    state = BisectionState(kind="commits", places=places, asked={}, untestable=untestable, seconds_used=60.0)
+    return answer(
+        Answered(
+            state=state,
+            search=search,
+            ends=CompareResult.model_construct(arms=(arm,)),
+            stored=(),
+            folder="out",
+            margin=0.02,
+            aside=3,
+            building_s=(),
+            command="pgassay bisect",
+        )
+    )
+
+
+def _searched(level: Callable[[int], float], untestable: frozenset[int] = frozenset()) -> Search:
+    return searched(World(LAST, level, 0.01), np.random.default_rng(4), untestable).search
+
+
+def test_a_step_is_told_with_its_size_and_its_commit() -> None:
+    found = _answered(_searched(lambda place: -0.27 if place >= 41 else 0.0))
+    assert found.verdict == "found"
+    assert found.headline.startswith("The slow-down of 1.3")
+    assert "came with this commit (95 %): c041 'change 41' (A)." in found.headline
+    assert found.interval is not None and found.interval[0] < np.exp(0.27) < found.interval[1]
+    assert found.notes == ()
+
+
+def test_a_speed_up_is_called_one() -> None:
+    found = _answered(_searched(lambda place: 0.27 if place >= 41 else 0.0), "faster")
+    assert found.headline.startswith("The speed-up of 1.3")
+    assert found.ratio is not None and found.ratio < 1
+
+
+def test_a_commit_that_does_not_build_stays_in_the_answer() -> None:
+    broken = frozenset({40})
+    found = _answered(_searched(lambda place: -0.27 * (place >= 41), broken), untestable=(40,))
+    assert "one of these 2 commits" in found.headline
+    assert "c040 'change 40' (A), which does not build" in found.headline
+    assert any("does not build can't be told" in note for note in found.notes)
+
+
+def test_two_steps_name_both() -> None:
+    found = _answered(_searched(lambda place: -0.2 * (place >= 12) - 0.15 * (place >= 50)))
+    assert found.verdict == "two steps"
+    assert "c012" in found.headline and "c050" in found.headline
+
+
+def test_a_slope_names_nobody() -> None:
+    found = _answered(_searched(lambda place: -0.5 * place / LAST))
+    assert found.verdict == "gradual"
+    assert found.steps == ()
+    assert "neither one commit's nor two's" in found.headline
+
+
+def test_what_was_repaired_in_part_is_said() -> None:
+    found = _answered(_searched(lambda place: -0.4 * (place >= 20) + 0.25 * (place >= 40)))
+    assert any("was repaired before the bad end" in note for note in found.notes)
+
+
+def test_in_the_middle_of_it_all_that_is_left_is_counted() -> None:
+    world, random = step(LAST, 41, -0.27, 0.01), np.random.default_rng(5)
+    search = Search(LAST)
+    for _ in range(5):
+        search.observe(search.parts[0], world.block((0, 0, LAST), random))
+    found = _answered(search)
+    assert found.verdict == "undecided"
+    assert found.headline.startswith("undecided: 64 commits left")
+    assert _answered(search, "inconclusive").headline.startswith("undecided: it is not known yet whether")
+
+
+@pytest.mark.parametrize("word", ["equivalent"])
+def test_without_a_difference_nothing_is_named(word: str) -> None:
+    found = _answered(_searched(lambda _: 0.0), word)
+    assert found.headline == "The ends do not differ beyond 2 %: nothing to find."
+    assert found.steps == ()
+    assert "would not be seen" in found.notes[0]
+
+
+def test_every_output_begins_with_the_sentence() -> None:
+    found = _answered(_searched(lambda place: -0.27 if place >= 41 else 0.0))
+    shown = render(found, width=200, colour=False, unicode=True)
+    assert "c041 'change 41' (A)." in " ".join(shown.split())
+    assert "3 more change nothing that is searched" in shown
+    assert "| c041 change 41 |" in render_markdown(found)

@@ -1,0 +1,71 @@
+"""Which commits are candidates: those that change something that is built, below the path if there is one."""
+
+from pathlib import Path
+
+import pytest
+
+from pgassay.bisecting.line import line_of
+from samples.builds.source_tree import clone_of_one, git
+
+CHANGES = (
+    ("doc/src/sgml/ref/vacuum.sgml", "a word"),
+    ("src/backend/main.c", "/* one */"),
+    ("src/test/regress/sql/boolean.sql", "SELECT 1;"),
+    ("src/bin/initdb.c", "/* two */"),
+    ("src/backend/access/README", "three"),
+    ("src/backend/other.c", "/* four */"),
+    ("README.md", "five"),
+)
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone with a commit for each of CHANGES behind the tag v1."""
+    clone = clone_of_one(tmp_path_factory.mktemp("clone"))
+    git(clone, "tag", "v1")
+    for name, content in CHANGES:
+        (clone / name).parent.mkdir(parents=True, exist_ok=True)
+        with (clone / name).open("a") as stream:
+            stream.write(f"{content}\n")
+        git(clone, "add", "--all")
+        git(clone, "commit", "--quiet", f"--message=change {name}")
+    return clone
+
+
+def test_commits_that_change_nothing_that_is_built_are_no_candidates(clone: Path) -> None:
+    line = line_of([f"git:{clone}@v1", f"git:{clone}@master"], None)
+    assert [place.subject for place in line.places[1:]] == [
+        "change src/backend/main.c",
+        "change src/bin/initdb.c",
+        "change src/backend/other.c",
+    ]
+    assert line.aside == 4
+    assert line.places[0].name == "v1"
+    # The bad end is the tree that was typed, with what came after the last candidate.
+    assert line.places[-1].build == f"git:{clone}@{git(clone, 'rev-parse', 'master')}"
+    assert line.places[-1].name == git(clone, "rev-parse", "master~1")[:10]
+    assert {place.author for place in line.places[1:]} == {"Somebody"}
+
+
+def test_a_path_leaves_out_what_lies_elsewhere(clone: Path) -> None:
+    line = line_of([f"git:{clone}@v1", f"git:{clone}@master"], "src/backend/")
+    assert len(line.places) == 3
+    assert line.aside == 5
+
+
+def test_what_a_merge_brings_is_one_candidate(clone: Path) -> None:
+    git(clone, "checkout", "--quiet", "-b", "feature", "v1")
+    for number in range(3):
+        (clone / "src/backend/feature.c").write_text(f"/* {number} */\n")
+        git(clone, "add", "--all")
+        git(clone, "commit", "--quiet", f"--message=step {number}")
+    git(clone, "checkout", "--quiet", "-b", "merged", "master")
+    git(clone, "merge", "--quiet", "--no-ff", "--message=the feature", "feature")
+    git(clone, "checkout", "--quiet", "master")
+    line = line_of([f"git:{clone}@master", f"git:{clone}@merged"], None)
+    assert [place.subject for place in line.places[1:]] == ["the feature"]
+
+
+def test_a_list_of_builds_keeps_its_order() -> None:
+    line = line_of(["build=npm:18,npm:16,npm:17"], None)
+    assert [place.name for place in line.places] == ["npm:18", "npm:16", "npm:17"]

@@ -1,0 +1,82 @@
+"""The search's own decisions: what is measured next, what needs no measuring, when it parts the line."""
+
+import numpy as np
+
+from pgassay.analysis.bisection.block import Block
+from pgassay.analysis.bisection.line import Line
+from pgassay.analysis.bisection.search import Search
+from pgassay.analysis.bisection.sizes import RULES
+from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
+from samples.searches.simulated import World, searched, step
+
+ENDS = Block((0, 0, 100), (0.0, 0.002, -0.2))
+
+
+def test_sizes_are_judged_as_new_experiments_are() -> None:
+    assert RULES.sharpness == SHARPNESS
+    assert RULES.weights == SHARPNESS_WEIGHTS
+    assert RULES.clipped_share == CLIPPED_SHARE
+
+
+def _line(last: int = 100) -> Line:
+    line = Line(last)
+    for shift in (0.0, 0.01, -0.01, 0.02):
+        line.observe(Block((0, 0, last), (shift, shift + 0.002, shift - 0.2)))
+    return line
+
+
+def test_after_the_ends_the_quarters_are_measured() -> None:
+    line = _line()
+    assert line.has_step
+    assert line.next_places() == (25, 50, 75)
+
+
+def test_places_that_do_not_build_are_passed_over() -> None:
+    assert not {49, 50, 51} & {*_line().next_places({49, 50, 51})}
+
+
+def test_equal_programs_exclude_what_lies_between_them_without_a_trial() -> None:
+    line = _line()
+    line.alike(0, 40)
+    assert line.left() == list(range(41, 101))
+    assert min(line.next_places()) > 40
+
+
+def test_equal_programs_on_both_sides_leave_one_commit() -> None:
+    """Neither side needs a trial of its own: each is what an end is."""
+    search = Search(100)
+    for block in _line().blocks:
+        search.observe(search.parts[0], block)
+    search.alike(0, 59)
+    search.alike(60, 100)
+    assert search.parts[0].left() == [60]
+    assert search.next_round() is None
+    assert search.is_found(search.parts[0])
+
+
+def test_around_a_likely_commit_both_of_its_sides_are_measured() -> None:
+    line = _line()
+    for shift in (0.0, 0.01):
+        line.observe(Block((0, 0, 40, 41, 100), (shift, shift, shift, shift - 0.2, shift - 0.2)))
+    assert line.next_places() == (40, 41)
+
+
+def test_the_posterior_excludes_nothing() -> None:
+    """After one block the peak is likely, and nothing is excluded yet."""
+    line = _line()
+    line.observe(Block((0, 0, 40, 41, 100), (0.0, 0.0, 0.0, -0.2, -0.2)))
+    assert line.posterior()[41] > 0.5
+    assert len(line.left()) == 100
+
+
+def test_a_commit_that_is_like_neither_end_parts_the_line() -> None:
+    world = World(100, lambda place: -0.2 * (place >= 30) - 0.2 * (place >= 70), 0.01)
+    found = searched(world, np.random.default_rng(1)).search
+    assert found.was_parted
+    assert [part.left() for part in found.parts] == [[30], [70]]
+    assert not found.is_gradual
+
+
+def test_a_speed_up_is_found_as_a_slow_down_is() -> None:
+    found = searched(step(100, 33, 0.2, 0.02), np.random.default_rng(2)).search
+    assert [part.left() for part in found.parts] == [[33]]
