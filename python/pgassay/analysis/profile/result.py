@@ -11,8 +11,8 @@ from pgassay.words import AMOUNT, amount, bounds, figure, is_multiple, percent_r
 
 SENTENCES_MAX = 8
 CPU_CLOCK_NOTE = (
-    "perf sampled by the kernel's timer (cpu-clock) and not by hardware counters: what the kernel does with "
-    "interrupts off counts where it allows them again (finish_task_switch, _raw_spin_unlock_irqrestore)"
+    "samples are taken by the kernel's timer (cpu-clock) and not by hardware counters: what the kernel does "
+    "with interrupts off counts where it allows them again (finish_task_switch, _raw_spin_unlock_irqrestore)"
 )
 _STACK_WORDS = {
     "frame pointers": "callers by frame pointers",

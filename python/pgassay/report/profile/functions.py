@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from pgassay.analysis.profile.flame import flames
 from pgassay.analysis.profile.result import function_name, time_words
 from pgassay.model.profile.result import FunctionArm, FunctionTimes, ProfileResult
 from pgassay.report import text
@@ -16,12 +17,14 @@ from pgassay.report.section import (
     Bullets,
     Cell,
     Column,
+    FlameGraph,
     Formats,
     Group,
     Item,
     Paragraph,
     Row,
     Section,
+    Subheading,
     Table,
 )
 
@@ -29,6 +32,12 @@ HEADING = "Functions"
 ANCHOR = "functions"
 ROWS_TERMINAL, ROWS_PAGE = 12, 40
 ARMS_MAX = 6
+GRAPHS_MAX = 4
+_LEGEND = (
+    "A frame is as wide as its time per {unit}, the mean of both arms; below it is what it calls. Red takes "
+    "more time in the arm than in the control, blue less, grey as much; a difference of a few samples is "
+    "pale. Click a frame to enlarge it; the arrow keys move, Enter enlarges, Escape shows all again."
+)
 
 
 def section(material: Material) -> Section:
@@ -43,12 +52,28 @@ def section(material: Material) -> Section:
         blocks.append(Paragraph(f"No function is found to differ per {found.unit}.", STRONG))
     blocks += [
         _table(material, found.functions, ROWS_TERMINAL, "function", TERMINAL | MARKDOWN),
+        *_graphs(material, found),
         _table(material, found.functions, ROWS_PAGE, "function", HTML),
         _table(material, found.callers, ROWS_PAGE, "with all that it calls", HTML),
     ]
     if found.notes:
         blocks.append(Paragraph(" ".join(f"{_sentence(note)}" for note in found.notes), QUIET))
     return Section(HEADING, ANCHOR, tuple(blocks), link=HEADING, folded=MARKDOWN)
+
+
+def _graphs(material: Material, found: ProfileResult) -> list[Block]:
+    """A flame graph for each comparison, with what its widths and colours mean."""
+    names = {(arm.name, arm.stratum): material.label_at(arm) for arm in material.result.arms}
+    drawn = flames(material.stored, GRAPHS_MAX)
+    graphs: list[Block] = []
+    for place, each in enumerate(drawn, start=1):
+        control = names.get((each.control, each.stratum), text.clean(each.control))
+        arm = names.get((each.arm, each.stratum), text.clean(each.arm))
+        graphs.append(Subheading(f"{arm} against {control}", where=HTML))
+        graphs.append(FlameGraph(f"flame-{place}", control, arm, found.unit, each.root, each.sample_us))
+    if graphs:
+        graphs.insert(0, Paragraph(_LEGEND.format(unit=found.unit), QUIET, where=HTML))
+    return graphs
 
 
 def _sentence(note: str) -> str:
