@@ -7,13 +7,13 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
+from profile_for_tests import STACKS, profiled
 
 from pgassay.analysis.profile.flame import FlameNode, flames, tree
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.report.compare.page import render, render_html, render_markdown
 from pgassay.report.profile.flame import colour, data, svg
 from pgassay.report.section import FlameGraph
-from profile_samples import STACKS, profiled
 
 HOSTILE = "</script><svg onload=alert(1)>&\x1b[31m"
 

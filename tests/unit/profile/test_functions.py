@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from profile_for_tests import RATE_HZ, STACKS, TRANSACTIONS, profiled
 
 from pgassay.analysis.profile.result import profile_result
 from pgassay.analysis.profile.stacks import begun, stacks_of
@@ -12,7 +13,6 @@ from pgassay.errors import UsageError
 from pgassay.model.profile.result import FunctionTimes, ProfileResult
 from pgassay.record import layout
 from pgassay.record.stacks import STACKS_FILE, folded_stacks, to_folded
-from profile_samples import RATE_HZ, STACKS, TRANSACTIONS, profiled
 
 HASH = "hash_search_with_hash_value"
 
@@ -49,6 +49,10 @@ def test_a_function_that_is_new_in_an_arm_is_found_too(tmp_path: Path) -> None:
     arm = named(found.functions, "palloc").arms[1]
     assert (arm.us, arm.verdict) == (0.0, "less")
     assert arm.ratio is not None and 0 < arm.ratio < 0.01
+    assert re.fullmatch(
+        r"palloc takes [\d.]+ µs per transaction in io_method=sync, none in io_method=method1",
+        found.sentences[0],
+    )
 
 
 def test_the_same_function_in_the_kernel_has_a_word_for_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pgassay.analysis.profile.judge import gather, judged, total_us
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.profile.result import FunctionArm, FunctionTimes, ProfiledArm, ProfileResult
 from pgassay.record.experiment import StoredExperiment, StoredTrial
-from pgassay.words import AMOUNT, amount, bounds, figure, is_multiple, percent_rounded, plural, span
+from pgassay.words import AMOUNT, amount, bounds, figure, is_multiple, percent_rounded, plural, seconds, span
 
 SENTENCES_MAX = 8
 CPU_CLOCK_NOTE = (
@@ -141,12 +141,19 @@ def function_name(function: FunctionTimes) -> str:
 
 
 def time_words(us: float | None) -> str:
-    """A time per transaction: '1.84 µs', '0.012 µs'."""
-    return "" if us is None else f"{figure(us)} µs"
+    """A time per transaction: '1.84 µs', '70.6 ms', '0 µs'."""
+    if us is None:
+        return ""
+    return seconds(us / 1e6) if us >= 1 else f"{figure(us)} µs"
 
 
 def _sentence(function: FunctionTimes, arm: FunctionArm, control: FunctionArm, unit: str) -> str:
     where = f" at {arm.stratum}" if arm.stratum else ""
+    for one, other in ((arm, control), (control, arm)):
+        if not other.us:
+            # A ratio to nothing would be one to the half sample that stands for it.
+            name = function_name(function)
+            return f"{name} takes {time_words(one.us)} per {unit} in {one.name}{where}, none in {other.name}"
     change = amount(arm.ratio or 1.0, AMOUNT)
     if is_multiple(arm.ratio or 1.0, AMOUNT):
         change = f"{change} time".replace("as much time", "the time")

@@ -6,10 +6,11 @@ import re
 from pathlib import Path
 from typing import Any
 
+from profile_for_tests import profiled
+
 from browser_visits import visit
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.report.compare.page import render_html
-from profile_samples import profiled
 
 # Acts in the frame as a reader would, by events of the frame's own kind, and says what is there then.
 PROBE = """
