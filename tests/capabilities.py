@@ -15,6 +15,7 @@ from pgassay.environment.builds.gates import io_uring_gate
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.debian import has_apt, tool
 from pgassay.environment.home import home
+from pgassay.environment.linux.perf import find_perf
 from pgassay.environment.server.enclosure import why_not_enclosed
 from pgassay.environment.source.tools import find_tools
 from pgassay.environment.storage.served import why_not
@@ -192,6 +193,12 @@ def _version_19() -> str:
     return ""
 
 
+def _perf() -> str:
+    """perf samples a process of this account."""
+    find_perf()
+    return ""
+
+
 def _root() -> str:
     return "" if os.geteuid() == 0 else "this needs root"
 
@@ -247,6 +254,7 @@ PROBES: dict[str, Callable[[], str]] = {
     "version-19": _version_19,
     "sysbench": _sysbench,
     "source-tools": _source_tools,
+    "perf": _perf,
     "wheel-linker": _wheel_linker,
     "bash": lambda: _program("bash"),
     "zsh": lambda: _program("zsh"),

@@ -80,6 +80,7 @@ FIRST = ("server", "statistics", "contract")
 MEASURING = (
     "tests/server/compare/",
     "tests/server/faults/",
+    "tests/server/profile/",
     "tests/server/remote/",
     "tests/server/sysbench/test_compare_sysbench.py",
     "tests/server/trial/test_loads_at_a_rate.py",

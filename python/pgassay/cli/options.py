@@ -84,11 +84,17 @@ def add_formats(
     what: str = "the result",
     *,
     markdown: str = "for an issue or a pull request",
+    text: str = "",
 ) -> None:
-    """`--json` and `--markdown`, one of which may be typed; `markdown`: what it is for."""
+    """`--json` and `--markdown`, one of which may be typed; `markdown`: what it is for.
+
+    text: the help of `--text`, where there is such a form.
+    """
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument("--json", action="store_true", help=f"print {what} as one JSON document")
     formats.add_argument("--markdown", action="store_true", help=f"print Markdown, {markdown}")
+    if text:
+        formats.add_argument("--text", action="store_true", help=text)
 
 
 def add_redact(parser: argparse.ArgumentParser) -> None:

@@ -67,11 +67,14 @@ class Protocol(Extended):
     lower bound of what it takes, and counts in its place. `switched_indexes`: those that some arm is without,
     on data that all arms share. `rolls_back`: arms that take turns in one server roll back what their
     statements write. `reloaded_settings`: those that the server reads anew before an arm has its turn.
+    `profile_rounds`: blocks of further trials in which perf samples the server, `profile_hz` times a second
+    where that is above 0.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
         *("readings", "repetitions", "plans", "plans_as_prepared", "before_trial", "executions"),
-        *("statement_limits", "switched_indexes", "rolls_back", "reloaded_settings"),
+        *("statement_limits", "switched_indexes", "rolls_back", "reloaded_settings", "profile_rounds"),
+        "profile_hz",
     )
 
     cache: CacheState
@@ -90,6 +93,8 @@ class Protocol(Extended):
     switched_indexes: tuple[str, ...] = ()
     rolls_back: bool = False
     reloaded_settings: tuple[str, ...] = ()
+    profile_rounds: int = 0
+    profile_hz: int = 0
 
 
 class StatisticalContract(Extended):

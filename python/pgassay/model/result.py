@@ -12,6 +12,7 @@ from pgassay.model.changes import ArmChanges
 from pgassay.model.experiment import Baseline
 from pgassay.model.maintenance import WorkResult
 from pgassay.model.plans.work import StatementPlan
+from pgassay.model.profile.result import ProfileResult
 from pgassay.model.server_statement import ArmLatency, ArmStatements, TableCache
 from pgassay.model.volumes.arm import ArmVolumes
 from pgassay.model.workload import Metric
@@ -182,7 +183,8 @@ class CompareResult(Frozen):
     `plans`: those that were due to be executed after trials; () where the experiment executes none.
     `crossovers`: along which factors the limit moves from the storage to the processors, in sentences.
     `volumes`: of arms whose data or WAL lie on imitated volumes, these and what they cost.
-    `effects`: of a grid what every factor does; None where one factor alone is varied.
+    `effects`: of a grid what every factor does; None where one factor alone is varied. `profile`: of further
+    trials in which perf sampled the servers; not written where there were none.
     """
 
     schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
@@ -224,6 +226,7 @@ class CompareResult(Frozen):
     latencies: tuple[ArmLatency, ...] = ()
     volumes: tuple[ArmVolumes, ...] = ()
     effects: FactorEffects | None = None
+    profile: ProfileResult | None = Field(default=None, exclude_if=lambda profile: profile is None)
     verdict: str = ""
 
     @property

@@ -11,6 +11,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.base import Extended, Frozen, Number, Recorded
 from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
+from pgassay.model.profile.facts import ProfileFacts
 from pgassay.model.storage import StorageFacts, VolumeFacts
 from pgassay.model.vacuum_state import VacuumState
 
@@ -262,7 +263,7 @@ class TrialFacts(Recorded):
     """What was true before the measured part; `settings` are the server's effective ones.
 
     `prefaulted_bytes`: shared memory that was touched before; `stage_s`: seconds by stage of the protocol.
-    `volume`, `wal_volume`: what imitated volumes delivered during it.
+    `volume`, `wal_volume`: what imitated volumes delivered during it. `profile`: how perf sampled it.
     """
 
     settings: dict[str, str] = Field(default_factory=dict)
@@ -280,6 +281,7 @@ class TrialFacts(Recorded):
     before_trial: BeforeTrial = BeforeTrial()
     volume: VolumeFacts = VolumeFacts()
     wal_volume: VolumeFacts = VolumeFacts()
+    profile: ProfileFacts = ProfileFacts()
     stage_s: dict[str, Number] = Field(default_factory=dict)
 
 

@@ -59,7 +59,8 @@ class StoredExperiment:
 
     `stopped`: decided, max-time, blocks, interrupted, failed or running. `seconds_used`: the time
     spent measuring, over all sessions; `warnings`: what was said of the machine at its end. `block_plans`:
-    by number what each block is made of, empty where the plan of the experiment says it all.
+    by number what each block is made of, empty where the plan of the experiment says it all. `profile`: the
+    further trials in which perf sampled the server, None without any.
     """
 
     folder: Path
@@ -70,6 +71,7 @@ class StoredExperiment:
     warnings: tuple[str, ...] = ()
     swap: Swap | None = None
     block_plans: Mapping[int, BlockPlan] = field(default_factory=dict)
+    profile: "StoredExperiment | None" = None
 
 
 def write_experiment(folder: Path, experiment: Experiment) -> None:
@@ -274,7 +276,9 @@ def load(folder: Path) -> StoredExperiment:
     stopped, seconds_used, warnings = load_state(folder)
     swap = load_swap(folder)
     plans = {number: load_block_plan(path) for number, path in layout.block_files(folder).items()}
-    return StoredExperiment(folder, experiment, trials, stopped, seconds_used, warnings, swap, plans)
+    further = folder / layout.PROFILE_FOLDER
+    profile = load(further) if (further / layout.EXPERIMENT_FILE).is_file() else None
+    return StoredExperiment(folder, experiment, trials, stopped, seconds_used, warnings, swap, plans, profile)
 
 
 def remove_unfinished(folder: Path) -> None:

@@ -21,6 +21,8 @@ TUNE_REQUEST_FILE = "request.json"
 EARLIER_FOLDER = "earlier"
 # The experiments of its proof: of all that was chosen, and of what was left of that.
 PROOF_FOLDER, CONFIRMATION_FOLDER = "proof", "confirmation"
+# The further trials of an experiment in which perf samples the server: an experiment of their own.
+PROFILE_FOLDER = "profile"
 # What `pgassay compare --fleet` writes beside the machines' own folders.
 FLEET_FILE = "fleet.json"
 # What `pgassay gate` found, beside the experiments that it ran.

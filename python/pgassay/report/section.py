@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from pgassay.analysis.profile.flame import FlameNode
 from pgassay.words import Ends
 
 Format = Literal["terminal", "markdown", "html"]
@@ -212,7 +213,29 @@ class Beside:
     where: Formats = HTML
 
 
-Block = Paragraph | Bullets | Table | Figure | Code | Tree | Subheading | Fold | Beside
+@dataclass(frozen=True)
+class FlameGraph:
+    """A flame graph of an arm and its control; `unit`: what a time is of; `sample_us`: one sample of it."""
+
+    kind: ClassVar[str] = "flame"
+    name: str
+    control: str
+    arm: str
+    unit: str
+    root: FlameNode
+    sample_us: float
+    where: Formats = HTML
+
+    @property
+    def label(self) -> str:
+        """What it shows, in a sentence, for who can't see it."""
+        return (
+            f"Flame graph of the server's CPU time per {self.unit}: {self.arm} against {self.control}, "
+            f"{self.root.arm_us:.1f} and {self.root.control_us:.1f} µs"
+        )
+
+
+Block = Paragraph | Bullets | Table | Figure | Code | Tree | Subheading | Fold | Beside | FlameGraph
 
 
 @dataclass(frozen=True)

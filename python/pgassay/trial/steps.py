@@ -26,6 +26,7 @@ from pgassay.trial.caches.relations import Relation, user_relations
 from pgassay.trial.measure import load, maintenance, mix
 from pgassay.trial.measure.statements import StatementTimer, explain_all
 from pgassay.trial.observe.during_trial import machine_sampled, threads_observed
+from pgassay.trial.profile.profiled import profiled
 from pgassay.trial.state import Observation, Plan, TrialState
 from pgassay.trial.target import LocalServer, Machine, ServerSession
 
@@ -182,7 +183,7 @@ def measure_between_readings(
     """Measure with samplers and counters around it; returns what the counters were before."""
     server, local = prepared.server, prepared.local
     trial.stage("measuring")
-    with threads_observed(trial, server, local):
+    with profiled(trial, local), threads_observed(trial, server, local):
         before = readings.readings(server, local, trial.arm.build.major)
         counts = counted_before(server, counted)
         with machine_sampled(trial, local, prepared.relations):

@@ -22,6 +22,7 @@ from pgassay.analysis.descriptive.table_cache import table_cache
 from pgassay.analysis.descriptive.volumes import arm_volumes, assumption_sentences
 from pgassay.analysis.effects.judge import factor_effects
 from pgassay.analysis.plans.of_experiment import statement_plans
+from pgassay.analysis.profile.result import profile_result
 from pgassay.analysis.verdicts.arm_results import (
     primary_arms,
     secondary_results,
@@ -210,6 +211,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         latencies=arm_latencies(stored),
         volumes=volumes,
         effects=factor_effects(study, primary.twins),
+        profile=profile_result(stored),
     )
     return result.model_copy(update={"verdict": "\n".join((headline(result), *unheld_lines(study)))})
 

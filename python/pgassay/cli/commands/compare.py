@@ -83,9 +83,40 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="in a grid, what it goes on for: each arm, where decided ones rest (default), or the main "
         "effect of every factor, for which all arms go on",
     )
+    _add_profile(parser)
     options.add_plan(parser)
     options.add_output_options(parser)
     parser.set_defaults(run=run)
+
+
+def _add_profile(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--profile",
+        action="store_true",
+        help="after the verdict, run further trials in which perf samples the servers, and say which "
+        "functions take more or less time per transaction",
+    )
+    parser.add_argument(
+        "--profile-rounds",
+        type=options.whole,
+        metavar="N",
+        help="with --profile: blocks of such trials (default 10)",
+    )
+
+
+def profile_rounds_of(arguments: argparse.Namespace) -> int:
+    """The rounds of trials with perf; 0 for none. Raises UsageError for rounds without a profile."""
+    from pgassay.errors import UsageError
+    from pgassay.experiment.planning.profile import ROUNDS_DEFAULT
+
+    rounds: int | None = getattr(arguments, "profile_rounds", None)
+    if not getattr(arguments, "profile", False):
+        if rounds is not None:
+            raise UsageError("--profile-rounds is of a profile: add --profile")
+        return 0
+    if getattr(arguments, "fleet", None) is not None:
+        raise UsageError("--profile is of one machine's servers: leave --fleet out")
+    return ROUNDS_DEFAULT if rounds is None else rounds
 
 
 def add_plan_options(parser: argparse._ActionsContainer, texts: "Mapping[str, str]") -> None:
@@ -286,6 +317,7 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
         decide=getattr(arguments, "decide", "arms"),
         restart=arguments.restart,
         plans=arguments.plans,
+        profile_rounds=profile_rounds_of(arguments),
         baseline=arguments.baseline,
         server=arguments.server,
         swap=arguments.swap,

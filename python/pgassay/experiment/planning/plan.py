@@ -18,6 +18,7 @@ from pgassay.design.arms import (
 from pgassay.design.schedule import planned_design
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
+from pgassay.experiment.planning.profile import check_profile
 from pgassay.experiment.planning.provisioned import ProvisionedServers
 from pgassay.experiment.planning.remote import RemoteServers
 from pgassay.experiment.planning.request import (
@@ -64,6 +65,7 @@ def parse_request(
     are asked who they are.
     """
     check_request(request)
+    check_profile(request)
     given = parse_settings(request.settings)
     servers = choose_servers(request, on_stage)
     is_typed = servers.factors or not (request.factors or request.made_factors)

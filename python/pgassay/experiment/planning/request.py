@@ -69,6 +69,8 @@ class CompareRequest:
     # Whether arms that one running server can be share its starts; what a command asks for by its default.
     restart: Restart = "each"
     plans: PlanKind | None = None
+    # Blocks of further trials in which perf samples the server.
+    profile_rounds: int = 0
     baseline: Baseline = "fixed"
     server: str | None = field(default=None, repr=False)
     swap: str | None = field(default=None, repr=False)
@@ -92,7 +94,12 @@ def protocol_of(request: CompareRequest, cache: CacheState) -> Protocol:
     declared = tuple(name for name in READINGS if name == request.covariate)
     plans = request.plans or "work"
     return Protocol(
-        cache=cache, observe=request.observe, readings=declared, plans=plans, plans_as_prepared=plans != "off"
+        cache=cache,
+        observe=request.observe,
+        readings=declared,
+        plans=plans,
+        plans_as_prepared=plans != "off",
+        profile_rounds=request.profile_rounds,
     )
 
 

@@ -39,6 +39,7 @@ from pgassay.experiment.running.loop import (
     run_experiment,
     stratum_trial_s,
 )
+from pgassay.experiment.running.profiling import run_profile
 from pgassay.experiment.running.remote_swap import run_halves
 from pgassay.experiment.running.same_results import check_same_results
 from pgassay.model.experiment import BlockDesign, Experiment
@@ -232,7 +233,8 @@ def _run_trials(stored: StoredExperiment, opened: OpenTarget, run: _Run) -> Stor
         limits = run.limits_now(opened.loading_s())
         announce(stored.experiment, known, limits, progress, run.said_by)
         if not stored.experiment.swap:
-            return run_experiment(stored, trials, limits, progress, trials.prepare_block)
+            ended = run_experiment(stored, trials, limits, progress, trials.prepare_block)
+            return run_profile(ended, target, progress)
         return run_halves(stored, trials, limits, progress, target, run.connections)
     except KeyboardInterrupt as interruption:
         raise InterruptionError(_after_interruption(stored.folder)) from interruption

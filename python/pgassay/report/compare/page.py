@@ -29,6 +29,7 @@ from pgassay.report.compare import (
 from pgassay.report.compare.material import Material
 from pgassay.report.explain import experiment as executed_plans
 from pgassay.report.html import page as html_page
+from pgassay.report.profile import functions
 from pgassay.report.section import EVERYWHERE, HTML, MARKDOWN, TERMINAL, Format, Formats, Section
 
 # The others are small multiples on a wide page: too tall for a still picture of a narrow one.
@@ -58,6 +59,7 @@ SECTIONS = (
     SectionOfComparison(maintenance.section),
     SectionOfComparison(explanations.section),
     SectionOfComparison(accounts.section, TERMINAL | HTML),
+    SectionOfComparison(functions.section),
     SectionOfComparison(server_statements.section, MARKDOWN | HTML),
     SectionOfComparison(trials.section, HTML),
     SectionOfComparison(within.section, HTML),

@@ -18,6 +18,7 @@ from pgassay import __version__
 from pgassay.report import text
 from pgassay.report.charts import palette
 from pgassay.report.charts.drawing import Drawing, svg
+from pgassay.report.profile import flame
 from pgassay.report.section import Block, Section, Table, columns_shown, shown
 
 _TEMPLATE = "page.html.jinja"
@@ -41,6 +42,8 @@ def environment() -> Environment:
         "sentence": _sentence,
         "shown": _shown,
         "script": Markup,
+        "flame_data": lambda graph: Markup(flame.data(graph)),
+        "flame_svg": lambda graph: Markup(flame.svg(graph)),
     }
     return made
 
@@ -84,7 +87,7 @@ def render(
         sections=made,
         footer=footer,
         figures={each.name: _figure(each, is_wide_only=each.name in wide_only) for each in drawings},
-        scripts=_scripts(drawings, chart_library),
+        scripts=_scripts(drawings, chart_library, has_flames=_has_flames(made)),
         theme_rules=Markup(palette.theme_rules("figure svg")) if drawings else "",
     )
 
@@ -121,19 +124,24 @@ class _Scripts:
     policy: str
 
 
-def _scripts(drawings: Sequence[Drawing], library: str) -> _Scripts | None:
-    """The page's scripts; None without a library, and then the page runs nothing.
+def _has_flames(sections: Iterable[Section]) -> bool:
+    return any(block.kind == "flame" for section in sections for block in _shown(section.blocks))
+
+
+def _scripts(drawings: Sequence[Drawing], library: str, *, has_flames: bool) -> _Scripts | None:
+    """The page's scripts; None without a library or a flame graph, and then the page runs nothing.
 
     `library` is the JavaScript that defines vegaEmbed, as vl-convert bundles it. Raises ValueError
     for one that would end its own element.
     """
-    if not library:
-        return None
     if "</script" in library.lower() or "<!--" in library:
         raise ValueError("the chart library can't stand within a page: it ends the element that holds it")
-    own = files(__package__).joinpath("templates", "charts.js").read_text(encoding="utf-8")
+    used = [library, _source("charts.js")] if library else []
+    used += [_source("flame.js")] if has_flames else []
+    if not used:
+        return None
     # A browser reads every line end as one line feed before it makes the hash.
-    sources = tuple(source.replace("\r\n", "\n").replace("\r", "\n") for source in (library, own))
+    sources = tuple(source.replace("\r\n", "\n").replace("\r", "\n") for source in used)
     return _Scripts(sources, _data(drawings), " ".join(f"'sha256-{_hash(source)}'" for source in sources))
 
 

@@ -24,7 +24,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=options.HelpFormatter,
     )
     parser.add_argument("folder", type=options.folder, metavar="FOLDER", help="the experiment's folder")
-    options.add_formats(parser)
+    options.add_formats(parser, text="print plain text of 72 columns, for a mailing list")
     parser.add_argument("--html", type=options.folder, metavar="FILE", help="write the page here instead")
     parser.add_argument("--png", type=options.folder, metavar="DIR", help="save the plots as PNG files here")
     options.add_redact(parser)
@@ -40,6 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.record.experiment import load
     from pgassay.report.compare.page import render_html, render_markdown
 
+    _refuse_text_of_others(arguments)
     if (arguments.folder / layout.FLEET_FILE).is_file():
         from pgassay.cli.spread import report_spread
 
@@ -62,12 +63,30 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.markdown:
         sys.stdout.write(render_markdown(result, stored))
         return 0
+    if arguments.text:
+        from pgassay.report.mail.text import render
+
+        sys.stdout.write(render(result, stored))
+        return 0
     show(result, stored, as_json=arguments.json)
     if not arguments.json:
         print(f"report: {target}")
         if arguments.png:
             print(f"plots: {arguments.png}")
     return 0
+
+
+def _refuse_text_of_others(arguments: argparse.Namespace) -> None:
+    """Raise UsageError for `--text` of a folder that has no single comparison."""
+    from pgassay.errors import UsageError
+    from pgassay.record import layout
+
+    for file in (layout.FLEET_FILE, layout.TUNE_FILE, layout.GATE_FILE):
+        if arguments.text and (arguments.folder / file).is_file():
+            raise UsageError(
+                f"--text is of one comparison, and {arguments.folder} has a {file}: name the folder of an "
+                "experiment within it, or use --markdown"
+            )
 
 
 def _report_tuning(arguments: argparse.Namespace) -> int:

@@ -1,0 +1,1 @@
+"""From folded samples to functions whose time per transaction differs (pure)."""

@@ -1,0 +1,197 @@
+"""Which functions take more or less time per transaction: times of trials, evidence, and the discoveries.
+
+A function's time per transaction is compared, and not its share of all samples: shares always sum to one, so
+that one function's gain is every other's loss.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgassay.analysis.profile import stacks
+from pgassay.analysis.statistics import ebh
+from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.verdict import interval_of, ratio_of
+from pgassay.model.profile.result import FunctionArm, FunctionTimes, TimeVerdict
+from pgassay.model.trial import TrialRecord
+from pgassay.record.experiment import StoredTrial
+
+# A smaller share of all arms' time explains nothing, and more functions cost every one its evidence.
+SHARE_MIN = 0.005
+FUNCTIONS_MAX = 40
+# Of a function that hardly calls anything, its own time says it all; one that holds nearly all is the whole.
+CALLING_MIN = 1.25
+SHARE_MAX = 0.9
+# Half a sample more in every trial: a function that one trial never met has a logarithm as well.
+HALF = 0.5
+ALL = "all functions"
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """The profiled trials of complete blocks: `units` and samples by function, of each block and arm.
+
+    own, whole: by function the samples, shape (blocks, arms); totals: all of them; units: transactions, or 1
+    for a pass over the statements. NaN where an arm took no part. rate_hz: samples a second.
+    """
+
+    rate_hz: float
+    units: FloatArray
+    totals: FloatArray
+    own: Mapping[str, FloatArray]
+    whole: Mapping[str, FloatArray]
+
+
+def gather(study: Study, trials: Sequence[StoredTrial]) -> Profiled | None:
+    """The samples of a profile's trials; None where no complete block was profiled.
+
+    Raises UsageError for a damaged file.
+    """
+    folders = {(trial.record.number, trial.record.attempt): trial.folder for trial in trials}
+    shape = len(study.table.rows), len(study.table.arm_ids)
+    units, totals = np.full(shape, np.nan), np.full(shape, np.nan)
+    own: dict[str, FloatArray] = {}
+    whole: dict[str, FloatArray] = {}
+    rate_hz = 0.0
+    for block, row in enumerate(study.table.rows):
+        for column, arm_id in enumerate(study.table.arm_ids):
+            record = row.get(arm_id)
+            found = None if record is None else stacks.stacks_of(folders[record.number, record.attempt])
+            if record is None or found is None:
+                continue
+            rate_hz = float(record.facts.profile.rate_hz or rate_hz)
+            units[block, column] = units_of(record)
+            totals[block, column] = sum(found.values())
+            for table, counted in ((own, stacks.own_samples(found)), (whole, stacks.whole_samples(found))):
+                for name, count in counted.items():
+                    table.setdefault(name, np.zeros(shape))[block, column] = count
+    if not rate_hz or np.isnan(totals[study.table.present]).any():
+        return None
+    return Profiled(rate_hz, units, totals, own, whole)
+
+
+def units_of(record: TrialRecord) -> float:
+    """What a trial's time is divided by: its transactions, or 1 where it is a list of statements."""
+    return float(record.load.transactions) if record.load is not None else 1.0
+
+
+def chosen(profiled: Profiled, *, own: bool) -> list[str]:
+    """The functions that are compared, the most time first; chosen by all arms together."""
+    table = profiled.own if own else profiled.whole
+    whole = float(np.nansum(profiled.totals))
+    shares = {name: float(np.nansum(counts)) / whole for name, counts in table.items()}
+    names = [name for name, share in shares.items() if share >= SHARE_MIN]
+    if not own:
+        within = {name: float(np.nansum(counts)) / whole for name, counts in profiled.own.items()}
+        names = [
+            name
+            for name in names
+            if shares[name] <= SHARE_MAX and shares[name] >= CALLING_MIN * within.get(name, 0.0)
+        ]
+        # Functions that are in the very same samples are one way through the code, and one hypothesis.
+        ways: dict[bytes, str] = {}
+        for name in sorted(names, key=lambda name: (within.get(name, 0.0), name)):
+            ways[np.nan_to_num(table[name]).tobytes()] = name
+        names = list(ways.values())
+    return sorted(names, key=lambda name: (-shares[name], name))[:FUNCTIONS_MAX]
+
+
+def judged(study: Study, profiled: Profiled, *, own: bool) -> tuple[FunctionTimes, ...]:
+    """The functions with their times and intervals; those that differ are a family's discoveries (e-BH).
+
+    A discovery's interval is at level α·k*/M, another's at α/M.
+    """
+    names = chosen(profiled, own=own)
+    if not names or not study.blocks:
+        return ()
+    table = profiled.own if own else profiled.whole
+    counts = np.stack([table[name] for name in names])
+    present = study.table.present[np.newaxis]
+    seconds = np.where(present, (counts + HALF) / profiled.rate_hz / profiled.units, np.nan)
+    contrasts = study.contrast_set(np.log(seconds))
+    alpha, size = study.experiment.contract.alpha, len(names) * len(study.experiment.contrasts)
+    selection = ebh.select(contrasts.log_evidence().ravel(), alpha)
+    selected = selection.selected.reshape(len(names), -1)
+    wide = contrasts.intervals(alpha / size, running=False)
+    narrow = (
+        contrasts.intervals(ebh.selected_level(alpha, selection), running=False) if selection.count else wide
+    )
+    lower, upper = np.where(selected, narrow.lower, wide.lower), np.where(selected, narrow.upper, wide.upper)
+    effects = contrasts.effects()
+    whole = float(np.nansum(profiled.totals))
+    us = _mean_us(counts, profiled)
+    return tuple(
+        FunctionTimes(
+            name=name.removesuffix(stacks.KERNEL_MARK),
+            in_kernel=name.endswith(stacks.KERNEL_MARK),
+            own=own,
+            share=float(np.nansum(counts[place])) / whole,
+            arms=_arms(study, us[place], effects[place], lower[place], upper[place], selected[place]),
+        )
+        for place, name in enumerate(names)
+    )
+
+
+def _mean_us(counts: FloatArray, profiled: Profiled) -> FloatArray:
+    """µs per unit of each function in each arm, the mean over the blocks; (functions, arms)."""
+    found = np.full((counts.shape[0], counts.shape[2]), np.nan)
+    has = ~np.isnan(profiled.units)
+    for column in range(counts.shape[2]):
+        blocks = has[:, column]
+        if blocks.any():
+            times = counts[:, blocks, column] / profiled.units[blocks, column]
+            found[:, column] = times.mean(axis=1) / profiled.rate_hz * 1e6
+    return found
+
+
+def total_us(study: Study, profiled: Profiled) -> dict[str, float | None]:
+    """All time per unit in µs by arm id, the mean over the blocks."""
+    us = _mean_us(profiled.totals[np.newaxis], profiled)[0]
+    return {name: _known(us[place]) for name, place in study.columns.items()}
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _arms(
+    study: Study,
+    us: FloatArray,
+    effects: FloatArray,
+    lower: FloatArray,
+    upper: FloatArray,
+    selected: FloatArray,
+) -> tuple[FunctionArm, ...]:
+    """Controls and compared arms in the plan's order; the twin is part of the evidence alone."""
+    places = {contrast.arm_id: place for place, contrast in enumerate(study.experiment.contrasts)}
+    found = []
+    for arm in study.experiment.arms:
+        if arm.role == "twin":
+            continue
+        mean = _known(us[study.columns[arm.id]])
+        place = places.get(arm.id)
+        if place is None:
+            made = FunctionArm(
+                name=arm.name, stratum=arm.stratum, us=mean, ratio=1.0, interval=(1.0, 1.0), verdict="control"
+            )
+        else:
+            ends = float(lower[place]), float(upper[place])
+            made = FunctionArm(
+                name=arm.name,
+                stratum=arm.stratum,
+                us=mean,
+                ratio=None if math.isnan(effects[place]) else ratio_of(float(effects[place])),
+                interval=interval_of(*ends),
+                verdict=_verdict(bool(selected[place]), *ends),
+            )
+        found.append(made)
+    return tuple(found)
+
+
+def _verdict(selected: bool, lower: float, upper: float) -> TimeVerdict:
+    if not selected or lower <= 0.0 <= upper or lower > upper:
+        return "inconclusive"
+    return "less" if upper < 0.0 else "more"

@@ -1,0 +1,70 @@
+"""Folded stacks made comparable between builds: where they begin, and the time of each function in them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from pgassay.record.stacks import folded_stacks
+
+KERNEL_MARK = "_[k]"
+# The function in which each kind of process begins its work. What is outside of it is the postmaster's way of
+# starting processes, which has other names in each version, and which a stack that was cut does not have.
+_STARTS = frozenset(
+    {
+        *("PostgresMain", "ParallelWorkerMain", "BackgroundWorkerMain", "StartBackgroundWorker"),
+        *("AutoVacLauncherMain", "AutoVacWorkerMain", "BackgroundWriterMain", "CheckpointerMain"),
+        *("WalWriterMain", "WalReceiverMain", "WalSummarizerMain", "StartupProcessMain", "PgArchiverMain"),
+        *("SysLoggerMain", "IoWorkerMain", "ReplSlotSyncWorkerMain"),
+    }
+)
+_LEADING = frozenset({"[unknown]"})
+
+
+def begun(stack: str) -> tuple[str, ...]:
+    """The frames of a folded stack from the start of its process's work on, outermost first."""
+    frames = tuple(stack.split(";"))
+    for place, frame in enumerate(frames):
+        if frame in _STARTS:
+            return frames[place:]
+    place = 0
+    while place < len(frames) - 1 and frames[place] in _LEADING:
+        place += 1
+    return frames[place:]
+
+
+@lru_cache(maxsize=1024)
+def stacks_of(trial: Path) -> Mapping[tuple[str, ...], int] | None:
+    """A trial's samples by stack; None where it was not profiled. Raises UsageError for a damaged file."""
+    found = folded_stacks(trial)
+    if found is None:
+        return None
+    stacks: Counter[tuple[str, ...]] = Counter()
+    for stack, count in found.items():
+        stacks[begun(stack)] += count
+    return stacks
+
+
+def own_samples(stacks: Mapping[tuple[str, ...], int]) -> Counter[str]:
+    """By function the samples that it was in itself."""
+    found: Counter[str] = Counter()
+    for frames, count in stacks.items():
+        found[frames[-1]] += count
+    return found
+
+
+def whole_samples(stacks: Mapping[tuple[str, ...], int]) -> Counter[str]:
+    """By function the samples that it, or anything that it called, was in; a recursion counts once."""
+    found: Counter[str] = Counter()
+    for frames, count in stacks.items():
+        for name in set(frames):
+            found[name] += count
+    return found
+
+
+def together(parts: Iterable[Mapping[tuple[str, ...], int]]) -> Counter[tuple[str, ...]]:
+    """The samples of several trials by stack."""
+    found: Counter[tuple[str, ...]] = Counter()
+    for part in parts:
+        found.update(part)
+    return found

@@ -1,0 +1,89 @@
+"""The rounds of further trials in which perf samples the servers, after those that are judged.
+
+They are an experiment of their own in the folder `profile` of the results, with the same arms on the same
+data, its own order, and a protocol in which perf runs: nothing of it enters a verdict on speed.
+"""
+
+import math
+from dataclasses import replace
+
+from pgassay.experiment.running.loop import (
+    ExperimentTrials,
+    RunLimits,
+    expected_trial_s,
+    run_experiment,
+)
+from pgassay.model.experiment import Experiment
+from pgassay.record import layout
+from pgassay.record.experiment import StoredExperiment, load, write_experiment
+from pgassay.report import text
+from pgassay.terminal.progress import Progress
+from pgassay.trial.target import Target
+
+# A prime number of samples a second, so that nothing that happens in round numbers keeps step with it.
+RATE_HZ = 997
+_UNFINISHED = ("failed", "interrupted", "running")
+
+
+def run_profile(stored: StoredExperiment, target: Target, progress: Progress) -> StoredExperiment:
+    """Run what is left of an experiment's profile; the experiment with it, as it is where none is wanted.
+
+    An experiment that has not come to its end is not profiled. Raises as `run_experiment`.
+    """
+    rounds = stored.experiment.protocol.profile_rounds
+    if not rounds or stored.stopped in _UNFINISHED:
+        return stored
+    folder = stored.folder / layout.PROFILE_FOLDER
+    if not (folder / layout.EXPERIMENT_FILE).is_file():
+        write_experiment(folder, profile_experiment(stored.experiment))
+    profile = load(folder)
+    progress.message(_announcement(stored, rounds))
+    trials = ExperimentTrials(profile, target, progress)
+    limits = RunLimits(rounds, math.inf, until_decided=False)
+    ended = run_experiment(profile, trials, limits, progress, trials.prepare_block)
+    return replace(stored, profile=ended)
+
+
+def profile_experiment(experiment: Experiment) -> Experiment:
+    """The plan of the profile of an experiment.
+
+    Nothing else observes the server meanwhile, so that perf sees the workload alone. Copies of data that are
+    quickly made are made anew for each round, as in the experiment; others stay as they are.
+    """
+    protocol = experiment.protocol.model_copy(
+        update={"profile_hz": RATE_HZ, "observe": "off", "plans": "off", "repetitions": 1}
+    )
+    contract = experiment.contract.model_copy(
+        update={
+            "seed": experiment.contract.seed + 1,
+            "blocks_max": protocol.profile_rounds,
+            "covariate": "none",
+            # Of samples that are counted alike the noise is alike where the function takes as long.
+            "noise": "equal",
+        }
+    )
+    is_quick = experiment.design.blocks_per_copy == 1
+    design = experiment.design.model_copy(
+        update={
+            "between": "nothing",
+            "decided_rest": False,
+            "blocks_per_copy": 1 if is_quick else 0,
+        }
+    )
+    return experiment.model_copy(
+        update={
+            "title": f"Profile of {experiment.title}",
+            "protocol": protocol,
+            "contract": contract,
+            "design": design,
+        }
+    )
+
+
+def _announcement(stored: StoredExperiment, rounds: int) -> str:
+    trials = rounds * len(stored.experiment.arms)
+    trial_s = expected_trial_s(stored)
+    about = f", about {text.duration(trial_s * trials)}" if trial_s else ""
+    return (
+        f"profile: {text.plural(rounds, 'further round')} of trials with perf{about}; no verdict is of them"
+    )

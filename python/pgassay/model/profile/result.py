@@ -1,0 +1,89 @@
+"""What a profile found: functions by their time per transaction in each arm, and the waits."""
+
+from typing import Literal
+
+from pgassay.model.base import Frozen
+
+TimeVerdict = Literal["less", "more", "inconclusive", "control"]
+
+
+class FunctionArm(Frozen):
+    """A function's time in one arm: the mean of its trials in µs per transaction, None in an arm without any.
+
+    `ratio`: the time over the control's, below 1 is less; `interval` at the level at which it was judged. An
+    end that the trials do not bound is 0 or infinite (null in JSON).
+    """
+
+    name: str
+    stratum: str = ""
+    us: float | None
+    ratio: float | None
+    interval: tuple[float | None, float | None] | None
+    verdict: TimeVerdict
+
+
+class FunctionTimes(Frozen):
+    """One function. `own`: the time within the function itself; False: with all that it calls.
+
+    `in_kernel`: it is the kernel's. `share`: of the time of all arms together.
+    """
+
+    name: str
+    in_kernel: bool
+    own: bool
+    share: float
+    arms: tuple[FunctionArm, ...]
+
+
+class WaitMeaning(Frozen):
+    """What a wait event is a wait for, and what relieves it."""
+
+    means: str
+    relief: str
+
+
+class WaitTimes(Frozen):
+    """A wait of the connections by name: µs per transaction by arm, in the order of the profile's arms.
+
+    Estimated from samples of the trials that were judged, so it has no interval. None in an arm that was not
+    observed.
+    """
+
+    event_type: str
+    event: str
+    us: tuple[float | None, ...]
+    meaning: WaitMeaning | None = None
+
+
+class ProfiledArm(Frozen):
+    """An arm of the profile: its valid trials, their samples, and all its time in µs per transaction."""
+
+    name: str
+    stratum: str = ""
+    trials: int
+    samples: int
+    us: float | None
+
+
+class ProfileResult(Frozen):
+    """The functions of a comparison. `unit`: what a time is of, as 'transaction'.
+
+    `rounds`: complete blocks of trials in which perf sampled the servers, `rate_hz` times a second of running
+    by its `event`. `stacks`: how callers were found, by arm where arms differ. `lost`: samples that perf
+    could not keep. `functions`: those with most time of their own, in falling order; `callers`: those with
+    most time in what they call. Each is one family with a false discovery rate of at most alpha (e-BH).
+    `sentences`: what differs, the largest difference first; `notes`: what limits all of it.
+    """
+
+    unit: str
+    rounds: int
+    rate_hz: float
+    event: str
+    stacks: tuple[str, ...]
+    lost: int
+    arms: tuple[ProfiledArm, ...]
+    functions: tuple[FunctionTimes, ...]
+    callers: tuple[FunctionTimes, ...]
+    waits: tuple[WaitTimes, ...]
+    sentences: tuple[str, ...]
+    notes: tuple[str, ...]

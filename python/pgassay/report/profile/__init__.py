@@ -1,0 +1,1 @@
+"""The functions of a comparison: their section, the flame graph of its page, the table of a mail."""

@@ -1,0 +1,1 @@
+"""One trial with perf: its samples from what perf script writes, folded by their stacks."""

@@ -1,0 +1,67 @@
+"""`compare --profile` on real servers: perf samples them, and what a setting adds is told."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import whole_tool
+from pgassay.environment.server.processes import processes_of
+from pgassay.record.layout import PROFILE_FOLDER
+from pgassay.record.stacks import folded_stacks
+
+pytestmark = pytest.mark.server
+WORDS = ("--workload", "select-only:clients=2,duration=600ms,warmup=200ms", *whole_tool.SMALL)
+OPTIONS = ("--blocks", "1", "--seed", "3", "--quiet")
+
+
+def test_the_functions_of_both_arms_are_sampled_and_told(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    require("server", "perf")
+    folder = tmp_path / "out"
+    done = whole_tool.run(
+        *("compare", "work_mem=1MB,2MB", *WORDS, "--profile", "--profile-rounds", "2"),
+        *(*OPTIONS, "--out", folder),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "\nFunctions\n" in done.stdout
+    assert "2 rounds are too few" in " ".join(done.stdout.split())
+    result = whole_tool.result_of(whole_tool.run("report", folder, "--json"))
+    found = result["profile"]
+    assert (found["unit"], found["rounds"], found["rate_hz"]) == ("transaction", 2, 997.0)
+    assert [arm["name"] for arm in found["arms"]] == ["work_mem=1MB", "work_mem=2MB"]
+    for arm in found["arms"]:
+        assert arm["trials"] == 2 and arm["samples"] > 20 and arm["us"] > 0
+    # Every statement goes through it, whatever the compiler made of the other functions.
+    assert "PortalRun" in {each["name"] for each in found["callers"]}
+    # The judged trials are one block of three; the profile's lie apart.
+    assert len(whole_tool.trials(folder)) == 3
+    trials = sorted((folder / PROFILE_FOLDER / "trials").glob("*/attempt-1"))
+    assert len(trials) == 6
+    for trial in trials:
+        stacks = folded_stacks(trial)
+        assert stacks is not None
+        inside = sum(count for stack, count in stacks.items() if "PostgresMain" in stack.split(";"))
+        assert inside > sum(stacks.values()) / 2
+    assert not [pid for pid in processes_of(folder) if pid != os.getpid()]
+
+
+@pytest.mark.slow
+def test_what_a_statement_adds_is_a_sentence(tmp_path: Path, require: Callable[..., None]) -> None:
+    require("server", "perf")
+    for name, argument in (("plain", "i"), ("hashed", "md5(i::text)")):
+        sql = f"SELECT count({argument}) FROM generate_series(1, 300000) AS i;\n"
+        (tmp_path / f"{name}.sql").write_text(sql)
+    done = whole_tool.run(
+        *("compare", f"sql={tmp_path}/plain.sql,{tmp_path}/hashed.sql", *whole_tool.SMALL),
+        *("--profile", "--profile-rounds", "10", *OPTIONS, "--out", tmp_path / "out", "--json"),
+    )
+    found = whole_tool.result_of(done)["profile"]
+    assert found["unit"] == "pass over all statements"
+    # One arm has hashes and the other none: a hundred times as much at least.
+    hashing = next(each for each in found["callers"] if each["name"].startswith("md5_"))
+    assert hashing["arms"][1]["verdict"] == "more"
+    assert hashing["arms"][1]["interval"][0] > 3
+    assert any(" takes " in line and "per pass over all statements" in line for line in found["sentences"])

@@ -1,0 +1,80 @@
+"""Made-up profiles: experiments whose further trials have folded stacks on disk, as perf would give them."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from analysis_samples import experiment, record, simulate, stored
+from pgassay.model.experiment import Experiment
+from pgassay.model.profile.facts import ProfileFacts
+from pgassay.record import layout
+from pgassay.record.experiment import StoredExperiment, StoredTrial
+from pgassay.record.stacks import STACKS_FILE, to_folded
+
+RATE_HZ = 1000
+TRANSACTIONS = 10_000
+# Samples of a trial of the control by stack.
+STACKS: Mapping[str, float] = {
+    "_start;main;ServerLoop;PostgresMain;exec_simple_query;hash_search_with_hash_value": 2000.0,
+    "_start;main;ServerLoop;PostgresMain;exec_simple_query;_bt_search;_bt_compare": 1500.0,
+    "_start;main;ServerLoop;PostgresMain;exec_simple_query;palloc": 900.0,
+    "_start;main;ServerLoop;PostgresMain;secure_read;do_syscall_64_[k];finish_task_switch_[k]": 3000.0,
+    "[unknown];CheckpointerMain;write_[k]": 60.0,
+}
+
+
+def profiled(
+    folder: Path,
+    *,
+    rounds: int = 10,
+    factors: Mapping[str, float] | None = None,
+    spread: float = 0.03,
+    seed: int = 1,
+    arms: int = 1,
+) -> StoredExperiment:
+    """A load's experiment with a profile of so many rounds below `folder`.
+
+    `factors`: what the innermost functions take in the compared arms, as multiples of the control's time.
+    Every trial's samples have that spread, and are counted.
+    """
+    plan = experiment(statements=0, arms=arms)
+    judged = stored(plan, simulate(plan, 6), "decided")
+    profile = _profile(plan, folder, rounds, factors or {}, np.random.default_rng(seed), spread)
+    return replace(judged, folder=folder, profile=profile)
+
+
+def _profile(
+    plan: Experiment,
+    folder: Path,
+    rounds: int,
+    factors: Mapping[str, float],
+    random: np.random.Generator,
+    spread: float,
+) -> StoredExperiment:
+    trials = []
+    for block in range(rounds):
+        for arm in plan.arms:
+            number = len(trials)
+            stacks = {}
+            for stack, mean in STACKS.items():
+                factor = factors.get(stack.rpartition(";")[2], 1.0) if arm.role == "arm" else 1.0
+                stacks[stack] = int(random.poisson(mean * factor * np.exp(random.normal(0, spread))))
+            made = record(plan, number, block, arm.id, TRANSACTIONS / 100_000)
+            facts = made.facts.updated(
+                profile=ProfileFacts(
+                    event="cpu-clock",
+                    rate_hz=RATE_HZ,
+                    stacks="frame pointers",
+                    samples=sum(stacks.values()),
+                    lost=0,
+                )
+            )
+            place = layout.attempt_folder(folder / layout.PROFILE_FOLDER, number, 1)
+            (place / layout.OBSERVATIONS_FOLDER).mkdir(parents=True)
+            (place / layout.OBSERVATIONS_FOLDER / STACKS_FILE).write_bytes(to_folded(stacks))
+            trials.append(StoredTrial(made.model_copy(update={"facts": facts}), {}, place))
+    contract = plan.contract.model_copy(update={"blocks_max": rounds})
+    changed = plan.model_copy(update={"contract": contract})
+    return StoredExperiment(folder / layout.PROFILE_FOLDER, changed, tuple(trials), "blocks")
