@@ -20,4 +20,5 @@ pub mod sql_command;
 pub mod sysbench_tables;
 pub mod tls;
 pub mod traffic;
+mod transaction;
 pub mod volume_command;

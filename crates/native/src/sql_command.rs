@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use crate::connect::{self, Connection};
 use crate::lines::{EXIT_FAILURE, bad_input, write_line};
 use crate::query::{Running, cancel, run_query};
+use crate::transaction::{Part, run_transaction};
 
 /// VACUUM VERBOSE of a database with thousands of tables fits.
 const NOTICE_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -29,7 +30,11 @@ enum Command {
 #[serde(deny_unknown_fields)]
 struct NamedStatement {
     name: String,
+    #[serde(default)]
     sql: String,
+    /// Of a transaction, in place of its text: its statements.
+    #[serde(default)]
+    parts: Vec<Part>,
 }
 
 #[derive(Serialize)]
@@ -40,6 +45,8 @@ struct Executed<'a> {
     end_ns: u64,
     rows: u64,
     bytes: u64,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    parts_ns: Vec<u64>,
     notices: Vec<Notice>,
     notices_dropped: u64,
 }
@@ -163,13 +170,21 @@ fn run_statement<'a>(
         ..Answer::default()
     };
     let bytes_before = connection.input.received_bytes();
-    let (start_ns, end_ns) = run_query(connection, &statement.name, &statement.sql, &mut answer)?;
+    let (start_ns, end_ns, parts_ns) = if statement.parts.is_empty() {
+        let (start_ns, end_ns) = run_query(connection, &statement.name, &statement.sql, &mut answer)?;
+        (start_ns, end_ns, Vec::new())
+    } else {
+        let done = run_transaction(connection, &statement.name, &statement.parts, &mut answer)
+            .map_err(|failure| failure.within(&format!("statement \"{}\"", statement.name)))?;
+        (done.start_ns, done.end_ns, done.parts_ns)
+    };
     Ok(Executed {
         name: &statement.name,
         elapsed_ns: end_ns - start_ns,
         start_ns,
         end_ns,
         rows: answer.rows,
+        parts_ns,
         bytes: connection.input.received_bytes() - bytes_before,
         notices: answer.notices.read(),
         notices_dropped: answer.notices.dropped(),

@@ -39,6 +39,13 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     of statements, or one changes data and another does not.
     """
     workload, first = parse_sql_file("sql", level), spec.workload
+    for each in (workload, first):
+        if each.has_transactions:
+            raise UsageError(
+                f"{name}= compares ways to write one question, and {each.text.removeprefix('sql:')} has a "
+                "transaction, whose rows can't be compared: leave out BEGIN and COMMIT, or compare the files "
+                "one after the other"
+            )
     if len(workload.statements) != len(first.statements):
         raise UsageError(
             f"{name}= compares ways to write one question, statement by statement, and "

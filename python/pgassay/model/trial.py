@@ -46,10 +46,14 @@ class StatementObservation(Extended):
     `stopped`: it did not end in the time that the protocol gives it (`statement_limits`); that is `elapsed_s`
     then, a lower bound. `at_once`: how many executions by sessions at once `elapsed_s` is the mean of; 0 for
     one that was executed alone. `rounds_s`: the seconds in each round of a start in which all arms took
-    turns; `elapsed_s` is then the figure of that start, which is made of all arms' rounds.
+    turns; `elapsed_s` is then the figure of that start, which is made of all arms' rounds. `parts_s`: of a
+    transaction the seconds of each of its statements by name, in their order. `failures`: executions that the
+    server refused, which are in no figure, by SQLSTATE.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("further_s", "stopped", "at_once", "rounds_s")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = (
+        *("further_s", "stopped", "at_once", "rounds_s", "parts_s", "failures"),
+    )
 
     name: str
     elapsed_s: float
@@ -67,6 +71,8 @@ class StatementObservation(Extended):
     stopped: bool = False
     at_once: int = 0
     rounds_s: tuple[float, ...] = ()
+    parts_s: dict[str, float] = Field(default_factory=dict)
+    failures: dict[str, int] = Field(default_factory=dict)
 
     @property
     def least_s(self) -> float:

@@ -25,15 +25,26 @@ class Metric(Extended):
     latency: str = ""
 
 
-class Statement(Frozen):
-    """One timed SQL statement; `name` is unique within its workload.
+class TransactionPart(Frozen):
+    """A statement of a transaction: its BEGIN, what it does, its COMMIT; `name` is unique within it."""
 
-    `before` is SQL that is run just before it and not timed (of maintenance files alone).
+    name: str
+    sql: str
+
+
+class Statement(Extended):
+    """One timed SQL statement, or a whole transaction; `name` is unique within its workload.
+
+    `before` is SQL that is run just before it and not timed (of maintenance files alone). `parts`: the
+    statements of a transaction, which are sent one by one; `sql` is then all of their text.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("parts",)
 
     name: str
     sql: str
     before: tuple[str, ...] = ()
+    parts: tuple[TransactionPart, ...] = ()
 
 
 class ReadOnlyOptions(Frozen):
@@ -202,6 +213,11 @@ class WorkloadSpec(Extended):
     def is_mix(self) -> bool:
         """Whether sessions execute its statements at once, whoever is free the next one."""
         return self.kind == "statements" and self.clients > 0
+
+    @property
+    def has_transactions(self) -> bool:
+        """Whether its list of statements has a transaction, which is timed as a whole."""
+        return any(statement.parts for statement in self.statements)
 
     @property
     def is_series(self) -> bool:

@@ -1,6 +1,6 @@
 """Statements one by one, each timed by the native binary's command `sql`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -33,6 +33,7 @@ class Executed:
     From just before it was sent to the server's ReadyForQuery, in nanoseconds of CLOCK_MONOTONIC (which
     `time.monotonic_ns` reads as well); `rows` and `bytes` are what the server sent back. `notices` are in the
     order in which they came, 16 MB of them at most; `notices_dropped` counts those that came later.
+    `parts_ns`: what each statement of a transaction took, in their order.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Executed:
     bytes: int
     notices: tuple[Notice, ...] = ()
     notices_dropped: int = 0
+    parts_ns: tuple[int, ...] = ()
 
     @property
     def elapsed_s(self) -> float:
@@ -92,6 +94,18 @@ class SqlSession:
         answer = self._ask({"execute": {"name": name, "sql": sql}})["executed"]
         notices = tuple(Notice(**notice) for notice in answer.pop("notices"))
         return Executed(**answer, notices=notices)
+
+    def execute_transaction(self, name: str, parts: Sequence[tuple[str, str]]) -> Executed:
+        """Runs the statements of a transaction, (name, SQL) each, timed as a whole and singly.
+
+        Raises:
+            StatementError: the first failure, after which all is rolled back, or the connection was lost.
+        """
+        named = [{"name": part, "sql": sql} for part, sql in parts]
+        answer = self._ask({"execute": {"name": name, "parts": named}})["executed"]
+        notices = tuple(Notice(**notice) for notice in answer.pop("notices"))
+        parts_ns = tuple(answer.pop("parts_ns", ()))
+        return Executed(**answer, notices=notices, parts_ns=parts_ns)
 
     def disconnect(self) -> None:
         """Closes the connection, if there is one; the native process stays."""

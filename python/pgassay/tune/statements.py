@@ -46,6 +46,11 @@ def statements_of(workload: WorkloadSpec) -> tuple[TunedStatement, ...]:
         raise UsageError(
             f"tune measures a list of statements, and {workload.family} is none: write --workload sql:FILE"
         )
+    if workload.has_transactions:
+        raise UsageError(
+            f"{workload.text}: tune looks at single statements, and this file has a transaction: "
+            "leave out BEGIN and COMMIT"
+        )
     headings = _headings(workload)
     found = tuple(
         checked(statement, headings.get(statement.name, ""), workload.text)

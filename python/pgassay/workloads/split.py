@@ -7,8 +7,8 @@ from pgassay.model.workload import Statement
 from pgassay.sql_text import literals, split_statements, strip_comments, without_literals
 
 __all__ = [
-    "headed_statements", "literals", "name_of", "named_statements", "split_statements", "strip_comments",
-    "without_literals",
+    "given_name", "headed_statements", "literals", "name_of", "named_statements", "split_statements",
+    "strip_comments", "without_literals",
 ]  # fmt: skip
 
 _NAME = re.compile(r"^[ \t]*--[ \t]*name:[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
@@ -25,10 +25,15 @@ def headed_statements(text: str, source: str) -> list[tuple[str, str]]:
     return headed
 
 
-def name_of(heading: str, number: int) -> str:
-    """What the `-- name: …` among a statement's comments says, else `statement-NUMBER`."""
+def given_name(heading: str) -> str:
+    """What the `-- name: …` among a statement's comments says; '' without one."""
     names = _NAME.findall(heading)
-    return str(names[-1]) if names else f"statement-{number}"
+    return str(names[-1]) if names else ""
+
+
+def name_of(heading: str, number: int) -> str:
+    """The name that a statement is given, else `statement-NUMBER`."""
+    return given_name(heading) or f"statement-{number}"
 
 
 def named_statements(text: str, source: str) -> tuple[Statement, ...]:

@@ -8,13 +8,15 @@ from pgassay.model.workload import Metric, Statement, WorkloadSpec
 from pgassay.typed import options as typed_options
 from pgassay.typed import quantities
 from pgassay.workloads.load import CLIENTS_MAX
-from pgassay.workloads.split import named_statements, strip_comments
+from pgassay.workloads.split import strip_comments, without_literals
 from pgassay.workloads.text import read_sql_file, shipped_statements
+from pgassay.workloads.transactions import controls, with_transactions
 
 ELAPSED = Metric(name="total elapsed time", unit="s", better="lower")
 _READING = re.compile(r"\s*\(*\s*(select|with|values|table|show|explain)\b", re.IGNORECASE)
 _CHANGING = re.compile(r"\b(insert|update|delete|merge|into|nextval|setval|analyze)\b", re.IGNORECASE)
-_BACKSLASH = re.compile(r"^\s*\\(\w+)", re.MULTILINE)
+_BACKSLASH = re.compile(r"(?:^|\s)\\(\w+)", re.MULTILINE)
+_VARIABLE = re.compile(r'(?:^|[\s(=,<>+*/-])(:(?:[A-Za-z_]\w*|\?|"))')
 _TRANSACTION = re.compile(r"\s*(begin|start\s+transaction|commit|end|rollback|abort)\b", re.IGNORECASE)
 EXECUTIONS_MAX = 1_000_000
 # What stands behind the file's name, whose own name may hold commas.
@@ -70,9 +72,11 @@ def parse_sql_file(family: str, text: str) -> WorkloadSpec:
     }
     source = Path(name)
     content = read_sql_file(source)
-    statements = named_statements(content, str(source))
-    refuse_psql_commands(statements, str(source))
-    writes = any(changes_data(statement.sql) for statement in statements)
+    statements = with_transactions(content, str(source))
+    texts = [part.sql for each in statements for part in each.parts or (each,)]
+    for sql in texts:
+        _refuse_psql(sql, str(source))
+    writes = any(changes_data(sql) for sql in texts if not controls(sql))
     if "writes" in options:
         writes = options["writes"] == "yes"
     spec = _spec(family, f"{family}:{text}", statements, writes=writes)
@@ -87,17 +91,30 @@ def file_of(text: str) -> str:
 def refuse_psql_commands(statements: tuple[Statement, ...], source: str) -> None:
     """Raises UsageError for a command of psql, and for one that begins or ends a transaction."""
     for statement in statements:
-        words = strip_comments(statement.sql)
-        command = _BACKSLASH.search(words)
-        if command:
-            raise UsageError(
-                f"{source}: \\{command.group(1)} is a command of psql, not SQL: write SQL statements only"
-            )
+        _refuse_psql(statement.sql, source)
         if begins_or_ends_transaction(statement.sql):
             raise UsageError(
-                f"{source}: each statement is timed on its own, so '{words.split()[0]}' "
-                "can't be used: leave transaction commands out"
+                f"{source}: each command is timed on its own, so "
+                f"'{strip_comments(statement.sql).split()[0]}' can't be used: leave transaction commands out"
             )
+
+
+def _refuse_psql(sql: str, source: str) -> None:
+    words = strip_comments(sql)
+    command = _BACKSLASH.search(words)
+    if command:
+        raise UsageError(
+            f"{source}: \\{command.group(1)} is a command of psql, not SQL: leave it out, or run a "
+            f"script with \\set, \\gset and variables as --workload pgbench:file={source}"
+        )
+    text = without_literals(sql)
+    variable = _VARIABLE.search(text)
+    if variable and "[" not in text:  # where it may be the end of an array's slice
+        name = ":'…'" if variable[1] in (":?", ':"') else variable[1]
+        raise UsageError(
+            f"{source}: {name} is a variable of psql: write its value, or run a script with \\set and "
+            f"\\gset as --workload pgbench:file={source}"
+        )
 
 
 def _spec(family: str, text: str, statements: tuple[Statement, ...], *, writes: bool) -> WorkloadSpec:

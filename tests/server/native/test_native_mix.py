@@ -31,7 +31,7 @@ def server() -> Iterator[NativeTestServer]:
 
 def test_every_execution_is_done_once_and_sessions_work_at_once(server: NativeTestServer) -> None:
     one = MixStatement("one", "SELECT generate_series(1, 3)")
-    executed = run_mix(server.parameters(), [SLEEP, one], [0, 1, 0, 1, 0, 1, 0], sessions=4)
+    executed, _ = run_mix(server.parameters(), [SLEEP, one], [0, 1, 0, 1, 0, 1, 0], sessions=4)
     assert sorted(each.statement for each in executed) == [0, 0, 0, 0, 1, 1, 1]
     assert all(each.rows == 3 for each in executed if each.statement == 1)
     assert all(each.end_ns - each.start_ns >= 2e8 for each in executed if each.statement == 0)
@@ -42,7 +42,7 @@ def test_every_execution_is_done_once_and_sessions_work_at_once(server: NativeTe
 
 def test_one_session_takes_one_after_the_other_in_their_order(server: NativeTestServer) -> None:
     texts = [MixStatement(f"{number}", f"SELECT {number}") for number in range(5)]
-    executed = run_mix(server.parameters(), texts, [3, 1, 4, 1, 0], sessions=1)
+    executed, _ = run_mix(server.parameters(), texts, [3, 1, 4, 1, 0], sessions=1)
     assert [each.statement for each in executed] == [3, 1, 4, 1, 0]
     assert all(before.end_ns <= after.start_ns for before, after in pairwise(executed))
 
@@ -50,17 +50,48 @@ def test_one_session_takes_one_after_the_other_in_their_order(server: NativeTest
 def test_what_is_rolled_back_finds_the_same_rows_each_time(server: NativeTestServer) -> None:
     run(server, "CREATE TABLE kept (x int PRIMARY KEY)")
     insert = MixStatement("insert", "INSERT INTO kept VALUES (1)", rolled_back=True)
-    executed = run_mix(server.parameters(), [insert], [0] * 12, sessions=3)
+    executed, _ = run_mix(server.parameters(), [insert], [0] * 12, sessions=3)
     assert [each.outcome for each in executed] == ["ended"] * 12
     assert server.query("SELECT count(*) FROM kept") == (0,)
-    with pytest.raises(StatementError, match='statement "insert"') as caught:
-        run_mix(server.parameters(), [MixStatement("insert", insert.sql)], [0, 0], sessions=1)
+    # The first one stays, and the others find its key; where it always was there, they fail for good.
+    plain = MixStatement("insert", insert.sql)
+    executed, failures = run_mix(server.parameters(), [plain], [0] * 3, sessions=1)
+    assert [(each.outcome, each.sqlstate) for each in executed] == [
+        ("ended", None),
+        *[("failed", "23505")] * 2,
+    ]
+    assert [(each.statement, each.sqlstate) for each in failures] == [(0, "23505")]
+    with pytest.raises(StatementError, match='statement "insert": duplicate key') as caught:
+        run_mix(server.parameters(), [plain], [0] * 50, sessions=2)
     assert caught.value.sqlstate == "23505"
+
+
+def test_a_transaction_is_executed_as_it_is_written(server: NativeTestServer) -> None:
+    run(
+        server, "DROP TABLE IF EXISTS account; CREATE TABLE account (i int PRIMARY KEY, x int CHECK (x > -5))"
+    )
+    run(server, "INSERT INTO account VALUES (1, 0), (2, 0)")
+    parts = (
+        *(("BEGIN", "BEGIN"), ("take", "UPDATE account SET x = x - 1 WHERE i = 1")),
+        *(("give", "UPDATE account SET x = x + 1 WHERE i = 2"), ("COMMIT", "COMMIT")),
+    )
+    transfer = MixStatement("transfer", "", parts=parts)
+    executed, failures = run_mix(server.parameters(), [transfer], [0] * 10, sessions=3)
+    ended = [each for each in executed if each.outcome == "ended"]
+    # What the server refused is rolled back whole; the others are there.
+    assert server.query("SELECT array_agg(x ORDER BY i) FROM account") == ([-4, 4],)
+    assert len(ended) == 4 and {each.sqlstate for each in executed if each not in ended} == {"23514"}
+    assert all(len(each.parts_ns) == 4 for each in ended)
+    assert all(sum(each.parts_ns) <= each.end_ns - each.start_ns for each in ended)
+    (failure,) = failures
+    assert 'its statement "take": new row for relation "account"' in failure.message
+    with pytest.raises(StatementError, match='statement "transfer": its statement "take"'):
+        run_mix(server.parameters(), [transfer], [0] * 50, sessions=2)
 
 
 def test_a_limit_stops_one_statement_and_no_other(server: NativeTestServer) -> None:
     slow = MixStatement("slow", "SELECT pg_sleep(30)", limit_ms=100)
-    executed = run_mix(server.parameters(), [slow, SLEEP], [0, 1, 0, 1], sessions=2)
+    executed, _ = run_mix(server.parameters(), [slow, SLEEP], [0, 1, 0, 1], sessions=2)
     outcomes = {(each.statement, each.outcome) for each in executed}
     assert outcomes == {(0, "stopped"), (1, "ended")}
 
@@ -75,13 +106,13 @@ def test_a_deadlock_is_given_up_and_the_rest_goes_on(server: NativeTestServer) -
         wait = "PERFORM pg_sleep(0.3)"
         return MixStatement(f"{first}", f"DO $$BEGIN {f'; {wait}; '.join(rows)}; END$$", rolled_back=True)
 
-    executed = run_mix(server.parameters(), [locking(1, 2), locking(2, 1)], [0, 1], sessions=2)
+    executed, _ = run_mix(server.parameters(), [locking(1, 2), locking(2, 1)], [0, 1], sessions=2)
     assert sorted(each.outcome for each in executed) == ["ended", "given-up"]
 
 
 def test_before_is_run_by_each_session(server: NativeTestServer) -> None:
     shown = MixStatement("shown", "SELECT 1 / (current_setting('work_mem') = '77kB')::int")
-    executed = run_mix(
+    executed, _ = run_mix(
         server.parameters(), [shown], [0] * 6, sessions=3, before=["SET work_mem = '77kB'", "SELECT 1"]
     )
     assert len(executed) == 6

@@ -8,8 +8,8 @@ import pytest
 
 from pgassay.errors import MeasurementError
 from pgassay.model.experiment import Protocol
-from pgassay.model.workload import WorkloadSpec
-from pgassay.native.mix import MixExecution, MixStatement
+from pgassay.model.workload import Statement, TransactionPart, WorkloadSpec
+from pgassay.native.mix import MixExecution, MixFailure, MixStatement
 from pgassay.trial.measure import mix
 from pgassay.workloads.registry import parse_workload
 
@@ -37,9 +37,10 @@ def ran(
     """What is observed of these executions, and what the native binary was asked (its answers are given)."""
     asked: list[Any] = []
 
-    def answered(*given: Any) -> list[MixExecution]:
+    def answered(*given: Any) -> tuple[list[MixExecution], list[MixFailure]]:
         asked.append(given)
-        return executions
+        states = dict.fromkeys((each.statement, each.sqlstate) for each in executions if each.sqlstate)
+        return executions, [MixFailure(number, str(state), f"said {state}") for number, state in states]
 
     monkeypatch.setattr(mix, "run_mix", answered)
     spec = SimpleNamespace(workload=workload, build=SimpleNamespace(major=18))
@@ -49,7 +50,8 @@ def ran(
 
 
 def execution(statement: int, begin_s: float, end_s: float, outcome: Any = "ended") -> MixExecution:
-    return MixExecution(statement, round(begin_s * 1e9), round(end_s * 1e9), 7, outcome)
+    state = {"given-up": "40P01", "failed": "23505"}.get(outcome)
+    return MixExecution(statement, round(begin_s * 1e9), round(end_s * 1e9), 7, outcome, sqlstate=state)
 
 
 def test_the_mean_counts_and_the_whole_interval_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,6 +59,8 @@ def test_the_mean_counts_and_the_whole_interval_is_kept(monkeypatch: pytest.Monk
         execution(0, 1.0, 1.5),
         execution(0, 1.2, 2.7),
         execution(0, 1.3, 1.4, "given-up"),
+        execution(0, 1.3, 1.4, "failed"),
+        execution(0, 1.3, 1.4, "failed"),
         execution(1, 2.0, 2.1, "stopped"),
     ]
     observed, (_, statements, order, sessions, before) = ran(executions, monkeypatch, sum=0.1)
@@ -64,7 +68,9 @@ def test_the_mean_counts_and_the_whole_interval_is_kept(monkeypatch: pytest.Monk
     assert (count.elapsed_s, count.at_once, count.stopped, count.rows) == (pytest.approx(1.0), 2, False, 7)
     assert (total.elapsed_s, total.at_once, total.stopped) == (0.1, 1, True)
     assert observed.clock_ns == (1_000_000_000, 2_700_000_000)
-    assert "gave 1 of 3 executions up" in observed.warnings[0]
+    assert count.failures == {"23505": 2, "40P01": 1} and total.failures == {}
+    assert "3 of 5 executions failed" in observed.warnings[0]
+    assert "2 × 23505 (said 23505), 1 × 40P01 (said 40P01)" in observed.warnings[0]
     assert sessions == 4 and Counter(order) == {0: 8, 1: 8}
     assert statements[1] == MixStatement("sum", MIX.statements[1].sql, False, 100)
     assert before == ["EXPLAIN " + each.sql for each in MIX.statements]
@@ -80,3 +86,25 @@ def test_what_writes_is_rolled_back(monkeypatch: pytest.MonkeyPatch) -> None:
     spec: WorkloadSpec = MIX.model_copy(update={"statements": (changed, MIX.statements[1])})
     _, (_, statements, *_) = ran([execution(0, 0, 1), execution(1, 0, 1)], monkeypatch, spec)
     assert [each.rolled_back for each in statements] == [True, False]
+
+
+def test_a_transaction_is_one_execution_whose_statements_have_their_means(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parts = tuple(
+        TransactionPart(name=name, sql=sql)
+        for name, sql in (("BEGIN", "BEGIN"), ("add", "UPDATE t SET x = 1"), ("COMMIT", "COMMIT"))
+    )
+    transfer = Statement(name="transfer", sql="BEGIN; UPDATE t SET x = 1; COMMIT", parts=parts)
+    spec: WorkloadSpec = MIX.model_copy(update={"statements": (transfer, MIX.statements[1])})
+    executions = [
+        MixExecution(0, 0, 40, 1, "ended", parts_ns=(1, 20, 9)),
+        MixExecution(0, 0, 60, 1, "ended", parts_ns=(3, 30, 11)),
+        execution(1, 0, 1),
+    ]
+    observed, (_, statements, _, _, before) = ran(executions, monkeypatch, spec)
+    assert observed.statements[0].parts_s == pytest.approx({"BEGIN": 2e-9, "add": 25e-9, "COMMIT": 10e-9})
+    assert observed.statements[0].elapsed_s == pytest.approx(50e-9)
+    # It commits itself, and nothing around it is rolled back.
+    assert statements[0].parts == tuple((part.name, part.sql) for part in parts)
+    assert not statements[0].rolled_back and before == ["EXPLAIN " + MIX.statements[1].sql]

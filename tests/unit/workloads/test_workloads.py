@@ -139,7 +139,9 @@ def test_a_file_says_itself_whether_it_writes(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("\\timing on\nSELECT 1;", "command of psql"),
-        ("BEGIN; SELECT 1; COMMIT;", "leave transaction commands out"),
+        ("SELECT 1 \\gset\n;", r"gset is a command of psql.*--workload pgbench:file="),
+        ("SELECT :rows;", ":rows is a variable of psql"),
+        ("SELECT * FROM t WHERE name = :'name';", "is a variable of psql"),
     ],
 )
 def test_what_only_psql_knows_is_refused(tmp_path: Path, text: str, sentence: str) -> None:

@@ -53,6 +53,8 @@ SECTIONS = (
     SectionOfComparison(verdicts.arms),
     SectionOfComparison(verdicts.statements),
     SectionOfComparison(verdicts.secondary, TERMINAL | HTML),
+    SectionOfComparison(within.transactions),
+    SectionOfComparison(within.failures),
     SectionOfComparison(within.latency),
     SectionOfComparison(arm_volumes.section),
     SectionOfComparison(summary.basis),

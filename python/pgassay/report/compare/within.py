@@ -1,8 +1,18 @@
-"""What changed within the trials: the load by second, latencies, and single trials over time."""
+"""What changed within the trials: the load by second, latencies, single trials over time.
 
+Of transactions of a file their statements, and the executions that the server refused.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from statistics import median
+
+from pgassay.model.arm import Arm
+from pgassay.model.trial import StatementObservation
 from pgassay.report import text
 from pgassay.report.compare.material import Material
 from pgassay.report.compare.series import PERCENTILES, LatencyRow
+from pgassay.report.labels import arm_name
 from pgassay.report.section import (
     ALARM,
     QUIET,
@@ -23,6 +33,11 @@ _CLOSED_LOOP = (
 _OPEN_LOOP = (
     "From when a transaction was due, so a wait for a connection counts. Those that were never begun count "
     "with what they had waited. A verdict rests on the percentile of each trial, not on these of all of them."
+)
+
+_TRANSACTIONS = (
+    "Medians over the valid trials; the verdict is on the whole transaction, from its BEGIN to the answer "
+    "to its end. Between two statements is the way there and back and the time of the client."
 )
 
 
@@ -92,3 +107,54 @@ def _latencies(row: LatencyRow) -> list[str]:
         f"{row.transactions:,}",
         str(row.trials),
     ]
+
+
+def transactions(material: Material) -> Section:
+    """For each transaction what its statements took in each arm."""
+    arms, observed = _statements(material)
+    names = dict.fromkeys(each.name for mine in observed for each in mine if each.parts_s)
+    blocks: list[Block] = []
+    for name in names:
+        mine = [[each for each in found if each.name == name and each.parts_s] for found in observed]
+        parts = dict.fromkeys(part for found in mine for each in found for part in each.parts_s)
+        rows = [
+            [text.clean(part), *(_median([each.parts_s.get(part) for each in found]) for found in mine)]
+            for part in parts
+        ]
+        rows.append(["the whole", *(_median([each.elapsed_s for each in found]) for found in mine)])
+        blocks += [Subheading(text.clean(name)), plain_table(["statement", *map(arm_name, arms)], rows)]
+    if blocks:
+        blocks.append(Paragraph(_TRANSACTIONS, QUIET))
+    return Section("Within the transactions", "transactions", tuple(blocks))
+
+
+def failures(material: Material) -> Section:
+    """How many executions the server refused, by statement, arm and SQLSTATE."""
+    rows = []
+    for arm, mine in zip(*_statements(material), strict=True):
+        for name in dict.fromkeys(each.name for each in mine):
+            found = [each for each in mine if each.name == name]
+            states = sum((Counter(each.failures) for each in found), Counter[str]())
+            ended, failed = sum(each.at_once or 1 for each in found), states.total()
+            for state, count in sorted(states.items()):
+                share = text.percent(count / (ended + failed))
+                rows.append([text.clean(name), arm_name(arm), state, str(count), share])
+    if not rows:
+        return Section("Failed executions", "failures", ())
+    note = "Of all executions in the valid trials. They are in no mean; an arm that fails more is not faster."
+    heads = ("statement", "arm", "SQLSTATE", "failed", "of its executions")
+    return Section("Failed executions", "failures", (plain_table(heads, rows), Paragraph(note, QUIET)))
+
+
+def _statements(material: Material) -> tuple[list[Arm], list[list[StatementObservation]]]:
+    """The arms, and for each what was observed of statements in its valid trials."""
+    arms = list(material.stored.experiment.arms)
+    trials = [each.record for each in material.stored.trials if each.record.status == "ok"]
+    return arms, [
+        [each for record in trials if record.arm_id == arm.id for each in record.statements] for arm in arms
+    ]
+
+
+def _median(seconds: Sequence[float | None]) -> str:
+    known = [each for each in seconds if each is not None]
+    return text.seconds(median(known)) if known else "-"

@@ -1,12 +1,14 @@
 """Executes the statements of a list by several sessions at once, each several times, and takes their means.
 
 The executions stand in one queue, whose order is drawn by the block alone: all arms of a block have the same.
-Whichever session is free takes the next one, so the work of a trial is the same whatever it takes. What
-writes is rolled back, so that each execution finds the same rows.
+Whichever session is free takes the next one, so the work of a trial is the same whatever it takes. A single
+statement that writes is rolled back, so that each execution finds the same rows; a transaction is executed as
+it is written.
 """
 
 import math
 import random
+from collections import Counter
 from collections.abc import Mapping
 from statistics import fmean
 
@@ -14,7 +16,7 @@ from pgassay.errors import MeasurementError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Protocol
 from pgassay.model.trial import StatementObservation
-from pgassay.model.workload import WorkloadSpec
+from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.native.mix import MixExecution, MixStatement, run_mix
 from pgassay.trial.measure import plans
 from pgassay.trial.state import Observation, Plan
@@ -45,12 +47,9 @@ def run(
 ) -> Observation:
     """Execute all of them once; raises MeasurementError when a statement fails, or never ends by itself."""
     statements = spec.workload.statements
-    executed = run_mix(
+    executed, failed = run_mix(
         server.parameters(),
-        [
-            MixStatement(each.name, each.sql, changes_data(each.sql), _limit_ms(protocol, each.name))
-            for each in statements
-        ],
+        [_of_mix(each, _limit_ms(protocol, each.name)) for each in statements],
         order_of(executions_of(spec.workload, protocol.executions), block),
         spec.workload.clients,
         ["EXPLAIN " + each.sql for each in statements if plans.explainable(each)],
@@ -59,18 +58,13 @@ def run(
     by_statement: list[list[MixExecution]] = [[] for _ in statements]
     for each in executed:
         by_statement[each.statement].append(each)
-    for statement, mine in zip(statements, by_statement, strict=True):
+    for number, (statement, mine) in enumerate(zip(statements, by_statement, strict=True)):
         plan = explained.get(statement.name)
         aio = plan is not None and plans.facts(plan, spec.build.major).aio
-        observation.statements.append(
-            _observed(statement.name, mine, protocol.statement_limits.get(statement.name), aio=aio)
-        )
-        given_up = sum(each.outcome == "given-up" for each in mine)
-        if given_up:
-            observation.warnings.append(
-                f"{statement.name}: the server gave {given_up} of {len(mine)} executions up for another "
-                "session's sake (a deadlock or a serialisation failure): they are not in its mean"
-            )
+        observed = _observed(statement, mine, protocol.statement_limits.get(statement.name), aio=aio)
+        observation.statements.append(observed)
+        said = {each.sqlstate: each.message for each in failed if each.statement == number}
+        observation.warnings += _failure_warnings(observed, len(mine), said)
     observation.clock_ns = (
         min((each.start_ns for each in executed), default=0),
         max((each.end_ns for each in executed), default=0),
@@ -83,25 +77,49 @@ def _limit_ms(protocol: Protocol, name: str) -> int | None:
     return None if limit_s is None else max(1, round(limit_s * 1e3))
 
 
+def _of_mix(statement: Statement, limit_ms: int | None) -> MixStatement:
+    """A statement that writes is rolled back; a transaction ends as it is written, and so may commit."""
+    if statement.parts:
+        parts = tuple((part.name, part.sql) for part in statement.parts)
+        return MixStatement(statement.name, "", limit_ms=limit_ms, parts=parts)
+    return MixStatement(statement.name, statement.sql, changes_data(statement.sql), limit_ms)
+
+
+def _failure_warnings(observed: StatementObservation, executions: int, said: Mapping[str, str]) -> list[str]:
+    if not observed.failures:
+        return []
+    kinds = [f"{count} × {state} ({said.get(state, '')})" for state, count in observed.failures.items()]
+    return [
+        f"{observed.name}: {sum(observed.failures.values())} of {executions} executions failed, and are not "
+        f"in its mean: {', '.join(kinds)}"
+    ]
+
+
 def _observed(
-    name: str, executions: list[MixExecution], limit_s: float | None, *, aio: bool
+    statement: Statement, executions: list[MixExecution], limit_s: float | None, *, aio: bool
 ) -> StatementObservation:
-    kept = [each for each in executions if each.outcome != "given-up"]
+    kept = [each for each in executions if each.outcome in ("ended", "stopped")]
     if not kept:
         raise MeasurementError(
-            f"the server gave up every execution of {name} for another session's sake: use fewer clients, or "
-            "other values, so that sessions do not want the same rows"
+            f"the server gave up every execution of {statement.name} for another session's sake: use fewer "
+            "clients, or other values, so that sessions do not want the same rows"
         )
     seconds = [
         limit_s if each.outcome == "stopped" and limit_s is not None else (each.end_ns - each.start_ns) / 1e9
         for each in kept
     ]
+    whole = [each.parts_ns for each in kept if each.parts_ns]
     return StatementObservation(
-        name=name,
+        name=statement.name,
         elapsed_s=fmean(seconds),
         rows=max(each.rows for each in kept),
         cold=False,
         aio=aio,
         stopped=any(each.outcome == "stopped" for each in kept),
         at_once=len(kept),
+        parts_s={
+            part.name: fmean(times[place] for times in whole) / 1e9
+            for place, part in enumerate(statement.parts)
+        },
+        failures=dict(sorted(Counter(each.sqlstate or "" for each in executions if each.sqlstate).items())),
     )

@@ -30,8 +30,13 @@ class PlanFacts:
 
 
 def explainable(statement: Statement) -> bool:
-    """Whether EXPLAIN takes the statement (utility commands have no plan)."""
-    words = strip_comments(statement.sql).replace("(", " ").split()
+    """Whether EXPLAIN takes the statement (utility commands and whole transactions have no plan)."""
+    return not statement.parts and has_plan(statement.sql)
+
+
+def has_plan(sql: str) -> bool:
+    """The same of a text."""
+    words = strip_comments(sql).replace("(", " ").split()
     return bool(words) and words[0].lower() in _EXPLAINABLE
 
 

@@ -3,6 +3,7 @@
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
@@ -194,6 +195,11 @@ class StatementTimer:
         for statement in statements:
             if plans.explainable(statement):
                 self.session.execute("warm the catalogs", "EXPLAIN " + statement.sql)
+            for part in statement.parts:
+                if plans.has_plan(part.sql):
+                    # What an earlier part makes, such as a table, is not there yet.
+                    with suppress(StatementError):
+                        self.session.execute("warm the catalogs", "EXPLAIN " + part.sql)
 
     def _prepare_further(self, statement: Statement, local: LocalServer, keeper: CacheKeeper) -> None:
         """Before a further statement: what a command needs around it, and the cache state of each."""
@@ -215,7 +221,7 @@ class StatementTimer:
         if self._progress is None:
             return self._run(statement), 0
         with self._progress.watch(statement.name) as watch:
-            done = self.session.execute(statement.name, statement.sql)
+            done = self._send(statement)
         return done, watch.samples
 
     def _run(self, statement: Statement) -> Executed:
@@ -224,11 +230,11 @@ class StatementTimer:
         if limit_s is None and self._rolls_back:
             return self._rolled_back(statement)
         if limit_s is None:
-            return self.session.execute(statement.name, statement.sql)
+            return self._send(statement)
         self.session.execute("limit", f"SET statement_timeout = '{limit_s * 1000:.0f}ms'")
         start_ns = time.monotonic_ns()
         try:
-            done = self.session.execute(statement.name, statement.sql)
+            done = self._send(statement)
         except StatementError as error:
             if error.sqlstate != _QUERY_CANCELED:
                 raise
@@ -237,6 +243,13 @@ class StatementTimer:
             self._stopped.add(statement.name)
         self.session.execute("no limit", "RESET statement_timeout")
         return done
+
+    def _send(self, statement: Statement) -> Executed:
+        """The statement as it is; of a transaction one part after the other."""
+        if not statement.parts:
+            return self.session.execute(statement.name, statement.sql)
+        parts = [(part.name, part.sql) for part in statement.parts]
+        return self.session.execute_transaction(statement.name, parts)
 
     def _rolled_back(self, statement: Statement) -> Executed:
         self.session.execute("begin", "BEGIN")
@@ -252,7 +265,12 @@ class StatementTimer:
             done, _ = self._execute(statement)
             aio = self._reads_asynchronously(facts)
             observed = StatementObservation(
-                name=statement.name, elapsed_s=done.elapsed_s, rows=done.rows, cold=False, aio=aio
+                name=statement.name,
+                elapsed_s=done.elapsed_s,
+                rows=done.rows,
+                cold=False,
+                aio=aio,
+                parts_s=_parts_s(statement, done),
             )
             return observed, done
         return self._time_local(statement, facts, self._local)
@@ -296,6 +314,7 @@ class StatementTimer:
             device_read_requests=moved.reads if moved else None,
             server_device_read_bytes=reads_between(before.server_reads, after.server_reads),
             server_cpu_s=after.cpu_s - before.cpu_s,
+            parts_s=_parts_s(statement, done),
         )
         verify.assert_statement_cache(
             observed, self._protocol, size_bytes, reads_once=not self._spec.workload.is_maintenance
@@ -327,6 +346,11 @@ class StatementTimer:
             names = facts.relations
         fraction = states.resident_fraction(self._relations, names)
         return fraction is not None and fraction <= COLD_RESIDENT_FRACTION_MAX
+
+
+def _parts_s(statement: Statement, done: Executed) -> dict[str, float]:
+    names = [part.name for part in statement.parts]
+    return {name: part_ns / 1e9 for name, part_ns in zip(names, done.parts_ns, strict=True)}
 
 
 def explain_all(server: ServerSession, spec: ArmSpec, *, as_prepared: bool = False) -> dict[str, Plan]:

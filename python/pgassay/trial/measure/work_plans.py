@@ -22,6 +22,7 @@ from pgassay.trial.measure.plan_safety import could_write, is_reading
 from pgassay.trial.measure.prepared import document, explain_prepared, is_prepared, rolled_back
 from pgassay.trial.state import Plan, TrialState
 from pgassay.trial.target import Machine, ServerSession
+from pgassay.workloads.transactions import rolls_back
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
@@ -248,9 +249,16 @@ class _Attempt:
         self._document = document(row[0] if row else None)
 
     def run(self, statement: Statement) -> None:
-        """Execute what has no plan, for what follows it; raises psycopg.Error."""
+        """Execute what has no plan, for what follows it; raises psycopg.Error.
+
+        Of a transaction what it does, within the one that is open already.
+        """
         self._limit()
-        self._session.control.execute(statement.sql.encode(), prepare=False)
+        if not statement.parts:
+            self._session.control.execute(statement.sql.encode(), prepare=False)
+        elif not rolls_back(statement):
+            for part in statement.parts[1:-1]:
+                self._session.control.execute(part.sql.encode(), prepare=False)
 
     def _limit(self) -> None:
         limit = f"SET LOCAL statement_timeout = '{round(self._timeout_s * 1000)}ms'"
