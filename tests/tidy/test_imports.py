@@ -27,12 +27,13 @@ ALLOWED = {
     # Recordings of stored trials are replayed by the native binary.
     "sizing": {"model", "environment", "native", "volumes", "record", "words"},
     # The native binary reads the scripts that it will run.
-    "workloads": {"model", "typed", "sql_text", "native"},
+    # What there is to play of a capture is asked when the experiment is planned.
+    "workloads": {"model", "typed", "sql_text", "native", "traffic"},
     # A level is a patch of an arm: of its storage and workload too, which their own rooms can read.
     "factors": {"model", "typed", "workloads", "environment", "sql_text", "native"},
     "design": {"model", "factors"},
     "record": {"model", "durable"},
-    "trial": {"model", "environment", "workloads", "record", "native", "sql_text"},
+    "trial": {"model", "environment", "workloads", "record", "native", "sql_text", "traffic"},
     "analysis": {"model", "record", "workloads", "words", "sql_text"},
     "probe": {"model", "environment", "native", "analysis", "words"},
     # A server that runs already is sampled as a trial is, and judged by the same rules; which arm a running

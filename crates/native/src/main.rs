@@ -13,7 +13,8 @@ use pgassay_native::simulate_command::simulate;
 use pgassay_native::sql_command::sql;
 use pgassay_native::sysbench_tables::sysbench_tables;
 use pgassay_native::traffic::capture::capture;
-use pgassay_native::traffic::replay::{capture_sessions, replay};
+use pgassay_native::traffic::replay::replay;
+use pgassay_native::traffic::replay_plan::{capture_sessions, replay_plan};
 use pgassay_native::traffic::write::capture_write;
 use pgassay_native::volume_command::volume;
 
@@ -37,6 +38,7 @@ Commands (JSON on standard input, JSON lines on standard output):
   capture      stand between clients and a server, and record what they say
   capture-write  write a capture from what was read in a server's log
   capture-sessions  say whose sessions a capture has
+  replay-plan  say what a replay of a capture would play
   replay       play a capture against a server, and count what came out otherwise
   volume       serve a block device's file that answers as a model says (needs root and FUSE)
 
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         ["capture"] => capture(),
         ["capture-write"] => capture_write(),
         ["capture-sessions"] => capture_sessions(),
+        ["replay-plan"] => replay_plan(),
         ["replay"] => replay(),
         ["volume"] => volume(),
         ["--version"] => {

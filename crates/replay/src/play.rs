@@ -55,6 +55,8 @@ pub struct Progress {
 pub struct Outcome {
     /// All counts.
     pub tally: Tally,
+    /// When the first session was due, by the monotonic clock.
+    pub start_ns: u64,
     /// From the first session to the last answer.
     pub elapsed_ns: u64,
     /// CPU time of the player's thread.
@@ -162,6 +164,7 @@ impl<O: Opener> Player<O> {
             self.end(session, None);
         }
         Ok(Outcome {
+            start_ns: self.start_ns,
             elapsed_ns: monotonic_ns() - self.start_ns,
             cpu_ns: thread_cpu_ns() - cpu_ns,
             without_processor_ns: run_queue.waited_ns() - waited_ns,

@@ -200,14 +200,18 @@ def _workloads(prefix: str, **_: object) -> "Iterable[str]":
     from pgassay.workloads.load import OPTIONS as LOAD_OPTIONS
     from pgassay.workloads.oltp import OPTIONS as OLTP_OPTIONS
     from pgassay.workloads.registry import FAMILIES
+    from pgassay.workloads.replay import OPTIONS as REPLAY_OPTIONS
     from pgassay.workloads.sysbench import OPTIONS as SYSBENCH_OPTIONS
     from pgassay.workloads.sysbench import SCRIPTS as SYSBENCH_SCRIPTS
 
     family, colon, rest = prefix.partition(":")
     if not colon:
-        with_more = ("sql", "maintenance", "pgbench", "sysbench")
+        with_more = ("sql", "maintenance", "pgbench", "sysbench", "replay")
         return [f"{name}:" if name in with_more else name for name in FAMILIES]
-    if family in ("sql", "maintenance"):
+    if family == "replay" and "," in rest:
+        folder, comma, options = rest.partition(",")
+        return _with_keys(f"replay:{folder}{comma}", options, REPLAY_OPTIONS)
+    if family in ("sql", "maintenance", "replay"):
         return [f"{family}:{path}" for path in FilesCompleter()(rest)]
     if family == "pgbench" and rest.startswith("file=") and "," not in rest:
         return [f"pgbench:file={path}" for path in FilesCompleter()(rest.removeprefix("file="))]

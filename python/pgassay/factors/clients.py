@@ -13,6 +13,11 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     """The arm with `level` connections; raises UsageError for a workload that has one alone."""
     workload = spec.workload
     clients = whole(level, f"factor {name}", least=1, most=CLIENTS_MAX)
+    if workload.is_replay:
+        raise UsageError(
+            f"{name}= varies how many connections work at once, and a replay has those of its capture: "
+            "write sample=50% behind its folder for fewer, or speed=2 for more at once"
+        )
     if workload.load is not None:
         changed = workload.model_copy(update={"load": with_clients(workload.load, clients)})
     elif workload.family == "sql":

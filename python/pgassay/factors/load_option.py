@@ -17,6 +17,11 @@ def _with_pace(name: str, level: str, spec: ArmSpec) -> ArmSpec:
             f"{name}= says when the transactions of a load are due, and {workload.family} is none: use "
             "select-only, tpcb, simple-update, oltp_read_only or pgbench:file=FILE"
         )
+    if workload.is_replay:
+        raise UsageError(
+            f"{name}= says when the transactions of a load are due, and a replay's statements are due when "
+            f"they were: write speed=2 behind its folder, as {workload.text},speed=2"
+        )
     if workload.is_series:
         raise UsageError(
             f"{name}= says when the transactions of one load are due, and sysbench:micro is a series of "

@@ -13,6 +13,7 @@ from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
 from pgassay.model.profile.facts import ProfileFacts
 from pgassay.model.storage import StorageFacts, VolumeFacts
+from pgassay.model.traffic.replayed import Replayed
 from pgassay.model.vacuum_state import VacuumState
 
 TrialStatus = Literal["ok", "failed", "invalid", "interrupted"]
@@ -133,6 +134,7 @@ class LoadObservation(Extended):
     keep them. `own_delay_ms`: what of the latencies the load generator itself added, as far as it can see.
     `client_idle_s`, `client_run_queue_s`: for how long its `threads` together had nothing to do, and were
     ready to run without a processor. `over_limit`: transactions that took longer than the latency limit.
+    `replayed`: of a load that plays a capture, whose statements are its transactions.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
@@ -144,6 +146,7 @@ class LoadObservation(Extended):
             "over_limit",
             "kinds",
             "open_loop",
+            "replayed",
         ),
     )
 
@@ -164,6 +167,7 @@ class LoadObservation(Extended):
     over_limit: int = 0
     kinds: tuple[LoadKind, ...] = ()
     open_loop: OpenLoop | None = None
+    replayed: Replayed | None = None
 
     @property
     def latencies(self) -> int:

@@ -122,6 +122,35 @@ class Pace(Frozen):
         return len({rate for _, rate in self.rates}) == 1
 
 
+class PartOfCapture(Frozen):
+    """Which sessions of a capture are played, and how long.
+
+    `folder`: the capture's, absolute. `database`: the capture's whose sessions they are; `users`: these
+    alone, all of them with (). `until_s`: nothing that was sent later. `sample`: so large a share of them.
+    """
+
+    folder: str
+    database: str
+    users: tuple[str, ...] = ()
+    until_s: float | None = None
+    sample: float | None = None
+
+
+class ReplayOptions(PartOfCapture):
+    """A capture that is played in each trial: `trial/measure/replay.py`.
+
+    `identity`: what its files were when the experiment was planned. `speed`: by which times between
+    statements are divided, None for as fast as their order allows. `bound`: the share of the captured time
+    that may come out otherwise. `statements`, `seconds_captured`: of what is played.
+    """
+
+    identity: str
+    speed: float | None = 1.0
+    bound: float = 0.01
+    statements: int
+    seconds_captured: float
+
+
 class LoadSpec(Extended):
     """Transactions over `clients` connections on `threads` threads: a closed loop, with a `pace` an open one.
 
@@ -129,10 +158,12 @@ class LoadSpec(Extended):
     texts of `variables` that they are given. `sysbench`: options of the script of that name, any of
     sysbench's; `oltp_read_only`: of the one that has a name of its own. `latency_limit_ms`: longer
     transactions are counted; those of an open loop that are later than that already are skipped.
+    `replay`: a capture that is played instead; each of its statements counts as a transaction, `clients` is
+    how many sessions were open at once, and `duration_s` what it takes at its speed, or took.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
-        *("scripts", "variables", "pace", "latency_limit_ms", "sysbench"),
+        *("scripts", "variables", "pace", "latency_limit_ms", "sysbench", "replay"),
     )
 
     script: str
@@ -147,6 +178,7 @@ class LoadSpec(Extended):
     pace: Pace | None = None
     latency_limit_ms: float | None = None
     sysbench: SysbenchOptions | None = None
+    replay: ReplayOptions | None = None
 
     @property
     def of_sysbench(self) -> SysbenchOptions | None:
@@ -223,6 +255,16 @@ class WorkloadSpec(Extended):
     def is_series(self) -> bool:
         """Whether it is a series of loads, each of which is timed like a statement."""
         return self.load is not None and self.load.sysbench is not None and bool(self.load.sysbench.series)
+
+    @property
+    def is_replay(self) -> bool:
+        """Whether it plays a capture."""
+        return self.load is not None and self.load.replay is not None
+
+    @property
+    def times_statements(self) -> bool:
+        """Whether it is a load that times statements, or benchmarks, of its own each for itself."""
+        return self.is_series or self.is_replay
 
     @property
     def is_maintenance(self) -> bool:

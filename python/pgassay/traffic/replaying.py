@@ -10,10 +10,10 @@ from psycopg import conninfo
 
 from pgassay.environment.remote.resolve import CONTROL_NAME, Resolved, resolve
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.traffic.replay import Percentiles, ReplayFamily, ReplayPlayer, ReplayResult
+from pgassay.model.traffic.replay import Percentiles, ReplayPlayer, ReplayResult
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
-from pgassay.traffic.summary import family
+from pgassay.traffic.played import databases_of, families_of, role_options
 from pgassay.traffic.tables import words_of
 
 BOUND_DEFAULT = 0.01
@@ -89,17 +89,7 @@ def replay(
 
 def _databases(request: ReplayRequest) -> list[str]:
     """The capture's databases that are to be played."""
-    process = NativeProcess("capture-sessions")
-    try:
-        process.send({"folder": str(request.folder.resolve())})
-        sessions = process.receive()["sessions"]
-    except StatementError as error:
-        raise UsageError(error.message) from None
-    finally:
-        process.end()
-    found = dict.fromkeys(
-        database for user, database, _ in sessions if not request.users or user in request.users
-    )
+    found = databases_of(request.folder, request.users)
     for name in request.databases:
         if name not in found:
             raise UsageError(
@@ -126,7 +116,7 @@ def _document(
             with _connected(request.connection, target) as session:
                 words, tables = words_of(session, tables)
                 names[captured] = {word: touch.document() for word, touch in words.items()}
-                options, missing = _options(session)
+                options, missing = role_options(session)
         except psycopg.OperationalError as error:
             if len(databases) == 1:
                 raise MeasurementError(f"{target} can't be read: {str(error).splitlines()[0]}") from None
@@ -153,34 +143,6 @@ def _document(
 def _connected(connection: str, database: str) -> "psycopg.Connection[tuple[object, ...]]":
     text = conninfo.make_conninfo(connection, dbname=database, application_name=CONTROL_NAME)
     return psycopg.connect(text, autocommit=True)
-
-
-def _options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dict[str, str], str]:
-    """By role: what makes a session of the player's be as that role's; and what can't be had."""
-    rows = session.execute(
-        """SELECT r.rolname, pg_has_role(current_user, r.oid, 'MEMBER'), r.rolname = current_user,
-                  COALESCE((SELECT array_agg(c ORDER BY s.setdatabase)
-                            FROM pg_db_role_setting s, unnest(s.setconfig) c
-                            WHERE s.setrole = r.oid AND s.setdatabase IN (0, d.oid)), '{}')
-           FROM pg_roles r, pg_database d WHERE d.datname = current_database()"""
-    ).fetchall()
-    found: dict[str, str] = {}
-    refused = 0
-    for name, is_member, is_self, settings in rows:
-        if is_self:
-            continue
-        if not is_member:
-            refused += not str(name).startswith("pg_")
-            continue
-        assert isinstance(settings, list)
-        parts = [f"role={name}", *map(str, settings)]
-        found[str(name)] = " ".join(f"-c {_escaped(part)}" for part in parts)
-    missing = f"{refused} roles of the server are not open to this user: their sessions run as he does"
-    return found, missing if refused else ""
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace(" ", "\\ ")
 
 
 def _check_writes(
@@ -227,7 +189,7 @@ def _result(
     ended: Mapping[str, Any],
     notes: list[str],
 ) -> ReplayResult:
-    families = _families(ended["families"])
+    families = families_of(ended["families"])
     captured_s = sum(each.seconds_captured for each in families)
     share = sum(each.diverged_s for each in families) / captured_s if captured_s else 0.0
     player = _player(ended)
@@ -279,19 +241,3 @@ def _player(ended: Mapping[str, Any]) -> ReplayPlayer:
         late_ms=late,
         is_limit=is_busy or late_p99_ms > _LATE_P99_MAX_MS,
     )
-
-
-def _families(found: list[dict[str, Any]]) -> list[ReplayFamily]:
-    """By their names; those that differ in the length of a list alone become one, with the larger's times."""
-    named: dict[str, dict[str, Any]] = {}
-    for each in sorted(found, key=lambda each: -each["calls"]):
-        name = family(each.pop("sample")) or "(prepared before the capture)"
-        before = named.get(name)
-        if before is None:
-            named[name] = each | {"text": name}
-            continue
-        for key in ("calls", "diverged", "other_values", "seconds_captured", "seconds", "diverged_s"):
-            before[key] += each[key]
-        before["example"] = before["example"] or each["example"]
-    families = [ReplayFamily.model_validate(each) for each in named.values()]
-    return sorted(families, key=lambda each: -each.seconds_captured)

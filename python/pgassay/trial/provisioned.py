@@ -118,7 +118,12 @@ class MachineProvider:
 def _check_scale(spec: ArmSpec, relations: dict[str, dict[str, int]]) -> None:
     """Raise UsageError when a pgbench load would ask own data for accounts that they don't hold."""
     load = spec.workload.load
-    if load is None or spec.dataset.kind in ("pgbench", "sysbench") or load.of_sysbench is not None:
+    if (
+        load is None
+        or load.replay is not None
+        or spec.dataset.kind in ("pgbench", "sysbench")
+        or load.of_sysbench is not None
+    ):
         return
     branches = relations.get(_BRANCHES)
     if branches is None:

@@ -11,6 +11,7 @@ from pgassay.environment.cgroup import usage
 from pgassay.environment.linux.settle import wait_until_settled
 from pgassay.environment.server.validation import assert_from_inside
 from pgassay.model.trial import CounterRow, figure
+from pgassay.native.replay import ReplayProgress
 from pgassay.trial import limited
 from pgassay.trial.before_and_after import machine_speed, readings, verify
 from pgassay.trial.before_and_after.server_statements import (
@@ -23,7 +24,7 @@ from pgassay.trial.before_and_after.vacuum_state import vacuum_state_or_none
 from pgassay.trial.caches import states
 from pgassay.trial.caches.keeper import CacheKeeper, prefault_shared_memory
 from pgassay.trial.caches.relations import Relation, user_relations
-from pgassay.trial.measure import load, maintenance, mix
+from pgassay.trial.measure import load, maintenance, mix, replay
 from pgassay.trial.measure.statements import StatementTimer, explain_all
 from pgassay.trial.observe.during_trial import machine_sampled, threads_observed
 from pgassay.trial.profile.profiled import profiled
@@ -200,10 +201,16 @@ def _run_workload(trial: TrialState, prepared: Prepared, timer: StatementTimer |
         return mix.run(prepared.server, trial.arm, trial.spec.protocol, trial.spec.block, prepared.explained)
     if timer is not None and trial.arm.workload.kind == "statements":
         return timer.run(prepared.explained, prepared.keeper)
+    if trial.arm.workload.is_replay:
+        return replay.run(prepared.server, trial.arm, lambda told: trial.on_step(_progress(told)))
     seed = trial.spec.number * 1009 + trial.spec.attempt
     return load.run(
         prepared.server, trial.arm, seed, lambda second: trial.on_step(f"second {second.get('second')}")
     )
+
+
+def _progress(told: ReplayProgress) -> str:
+    return f"second {told['elapsed_s']:.0f}, {told['replayed']:,} statements, {told['open']:,} sessions open"
 
 
 def verify_trial(trial: TrialState, prepared: Prepared, before: readings.Readings) -> None:
@@ -228,6 +235,7 @@ def verify_trial(trial: TrialState, prepared: Prepared, before: readings.Reading
             size_bytes = sum(relation.size_bytes for relation in prepared.relations)
             verify.assert_load_stayed_warm(trial.spec.protocol.cache, moved.read, size_bytes)
     if observed is not None:
+        replay.assert_same_work(trial.arm.workload, observed)
         trial.warnings += verify.load_warnings(observed)
 
 

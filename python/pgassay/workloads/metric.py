@@ -42,6 +42,8 @@ def metric_of(text: str | None, workload: WorkloadSpec, loads: Iterable[LoadSpec
             f"--metric {text} is a figure of a load, and {workload.family} runs its statements one by one: "
             "leave it out, or use select-only, tpcb, simple-update, oltp_read_only or pgbench:file=FILE"
         )
+    if name in ("throughput", "tps") and workload.is_replay:
+        return _rate_of_replay(text, workload)
     if name in ("throughput", "tps"):
         return THROUGHPUT
     if name == "mean":
@@ -70,7 +72,21 @@ def too_few(latency: str, transactions: float, duration_s: float) -> str:
     return f"{shown}: write duration={seconds}s, or a lower percentile"
 
 
+def _rate_of_replay(text: str, workload: WorkloadSpec) -> Metric:
+    if workload.metric.latency:
+        raise UsageError(
+            f"--metric {text}: at a speed a replay sends what the capture has in the same time whatever the "
+            "server does: leave it out, or write speed=max"
+        )
+    return workload.metric
+
+
 def _check_length(latency: str, load: LoadSpec) -> None:
+    if load.replay is not None and load.replay.statements < transactions_min(latency):
+        raise UsageError(
+            f"--metric {latency} needs {transactions_min(latency):,} statements in each trial ({BEYOND_MIN} "
+            f"beyond it), and this replay has {load.replay.statements:,}: write a lower percentile"
+        )
     if load.pace is None:
         return
     points = [(0.0, load.pace.rates[0][1]), *load.pace.rates]

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import WorkloadSpec
-from pgassay.workloads import load, maintenance, oltp, pgbench, statements, sysbench
+from pgassay.workloads import load, maintenance, oltp, pgbench, replay, statements, sysbench
 
 FAMILIES: dict[str, Callable[[str, str], WorkloadSpec]] = {
     "full-scan": statements.parse_full_scan,
@@ -21,6 +21,7 @@ FAMILIES: dict[str, Callable[[str, str], WorkloadSpec]] = {
     pgbench.FAMILY: pgbench.parse,
     "sql": statements.parse_sql_file,
     "maintenance": maintenance.parse,
+    replay.FAMILY: replay.parse,
 }
 # What pgbench and sysbench call these.
 _OTHER_NAMES = {
@@ -50,6 +51,6 @@ def _instead(text: str, family: str) -> str:
     if close:
         return f"did you mean {close[0]}?"
     files = {"sql": "sql:FILE", "maintenance": "maintenance:FILE", pgbench.FAMILY: "pgbench:file=FILE"}
-    files["sysbench"] = "sysbench:SCRIPT"
+    files |= {"sysbench": "sysbench:SCRIPT", replay.FAMILY: "replay:DIR"}
     families = (files.get(each, each) for each in FAMILIES)
     return f"write one of {', '.join(families)}"

@@ -2,4 +2,5 @@
 
 pub mod capture;
 pub mod replay;
+pub mod replay_plan;
 pub mod write;

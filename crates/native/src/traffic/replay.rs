@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use hdrhistogram::Histogram;
-use pgassay_capture::Fault;
-use pgassay_capture::format::event::What;
-use pgassay_capture::store::reader::Capture;
+use pgassay_load::timed::{Timed, serialise};
 use pgassay_protocol::{Failure, Parameters, requests};
 use pgassay_replay::plan::{Session, Touch, read};
 use pgassay_replay::play::Progress;
@@ -47,6 +45,8 @@ struct ReplaySpec {
     until_s: Option<f64>,
     #[serde(default)]
     users: Vec<String>,
+    #[serde(default)]
+    sample: Option<f64>,
     /// The capture's databases, and the server's.
     databases: HashMap<String, String>,
     /// By database of the capture and word: numbers of tables that it makes a statement read, write, and look into.
@@ -62,45 +62,6 @@ struct ReplaySpec {
 }
 
 type Words = (Vec<u32>, Vec<u32>, Vec<u32>);
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SessionsSpec {
-    folder: PathBuf,
-}
-
-/// `capture-sessions`: says whose sessions a capture has, and gives the exit status.
-pub fn capture_sessions() -> i32 {
-    let spec = match read_document::<SessionsSpec>() {
-        Ok(spec) => spec,
-        Err(failure) => return fail(&failure, EXIT_USAGE),
-    };
-    match sessions(&spec.folder) {
-        Ok(found) => {
-            write_line(&json!({ "sessions": found }));
-            0
-        }
-        Err(fault) => fail(&Failure::client(fault.0), EXIT_USAGE),
-    }
-}
-
-/// User, database and count of those that are alike, in the order of their first.
-fn sessions(folder: &Path) -> Result<Vec<(String, String, u64)>, Fault> {
-    let mut found: Vec<(String, String, u64)> = Vec::new();
-    for event in Capture::open(folder)?.events()? {
-        if let What::Begin(begin) = event?.what {
-            let (user, database) = (begin.user(), begin.database());
-            match found
-                .iter_mut()
-                .find(|known| known.0 == user && known.1 == database)
-            {
-                Some(known) => known.2 += 1,
-                None => found.push((user, database, 1)),
-            }
-        }
-    }
-    Ok(found)
-}
 
 /// Runs the command and gives its exit status; ends early when standard input closes.
 pub fn replay() -> i32 {
@@ -152,7 +113,9 @@ fn play(spec: ReplaySpec, plan: Plan) -> Result<(), Failure> {
     let outcome = player.play(&stop, |progress| {
         write_line(&json!({ "progress": shown(progress) }))
     })?;
-    write_line(&json!({ "ended": document(&plan, &outcome) }));
+    let mut ended = document(&plan, &outcome);
+    ended["measured"] = measured(&outcome)?;
+    write_line(&json!({ "ended": ended }));
     Ok(())
 }
 
@@ -168,10 +131,10 @@ fn wanted(spec: &ReplaySpec) -> Wanted {
             .map(|(word, tables)| (word.clone(), touch(tables)))
             .collect()
     };
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     Wanted {
-        until_ns: spec.until_s.map(|until_s| (until_s * 1e9) as u64),
+        until_ns: spec.until_s.map(nanoseconds),
         users: spec.users.clone(),
+        sample: spec.sample,
         databases: spec.databases.clone(),
         names: spec
             .names
@@ -180,6 +143,11 @@ fn wanted(spec: &ReplaySpec) -> Wanted {
             .collect(),
         tables: spec.tables,
     }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+pub(super) fn nanoseconds(s: f64) -> u64 {
+    (s * 1e9) as u64
 }
 
 struct LinkOpener {
@@ -277,6 +245,40 @@ fn document(plan: &Plan, outcome: &Outcome) -> Value {
     })
 }
 
+/// What a load's record has of it as well: readings of the monotonic clock, and histograms of microseconds.
+fn measured(outcome: &Outcome) -> Result<Value, Failure> {
+    let latency = in_microseconds(&outcome.tally.latency)?;
+    let late = in_microseconds(&outcome.tally.late)?;
+    Ok(json!({
+        "start_ns": outcome.start_ns,
+        "end_ns": outcome.start_ns + outcome.elapsed_ns,
+        "latency_ms": figures(&outcome.tally.latency),
+        "histogram": latency,
+        "own_delay_ms": figures(&outcome.tally.late),
+        "own_delay_histogram": late,
+    }))
+}
+
+fn in_microseconds(times: &Histogram<u64>) -> Result<String, Failure> {
+    let mut found = Timed::default().histogram;
+    for each in times.iter_recorded() {
+        let us = (each.value_iterated_to() / 1000).max(1);
+        found.saturating_record_n(us, each.count_at_value());
+    }
+    serialise(&found)
+}
+
+/// As those of a load's latencies; zeros of nothing.
+#[allow(clippy::cast_precision_loss)]
+fn figures(times: &Histogram<u64>) -> Value {
+    let at = |quantile: f64| times.value_at_quantile(quantile) as f64 / 1e6;
+    json!({
+        "mean": times.mean() / 1e6, "min": times.min() as f64 / 1e6, "max": times.max() as f64 / 1e6,
+        "p50": at(0.5), "p75": at(0.75), "p90": at(0.9), "p95": at(0.95),
+        "p99": at(0.99), "p99.9": at(0.999), "p99.99": at(0.9999),
+    })
+}
+
 fn of_family(sample: &str, found: &FamilyTally) -> Value {
     json!({
         "sample": sample,
@@ -305,10 +307,10 @@ fn percentiles(times: &Histogram<u64>) -> Value {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn seconds(ns: u64) -> f64 {
+pub(super) fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(super) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

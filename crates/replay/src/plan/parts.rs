@@ -21,6 +21,8 @@ pub struct Wanted {
     pub until_ns: Option<u64>,
     /// These users' sessions alone; all where it is empty.
     pub users: Vec<String>,
+    /// This share of the sessions, whole ones; all of them without.
+    pub sample: Option<f64>,
     /// Databases of the capture, and the one of the server that each is played in; others are left out.
     pub databases: HashMap<String, String>,
     /// By database of the capture, what words stand for.

@@ -35,7 +35,7 @@ pub fn read(folder: &Path, wanted: &Wanted) -> Result<Plan, Fault> {
             break;
         }
         if let What::Begin(begin) = &event.what {
-            match chosen(begin, wanted) {
+            match chosen(begin, event.session, wanted) {
                 Some(database) => {
                     from_ns.get_or_insert(event.at_ns);
                     let session = begun(begin, database, event.at_ns, shared.order.ended());
@@ -79,13 +79,24 @@ pub fn read(folder: &Path, wanted: &Wanted) -> Result<Plan, Fault> {
 }
 
 /// The server's database that a session is played in; none where it is left out.
-fn chosen(begin: &Begin, wanted: &Wanted) -> Option<String> {
-    let is_wanted = wanted.users.is_empty() || wanted.users.contains(&begin.user());
+fn chosen(begin: &Begin, session: u32, wanted: &Wanted) -> Option<String> {
+    let is_wanted = (wanted.users.is_empty() || wanted.users.contains(&begin.user()))
+        && wanted.sample.is_none_or(|share| drawn(session) < share);
     wanted
         .databases
         .get(&begin.database())
         .filter(|_| is_wanted)
         .cloned()
+}
+
+/// A number from 0 to 1 that is a session's own, so that a larger sample has the sessions of a smaller one.
+fn drawn(session: u32) -> f64 {
+    // The last steps of MurmurHash3: numbers that follow each other become far apart.
+    let mut mixed = session;
+    for factor in [0x85eb_ca6b, 0xc2b2_ae35] {
+        mixed = (mixed ^ (mixed >> 15)).wrapping_mul(factor);
+    }
+    f64::from(mixed ^ (mixed >> 16)) / f64::from(u32::MAX)
 }
 
 fn begun(begin: &Begin, database: String, at_ns: u64, after_ended: u32) -> Session {

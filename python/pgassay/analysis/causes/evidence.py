@@ -90,7 +90,8 @@ class Load:
     """A closed loop of connections.
 
     client_cpu_s: of the client's threads together. connections, threads: the client's, None where it is not
-    pgassay's. warmup_s: what the server's counters have in them beside the measured part.
+    pgassay's. warmup_s: what the server's counters have in them beside the measured part. is_replay: of a
+    capture, whose sessions pause as its clients did, and wait for each other.
     """
 
     transactions: int
@@ -98,6 +99,7 @@ class Load:
     connections: int | None = None
     threads: int | None = None
     warmup_s: float = 0.0
+    is_replay: bool = False
 
 
 @dataclass(frozen=True)

@@ -121,7 +121,14 @@ def load_of_trial(record: TrialRecord, arm: Arm) -> Load | None:
         return None
     if asked is None:
         return Load(done.transactions, done.client_cpu_s)
-    return Load(done.transactions, done.client_cpu_s, asked.clients, asked.threads, asked.warmup_s)
+    return Load(
+        done.transactions,
+        done.client_cpu_s,
+        asked.clients,
+        asked.threads,
+        asked.warmup_s,
+        is_replay=asked.replay is not None,
+    )
 
 
 def _elapsed_s(record: TrialRecord) -> float:

@@ -64,10 +64,10 @@ def judged_measures(study: Study) -> tuple[int, ...]:
 def units_of(workload: WorkloadSpec) -> tuple[str, ...]:
     """The units of a workload: '' for the whole, then each of its statements where there are several.
 
-    The statements of a load are not timed one by one, but for those that name the parts of a series.
+    Of loads, the parts of a series and the statements of a replay are timed one by one.
     """
     names = [statement.name for statement in workload.statements]
-    is_one = len(names) <= 1 or (workload.kind == "load" and not workload.is_series)
+    is_one = len(names) <= 1 or (workload.kind == "load" and not workload.times_statements)
     return ("",) if is_one else ("", *names)
 
 

@@ -164,7 +164,8 @@ def latency_measures(contract: StatisticalContract) -> tuple[Measure, ...]:
 def cpu_measure(experiment: Experiment) -> Measure:
     """Server CPU per unit of work: more is more CPU, so its sign is +1 and its ratio below 1 is less."""
     is_load = any(arm.spec.workload.kind == "load" for arm in experiment.arms)
-    name = "server CPU per transaction" if is_load else "server CPU of all statements"
+    unit = "statement" if any(arm.spec.workload.is_replay for arm in experiment.arms) else "transaction"
+    name = f"server CPU per {unit}" if is_load else "server CPU of all statements"
     return Measure(name, "s", "cpu", 1, cpu_per_unit_s)
 
 

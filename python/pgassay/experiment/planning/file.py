@@ -21,7 +21,7 @@ from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.experiment import BASELINES, BETWEEN, COVARIATES, DECIDE, OBSERVE, PLAN_KINDS, RESTART
 from pgassay.typed.quantities import seconds
-from pgassay.workloads import pgbench
+from pgassay.workloads import pgbench, replay
 
 # Key of the file → (field of the request, type it must have).
 _KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
@@ -148,7 +148,7 @@ def _beside(path: Path, workload: str) -> str:
     family, colon, rest = workload.partition(":")
     if family == pgbench.FAMILY:
         return _scripts_beside(path, rest)
-    if family not in ("sql", "maintenance") or not colon or Path(rest).is_absolute():
+    if family not in ("sql", "maintenance", replay.FAMILY) or not colon or Path(rest).is_absolute():
         return workload
     return f"{family}:{path.parent / rest}"
 

@@ -210,6 +210,11 @@ def _refuse_unfit(workload: WorkloadSpec, request: CompareRequest, named: NamedS
             "workload maintenance needs its data restored before every run, which can't be done to a remote "
             "server: measure it on data of pgassay's own, with --dataset"
         )
+    if workload.is_replay:
+        raise UsageError(
+            "workload replay needs the captured data restored before every run, which can't be done to a "
+            "remote server: name a copy with --dataset, or play it once with pgassay replay"
+        )
     if request.swap is not None and len(named.strings) != 2:
         raise UsageError(
             f"--swap gives each of two servers the other's settings, and {len(named.strings)} "

@@ -275,7 +275,8 @@ def outcome_text(record: TrialRecord, experiment: Experiment) -> str:
     if record.load is not None and metric.latency in record.load.latency_ms:
         return f"{metric.name} {record.load.latency_ms[metric.latency]:,.4g} ms"
     if record.load is not None:
-        return f"{record.load.transactions / record.load.elapsed_s:,.0f} transactions/s"
+        unit = "transactions/s" if record.load.replayed is None else "statements/s"
+        return f"{record.load.transactions / record.load.elapsed_s:,.0f} {unit}"
     return f"{sum(statement.least_s for statement in record.statements):.3f} s"
 
 

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from pgassay.errors import UsageError
 from pgassay.model.redaction import without_secrets
-from pgassay.workloads import pgbench
+from pgassay.workloads import pgbench, replay
 
 # What the coordinator decides, or does itself: not a machine's.
 _OWN_WITH_VALUE = frozenset({"--fleet", "--spread", "--blocks", "--max-time", "--seed", "--out", "--fail-if"})
@@ -68,6 +68,10 @@ def machine_command(typed: Sequence[str]) -> MachineCommand:
 def _of_option(option: str, value: str, made: MachineCommand) -> str:
     if option == "--prepare":
         return _sent(value, made) if value.endswith(".sql") else value
+    if value.startswith(f"{replay.FAMILY}:"):
+        raise UsageError(
+            f"{value}: a capture holds users' data and is not sent to other machines: compare it on this one"
+        )
     if value.startswith(f"{pgbench.FAMILY}:"):
         for path in pgbench.files_of(value.partition(":")[2]):
             value = value.replace(path, _sent(path, made), 1)

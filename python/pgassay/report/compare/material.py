@@ -22,6 +22,11 @@ class Material:
         """The factors whose levels are compared."""
         return compared_factors(self.result.arms)
 
+    @property
+    def is_replay(self) -> bool:
+        """Whether a capture is played, so that what a load calls transactions are statements."""
+        return any(arm.spec.workload.is_replay for arm in self.stored.experiment.arms)
+
     @cached_property
     def observed(self) -> Observed:
         """What the samplers saw within the trials."""

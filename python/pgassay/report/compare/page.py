@@ -31,6 +31,7 @@ from pgassay.report.explain import experiment as executed_plans
 from pgassay.report.html import page as html_page
 from pgassay.report.profile import functions
 from pgassay.report.section import EVERYWHERE, HTML, MARKDOWN, TERMINAL, Format, Formats, Section
+from pgassay.report.traffic import compared as replayed
 
 # The others are small multiples on a wide page: too tall for a still picture of a narrow one.
 _NARROW_STATIC = frozenset({"factors", "intervals", "trials"})
@@ -52,6 +53,7 @@ SECTIONS = (
     SectionOfComparison(qualifications.notice, HTML),
     SectionOfComparison(verdicts.arms),
     SectionOfComparison(verdicts.statements),
+    SectionOfComparison(replayed.section),
     SectionOfComparison(verdicts.secondary, TERMINAL | HTML),
     SectionOfComparison(within.transactions),
     SectionOfComparison(within.failures),

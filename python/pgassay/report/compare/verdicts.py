@@ -159,7 +159,10 @@ def statements(material: Material) -> Section:
                 for arm in statement.arms
             ),
             heading=statement.name,
-            marks=(
+            # Of a replay nothing is cold, and no plan is read.
+            marks=()
+            if material.is_replay
+            else (
                 ("cold" if statement.cold else "not cold", statement.cold),
                 ("AIO" if statement.aio else "no AIO", statement.aio),
             ),
@@ -176,8 +179,10 @@ def statements(material: Material) -> Section:
                 where=EVERYWHERE - MARKDOWN,
             ),
             Paragraph(
-                "“cold”: began with nothing of its relations in a cache that can be seen. “AIO”: its plan "
-                "can read asynchronously.",
+                "The time of a statement is the mean of its executions in a trial."
+                if material.is_replay
+                else "“cold”: began with nothing of its relations in a cache that can be seen. “AIO”: its "
+                "plan can read asynchronously.",
                 QUIET,
                 where=HTML,
             ),

@@ -34,6 +34,10 @@ _OPEN_LOOP = (
     "From when a transaction was due, so a wait for a connection counts. Those that were never begun count "
     "with what they had waited. A verdict rests on the percentile of each trial, not on these of all of them."
 )
+_REPLAY = (
+    "From when a statement was to be sent to its answer, so a wait for a busy server counts; with speed=max "
+    "from when its session could send it. A verdict rests on the figures of each trial, not on these."
+)
 
 _TRANSACTIONS = (
     "Medians over the valid trials; the verdict is on the whole transaction, from its BEGIN to the answer "
@@ -47,11 +51,11 @@ def section(material: Material) -> Section:
     blocks: list[Block] = [Paragraph(sentence, ALARM) for sentence in observed.unreadable]
     blocks += [Figure("seconds")] if observed.seconds else []
     if observed.latencies:
-        heads = ("arm", *(f"p{each:g}" for each in PERCENTILES), "slowest", "transactions", "trials")
+        heads = ("arm", *(f"p{each:g}" for each in PERCENTILES), "slowest", _unit(material), "trials")
         blocks += [
             Figure("latency"),
             plain_table(heads, [_latencies(row) for row in observed.latencies]),
-            Paragraph(_OPEN_LOOP if _is_open(material) else _CLOSED_LOOP, QUIET),
+            Paragraph(_loop(material), QUIET),
         ]
         blocks += [Figure("latency-map")] if observed.latency_map else []
     if observed.timelines:
@@ -75,14 +79,22 @@ def section(material: Material) -> Section:
     return Section("Within the trials", "series", tuple(blocks), link="Within the trials")
 
 
-def _is_open(material: Material) -> bool:
+def _loop(material: Material) -> str:
+    """From when on latencies are."""
+    if material.is_replay:
+        return _REPLAY
     loads = (arm.spec.workload.load for arm in material.stored.experiment.arms)
-    return any(load is not None and load.pace is not None for load in loads)
+    is_open = any(load is not None and load.pace is not None for load in loads)
+    return _OPEN_LOOP if is_open else _CLOSED_LOOP
+
+
+def _unit(material: Material) -> str:
+    return "statements" if material.is_replay else "transactions"
 
 
 def latency(material: Material) -> Section:
     """Mean and standard deviation of a load's latencies, for each arm."""
-    heads = ("arm", "mean", "standard deviation", "transactions", "trials")
+    heads = ("arm", "mean", "standard deviation", _unit(material), "trials")
     rows = [
         [
             text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
@@ -93,10 +105,12 @@ def latency(material: Material) -> Section:
         ]
         for each in material.result.latencies
     ]
+    title = f"Latency of {_unit(material)}"
     if not rows:
-        return Section("Latency of transactions", "latency", ())
-    note = "Of all transactions of the valid trials together, without the warm-up; no verdict rests on it."
-    return Section("Latency of transactions", "latency", (plain_table(heads, rows), Paragraph(note, QUIET)))
+        return Section(title, "latency", ())
+    without = "" if material.is_replay else ", without the warm-up"
+    note = f"Of all {_unit(material)} of the valid trials together{without}; no verdict rests on it."
+    return Section(title, "latency", (plain_table(heads, rows), Paragraph(note, QUIET)))
 
 
 def _latencies(row: LatencyRow) -> list[str]:

@@ -44,8 +44,9 @@ def write_regime(spec: ArmSpec, checkpoints: float) -> list[str]:
             "the whole page: without one before them they write less WAL, and VACUUM may freeze fewer pages"
         ]
     load = spec.workload.load
-    seconds = f"first {load.duration_s + load.warmup_s:.0f} s" if load else "moments"
-    remedy = " (make the duration longer for a steady state)" if load else ""
+    is_timed = load is not None and load.replay is None
+    seconds = f"first {load.duration_s + load.warmup_s:.0f} s" if load and is_timed else "moments"
+    remedy = " (make the duration longer for a steady state)" if is_timed else ""
     return [
         f"the finding holds for the {seconds} after a checkpoint: full-page images weigh on it, and no "
         f"trial saw two whole checkpoint cycles{remedy}"

@@ -77,6 +77,11 @@ def _statements_of(
     workload: WorkloadSpec, folder: Path
 ) -> tuple[WorkloadSpec, tuple[TunedStatement, ...], list[str]]:
     """The list that is tuned, its statements, and what has to be said of them."""
+    if workload.is_replay:
+        raise UsageError(
+            f"{folder} measured {workload.text}, a replay, whose statements have many values: write "
+            "slow ones with some of their values into a file, and name an experiment on sql:FILE"
+        )
     if workload.is_maintenance or not workload.statements:
         raise UsageError(
             f"{folder} measured {workload.text}, which has no statements with a plan to be tuned: name an "

@@ -11,11 +11,11 @@ _BUSY_THREAD_MIN = 0.5
 
 def _client(evidence: Evidence) -> Answer:
     """Wait event Client:ClientRead, as the account tells it from the network's, in a closed loop of no
-    think time."""
+    think time; sessions of a replay have their pauses and wait for each other."""
     if evidence.is_live:
         return _open_transactions(evidence)
     load, times = evidence.load, evidence.times
-    if load is None or is_saturated(evidence) or times.share(times.client_s) < _SHARE_MIN:
+    if load is None or load.is_replay or is_saturated(evidence) or times.share(times.client_s) < _SHARE_MIN:
         return None
     per_thread = load.client_cpu_s / ((load.threads or 1) * evidence.elapsed_s)
     if per_thread < _BUSY_THREAD_MIN and is_machine_full(evidence):

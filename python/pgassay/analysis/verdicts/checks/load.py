@@ -102,14 +102,19 @@ def withhold_client_bound(study: Study, judgements: Sequence[Judgement]) -> list
         if judgement.verdict == "inconclusive" or not any(share.is_limit for share in shares):
             found.append(judgement)
             continue
-        found.append(
-            replace(judgement, verdict="inconclusive", meaningful=False, withheld=True, note=_note(shares))
-        )
+        note = _note(shares, is_replay=study.arms[contrast.arm_id].spec.workload.is_replay)
+        found.append(replace(judgement, verdict="inconclusive", meaningful=False, withheld=True, note=note))
     return found
 
 
-def _note(shares: Sequence[ClientShare]) -> str:
+def _note(shares: Sequence[ClientShare], *, is_replay: bool) -> str:
     busy = max((share.busy or 0.0 for share in shares), default=0.0)
+    if busy > BUSY_SHARE_MAX and is_replay:
+        return (
+            f"withheld: the player, which has one thread, was busy for {percent_fixed(busy)} of the time, so "
+            "this is what it can do and not the server; give it a processor of its own, a lower speed=, or "
+            "fewer sessions, sample=50%"
+        )
     if busy > BUSY_SHARE_MAX:
         return (
             f"withheld: the load generator was busy for {percent_fixed(busy)} of the time, so this is what "
@@ -118,7 +123,7 @@ def _note(shares: Sequence[ClientShare]) -> str:
     delay = max((share.delay or 0.0 for share in shares), default=0.0)
     return (
         f"withheld: {percent_fixed(delay)} of this latency is the load generator's own delay, not the "
-        "server's; give it a processor of its own, or threads="
+        f"server's; give it a processor of its own{', or a lower speed=' if is_replay else ', or threads='}"
     )
 
 

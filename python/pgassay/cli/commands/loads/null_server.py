@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--clients names no number: write --clients 1,8,50")
     clients = [whole(part, "--clients", least=1, most=CLIENTS_MAX) for part in typed]
     workload = parse_workload(arguments.workload)
-    load = None if workload.is_series else workload.load
+    load = None if workload.times_statements else workload.load
     if load is None:
         raise UsageError(
             f"{arguments.workload} runs its statements one by one: write a load, as --workload select-only"
