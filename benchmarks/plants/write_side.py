@@ -106,7 +106,7 @@ def checkpoint_wait(write_ms: float) -> Plant:
     """A script that asks for a checkpoint after each change, as DROP DATABASE does."""
     script = r"""\set account random(1, 100000)
 UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = :account;
-SELECT pg_sleep(0.02);
+SELECT pg_sleep(0.1);
 CHECKPOINT;
 """
     return Plant(
@@ -128,8 +128,8 @@ PLANTS = (
     extension(8.0),
     wal_insert(2.0),
     wal_insert(5.0),
-    checkpoint_wait(10.0),
     checkpoint_wait(20.0),
+    checkpoint_wait(40.0),
     subtransactions(8),
     subtransactions(16),
 )

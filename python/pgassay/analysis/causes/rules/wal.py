@@ -1,14 +1,19 @@
 """Writing ahead: waiting until it is on the disk here or at a standby, and checkpoints that it asks for."""
 
+import math
 from dataclasses import replace
 
 from pgassay.analysis.causes.base import Answer, Found, Rule, SettingRemedy, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
+from pgassay.errors import UsageError
+from pgassay.typed.quantities import size_bytes
 
 # Below this interval between checkpoints that were asked for, they cost more than they save: after each
 # one every page that is changed goes whole into the WAL (full_page_writes).
 _INTERVAL_MAX_S = 60.0
 _REQUESTED_MIN = 2
+# Since 14.
+_COMPLETION_TARGET = 0.9
 
 
 def _fsync(evidence: Evidence) -> Answer:
@@ -72,7 +77,8 @@ def _checkpoint(evidence: Evidence) -> Answer:
     if evidence.load is None or requested is None or requested < _REQUESTED_MIN:
         return None
     counted_s = evidence.elapsed_s + evidence.load.warmup_s
-    if counted_s / requested > _INTERVAL_MAX_S:
+    requested = min(requested, _most_by_wal(evidence, counted_s))
+    if requested < _REQUESTED_MIN or counted_s / requested > _INTERVAL_MAX_S:
         return None
     figures: dict[str, float | str] = {
         "checkpoints_requested": requested,
@@ -83,6 +89,23 @@ def _checkpoint(evidence: Evidence) -> Answer:
     if images is not None:
         figures["full_page_images"] = images
     return Found(None, figures)
+
+
+def _most_by_wal(evidence: Evidence, counted_s: float) -> float:
+    """How many checkpoints the WAL can have asked for: the server counts commands that do as well.
+
+    One comes after max_wal_size / (1 + checkpoint_completion_target) of WAL (xlog.c,
+    CalculateCheckpointSegments), and the first is due sooner.
+    """
+    target = evidence.settings.get("checkpoint_completion_target", "")
+    try:
+        limit_bytes = size_bytes(evidence.settings.get("max_wal_size", ""), default_unit="MB")
+        each_bytes = limit_bytes / (1 + float(target or _COMPLETION_TARGET))
+    except (UsageError, ValueError):
+        return math.inf
+    if evidence.wal_bytes is None or each_bytes <= 0 or evidence.elapsed_s <= 0:
+        return math.inf
+    return math.floor(evidence.wal_bytes * counted_s / evidence.elapsed_s / each_bytes) + 1
 
 
 FSYNC = Rule(
