@@ -12,6 +12,8 @@ from pgassay.analysis.claims.judge import is_open, judge, wanted_by
 from pgassay.errors import UsageError
 from pgassay.model.beside.claims import Claim, JudgedClaim, Source
 from pgassay.model.cause import Cause
+from pgassay.model.plans.plan import PlanNode
+from pgassay.model.plans.work import StatementPlan
 from pgassay.model.trial import TrialFacts
 from pgassay.record.experiment import StoredExperiment
 
@@ -114,10 +116,22 @@ def test_blocks_are_counted() -> None:
     assert found.verdict == "reproduced"
     assert found.here == pytest.approx(0.01) and "10 and 1,000 blocks" in found.why
     assert judged(of.model_copy(update={"says": "more"}), stored(2)).verdict == "refuted"
+    plans = tuple(
+        StatementPlan.model_construct(
+            statement=FIRST, arm=arm, stratum="", executed=True, nodes=(_top(blocks),)
+        )
+        for arm, blocks in ((CONTROL, 3), (ARM, 300))
+    )
+    by_plan = judged(of, stored(2), plans=plans)
+    assert by_plan.verdict == "reproduced" and "3 and 300 blocks in the executed plans" in by_plan.why
     alike = claim(statement=FIRST, against_statement=SECOND, says="equal", blocks=True)
     assert judged(alike, stored(2)).verdict == "reproduced"
     uncounted = stored(2, is_counted=False)
     assert judged(of, uncounted).verdict == "undecided"
+
+
+def _top(blocks: int) -> PlanNode:
+    return PlanNode.model_construct(id=0, buffers_hit=blocks - 1, buffers_read=1)
 
 
 def test_settings_of_both_arms_are_those_of_their_servers() -> None:

@@ -63,25 +63,56 @@ def _blocks_least(level: float) -> int:
 
 
 def judge_blocks(claim: Claim, result: CompareResult, stored: StoredExperiment) -> JudgedClaim:
-    """How many blocks statements asked for, which is counted: the interval is what all trials lie within."""
-    own = _blocks(claim, claim.arm, claim.statement, stored)
-    against = claim.against or claim.arm
-    others = _blocks(claim, against, claim.against_statement or claim.statement, stored)
+    """How many blocks statements asked for, which is counted: the interval is what all counts lie within.
+
+    By the executed plans, as EXPLAIN (BUFFERS) says it; where one has none, by what the trials counted, which
+    has a new session's reads of the catalogue in it.
+    """
+    other = claim.against_statement or claim.statement
+    pairs = (claim.arm, claim.statement), (claim.against or claim.arm, other)
+    own, others = (_of_plans(_arm(claim, arm, stored), statement, result) for arm, statement in pairs)
+    where = "in the executed plans"
+    if not own or not others:
+        own, others = (_of_trials(_arm(claim, arm, stored), statement, stored) for arm, statement in pairs)
+        where = f"in {plural(len(own), 'trial')}"
     if not own or not others:
         return judged(claim, "undecided", "nothing of it is counted yet", stored.experiment)
     if not min(own) or not min(others):
         return judged(claim, "undecided", "no block was asked for", stored.experiment)
     ratio = median(own) / median(others)
     interval = (min(own) / max(others), max(own) / min(others))
-    counted = f"{median(own):,.0f} and {median(others):,.0f} blocks in {plural(len(own), 'trial')}"
+    counted = f"{median(own):,.0f} and {median(others):,.0f} blocks {where}"
     verdict, why = _of_ratio(claim, ratio, interval, result.margin, counted)
     return judged(claim, verdict, f"{counted}; {why}", stored.experiment, ratio, interval)
 
 
-def _blocks(claim: Claim, arm: str, statement: str, stored: StoredExperiment) -> list[float]:
+def _of_plans(arm: Arm, statement: str, result: CompareResult) -> list[float]:
+    """The blocks of a statement's executed plans, or of all statements together; [] where one has none."""
+    names = [statement] if statement else [each.name for each in arm.spec.workload.statements]
+    found: list[list[float]] = []
+    for name in names:
+        plans = [
+            plan.nodes[0]
+            for plan in result.plans
+            if plan.executed
+            and plan.nodes
+            and (plan.statement, plan.arm, plan.stratum) == (name, arm.name, arm.stratum)
+        ]
+        blocks = [
+            float(top.buffers_hit + top.buffers_read)
+            for top in plans
+            if top.buffers_hit is not None and top.buffers_read is not None
+        ]
+        found.append(blocks)
+    if not all(found):
+        return []
+    return [sum(map(min, found)), sum(map(max, found))]
+
+
+def _of_trials(arm: Arm, statement: str, stored: StoredExperiment) -> list[float]:
     """Of each trial of an arm the blocks of 8 kB that its statements hit or read, where counted."""
     found = []
-    for record in _trials(_arm(claim, arm, stored), stored):
+    for record in _trials(arm, stored):
         chosen = [each for each in record.statements if not statement or each.name == statement]
         counts = [_asked_for(each) for each in chosen]
         if counts and None not in counts:
