@@ -113,6 +113,8 @@ def test_a_unit_without_a_block_has_its_row(result: GateResult) -> None:
     )  # fmt: skip
     alone = result.model_copy(update={"units": (empty,), "outcome": "undecided"})
     assert "undecided" in rendered(alone)
+    counted = empty.model_copy(update={"starts": True, "blocks": 6})
+    assert "6 starts" in rendered(alone.model_copy(update={"units": (counted,)}))
     assert text.headline(alone) == "Undecided"
     assert b"no block is complete" in junit.render(replace_workload(alone))
 

@@ -183,6 +183,7 @@ def _unit(name: str, study: Study, measure: Measure, case: _Case) -> GateUnit:
         interval=_without_infinities(interval_of(case.finding.lower, case.finding.upper)),
         finding=found,
         blocks=study.blocks_of(contrast.arm_id),
+        starts=study.counts_starts,
         median_baseline=_median(study, measure, contrast.control_id),
         median_change=_median(study, measure, contrast.arm_id),
         log_evidence=case.last,

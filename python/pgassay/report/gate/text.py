@@ -141,6 +141,6 @@ def _cells(unit: GateUnit) -> list[tuple[str, str]]:
         (quantity(unit.median_baseline, unit.unit), ""),
         (quantity(unit.median_change, unit.unit), ""),
         (percent_rounded(unit.margin), ""),
-        (str(unit.blocks), ""),
+        (plural(unit.blocks, "start") if unit.starts else str(unit.blocks), ""),
         ("" if unit.findable is None else percent_rounded(unit.findable), ""),
     ]
