@@ -58,7 +58,7 @@ class GateUnit(Frozen):
     logarithms. `since`: the run from which on that evidence speaks for a slow-down, '' where this run alone
     counts. `standard_error`: of log(ratio); `spread`: of a single trial's log speed, None below three blocks.
     `findable`: the slow-down that so many blocks find in 90 of 100 runs at this spread, a fraction; None
-    where they are too few. `starts`: `blocks` are starts of one server, in each of which both sides took turns.
+    where they are too few. `starts`: `blocks` are starts of one server, in which both sides took turns.
     """
 
     workload: str
@@ -78,7 +78,7 @@ class GateUnit(Frozen):
     since: str = ""
     standard_error: float | None = None
     spread: float | None = None
-    starts: bool = Field(default=False, exclude_if=lambda starts: not starts)
+    starts: bool = False
     findable: float | None = None
     note: str = ""
 
