@@ -10,6 +10,7 @@ from analysis_samples import experiment, record, stored
 from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.verdicts.checks.failures import first_attempts
 from pgassay.analysis.verdicts.compare import analyse, decided, interim_result
+from pgassay.analysis.verdicts.primary import analyse_primary, forecasts
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.design.schedule import next_step
 from pgassay.experiment.running.enough import decided_arms
@@ -154,6 +155,18 @@ def test_the_unit_of_an_arm_with_data_of_its_own_is_the_finished_replicate() -> 
     assert study.pairs(study.logs, "s0-0", "s0-2").shape[1] == 2
     [arm] = [each for each in analyse(found).arms if each.verdict != "control"]
     assert (arm.blocks, arm.replicates, arm.verdict) == (6, 2, "inconclusive")
+
+
+def test_blocks_of_a_set_of_copies_that_has_begun_are_not_to_come_again() -> None:
+    plan = owning(experiment(), 1, blocks_per_copy=4)
+    further = []
+    for blocks in (12, 15):
+        study = gather_study(measured(plan, blocks, rest=False))
+        assert len(study.rows[0].blocks) == 3 and study.blocks_begun(0) == blocks - 12
+        (found,) = forecasts(study, analyse_primary(study))
+        assert found is not None and found[0] is not None
+        further.append(found[0])
+    assert further[0] >= 4 and further[1] == further[0] - 3
 
 
 def test_a_trial_has_the_slot_that_was_planned_where_neighbours_are_weighed() -> None:

@@ -71,6 +71,14 @@ def test_a_newer_version_is_offered_for_what_it_does_by_itself(seen: ExplainedPl
     assert (found.id, found.build, found.statements) == ("version:18", V18, ("q",))
 
 
+@pytest.mark.parametrize("shown", ["(NOT (ANY (id = (hashed SubPlan 1).col1)))", "(NOT (hashed SubPlan 1))"])
+def test_nineteen_joins_what_eighteen_compares_with_a_list(shown: str) -> None:
+    v19 = Build(origin="apt", version="19rc1", major=19, bin_directory="/pg/19")
+    (found,) = versions_offered(plan(Filter=shown), of_version(180001), v19).values()
+    assert "joins NOT IN where neither column can be NULL (from 19 on)" in found.reason
+    assert not versions_offered(plan(Filter="(NOT a)"), of_version(180001), v19)
+
+
 def test_a_version_that_does_nothing_otherwise_is_not_offered() -> None:
     idle = plan(Filter="(a = 7)")
     assert not versions_offered(idle, of_version(160009), V18)

@@ -214,7 +214,8 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
             kind="rewrite",
             node=outer.id,
             sentence=f"{about}: NOT IN over more rows than work_mem holds. Write NOT EXISTS, which is "
-            "planned as an anti join; the rows are the same where neither column can be NULL.",
+            "planned as an anti join; the rows are the same where neither column can be NULL, and there "
+            "PostgreSQL 19 does it by itself.",
             sql="WHERE NOT EXISTS (SELECT FROM inner_table i WHERE i.column = outer_table.column)",
         )
         return

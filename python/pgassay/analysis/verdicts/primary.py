@@ -179,7 +179,8 @@ def forecasts(study: Study, primary: PrimaryResult) -> tuple[BlocksForecast | No
         else:
             times = further_blocks(members, study.rules, decision, contract.seed)
         for index, of_contrast in zip(group, times, strict=True):
-            found[index] = quantiles(of_contrast * study.blocks_per_row(index))
+            further = of_contrast * study.blocks_per_row(index) - study.blocks_begun(index)
+            found[index] = quantiles(np.maximum(further, 1.0))
     return tuple(found)
 
 

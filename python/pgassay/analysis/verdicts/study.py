@@ -106,6 +106,12 @@ class Study:
             return self.experiment.design.blocks_per_copy
         return 1
 
+    def blocks_begun(self, contrast: int) -> int:
+        """The complete blocks of a contrast that count in no row yet: their set of copies goes on."""
+        rows = self.rows[contrast]
+        last = max((place for places in rows.blocks for place in places), default=-1)
+        return sum(place > last for place in self.table.places_with(rows.arm_ids))
+
     def _rows_min(self, pooled: bool) -> int:
         if self.counts_starts:
             return STARTS_MIN

@@ -4,7 +4,7 @@ Evidence: a plan's node that a newer major version executes or plans otherwise, 
 searches an index once for all values of an IN list and reads whole tables in larger pieces; 18 skips through
 an index whose first column is not compared, turns OR over one column into one search, and reads ahead by
 itself (asynchronous I/O) in sequential and bitmap scans, and leaves out a join of a table with itself; 19
-aggregates before a join where that is cheaper.
+aggregates before a join where that is cheaper, and joins a NOT IN whose columns can't be NULL.
 Threshold: the nodes take a tenth of the statement; only versions that are at hand, since another one can't be
 measured. Prediction: none, since release notes hold no figures for these data; the search measures it.
 """
@@ -20,6 +20,8 @@ from pgassay.tune.finders.evidence.evidence import JOINS, Evidence, statement_ms
 
 NODE_SHARE_MIN = 0.1
 _EQUAL = re.compile(r"\b(\w+)\.(\w+) = (\w+)\.(\w+)\b")
+# As 17 and newer print it, and as 16 does.
+_NOT_IN = re.compile(r"NOT \((?:ANY .*|hashed )SubPlan ")
 _BY_INDEX = ("Index Scan", "Index Only Scan", "Bitmap Index Scan")
 _READING = ("Seq Scan", "Bitmap Heap Scan")
 
@@ -84,6 +86,10 @@ def _joins_itself(evidence: Evidence, node: PlanNode, nodes: tuple[PlanNode, ...
     return False
 
 
+def _filters_by_not_in(_evidence: Evidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
+    return _NOT_IN.search(node.conditions.get("Filter", "")) is not None
+
+
 IMPROVEMENTS = (
     Improvement(17, "searches an index once for all values of a list", _searches_for_several),
     Improvement(17, "reads whole tables in larger pieces", _scans_whole),
@@ -92,6 +98,7 @@ IMPROVEMENTS = (
     Improvement(18, "turns OR over one column into one search of an index", _has_or),
     Improvement(18, "reads ahead by itself (asynchronous I/O)", _reads),
     Improvement(19, "can aggregate before a join", _aggregates_a_join),
+    Improvement(19, "joins NOT IN where neither column can be NULL", _filters_by_not_in),
 )
 
 
