@@ -16,9 +16,9 @@ from pgassay.experiment.running.loop import (
 from pgassay.model.experiment import Experiment
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load, write_experiment
-from pgassay.report import text
 from pgassay.terminal.progress import Progress
 from pgassay.trial.target import Target
+from pgassay.words import duration, plural
 
 # A prime number of samples a second, so that nothing that happens in round numbers keeps step with it.
 RATE_HZ = 997
@@ -83,7 +83,5 @@ def profile_experiment(experiment: Experiment) -> Experiment:
 def _announcement(stored: StoredExperiment, rounds: int) -> str:
     trials = rounds * len(stored.experiment.arms)
     trial_s = expected_trial_s(stored)
-    about = f", about {text.duration(trial_s * trials)}" if trial_s else ""
-    return (
-        f"profile: {text.plural(rounds, 'further round')} of trials with perf{about}; no verdict is of them"
-    )
+    about = f", about {duration(trial_s * trials)}" if trial_s else ""
+    return f"profile: {plural(rounds, 'further round')} of trials with perf{about}; no verdict is of them"
