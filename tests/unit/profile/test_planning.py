@@ -1,14 +1,19 @@
 """What `--profile` is refused for, and the plan of its trials."""
 
+import io
+
 import pytest
 from plans_for_tests import make_experiment
 
+import report_examples as examples
+from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli import main
 from pgassay.environment.linux import perf
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.profile import ROUNDS_MAX, check_profile
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.profiling import RATE_HZ, profile_experiment
+from pgassay.terminal.progress import PlainProgress, WithoutEstimates
 
 FACTORS = ("work_mem=1MB,2MB",)
 
@@ -68,3 +73,15 @@ def test_the_profile_is_an_experiment_of_its_own_on_the_same_arms() -> None:
     assert made.contract.blocks_max == 7
     assert made.contract.seed != planned.contract.seed
     assert made.protocol.cache == planned.protocol.cache
+
+
+def test_a_profile_shows_no_estimates_and_all_else() -> None:
+    lines = io.StringIO()
+    shown = PlainProgress(lines)
+    unjudged = WithoutEstimates(shown)
+    unjudged.estimate(analyse(examples.stored()), float("inf"))
+    assert lines.getvalue() == ""
+    unjudged.plan(["a", "b"], 2, 6, "profile: 2 further rounds")
+    unjudged.trial_ended(0, 1, "ok", "4,000 transactions/s")
+    assert "profile: 2 further rounds" in lines.getvalue()
+    assert "block 1 of at most 2, trial 2: ok 4,000 transactions/s" in lines.getvalue()
