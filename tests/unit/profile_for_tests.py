@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis_samples import experiment, record, simulate, stored
 from pgassay.model.experiment import Experiment
-from pgassay.model.profile.facts import ProfileFacts
+from pgassay.model.profile.result import ProfileFacts
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.record.stacks import STACKS_FILE, to_folded

@@ -11,7 +11,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.base import Extended, Frozen, Number, Recorded
 from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
-from pgassay.model.profile.facts import ProfileFacts
+from pgassay.model.profile.result import ProfileFacts
 from pgassay.model.storage import StorageFacts, VolumeFacts
 from pgassay.model.traffic.replayed import Replayed
 from pgassay.model.vacuum_state import VacuumState

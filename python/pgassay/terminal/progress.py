@@ -97,6 +97,16 @@ class WithoutLiterals:
         self._shown.__exit__(*details)
 
 
+class WithoutEstimates(WithoutLiterals):
+    """Another form of progress for trials that no verdict is of: it shows no estimates of them."""
+
+    def __init__(self, shown: Progress) -> None:
+        super().__init__(shown, str, lambda result: result)
+
+    def estimate(self, result: CompareResult, seconds_left: float | None) -> None:
+        del result, seconds_left
+
+
 class NullProgress:
     """Shows nothing: for --quiet, and the base of the forms that show some of it."""
 

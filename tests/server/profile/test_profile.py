@@ -1,6 +1,8 @@
 """`compare --profile` on real servers: perf samples them, and what a setting adds is told."""
 
+import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from pgassay.record.stacks import folded_stacks
 
 pytestmark = pytest.mark.server
 WORDS = ("--workload", "select-only:clients=2,duration=600ms,warmup=200ms", *whole_tool.SMALL)
-OPTIONS = ("--blocks", "1", "--seed", "3", "--quiet")
+OPTIONS = ("--blocks", "1", "--seed", "3")
 
 
 def test_the_functions_of_both_arms_are_sampled_and_told(
@@ -26,6 +28,8 @@ def test_the_functions_of_both_arms_are_sampled_and_told(
         *(*OPTIONS, "--out", folder),
     )
     assert done.returncode == 0, done.stderr
+    assert "profile: 2 further rounds of trials with perf" in done.stderr
+    assert "after block 2" not in done.stderr  # no estimate is of these trials
     assert "\nFunctions\n" in done.stdout
     assert "2 rounds are too few" in " ".join(done.stdout.split())
     result = whole_tool.result_of(whole_tool.run("report", folder, "--json"))
@@ -45,6 +49,13 @@ def test_the_functions_of_both_arms_are_sampled_and_told(
         assert stacks is not None
         inside = sum(count for stack, count in stacks.items() if "PostgresMain" in stack.split(";"))
         assert inside > sum(stacks.values()) / 2
+    # One that was interrupted in its last trial goes on there.
+    shutil.rmtree(trials[-1].parent)
+    state = {"format": 1, "stopped": "interrupted", "seconds_used": 1.0, "warnings": []}
+    (folder / PROFILE_FOLDER / "state.json").write_text(json.dumps(state))
+    resumed = whole_tool.run("resume", folder)
+    assert resumed.returncode == 0, resumed.stderr
+    assert sorted((folder / PROFILE_FOLDER / "trials").glob("*/attempt-1")) == trials
     assert not [pid for pid in processes_of(folder) if pid != os.getpid()]
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from pgassay.analysis.profile.judge import gather, judged, total_us
+from pgassay.analysis.profile.waits import wait_times
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.profile.result import FunctionArm, FunctionTimes, ProfiledArm, ProfileResult
 from pgassay.record.experiment import StoredExperiment, StoredTrial
@@ -38,6 +39,7 @@ def profile_result(stored: StoredExperiment) -> ProfileResult | None:
     is_load = any(arm.spec.workload.kind == "load" for arm in study.experiment.arms)
     unit = "transaction" if is_load else "pass over all statements"
     facts = valid[0].record.facts.profile
+    arms = _arms(study, valid, total_us(study, profiled))
     return ProfileResult(
         unit=unit,
         rounds=study.blocks,
@@ -45,10 +47,10 @@ def profile_result(stored: StoredExperiment) -> ProfileResult | None:
         event=facts.event or "",
         stacks=_stacks(study, valid),
         lost=sum(trial.record.facts.profile.lost or 0 for trial in valid),
-        arms=_arms(study, valid, total_us(study, profiled)),
+        arms=arms,
         functions=functions,
         callers=callers,
-        waits=(),
+        waits=wait_times(stored, arms),
         sentences=sentences(functions, unit),
         notes=(*_too_few(study, functions), *_notes(valid, functions)),
     )

@@ -16,9 +16,9 @@ from pgassay.experiment.running.loop import (
 from pgassay.model.experiment import Experiment
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load, write_experiment
-from pgassay.report import text
-from pgassay.terminal.progress import Progress
+from pgassay.terminal.progress import Progress, WithoutEstimates
 from pgassay.trial.target import Target
+from pgassay.words import duration, plural
 
 # A prime number of samples a second, so that nothing that happens in round numbers keeps step with it.
 RATE_HZ = 997
@@ -37,10 +37,20 @@ def run_profile(stored: StoredExperiment, target: Target, progress: Progress) ->
     if not (folder / layout.EXPERIMENT_FILE).is_file():
         write_experiment(folder, profile_experiment(stored.experiment))
     profile = load(folder)
-    progress.message(_announcement(stored, rounds))
-    trials = ExperimentTrials(profile, target, progress)
+    if profile.stopped == "blocks":
+        return replace(stored, profile=profile)
+    arms = [arm.name for arm in stored.experiment.arms if arm.role != "twin"]
+    progress.plan(arms, rounds, rounds * len(stored.experiment.arms), _announcement(stored, rounds))
+    unjudged = WithoutEstimates(progress)
+    trials = ExperimentTrials(profile, target, unjudged)
     limits = RunLimits(rounds, math.inf, until_decided=False)
-    ended = run_experiment(profile, trials, limits, progress, trials.prepare_block)
+    ended = run_experiment(profile, trials, limits, unjudged, trials.prepare_block)
+    if ended.stopped == "failed":
+        reasons = [trial.record.reason for trial in ended.trials if trial.record.status != "ok"]
+        progress.message(
+            f"the profile stopped after failed trials ({reasons[-1]}); the verdict does not rest on it, and "
+            f"'pgassay resume {stored.folder}' tries again"
+        )
     return replace(stored, profile=ended)
 
 
@@ -83,7 +93,5 @@ def profile_experiment(experiment: Experiment) -> Experiment:
 def _announcement(stored: StoredExperiment, rounds: int) -> str:
     trials = rounds * len(stored.experiment.arms)
     trial_s = expected_trial_s(stored)
-    about = f", about {text.duration(trial_s * trials)}" if trial_s else ""
-    return (
-        f"profile: {text.plural(rounds, 'further round')} of trials with perf{about}; no verdict is of them"
-    )
+    about = f", about {duration(trial_s * trials)}" if trial_s else ""
+    return f"profile: {plural(rounds, 'further round')} of trials with perf{about}; no verdict is of them"

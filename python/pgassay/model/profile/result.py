@@ -1,10 +1,27 @@
-"""What a profile found: functions by their time per transaction in each arm, and the waits."""
+"""How a trial was profiled; what profiles found: functions by their time per transaction, and the waits."""
 
 from typing import Literal
 
-from pgassay.model.base import Frozen
+from pgassay.model.base import Frozen, Number, Recorded
 
 TimeVerdict = Literal["less", "more", "inconclusive", "control"]
+
+
+class ProfileFacts(Recorded):
+    """How perf sampled the server's processes of one trial.
+
+    `rate_hz`: samples of each running process a second, by perf's `event`. `stacks`: how callers were found,
+    'frame pointers', 'unwound' or 'none'. `samples`: those within the measured part, `lost` those that perf
+    could not keep. `reading_s`: what reading the recording took after the trial.
+    """
+
+    perf: str | None = None
+    event: str | None = None
+    rate_hz: Number | None = None
+    stacks: str | None = None
+    samples: int | None = None
+    lost: int | None = None
+    reading_s: Number | None = None
 
 
 class FunctionArm(Frozen):

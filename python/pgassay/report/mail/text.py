@@ -17,6 +17,7 @@ from pgassay.report import text
 from pgassay.report.compare import summary, verdicts
 from pgassay.report.compare.material import Material
 from pgassay.report.labels import levels_alone
+from pgassay.report.profile.functions import wait_name
 
 COLUMNS = 72
 INDENT = "  "
@@ -25,6 +26,7 @@ NAME_MAX = 30
 # A longer level at the head of a column would take the room of its figures.
 HEAD_MAX = 12
 FUNCTIONS_MAX = 12
+WAITS_MAX = 6
 Cells = tuple[str, ...]
 
 
@@ -170,6 +172,13 @@ def _functions(material: Material) -> list[str]:
         if len(names) != 2 or max(map(len, names)) > HEAD_MAX:
             names = ["control", "arm"]
         parts.append(table(("function", *names, "ratio", "interval"), rows))
+    if found.waits:
+        heads = ("wait", *(["control", "arm"] if len(found.arms) == 2 else [arm.name for arm in found.arms]))
+        waits = [
+            (wait_name(wait), *("-" if us is None else time_words(us) for us in wait.us))
+            for wait in found.waits[:WAITS_MAX]
+        ]
+        parts.append(f"Waits of the connections per {found.unit} (sampled):\n{table(heads, waits)}")
     return parts
 
 

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 from pgassay.analysis.profile.flame import flames
 from pgassay.analysis.profile.result import function_name, time_words
-from pgassay.model.profile.result import FunctionArm, FunctionTimes, ProfileResult
+from pgassay.model.profile.result import FunctionArm, FunctionTimes, ProfileResult, WaitTimes
 from pgassay.report import text
 from pgassay.report.compare.material import Material
 from pgassay.report.section import (
+    EVERYWHERE,
     HTML,
     MARKDOWN,
     QUIET,
@@ -26,6 +27,7 @@ from pgassay.report.section import (
     Section,
     Subheading,
     Table,
+    plain_table,
 )
 
 HEADING = "Functions"
@@ -33,6 +35,11 @@ ANCHOR = "functions"
 ROWS_TERMINAL, ROWS_PAGE = 12, 40
 ARMS_MAX = 6
 GRAPHS_MAX = 4
+MEANINGS_TERMINAL = 3
+_WAITS = (
+    "Waits of the connections per {unit}, estimated from samples of the trials that were judged; they have "
+    "no interval:"
+)
 _LEGEND = (
     "A frame is as wide as its time per {unit}, the mean of both arms; below it is what it calls. Red takes "
     "more time in the arm than in the control, blue less, grey as much; a difference of a few samples is "
@@ -56,6 +63,7 @@ def section(material: Material) -> Section:
         _table(material, found.functions, ROWS_PAGE, "function", HTML),
         _table(material, found.callers, ROWS_PAGE, "with all that it calls", HTML),
     ]
+    blocks += _waits(material, found)
     if found.notes:
         blocks.append(Paragraph(" ".join(f"{_sentence(note)}" for note in found.notes), QUIET))
     return Section(HEADING, ANCHOR, tuple(blocks), link=HEADING, folded=MARKDOWN)
@@ -110,6 +118,43 @@ def _table(
     return Table(
         tuple(columns),
         (Group(tuple(_row(each, is_pair=is_pair) for each in ordered)),),
+        where=where,
+    )
+
+
+def _waits(material: Material, found: ProfileResult) -> list[Block]:
+    """What the connections waited for, and what is known of it."""
+    if not found.waits:
+        return []
+    names = {(arm.name, arm.stratum): material.label_at(arm) for arm in material.result.arms}
+    arms = found.arms[:ARMS_MAX]
+    heads = ("wait", *(names.get((arm.name, arm.stratum), text.clean(arm.name)) for arm in arms))
+    rows = [
+        (wait_name(wait), *("-" if us is None else time_words(us) for us in wait.us[:ARMS_MAX]))
+        for wait in found.waits
+    ]
+    known = [wait for wait in found.waits if wait.meaning is not None]
+    return [
+        Paragraph(_WAITS.format(unit=found.unit), where=EVERYWHERE),
+        plain_table(heads, rows[:ROWS_TERMINAL], where=TERMINAL | MARKDOWN),
+        plain_table(heads, rows, where=HTML),
+        _meanings(known[:MEANINGS_TERMINAL], TERMINAL | MARKDOWN),
+        _meanings(known, HTML),
+    ]
+
+
+def wait_name(wait: WaitTimes) -> str:
+    """A wait by its type and its name."""
+    return text.clean(f"{wait.event_type} {wait.event}")
+
+
+def _meanings(waits: Sequence[WaitTimes], where: Formats) -> Bullets:
+    return Bullets(
+        tuple(
+            Item(f"{wait_name(wait)}: {wait.meaning.means}. What relieves it: {wait.meaning.relief}.")
+            for wait in waits
+            if wait.meaning is not None
+        ),
         where=where,
     )
 
