@@ -172,6 +172,25 @@ class ComparedDefaults(Frozen):
     settings: dict[str, tuple[str, str]]
 
 
+class ArmCapacity(Frozen):
+    """The highest rate of transactions a second at which an arm keeps the bound of its latencies.
+
+    `rate`: the estimate; `interval`: its ends, 0 or infinite (null in JSON) where nothing bounds them. All
+    arms' intervals hold together, at any look. `trials`: of the arm, its twin's among a control's; `kept`:
+    those that kept the bound. `ratio`: to the control's rate, with the interval that follows from both; None
+    for a control.
+    """
+
+    arm: str
+    stratum: str
+    rate: float
+    interval: tuple[float, float]
+    trials: int
+    kept: int
+    ratio: float | None = None
+    ratio_interval: tuple[float, float] | None = None
+
+
 class CompareResult(Frozen):
     """The contract for scripts; schema in schemas/compare.schema.json.
 
@@ -183,6 +202,7 @@ class CompareResult(Frozen):
     `crossovers`: along which factors the limit moves from the storage to the processors, in sentences.
     `volumes`: of arms whose data or WAL lie on imitated volumes, these and what they cost.
     `effects`: of a grid what every factor does; None where one factor alone is varied.
+    `capacities`: the most that each arm holds within a bound, where that is asked for.
     """
 
     schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
@@ -224,6 +244,7 @@ class CompareResult(Frozen):
     latencies: tuple[ArmLatency, ...] = ()
     volumes: tuple[ArmVolumes, ...] = ()
     effects: FactorEffects | None = None
+    capacities: tuple[ArmCapacity, ...] = ()
     verdict: str = ""
 
     @property
