@@ -226,8 +226,9 @@ def verify_trial(trial: TrialState, prepared: Prepared, before: readings.Reading
         if (observed is not None or trial.arm.workload.is_mix) and not trial.arm.workload.writes:
             size_bytes = sum(relation.size_bytes for relation in prepared.relations)
             verify.assert_load_stayed_warm(trial.spec.protocol.cache, moved.read, size_bytes)
-    if observed is not None:
-        trial.warnings += verify.load_warnings(observed)
+    load_spec = trial.arm.workload.load
+    if observed is not None and load_spec is not None:
+        trial.warnings += verify.load_warnings(observed, load_spec)
 
 
 def _checkpoints(moved: Mapping[str, Sequence[CounterRow]]) -> float:
