@@ -175,7 +175,7 @@ class ComparedDefaults(Frozen):
 class ArmCapacity(Frozen):
     """The highest rate of transactions a second at which an arm keeps the bound of its latencies.
 
-    `rate`: the estimate; `interval`: its ends, 0 or infinite (null in JSON) where nothing bounds them. All
+    `rate`: the estimate; `interval`: its ends, 0 and None where nothing bounds them. All
     arms' intervals hold together, at any look. `trials`: of the arm, its twin's among a control's; `kept`:
     those that kept the bound. `ratio`: to the control's rate, with the interval that follows from both; None
     for a control.
@@ -184,11 +184,11 @@ class ArmCapacity(Frozen):
     arm: str
     stratum: str
     rate: float
-    interval: tuple[float, float]
+    interval: tuple[float, float | None]
     trials: int
     kept: int
     ratio: float | None = None
-    ratio_interval: tuple[float, float] | None = None
+    ratio_interval: tuple[float, float | None] | None = None
 
 
 class CompareResult(Frozen):

@@ -4,7 +4,9 @@ import json
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import numpy as np
 import pytest
 
@@ -13,9 +15,11 @@ from pgassay.analysis.verdicts.compare import analyse, decided, interim_result
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.running.enough import decided_arms
 from pgassay.experiment.running.rates import search_range, step_after
+from pgassay.model.result import CompareResult
 from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpec
 from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment, StoredTrial
+from pgassay.report import schema
 from pgassay.report.compare.json import render
 from pgassay.terminal.progress import NullProgress
 from pgassay.workloads.metric import metric_of
@@ -99,6 +103,13 @@ class Machine:
         return NOWHERE, TEMPLATE.model_copy(update=update)
 
 
+def documented(result: CompareResult) -> dict[str, Any]:
+    """What --json prints, which is as its schema says."""
+    document: dict[str, Any] = json.loads(render(result))
+    jsonschema.validate(document, schema.COMPARE.schema(), cls=jsonschema.Draft202012Validator)
+    return document
+
+
 def begun(seed: int) -> StoredExperiment:
     """An experiment before its first trial, with the range of its rates."""
     experiment = planned("work_mem=1MB,2MB", seed=seed, blocks=60, metric=METRIC)
@@ -139,12 +150,13 @@ def test_an_experiment_finds_what_both_arms_hold_and_says_it_first() -> None:
     assert (control.trials, arm.trials) == (2 * result.blocks, result.blocks)
     for each in result.capacities:
         lower, upper = each.interval
-        assert lower <= TRUE[each.arm] <= upper and upper / lower <= 1.15**2 + 1e-9
-    assert arm.ratio_interval is not None and 1 < arm.ratio_interval[0] <= 1.4 <= arm.ratio_interval[1]
+        assert upper is not None and lower <= TRUE[each.arm] <= upper and upper / lower <= 1.15**2 + 1e-9
+    assert arm.ratio_interval is not None and arm.ratio_interval[1] is not None
+    assert 1 < arm.ratio_interval[0] <= 1.4 <= arm.ratio_interval[1]
     said = result.verdict.splitlines()[0]
     assert said.startswith("work_mem=1MB holds ") and "transactions a second with p99 under 20 ms" in said
     assert "×" in said and "hold its rate" not in result.verdict
-    shown = json.loads(render(result))["capacities"]
+    shown = documented(result)["capacities"]
     assert [each["arm"] for each in shown] == list(TRUE)
     # Asking again after a stop gives the same next rate.
     assert step_after(stored, frozenset()).plan == step_after(stored, frozenset()).plan
@@ -153,7 +165,8 @@ def test_an_experiment_finds_what_both_arms_hold_and_says_it_first() -> None:
 def test_nothing_is_claimed_before_there_are_trials() -> None:
     stored = begun(3)
     first = arm_capacities(stored)
-    assert [each.interval for each in first] == [(0.0, math.inf)] * 2
+    assert [each.interval for each in first] == [(0.0, None)] * 2
+    assert documented(analyse(begun(3)))["capacities"][1]["ratio_interval"] == [0.0, None]
     assert not are_known(first) and not are_known(())
 
 

@@ -69,8 +69,7 @@ def arm_capacities(stored: StoredExperiment) -> tuple[ArmCapacity, ...]:
 def are_known(capacities: Sequence[ArmCapacity]) -> bool:
     """Whether each rate is known well enough to end the experiment."""
     return bool(capacities) and all(
-        Interval(each.interval[0], each.rate, each.interval[1]).half_width <= HALF_WIDTH_ENOUGH
-        for each in capacities
+        _ends(each.interval).half_width <= HALF_WIDTH_ENOUGH for each in capacities
     )
 
 
@@ -95,7 +94,7 @@ def capacity_sentences(result: CompareResult) -> list[str]:
 
 
 def _span(each: ArmCapacity) -> str:
-    lower, upper = each.interval
+    lower, upper = _ends(each.interval).lower, _ends(each.interval).upper
     if lower <= 0 and not math.isfinite(upper):
         return f"about {each.rate:,.0f} [not bounded yet]"
     most = f"{upper:,.0f}" if math.isfinite(upper) else "not bounded"
@@ -104,7 +103,7 @@ def _span(each: ArmCapacity) -> str:
 
 def _ratio(each: ArmCapacity) -> str:
     """What an arm's rate is to its control's; '' where nothing bounds that."""
-    lower, upper = each.ratio_interval or (0.0, math.inf)
+    lower, upper = _ends(each.ratio_interval).lower, _ends(each.ratio_interval).upper
     if lower <= 0 and not math.isfinite(upper):
         return ""
     if not math.isfinite(upper):
@@ -125,12 +124,22 @@ def _result(each: _Known, controls: Mapping[str, _Known]) -> ArmCapacity:
         arm=each.arm.name,
         stratum=each.arm.stratum,
         rate=found.middle,
-        interval=(found.lower, found.upper),
+        interval=(found.lower, _finite(found.upper)),
         trials=len(each.probes),
         kept=sum(probe.kept for probe in each.probes),
         ratio=ratio,
-        ratio_interval=None if is_control else (lower, upper),
+        ratio_interval=None if is_control else (lower, _finite(upper)),
     )
+
+
+def _finite(rate: float) -> float | None:
+    return rate if math.isfinite(rate) else None
+
+
+def _ends(interval: tuple[float, float | None] | None) -> Interval:
+    """As the statistics have it, where what is not bounded is infinite."""
+    lower, upper = interval or (0.0, None)
+    return Interval(lower, lower, math.inf if upper is None else upper)
 
 
 def _known(stored: StoredExperiment) -> list[_Known]:

@@ -3,7 +3,6 @@
 Of transactions of a file their statements, and the executions that the server refused.
 """
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from statistics import median
@@ -184,12 +183,10 @@ def capacities(material: Material) -> Section:
     )
 
 
-def _span(interval: tuple[float, float] | None, digits: str, unit: str = "") -> str:
-    lower, upper = interval or (0.0, math.inf)
-    if lower <= 0 and not math.isfinite(upper):
-        return "not bounded yet"
-    if not math.isfinite(upper):
-        return f"at least {lower:{digits}}{unit}"
+def _span(interval: tuple[float, float | None] | None, digits: str, unit: str = "") -> str:
+    lower, upper = interval or (0.0, None)
+    if upper is None:
+        return f"at least {lower:{digits}}{unit}" if lower > 0 else "not bounded yet"
     return (
         f"{lower:{digits}}{unit} to {upper:{digits}}{unit}"
         if lower > 0
