@@ -175,10 +175,10 @@ class ComparedDefaults(Frozen):
 class ArmCapacity(Frozen):
     """The highest rate of transactions a second at which an arm keeps the bound of its latencies.
 
-    `rate`: the estimate; `interval`: its ends, 0 and None where nothing bounds them. All
-    arms' intervals hold together, at any look. `trials`: of the arm, its twin's among a control's; `kept`:
-    those that kept the bound. `ratio`: to the control's rate, with the interval that follows from both; None
-    for a control.
+    `rate`: the estimate; `interval`: its ends, 0 and None where nothing bounds them. All arms' intervals hold
+    together, at any look. `trials`: of the arm, its twin's among a control's; `kept`: those that kept the
+    bound. `known`: to within ± 15 %, or beyond all rates that are tried. `ratio`: to the control's rate, with
+    the interval that follows from both; None for a control.
     """
 
     arm: str
@@ -187,6 +187,7 @@ class ArmCapacity(Frozen):
     interval: tuple[float, float | None]
     trials: int
     kept: int
+    known: bool
     ratio: float | None = None
     ratio_interval: tuple[float, float | None] | None = None
 

@@ -72,8 +72,8 @@ def test_an_arm_that_always_keeps_the_bound_has_no_upper_end() -> None:
     for _ in range(30):
         capacity.add(Probe(capacity.proposal(ALPHA), kept=True))
     interval = capacity.interval(ALPHA)
-    assert interval.upper == math.inf and 500 < interval.lower < 1001
-    assert interval.half_width == math.inf
+    assert interval.upper == math.inf and 950 < interval.lower < 1001
+    assert interval.half_width == math.inf and capacity.is_known(interval, WIDTH_MAX)
 
 
 def test_an_arm_that_never_does_has_no_lower_end() -> None:
@@ -81,7 +81,15 @@ def test_an_arm_that_never_does_has_no_lower_end() -> None:
     for _ in range(30):
         capacity.add(Probe(capacity.proposal(ALPHA), kept=False))
     interval = capacity.interval(ALPHA)
-    assert interval.lower == 0.0 and 9 < interval.upper < 20
+    assert interval.lower == 0.0 and 9 < interval.upper < 10.5
+    assert capacity.is_known(interval, WIDTH_MAX)
+
+
+def test_a_search_in_a_small_range_ends_at_its_bound_too() -> None:
+    capacity = Capacity(240.0, 2000.0)
+    for _ in range(16):
+        capacity.add(Probe(capacity.proposal(ALPHA), kept=False))
+    assert capacity.is_known(capacity.interval(ALPHA), WIDTH_MAX)
 
 
 def test_outcomes_that_say_nothing_of_the_rate_leave_an_interval_that_is_open() -> None:

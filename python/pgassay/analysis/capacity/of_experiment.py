@@ -51,8 +51,10 @@ def next_rate(stored: StoredExperiment, plan: BlockPlan) -> float:
     stratum = plan.stratum or ""
     known = [each for each in _known(stored) if each.arm.id in plan.arm_ids and each.arm.stratum == stratum]
     known = known or [each for each in _known(stored) if each.arm.id in plan.arm_ids]
-    widest = max(each.interval.half_width for each in known)
-    open_arms = [each for each in known if each.interval.half_width == widest]
+    # One that lies beyond all rates that are tried has nothing left to tell.
+    left = [each for each in known if not each.capacity.is_known(each.interval, HALF_WIDTH_ENOUGH)] or known
+    widest = max(each.interval.half_width for each in left)
+    open_arms = [each for each in left if each.interval.half_width == widest]
     asked = open_arms[plan.block % len(open_arms)]
     return float(f"{asked.capacity.proposal(alpha_of_arm(experiment)):.{_DIGITS}g}")
 
@@ -68,9 +70,7 @@ def arm_capacities(stored: StoredExperiment) -> tuple[ArmCapacity, ...]:
 
 def are_known(capacities: Sequence[ArmCapacity]) -> bool:
     """Whether each rate is known well enough to end the experiment."""
-    return bool(capacities) and all(
-        _ends(each.interval).half_width <= HALF_WIDTH_ENOUGH for each in capacities
-    )
+    return bool(capacities) and all(each.known for each in capacities)
 
 
 def capacity_sentences(result: CompareResult) -> list[str]:
@@ -97,8 +97,9 @@ def _span(each: ArmCapacity) -> str:
     lower, upper = _ends(each.interval).lower, _ends(each.interval).upper
     if lower <= 0 and not math.isfinite(upper):
         return f"about {each.rate:,.0f} [not bounded yet]"
-    most = f"{upper:,.0f}" if math.isfinite(upper) else "not bounded"
-    return f"{each.rate:,.0f} [{lower:,.0f}, {most}]"
+    if lower <= 0:
+        return f"less than {upper:,.0f}"
+    return f"{each.rate:,.0f} [{lower:,.0f}, {upper:,.0f}]" if upper < math.inf else f"more than {lower:,.0f}"
 
 
 def _ratio(each: ArmCapacity) -> str:
@@ -127,6 +128,7 @@ def _result(each: _Known, controls: Mapping[str, _Known]) -> ArmCapacity:
         interval=(found.lower, _finite(found.upper)),
         trials=len(each.probes),
         kept=sum(probe.kept for probe in each.probes),
+        known=each.capacity.is_known(found, HALF_WIDTH_ENOUGH),
         ratio=ratio,
         ratio_interval=None if is_control else (lower, _finite(upper)),
     )

@@ -20,6 +20,8 @@ from scipy.special import ndtr
 _Floats = NDArray[np.float64]
 # The fitted model: capacities between the bounds of the search, and how much trials scatter, in logs.
 _PLACES = 300
+# It may lie so far beyond them, in logs, with little weight: else nothing is staked on a trial at a bound.
+_BEYOND, _OF_BEYOND = 1.0, 0.05
 _SPREADS = np.array([0.01, 0.02, 0.04, 0.08, 0.16, 0.32])
 _OF_SPREADS = np.array([0.2, 0.25, 0.25, 0.2, 0.08, 0.02])
 # Some trials end otherwise than any rate explains: a stall, a checkpoint.
@@ -32,6 +34,8 @@ SURPRISE_AT_FIRST, SURPRISE = 0.08, 0.12
 # How far apart in logs the model's 10 and 90 % points may lie for that.
 LOCATED = 0.25
 _HALVINGS = 14
+# An end that is so near to the bound of the search is at it.
+_AT_BOUND = 1.05
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,11 @@ class Capacity:
     """
 
     def __init__(self, lowest: float, highest: float):
-        self._places = np.linspace(math.log(lowest), math.log(highest), _PLACES)
-        self._logs = np.tile(np.log(_OF_SPREADS), (_PLACES, 1))
+        self._first, self._last = math.log(lowest), math.log(highest)
+        self._places = np.linspace(self._first - _BEYOND, self._last + _BEYOND, _PLACES)
+        beyond = (self._places < self._first) | (self._places > self._last)
+        weights = np.where(beyond, _OF_BEYOND / beyond.sum(), (1 - _OF_BEYOND) / (~beyond).sum())
+        self._logs = np.log(weights)[:, None] + np.log(_OF_SPREADS)[None, :]
         self._rates: list[float] = []
         self._against_high: list[float] = []
         self._against_low: list[float] = []
@@ -102,6 +109,11 @@ class Capacity:
         upper = math.exp(edges[held[-1]]) if held[-1] < len(edges) else math.inf
         return Interval(lower, min(max(middle, lower), upper), upper)
 
+    def is_known(self, interval: Interval, enough: float) -> bool:
+        """Whether half its width is small enough, or it lies beyond all rates that are tried."""
+        below, above = math.exp(self._first) * _AT_BOUND, math.exp(self._last) / _AT_BOUND
+        return interval.half_width <= enough or interval.upper <= below or interval.lower >= above
+
     def quantile(self, share: float) -> float:
         """The capacity that the model's posterior has this share below."""
         weights = self._weights().sum(axis=1).cumsum()
@@ -116,7 +128,7 @@ class Capacity:
         """
         middle = self.quantile(0.5)
         if math.log(self.quantile(0.9) / self.quantile(0.1)) > LOCATED:
-            return middle
+            return self._in_range(middle)
         found = self.interval(alpha)
         above = math.log(found.upper / middle)
         below = math.log(middle / found.lower) if found.lower > 0 else math.inf
@@ -131,7 +143,10 @@ class Capacity:
                 lower = middle
             else:
                 upper = middle
-        return math.exp((lower + upper) / 2)
+        return self._in_range(math.exp((lower + upper) / 2))
+
+    def _in_range(self, rate: float) -> float:
+        return min(max(rate, math.exp(self._first)), math.exp(self._last))
 
     def _weights(self) -> _Floats:
         weights = np.exp(self._logs - self._logs.max())
