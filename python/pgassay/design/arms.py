@@ -11,6 +11,7 @@ from pgassay.factors.base import Factor
 from pgassay.factors.registry import ORDER
 from pgassay.model.arm import Arm, ArmSpec, Role
 from pgassay.model.experiment import Contrast, Experiment
+from pgassay.model.workload import Pace
 
 ARMS_MAX = 400
 
@@ -185,6 +186,16 @@ def with_load(arm: Arm, load: int) -> Arm:
         return arm
     dataset = arm.spec.dataset.model_copy(update={"load": load})
     return arm.model_copy(update={"spec": arm.spec.model_copy(update={"dataset": dataset})})
+
+
+def at_rate(arm: Arm, rate: float) -> Arm:
+    """The arm with so many transactions a second, as independent users send them; 0: as it is."""
+    load = arm.spec.workload.load
+    if not rate or load is None:
+        return arm
+    paced = load.model_copy(update={"pace": Pace(text=f"{rate:g}", rates=((0.0, rate),))})
+    workload = arm.spec.workload.model_copy(update={"load": paced})
+    return arm.model_copy(update={"spec": arm.spec.model_copy(update={"workload": workload})})
 
 
 def arms_of_all_loads(experiment: Experiment) -> tuple[Arm, ...]:

@@ -1,6 +1,6 @@
 """experiment.json: the whole plan of an experiment, fixed before its first trial."""
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from pydantic import Field
 
@@ -14,9 +14,7 @@ BLOCK_FORMAT = 1
 # Of a trial in its block: whatever failed as often does not come right, and voids the block.
 ATTEMPTS_MAX = 2
 CacheState = Literal["cold", "cold-each", "warm-buffers", "warm-pages", "as-is", "restarted"]
-CACHE_STATES: tuple[CacheState, ...] = (
-    *("cold", "cold-each", "warm-buffers", "warm-pages", "as-is", "restarted"),
-)
+CACHE_STATES: tuple[CacheState, ...] = get_args(CacheState)
 Observe = Literal["off", "normal", "fast"]
 OBSERVE: tuple[Observe, ...] = ("off", "normal", "fast")
 # Fixed tasks that tell the machine's speed, each run before the server of a trial is started.
@@ -156,7 +154,7 @@ class StatisticalContract(Extended):
     decide: Decide = "arms"
 
 
-class BlockDesign(Frozen):
+class BlockDesign(Extended):
     """How blocks are made. Its defaults are those of experiments that were stored before it was there.
 
     `strata`: a block holds the arms of all strata together, or those of one stratum alone ('apart').
@@ -166,21 +164,28 @@ class BlockDesign(Frozen):
     `decided_rest`: an arm that has its verdict takes no part in later blocks.
     `between`: what runs before each trial and counts for nothing: 'neutral' is the workload on the control's
     settings, so that every trial has the same predecessor.
+    `rates`: between which rates a second each stratum's highest within a bound is looked for, if it is.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("rates",)
 
     strata: Literal["together", "apart"] = "together"
     data_copies: int = 0
     blocks_per_copy: int = 0
     decided_rest: bool = False
     between: Between = "nothing"
+    rates: dict[str, tuple[float, float]] = Field(default_factory=dict)
 
 
-class BlockPlan(Frozen):
+class BlockPlan(Extended):
     """What a block is made of, recorded before its first trial.
 
     `arm_ids` in the order in which they run; `stratum` None when the block holds all strata. `data_copies`:
     the copy of the data of each arm, by its id. `replicate` counts the fresh copies of data that arms own.
+    `rate`: of transactions a second in all its arms; 0: as their workload says.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("rate",)
 
     format: int = BLOCK_FORMAT
     block: int
@@ -188,6 +193,7 @@ class BlockPlan(Frozen):
     arm_ids: tuple[str, ...]
     data_copies: dict[str, int]
     replicate: int = 0
+    rate: float = 0.0
 
 
 class Contrast(Frozen):

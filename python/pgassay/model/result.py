@@ -173,6 +173,26 @@ class ComparedDefaults(Frozen):
     settings: dict[str, tuple[str, str]]
 
 
+class ArmCapacity(Frozen):
+    """The highest rate of transactions a second at which an arm keeps the bound of its latencies.
+
+    `rate`: the estimate; `interval`: its ends, 0 and None where nothing bounds them. All arms' intervals hold
+    together, at any look. `trials`: of the arm, its twin's among a control's; `kept`: those that kept the
+    bound. `known`: to within ± 15 %, or beyond all rates that are tried. `ratio`: to the control's rate, with
+    the interval that follows from both; None for a control.
+    """
+
+    arm: str
+    stratum: str
+    rate: float
+    interval: tuple[float, float | None]
+    trials: int
+    kept: int
+    known: bool
+    ratio: float | None = None
+    ratio_interval: tuple[float, float | None] | None = None
+
+
 class CompareResult(Frozen):
     """The contract for scripts; schema in schemas/compare.schema.json.
 
@@ -185,6 +205,7 @@ class CompareResult(Frozen):
     `volumes`: of arms whose data or WAL lie on imitated volumes, these and what they cost.
     `effects`: of a grid what every factor does; None where one factor alone is varied. `profile`: of further
     trials in which perf sampled the servers; not written where there were none.
+    `capacities`: the most that each arm holds within a bound, where that is asked for.
     """
 
     schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
@@ -227,6 +248,7 @@ class CompareResult(Frozen):
     volumes: tuple[ArmVolumes, ...] = ()
     effects: FactorEffects | None = None
     profile: ProfileResult | None = Field(default=None, exclude_if=lambda profile: profile is None)
+    capacities: tuple[ArmCapacity, ...] = ()
     verdict: str = ""
 
     @property

@@ -15,14 +15,16 @@ class Metric(Extended):
     """The primary metric of a workload: its name, unit, and which direction is better.
 
     `latency`: which figure of a load's latencies it is, as "p99" or "mean"; '' for every other metric.
+    `bound_ms`: the highest rate is wanted at which that figure stays below it; 0 where no rate is looked for.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("latency",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("latency", "bound_ms")
 
     name: str
     unit: str
     better: Literal["lower", "higher"]
     latency: str = ""
+    bound_ms: float = 0.0
 
 
 class TransactionPart(Frozen):

@@ -20,6 +20,7 @@ from pgassay.model.gates.history import HISTORY_SCHEMA, HistoryResult
 from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.live.diagnosis_change import DIAGNOSIS_CHANGE_SCHEMA, DiagnosisChange
 from pgassay.model.live.pgbench import PGBENCH_SCHEMA, PgbenchResult
+from pgassay.model.live.sysbench import SYSBENCH_SCHEMA, SysbenchResult
 from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
 from pgassay.model.machines.fleet import FLEET_SCHEMA, FleetStatus
@@ -86,6 +87,7 @@ GATE = Published("gate", GateResult, GATE_SCHEMA)
 FLEET = Published("fleet", FleetStatus, FLEET_SCHEMA)
 HISTORY = Published("history", HistoryResult, HISTORY_SCHEMA)
 PGBENCH = Published("pgbench", PgbenchResult, PGBENCH_SCHEMA)
+SYSBENCH = Published("sysbench", SysbenchResult, SYSBENCH_SCHEMA)
 REPLAY = Published("replay", ReplayResult, REPLAY_SCHEMA)
 UPGRADE = Published("upgrade", UpgradeResult, UPGRADE_SCHEMA)
 CLAIMS = Published("claims", ClaimsResult, CLAIMS_SCHEMA)
@@ -107,6 +109,7 @@ PUBLISHED = (
     HISTORY,
     FLEET,
     PGBENCH,
+    SYSBENCH,
     REPLAY,
     UPGRADE,
     CLAIMS,

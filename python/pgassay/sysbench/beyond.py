@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from pgassay.model.live.sysbench import SYSBENCH_SCHEMA, SysbenchResult
 from pgassay.sysbench.options import PROFILES
 from pgassay.sysbench.running import Run
 
@@ -106,25 +107,26 @@ def _settings(run: Run) -> Iterator[str]:
     yield text
 
 
-def document(run: Run) -> dict[str, object]:
+def document(run: Run) -> SysbenchResult:
     """The one document of --json."""
     record, chosen = run.record, run.chosen
-    seconds = record["elapsed_s"] or 1.0
-    return {
-        "schema": 1,
-        "script": chosen.script,
-        "profile": chosen.text("profile"),
-        "distribution": chosen.distribution,
-        "threads": chosen.whole("threads"),
-        "elapsed_s": record["elapsed_s"],
-        "events": record["events"],
-        "tps": record["events"] / seconds,
-        "queries": dict(record["queries"]),
-        "errors": record["errors"],
-        "latency_ms": record["latency_ms"],
-        "from_due_ms": record["from_due_ms"],
-        "queued": record["queued"],
-        "histogram": record["histogram"],
-        "client": client(run),
-        "server": {"version": run.server.version, "settings": run.server.settings},
-    }
+    return SysbenchResult.model_validate(
+        {
+            "schema": SYSBENCH_SCHEMA,
+            "script": chosen.script,
+            "profile": chosen.text("profile"),
+            "distribution": chosen.distribution,
+            "threads": chosen.whole("threads"),
+            "elapsed_s": record["elapsed_s"],
+            "events": record["events"],
+            "tps": record["events"] / (record["elapsed_s"] or 1.0),
+            "queries": dict(record["queries"]),
+            "errors": record["errors"],
+            "latency_ms": record["latency_ms"],
+            "from_due_ms": record["from_due_ms"],
+            "queued": record["queued"],
+            "histogram": record["histogram"],
+            "client": client(run),
+            "server": {"version": run.server.version, "settings": run.server.settings},
+        }
+    )

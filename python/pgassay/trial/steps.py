@@ -236,7 +236,9 @@ def verify_trial(trial: TrialState, prepared: Prepared, before: readings.Reading
             verify.assert_load_stayed_warm(trial.spec.protocol.cache, moved.read, size_bytes)
     if observed is not None:
         replay.assert_same_work(trial.arm.workload, observed)
-        trial.warnings += verify.load_warnings(observed)
+        trial.warnings += verify.load_warnings(
+            observed, None if trial.arm.workload.is_replay else trial.arm.workload.load
+        )
 
 
 def _checkpoints(moved: Mapping[str, Sequence[CounterRow]]) -> float:

@@ -1,11 +1,13 @@
 """`--metric`: which figure of a load's trials is compared."""
 
 import math
+import re
 from collections.abc import Iterable
 from itertools import pairwise
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadSpec, Metric, WorkloadSpec
+from pgassay.typed import quantities
 from pgassay.workloads.load import THROUGHPUT
 from pgassay.workloads.pace import MEAN_LATENCY
 
@@ -19,6 +21,8 @@ PERCENTILES = {
     "p99.9": 0.999,
     "p99.99": 0.9999,
 }
+THROUGHPUT_AT = "throughput-at"
+_BOUND = re.compile(r":(?P<figure>[a-z0-9.]+)<=?(?P<bound>.+)")
 NAMES = ("throughput", "tps", "mean", *PERCENTILES)
 # Transactions beyond a percentile below which it is more the luck of single ones than a figure of the trial.
 BEYOND_MIN = 20
@@ -35,8 +39,11 @@ def metric_of(text: str | None, workload: WorkloadSpec, loads: Iterable[LoadSpec
         is_paced = workload.metric == THROUGHPUT and any(load.pace for load in found)
         return MEAN_LATENCY if is_paced else workload.metric
     name = text.strip().lower()
-    if name not in NAMES:
-        raise UsageError(f"--metric {text} is not known: write one of {', '.join(NAMES)}")
+    figure, bound_ms = _bound(text, name) if name.startswith(THROUGHPUT_AT) else (name, 0.0)
+    if figure not in NAMES:
+        raise UsageError(
+            f"--metric {text} is not known: write one of {', '.join(NAMES)}, or {THROUGHPUT_AT}:p99<20ms"
+        )
     if workload.load is None:
         raise UsageError(
             f"--metric {text} is a figure of a load, and {workload.family} runs its statements one by one: "
@@ -44,6 +51,8 @@ def metric_of(text: str | None, workload: WorkloadSpec, loads: Iterable[LoadSpec
         )
     if name in ("throughput", "tps") and workload.is_replay:
         return _rate_of_replay(text, workload)
+    if bound_ms:
+        return _throughput_at(figure, bound_ms, workload, found)
     if name in ("throughput", "tps"):
         return THROUGHPUT
     if name == "mean":
@@ -51,6 +60,38 @@ def metric_of(text: str | None, workload: WorkloadSpec, loads: Iterable[LoadSpec
     for load in found:
         _check_length(name, load)
     return Metric(name=f"{name} latency", unit="ms", better="lower", latency=name)
+
+
+def _bound(text: str, name: str) -> tuple[str, float]:
+    """The figure and its bound in milliseconds of `throughput-at:p99<20ms`; raises UsageError."""
+    match = _BOUND.fullmatch(name.removeprefix(THROUGHPUT_AT))
+    if match is None or match["figure"] not in ("mean", *PERCENTILES):
+        raise UsageError(
+            f"--metric {text}: write a figure of the latencies and its bound, in quotes: "
+            f"'{THROUGHPUT_AT}:p99<20ms' (mean, {', '.join(PERCENTILES)})"
+        )
+    bound_s = quantities.seconds(match["bound"], "--metric", least=1e-6, most=3600, example="20ms")
+    return match["figure"], bound_s * 1e3
+
+
+def _throughput_at(figure: str, bound_ms: float, workload: WorkloadSpec, loads: Iterable[LoadSpec]) -> Metric:
+    if workload.is_series:
+        raise UsageError(
+            f"--metric {THROUGHPUT_AT} looks for the rate of one transaction, and {workload.text} is a "
+            "series: name one of its scripts"
+        )
+    if workload.is_replay:
+        raise UsageError(
+            f"--metric {THROUGHPUT_AT} sends transactions at rates of its own, and a replay has those of its "
+            "capture: leave it out, or write --metric p99"
+        )
+    for load in loads:
+        if load.pace is not None:
+            raise UsageError(
+                f"--metric {THROUGHPUT_AT} chooses the rates itself: leave rate={load.pace.text} out"
+            )
+    name = f"{figure} latency at the same rates"
+    return Metric(name=name, unit="ms", better="lower", latency=figure, bound_ms=bound_ms)
 
 
 def transactions_min(latency: str) -> int:

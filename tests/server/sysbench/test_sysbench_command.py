@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from native_servers import NativeTestServer
+from pgassay.report import schema
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 OURS = (sys.executable, "-m", "pgassay.cli.main", "sysbench")
@@ -179,6 +181,7 @@ def test_json_is_one_document(say: Callable[..., Answer]) -> None:
     say(OURS, "oltp_read_write", "prepare", *TABLES)
     ours = say(OURS, "oltp_write_only", "run", *TABLES, "--events=50", "--time=0", "--skip_trx", "--json")
     document = json.loads(ours.output)
+    jsonschema.validate(document, schema.SYSBENCH.schema(), cls=jsonschema.Draft202012Validator)
     assert (document["schema"], document["events"], document["errors"]) == (1, 50, {})
     assert sum(document["queries"].values()) == 50 * 4
     assert document["latency_ms"]["p99"] > 0 and document["histogram"]

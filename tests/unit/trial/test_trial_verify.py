@@ -4,8 +4,10 @@ import pytest
 
 from pgassay.errors import InvalidTrialError
 from pgassay.model.experiment import CacheState, Protocol
-from pgassay.model.trial import StatementObservation
+from pgassay.model.trial import LoadObservation, StatementObservation
+from pgassay.trial.before_and_after import verify
 from pgassay.trial.before_and_after.verify import BytesRead, assert_load_stayed_warm, assert_statement_cache
+from pgassay.workloads.registry import parse_workload
 
 MB = 1024 * 1024
 SIZE = 100 * MB
@@ -91,3 +93,29 @@ def test_other_states() -> None:
     assert not judge("cold-each", observed(10, 0, 0))
     assert "shared buffers and read 100 MB" in judge("warm-buffers", observed(100, 0, 0))
     assert not judge("as-is", observed(100, 100, 100))
+
+
+def closed_loop(mean_ms: float, *, longest_ms: float = 5.0, errors: int = 0) -> LoadObservation:
+    """Ten seconds of eight clients' transactions, 8,000 of them."""
+    return LoadObservation(
+        transactions=8000,
+        elapsed_s=10.0,
+        errors=errors,
+        client_cpu_s=1.0,
+        latency_ms={"mean": mean_ms, "max": longest_ms},
+    )
+
+
+def test_a_closed_loop_whose_latencies_do_not_account_for_its_clients_says_so() -> None:
+    load = parse_workload("select-only:clients=8").load
+    assert load is not None
+    assert verify.unaccounted_clients(closed_loop(10.0), load) == ""
+    assert verify.unaccounted_clients(closed_loop(10.15), load) == ""
+    said = verify.unaccounted_clients(closed_loop(9.0), load)
+    assert "accounts for 7.2 of 8 clients (Little's law)" in said
+    assert verify.load_warnings(closed_loop(9.0), load) == [said]
+    # What stands at an edge, or failed, explains as much.
+    assert verify.unaccounted_clients(closed_loop(9.0, longest_ms=1000.0), load) == ""
+    assert verify.unaccounted_clients(closed_loop(9.0, errors=500), load) == ""
+    paced = parse_workload("select-only:clients=8,rate=800").load
+    assert paced is not None and verify.unaccounted_clients(closed_loop(1.0), paced) == ""

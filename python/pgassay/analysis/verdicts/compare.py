@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgassay.analysis.accounts.arms import arm_accounts
+from pgassay.analysis.capacity.of_experiment import are_known, arm_capacities, capacity_sentences
 from pgassay.analysis.causes.crossover import crossover_sentences
 from pgassay.analysis.causes.difference import explanations
 from pgassay.analysis.causes.rank import arm_causes
@@ -120,11 +121,15 @@ def interim_result(stored: StoredExperiment) -> InterimResult:
     if study.experiment.contract.decide == "effects":
         effects = factor_effects(study, twins) if primary is not None else None
         is_decided = effects is not None and effects.decided
+    if study.experiment.contract.metric.bound_ms:
+        is_decided = are_known(arm_capacities(stored))
     return InterimResult(study.blocks, tuple(arms), is_decided, _worst_ok(twins))
 
 
 def decided(result: CompareResult, decide: Decide = "arms") -> bool:
     """Whether all has a verdict that the experiment goes on for; nothing has before the least blocks."""
+    if result.metric.bound_ms:
+        return are_known(result.capacities)
     if decide == "effects":
         return result.effects is not None and result.effects.decided
     return _all_decided([arm for arm in result.arms if arm.verdict != "control"])
@@ -212,8 +217,12 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         volumes=volumes,
         effects=factor_effects(study, primary.twins),
         profile=profile_result(stored),
+        capacities=arm_capacities(stored),
     )
-    return result.model_copy(update={"verdict": "\n".join((headline(result), *unheld_lines(study)))})
+    # Rates that can't be held are tried on purpose where the highest one is looked for.
+    unheld = () if result.metric.bound_ms else unheld_lines(study)
+    lines = (*capacity_sentences(result), headline(result), *unheld)
+    return result.model_copy(update={"verdict": "\n".join(lines)})
 
 
 def _all_warnings(

@@ -5,6 +5,7 @@ import sys
 
 from pgassay.cli import options
 from pgassay.cli.output import is_unicode
+from pgassay.errors import UsageError
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -139,7 +140,8 @@ def add_plan_options(parser: argparse._ActionsContainer, texts: "Mapping[str, st
         "--metric",
         metavar="NAME",
         help="of a load, what is compared: throughput (or tps), or a figure of its latencies: mean, p50, "
-        "p75, p90, p95, p99, p99.9, p99.99 (default throughput; with rate= or curve= mean)",
+        "p75, p90, p95, p99, p99.9, p99.99 (default throughput; with rate= or curve= mean); or the highest "
+        "rate that an arm holds within a bound: 'throughput-at:p99<20ms'",
     )
     add("--scale", type=options.whole, default=10, metavar="N", help="pgbench scale of the data (default 10)")
     add(
@@ -330,6 +332,11 @@ def request_of(arguments: argparse.Namespace) -> "CompareRequest":
 
 def run(arguments: argparse.Namespace) -> int:
     """Plan, measure, report: on this machine, or on those of a fleet."""
+    if arguments.fleet is not None and (arguments.metric or "").strip().lower().startswith("throughput-at"):
+        raise UsageError(
+            f"--metric {arguments.metric} chooses each block's rate by what a machine measured, so the "
+            "machines of a fleet would compare other rates: run it on one machine, without --fleet"
+        )
     if arguments.fleet is None and arguments.spread == "blocks":
         return run_or_plan(request_of(arguments), arguments)
     from pgassay.cli.spread import compare_on_fleet

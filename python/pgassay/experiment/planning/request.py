@@ -115,6 +115,12 @@ def check_request(request: CompareRequest) -> None:
         raise UsageError(f"--alpha {request.alpha} is out of range: use 0.0001 to 0.2")
     if request.max_time_s < 1:
         raise UsageError(f"--max-time {request.max_time_s:g} s is too short: use at least 1s")
+    looks_for_rate = (request.metric or "").strip().lower().startswith("throughput-at")
+    if looks_for_rate and (request.calibrates or not (request.factors or request.made_factors)):
+        raise UsageError(
+            f"--metric {request.metric} looks for a rate in pgassay compare and run alone: name a figure of "
+            "the latencies here, such as p99"
+        )
 
 
 def parse_cache(text: str) -> CacheState:

@@ -30,7 +30,12 @@ def standing_of(
 
 
 def decided_arms(stored: StoredExperiment, result: CompareResult | InterimResult) -> frozenset[str]:
-    """The ids of the arms that have their verdict; one that is withheld or inconclusive has none."""
+    """The ids of the arms that have their verdict; one that is withheld or inconclusive has none.
+
+    None while the highest rate within a bound is looked for: that is another question than the verdict's.
+    """
+    if stored.experiment.contract.metric.bound_ms:
+        return frozenset()
     names = {(arm.name, arm.stratum) for arm in result.arms if arm.verdict not in ("control", "inconclusive")}
     arms = (arm for arm in stored.experiment.arms if arm.role == "arm")
     return frozenset(arm.id for arm in arms if (arm.name, arm.stratum) in names)

@@ -14,7 +14,7 @@ from pgassay.analysis.descriptive.plans import shape
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
 from pgassay.analysis.verdicts.dropped import VOIDED_BLOCKS_MAX, dropped_sentences
-from pgassay.design.schedule import Step, has_fresh_copies, next_step, records_blocks
+from pgassay.design.schedule import Step, has_fresh_copies, records_blocks
 from pgassay.environment.builds.unchanged import ChangedBuildError
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import MeasurementError
@@ -25,6 +25,7 @@ from pgassay.experiment.running.enough import (
     rest_without_dropped,
     standing_of,
 )
+from pgassay.experiment.running.rates import step_after
 from pgassay.experiment.running.starts import StartTrials, without_half_starts
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
@@ -120,7 +121,7 @@ def run_experiment(
     forgiven: int | None = None if stored.stopped == "failed" else 0
     try:
         while True:
-            step = _next(stored, resting)
+            step = step_after(stored, resting)
             # Who resumes a failed experiment has mended something: its voided blocks are forgiven.
             forgiven = step.voided_in_a_row if forgiven is None else min(forgiven, step.voided_in_a_row)
             block_s = expected_block_s(stored, step, prepared.took_s)
@@ -131,7 +132,7 @@ def run_experiment(
             prepared.make_ready(step)
             stored = _run_one(stored, step, run, progress)
             write_state(stored.folder, stopped="running", seconds_used=used_s())
-            following = _next(stored, resting)
+            following = step_after(stored, resting)
             if following.begins_block:
                 interim, whole = interim_result(stored), None
                 # The whole analysis of a large grid takes a while: once in a round is enough to be shown.
@@ -164,11 +165,6 @@ def _after_block(
     resting = decided_arms(stored, interim)
     is_decided = interim.decided or rest_without_dropped(stored, resting)
     return "decided" if is_decided else "", resting
-
-
-def _next(stored: StoredExperiment, resting: frozenset[str]) -> Step:
-    records = (trial.record for trial in stored.trials)
-    return next_step(stored.experiment, records, stored.block_plans, resting, dropped(stored))
 
 
 def _with_plan(stored: StoredExperiment, step: Step) -> StoredExperiment:

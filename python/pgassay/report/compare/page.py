@@ -47,6 +47,7 @@ class SectionOfComparison:
 
 SECTIONS = (
     SectionOfComparison(verdicts.verdict),
+    SectionOfComparison(within.capacities),
     SectionOfComparison(factors.section),
     SectionOfComparison(summary.setting),
     SectionOfComparison(qualifications.alarm, HTML),

@@ -172,3 +172,37 @@ def _statements(material: Material) -> tuple[list[Arm], list[list[StatementObser
 def _median(seconds: Sequence[float | None]) -> str:
     known = [each for each in seconds if each is not None]
     return text.seconds(median(known)) if known else "-"
+
+
+def capacities(material: Material) -> Section:
+    """The most that each arm holds within the bound of its latencies."""
+    result = material.result
+    heads = ("arm", "holds", "interval", "against the control", "kept the bound", "trials")
+    rows = []
+    for each in result.capacities:
+        ratio = "" if each.ratio is None else _span(each.ratio_interval, ".2f", "×")
+        name = text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm)
+        shown = (f"{each.rate:,.0f}", _span(each.interval, ",.0f"), ratio)
+        rows.append([name, *shown, str(each.kept), str(each.trials)])
+    if not rows:
+        return Section("The most that each arm holds", "capacities", ())
+    metric = result.metric
+    note = (
+        f"Transactions a second at which a trial keeps {metric.latency} under {metric.bound_ms:g} ms, and "
+        "leaves no growing queue, at least as likely as not. All intervals hold together, at any look. A "
+        "control's trials are its own and its twin's. All other figures are of the same rates for all arms."
+    )
+    return Section(
+        "The most that each arm holds", "capacities", (plain_table(heads, rows), Paragraph(note, QUIET))
+    )
+
+
+def _span(interval: tuple[float, float | None] | None, digits: str, unit: str = "") -> str:
+    lower, upper = interval or (0.0, None)
+    if upper is None:
+        return f"at least {lower:{digits}}{unit}" if lower > 0 else "not bounded yet"
+    return (
+        f"{lower:{digits}}{unit} to {upper:{digits}}{unit}"
+        if lower > 0
+        else f"at most {upper:{digits}}{unit}"
+    )

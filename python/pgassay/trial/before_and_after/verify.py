@@ -7,6 +7,8 @@ from pgassay.errors import InvalidTrialError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState, Protocol
 from pgassay.model.trial import LoadObservation, StatementObservation
+from pgassay.model.workload import LoadSpec
+from pgassay.words import plural
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
@@ -121,11 +123,38 @@ def _assert_stayed_warm(what: str, cache: CacheState, read: BytesRead, size_byte
         )
 
 
-def load_warnings(load: LoadObservation) -> list[str]:
-    """What the load itself says against its figures."""
-    sentences = []
+# Rate times latency may differ from the number of clients by so much beyond what the edges explain.
+LITTLE_FRACTION_MAX = 0.02
+
+
+def load_warnings(load: LoadObservation, spec: LoadSpec | None) -> list[str]:
+    """What the load itself says against its figures; without a `spec` it is a replay, whose sessions wait."""
+    unaccounted = unaccounted_clients(load, spec) if spec is not None else ""
+    sentences = [unaccounted] if unaccounted else []
     if load.errors:
         sentences.append(f"{load.errors} transactions ended in a serialisation failure or deadlock")
     if load.per_second and min(load.per_second) == 0:
         sentences.append("in some seconds no transaction ended at all: the throughput is not steady")
     return sentences
+
+
+def unaccounted_clients(load: LoadObservation, spec: LoadSpec) -> str:
+    """Where a closed loop's rate times its mean latency is not its clients (Little's law); '' where it is.
+
+    A client has always one transaction under way, so what is missing was spent by the load generator, or was
+    never counted. At both edges of the interval a transaction of each client counts whole or not at all; what
+    failed has taken time as well, and is in no latency.
+    """
+    mean_ms, longest_ms = load.latency_ms.get("mean", 0.0), load.latency_ms.get("max", 0.0)
+    is_series = spec.sysbench is not None and bool(spec.sysbench.series)
+    if spec.pace is not None or is_series or not load.transactions or not load.elapsed_s > 0:
+        return ""
+    found = load.transactions / load.elapsed_s * mean_ms / 1e3
+    failed = load.errors / (load.transactions + load.errors)
+    allowed = LITTLE_FRACTION_MAX + longest_ms / 1e3 / load.elapsed_s + 2 * failed
+    if abs(found / spec.clients - 1) <= allowed:
+        return ""
+    return (
+        f"rate × mean latency accounts for {found:.3g} of {plural(spec.clients, 'client')} (Little's law): "
+        "the load generator lost time or transactions, so these figures are not the server's"
+    )

@@ -129,14 +129,16 @@ def _note(shares: Sequence[ClientShare], *, is_replay: bool) -> str:
 
 def load_warnings(study: Study) -> tuple[str, ...]:
     """Arms that did not hold their rate, and what of their figures is the client's."""
-    held = tuple(sentence for arm in study.experiment.arms if (sentence := _unheld(study, arm)))
+    # Rates that can't be held are tried on purpose where the highest one is looked for.
+    arms = () if study.experiment.contract.metric.bound_ms else study.experiment.arms
+    held = tuple(sentence for arm in arms if (sentence := _unheld(study, arm)))
     return (*held, *_own_delays(study), *_scattered(study))
 
 
 def _scattered(study: Study) -> tuple[str, ...]:
     """What would decide sooner, where a percentile scatters so much that blocks alone take very long."""
     metric, level = study.experiment.contract.metric, study.logs[0]
-    if metric.latency in ("", "mean") or study.blocks < SCATTER_BLOCKS_MIN:
+    if metric.latency in ("", "mean") or metric.bound_ms or study.blocks < SCATTER_BLOCKS_MIN:
         return ()
     controls = [study.columns[arm.id] for arm in study.experiment.arms if arm.role == "control"]
     spread = max(float(np.nanstd(level[:, place], ddof=1)) for place in controls)

@@ -108,13 +108,11 @@ def _do(chosen: "Options") -> int:
 
 
 def _run(chosen: "Options", server: "Server", say: "Callable[[str], None]") -> int:
-    import json
-
     from pgassay.sysbench import beyond, report, running
 
     finished = running.run(chosen, server, say)
     if chosen.switch("json"):
-        print(json.dumps(beyond.document(finished), indent=2))
+        print(beyond.document(finished).model_dump_json(by_alias=True, indent=2))
         return 0
     for line in report.lines(finished):
         say(line)
