@@ -22,7 +22,7 @@ SPEED_MIN, SPEED_MAX = 0.5, 50.0
 BOUND_DEFAULT = 0.01
 # Families with a line of their own: no more than a reader looks at, none that is next to nothing.
 FAMILIES_MAX, SHARE_MIN = 20, 0.001
-_NAME_MAX = 56
+_NAME_MAX = 44
 # What stands behind the folder's name, which may hold commas itself.
 _OPTIONS = re.compile(rf"(?:,(?:{'|'.join(OPTIONS)})=[^,]*)+$")
 
