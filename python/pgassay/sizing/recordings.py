@@ -159,8 +159,8 @@ def refuse_workloads(workloads: Sequence[WorkloadSpec], what: str) -> None:
         )
     if any(each.is_replay for each in workloads):
         raise UsageError(
-            f"{what}: a size is for a load whose sessions never wait for each other, and those of a replay do: "
-            "compare storages with it, as pgassay compare storage=volume:gp3,volume:io2 --workload replay:DIR"
+            f"{what}: a size is for a load whose sessions don't wait for each other, and a replay's do: "
+            "compare storages with it, as pgassay compare storage=… --workload replay:DIR"
         )
     if all(each.is_mix for each in workloads):
         raise UsageError(
