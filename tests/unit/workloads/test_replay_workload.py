@@ -111,6 +111,8 @@ def test_families_have_names_of_their_own_and_the_smallest_none() -> None:
         {"sample": f"{long} name = $1", "calls": 9, "seconds_captured": 2.0},
         {"sample": "SELECT x IN ($1, $2)", "calls": 1, "seconds_captured": 0.5},
         {"sample": "SELECT x IN ($1, $2, $3)", "calls": 2, "seconds_captured": 0.6},
+        {"sample": "SELECT few", "calls": 9, "seconds_captured": 0.02},
+        {"sample": "SELECT many", "calls": 10, "seconds_captured": 0.02},
         {"sample": "SELECT 1", "calls": 5, "seconds_captured": 0.001},
     ]
     found = statements_of(families)
@@ -118,6 +120,7 @@ def test_families_have_names_of_their_own_and_the_smallest_none() -> None:
         families[0]["sample"],
         families[1]["sample"],
         families[3]["sample"],
+        "SELECT many",
     ]
     names = [each.name for each in found]
     assert names[1] == f"{names[0]} (2)" and all(len(name) <= 60 for name in names)
