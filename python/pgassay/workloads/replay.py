@@ -100,7 +100,7 @@ def statements_of(families: Sequence[PlannedFamily]) -> tuple[Statement, ...]:
         samples.setdefault(text, each["sample"])
     whole = math.fsum(seconds.values())
     taken: Counter[str] = Counter()
-    found = []
+    found: list[Statement] = []
     for text, busy_s in sorted(seconds.items(), key=lambda each: -each[1]):
         share_min = SHARE_MIN if calls[text] >= CALLS_MIN else SHARE_OF_FEW_MIN
         if busy_s < share_min * whole or len(found) == FAMILIES_MAX:
