@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from logged_captures import with_capture
 from pgassay.analysis.causes.registry import RULES as CAUSE_RULES
 from pgassay.cli import main, options
 from pgassay.environment.builds.registry import ORIGINS
@@ -144,8 +145,7 @@ def test_the_words_of_documented_comparisons_mean_something(words: list[str], tm
     """The factors and the workload are understood too; a user's file stands in for report.sql."""
     arguments = parser().parse_args(words)
     assert parse_factors(list(arguments.factors))
-    user_file = tmp_path / "report.sql"
-    user_file.write_text("SELECT 1;\n")
+    (user_file := tmp_path / "report.sql").write_text("SELECT 1;\n")
     workload = re.sub(r"^sql:[\w.]+", f"sql:{user_file}", arguments.workload)
     (maintenance_file := tmp_path / "vacuum.sql").write_text("VACUUM;\n")
     workload = re.sub(r"^maintenance:[\w.]+", f"maintenance:{maintenance_file}", workload)
@@ -157,7 +157,7 @@ def test_the_words_of_documented_comparisons_mean_something(words: list[str], tm
     (tmp_path / "curve.csv").write_text("0,10\n60,20\n")
     files = {"sql": script_file, "csv": tmp_path / "curve.csv"}
     workload = re.sub(r"(?<=[=+])\w+\.(sql|csv)", lambda found: str(files[found[1]]), workload)
-    parsed = parse_workload(workload)
+    parsed = parse_workload(with_capture(workload, tmp_path))
     assert parsed.statements or (parsed.load is not None and parsed.load.scripts)
 
 
@@ -333,8 +333,7 @@ def test_the_settings_of_all_arms_are_documented_with_their_values() -> None:
 
 
 def test_documented_default_cache_states_are_true(tmp_path: Path) -> None:
-    writing = tmp_path / "writing.sql"
-    writing.write_text("UPDATE pgbench_accounts SET abalance = 1 WHERE aid = 1;")
+    (writing := tmp_path / "writing.sql").write_text("UPDATE pgbench_accounts SET abalance = 1;")
     lines = [line for line in text_of(DOCS / "workloads.md").splitlines() if line.startswith("| `")]
     table = {_SPAN.findall(line)[0]: _SPAN.findall(line)[-1] for line in reversed(lines)}
     for family in ("full-scan", "select-only", "simple-update", "tpcb", "oltp_read_only"):

@@ -157,6 +157,11 @@ def refuse_workloads(workloads: Sequence[WorkloadSpec], what: str) -> None:
             f"{what}: a size is for one load, not for a series of them: use one of sysbench's scripts, as "
             "sysbench:oltp_read_write"
         )
+    if any(each.is_replay for each in workloads):
+        raise UsageError(
+            f"{what}: a size is for a load whose sessions don't wait for each other, and a replay's do: "
+            "compare storages with it, as pgassay compare storage=… --workload replay:DIR"
+        )
     if all(each.is_mix for each in workloads):
         raise UsageError(
             f"{what}: a size is for statements that one session executes, or for a load, not for statements "

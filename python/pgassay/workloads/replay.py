@@ -20,9 +20,11 @@ OPTIONS = ("speed", "until", "users", "database", "sample", "max_diverged", "wri
 THROUGHPUT = Metric(name="throughput", unit="statements/s", better="higher")
 SPEED_MIN, SPEED_MAX = 0.5, 50.0
 BOUND_DEFAULT = 0.01
-# Families with a line of their own: no more than a reader looks at, none that is next to nothing.
+# Families with a line of their own: no more than a reader looks at, none that is next to nothing, and none
+# whose few executions are chance unless they take much of the time.
 FAMILIES_MAX, SHARE_MIN = 20, 0.001
-_NAME_MAX = 56
+CALLS_MIN, SHARE_OF_FEW_MIN = 10, 0.01
+_NAME_MAX = 44
 # What stands behind the folder's name, which may hold commas itself.
 _OPTIONS = re.compile(rf"(?:,(?:{'|'.join(OPTIONS)})=[^,]*)+$")
 
@@ -51,6 +53,7 @@ def parse(family: str, text: str) -> WorkloadSpec:
     if writes not in ("", "yes", "no"):
         raise UsageError(f"workload replay: writes={writes} is not known: write writes=yes or writes=no")
     folder, speed = Path(name), _speed(given.get("speed", "1"))
+    identity = played.identity(folder)
     part = _part(folder, given)
     plan = planned(part.model_dump())
     if not plan["statements"]:
@@ -60,7 +63,7 @@ def parse(family: str, text: str) -> WorkloadSpec:
     seconds_captured = max(plan["seconds_captured"], 1e-3)
     options = ReplayOptions(
         **dict(part),
-        identity=played.identity(folder),
+        identity=identity,
         speed=speed,
         bound=quantities.fraction(given.get("max_diverged", str(BOUND_DEFAULT)), "option max_diverged"),
         statements=plan["statements"],
@@ -88,17 +91,20 @@ def parse(family: str, text: str) -> WorkloadSpec:
 def statements_of(families: Sequence[PlannedFamily]) -> tuple[Statement, ...]:
     """The families that take most of the captured time, each with a name and one statement of it."""
     seconds: defaultdict[str, float] = defaultdict(float)
+    calls: Counter[str] = Counter()
     samples: dict[str, str] = {}
     for each in sorted(families, key=lambda each: -each["calls"]):
         text = played.named(each["sample"])
         seconds[text] += each["seconds_captured"]
+        calls[text] += each["calls"]
         samples.setdefault(text, each["sample"])
     whole = math.fsum(seconds.values())
     taken: Counter[str] = Counter()
-    found = []
-    for text, busy_s in sorted(seconds.items(), key=lambda each: -each[1])[:FAMILIES_MAX]:
-        if busy_s < SHARE_MIN * whole:
-            break
+    found: list[Statement] = []
+    for text, busy_s in sorted(seconds.items(), key=lambda each: -each[1]):
+        share_min = SHARE_MIN if calls[text] >= CALLS_MIN else SHARE_OF_FEW_MIN
+        if busy_s < share_min * whole or len(found) == FAMILIES_MAX:
+            continue
         short = text if len(text) <= _NAME_MAX else text[: _NAME_MAX - 1].rstrip() + "…"
         taken[short] += 1
         name = short if taken[short] == 1 else f"{short} ({taken[short]})"

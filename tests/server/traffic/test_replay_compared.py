@@ -1,5 +1,6 @@
 """`compare --workload replay:DIR`: a captured load played on copies, and a verdict for each statement."""
 
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -71,6 +72,10 @@ def test_as_fast_as_the_order_allows_the_rate_is_compared_and_each_statement_has
         assert {each["calls"] for each in replayed["families"] if each["name"].startswith("UPDATE")} == {
             TRANSACTIONS
         }
+    plans = json.loads(next(out.glob("trials/*/attempt-*/plans.json")).read_bytes())
+    updated = {name: plan["Plan"] for name, plan in plans.items() if name.startswith("UPDATE")}
+    assert {plan["Node Type"] for plan in updated.values()} == {"ModifyTable"} and len(updated) == 3
+    assert "$" in json.dumps(updated) and not plans.keys() & {"BEGIN", "END"}
     assert result["metric"]["unit"] == "statements/s" and result["blocks"] == 1
     families = {each["name"] for each in result["statements"]}
     assert {"BEGIN", "END"} <= families and any("pgbench_tellers" in name for name in families)

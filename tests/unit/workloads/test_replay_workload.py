@@ -1,42 +1,28 @@
 """`replay:DIR` as a workload: what words become, which statements have a line, where it can't be used."""
 
+import re
 from pathlib import Path
 
 import pytest
 from plans_for_tests import base_spec
 
+from logged_captures import captured
 from pgassay.analysis.gate.units import units_of
 from pgassay.errors import InvalidTrialError, UsageError
 from pgassay.experiment.planning.file import fields_of
+from pgassay.experiment.planning.provisioned import default_cache
 from pgassay.factors.registry import parse_factor
 from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
 from pgassay.model.trial import LoadObservation
 from pgassay.model.workload import ReplayOptions
-from pgassay.traffic.capturing import make_folder
-from pgassay.traffic.logs.converting import convert
+from pgassay.sizing.recordings import refuse_workloads
 from pgassay.trial.measure.replay import assert_same_work
 from pgassay.tune.statements import statements_of as tuned_statements
 from pgassay.workloads.metric import metric_of
 from pgassay.workloads.registry import parse_workload
-from pgassay.workloads.replay import statements_of
+from pgassay.workloads.replay import OPTIONS, statements_of
 
-PREFIX = "%m [%p] %q%u@%d "
-LINE = (
-    "2026-11-27 18:32:{second:06.3f} UTC [{session}] {user}@{database} LOG:  duration: 5.000 ms  statement: "
-)
-
-
-def captured(folder: Path, *logged: tuple[int, str, str, str]) -> Path:
-    """A capture of what sessions logged, one statement a second: session, user, database, text."""
-    log = folder / "postgresql.log"
-    lines = [
-        LINE.format(second=second, session=session, user=user, database=database) + text
-        for second, (session, user, database, text) in enumerate(logged, start=1)
-    ]
-    log.write_text("\n".join(lines) + "\n")
-    make_folder(folder / "c")
-    convert([log], folder / "c", PREFIX)
-    return folder / "c"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 @pytest.fixture
@@ -98,6 +84,12 @@ def test_what_can_t_be_meant_is_refused(shop: Path, options: str, told: str) -> 
         parse_workload(f"replay:{shop},{options}")
 
 
+def test_every_option_and_the_cache_state_are_documented(shop: Path) -> None:
+    section = (DOCS / "replay.md").read_text("utf-8").split("## As a workload")[1].split("\n## ")[0]
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == list(OPTIONS)
+    assert default_cache(parse_workload(f"replay:{shop}")) == "warm-pages"
+
+
 def test_several_databases_must_be_told_apart(tmp_path: Path) -> None:
     folder = captured(tmp_path, (1, "app", "shop", "SELECT 1"), (2, "app", "stock", "SELECT 2"))
     with pytest.raises(UsageError, match=r"several databases: shop, stock: .*database=shop"):
@@ -119,6 +111,8 @@ def test_families_have_names_of_their_own_and_the_smallest_none() -> None:
         {"sample": f"{long} name = $1", "calls": 9, "seconds_captured": 2.0},
         {"sample": "SELECT x IN ($1, $2)", "calls": 1, "seconds_captured": 0.5},
         {"sample": "SELECT x IN ($1, $2, $3)", "calls": 2, "seconds_captured": 0.6},
+        {"sample": "SELECT few", "calls": 9, "seconds_captured": 0.02},
+        {"sample": "SELECT many", "calls": 10, "seconds_captured": 0.02},
         {"sample": "SELECT 1", "calls": 5, "seconds_captured": 0.001},
     ]
     found = statements_of(families)
@@ -126,6 +120,7 @@ def test_families_have_names_of_their_own_and_the_smallest_none() -> None:
         families[0]["sample"],
         families[1]["sample"],
         families[3]["sample"],
+        "SELECT many",
     ]
     names = [each.name for each in found]
     assert names[1] == f"{names[0]} (2)" and all(len(name) <= 60 for name in names)
@@ -146,6 +141,8 @@ def test_what_varies_a_load_does_not_vary_a_replay(shop: Path) -> None:
         factor = parse_factor(text)
         with pytest.raises(UsageError, match=told):
             factor.kind.apply(factor.name, factor.levels[0], spec)
+    with pytest.raises(UsageError, match="compare storages with it"):
+        refuse_workloads([workload], "--workload")
     with pytest.raises(UsageError, match="list of statements, and replay is none"):
         tuned_statements(workload)
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pgassay.errors import UsageError
 from pgassay.model.aio import can_read_asynchronously
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.trial.measure.prepared import document, explain_prepared, is_prepared, rolled_back
 from pgassay.trial.state import Plan
-from pgassay.workloads.split import strip_comments
+from pgassay.workloads.split import split_statements, strip_comments
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
@@ -54,6 +55,24 @@ def explain(
             return explain_prepared(connection, prepared_by, statement, _OPTIONS)[0]
     sql = f"EXPLAIN ({_OPTIONS}) {statement.sql}"
     row = connection.execute(sql.encode(), prepare=False).fetchone()
+    return document(row[0] if row else None)
+
+
+def explain_captured(connection: "ControlSession", statement: Statement) -> Plan | None:
+    """The plan of a captured statement for any values of its parameters; None where it has none by itself.
+
+    That is one that another must come before (a temporary table, a search_path), or that is several.
+    """
+    import psycopg
+
+    try:
+        if not explainable(statement) or len(split_statements(statement.sql, statement.name)) != 1:
+            return None
+        sql = f"EXPLAIN (GENERIC_PLAN, {_OPTIONS}) {statement.sql}"
+        with rolled_back(connection, "READ ONLY"):
+            row = connection.execute(sql.encode(), prepare=False).fetchone()
+    except (UsageError, psycopg.Error):
+        return None
     return document(row[0] if row else None)
 
 

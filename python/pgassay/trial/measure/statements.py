@@ -362,7 +362,8 @@ def explain_all(server: ServerSession, spec: ArmSpec, *, as_prepared: bool = Fal
 
     explained: dict[str, Plan] = {}
     if spec.workload.is_replay:
-        return explained  # Parameters of a capture's statements have no values here.
+        found = {each.name: plans.explain_captured(server.control, each) for each in spec.workload.statements}
+        return {name: plan for name, plan in found.items() if plan is not None}
     for statement in spec.workload.statements:
         try:
             plan = plans.explain(server.control, statement, spec.workload if as_prepared else None)
