@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.bisection.search import Part, Search
-from pgassay.analysis.bisection.sizes import Sized, size_of
+from pgassay.analysis.bisection.search import Part, Search, Sized, size_of
 from pgassay.bisecting.kinds import what_changed
 from pgassay.model.beside.bisection import (
     BisectionResult,

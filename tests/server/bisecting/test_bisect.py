@@ -4,8 +4,11 @@ The builds are the machine's own behind a program that starts it, as a package w
 """
 
 import json
+import shutil
 import signal
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import jsonschema
@@ -23,14 +26,15 @@ WORKLOAD = ("--workload", "select-only:duration=1s,clients=1,warmup=0s", "--scal
 
 
 @pytest.fixture(scope="module")
-def line(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Bin folders 0 to 5; from the fourth on their servers write every statement down."""
+def line() -> Iterator[list[Path]]:
+    """Bin folders 0 to 5, where the account of the servers can enter; the last two write every statement."""
     real = Path(resolve("18").bin_directory)
-    top = tmp_path_factory.mktemp("line")
-    for parent in (top, *top.parents):
-        if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
-            parent.chmod(0o755)
-    return [_build(top / str(number), real, SLOW if number >= PLANTED else ()) for number in range(COUNT)]
+    top = Path(tempfile.mkdtemp(prefix="pgassay-test-", dir="/tmp"))
+    top.chmod(0o755)
+    try:
+        yield [_build(top / str(number), real, SLOW if number >= PLANTED else ()) for number in range(COUNT)]
+    finally:
+        shutil.rmtree(top)
 
 
 def _build(folder: Path, real: Path, settings: tuple[str, ...]) -> Path:
