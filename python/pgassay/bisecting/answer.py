@@ -4,8 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.bisection.search import Part, Search
-from pgassay.analysis.bisection.sizes import Sized, size_of
+from pgassay.analysis.bisection.search import Part, Search, Sized, size_of
 from pgassay.bisecting.kinds import what_changed
 from pgassay.model.beside.bisection import (
     BisectionResult,
@@ -103,7 +102,7 @@ def told(culprit: Culprit) -> str:
 
 def _verdict(found: Answered) -> BisectionVerdict:
     search = found.search
-    if _ends_alike(found) or _ends_verdict(found) == "equivalent":
+    if _ends_alike(found) or ends_verdict(found.ends) == "equivalent":
         return "no difference"
     if not _differs(found):
         return "undecided"
@@ -118,13 +117,15 @@ def _ends_alike(found: Answered) -> bool:
     return (0, found.search.last) in found.state.alike
 
 
-def _ends_verdict(found: Answered) -> str:
-    arms = found.ends.arms if found.ends is not None else ()
-    return next((arm.verdict for arm in arms if arm.verdict != "control"), "inconclusive")
+def ends_verdict(ends: CompareResult | None) -> str:
+    """The word on the bad end; a verdict that is withheld, since equal servers differed, is none."""
+    arms = ends.arms if ends is not None else ()
+    found = next((arm for arm in arms if arm.verdict != "control"), None)
+    return "inconclusive" if found is None or found.withheld else found.verdict
 
 
 def _differs(found: Answered) -> bool:
-    return _ends_verdict(found) in ("slower", "faster")
+    return ends_verdict(found.ends) in ("slower", "faster")
 
 
 def _headline(

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from pgassay.analysis.bisection.search import Round, Search
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.bisecting.answer import Answered, answer
+from pgassay.bisecting.answer import Answered, answer, ends_verdict
 from pgassay.bisecting.line import Line
 from pgassay.bisecting.reverting import judged, reverted_build, run_reverted
 from pgassay.bisecting.rounds import RoundProgress, RoundRun, blocks_of, run_round
 from pgassay.environment.builds.registry import SOURCE_ORIGIN, resolve
 from pgassay.environment.source.step import TreeDoesNotBuildError
 from pgassay.environment.source.typed import is_source
-from pgassay.errors import InterruptionError, UsageError
+from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.beside.bisection import BisectionResult, BisectionRound, BisectionState, Reverted
@@ -241,7 +241,7 @@ class _Run:
         )
         if len(rounds) < 2:
             stored = self._one(ends)
-            if _verdict(stored) not in ("slower", "faster"):
+            if ends_verdict(analyse(stored)) not in ("slower", "faster"):
                 return False
         return True
 
@@ -290,7 +290,14 @@ class _Run:
         with self._lock() as left_s:
             run_round(self._options.compare, found, self.state.places, RoundRun(self._out, told, left_s))
         self._read(found)
-        return self._stored[found.folder]
+        stored = self._stored[found.folder]
+        if stored.stopped == "failed":
+            reasons = [trial.record.reason for trial in stored.trials if trial.record.status != "ok"]
+            raise MeasurementError(
+                f"{what} failed{f': {reasons[-1]}' if reasons else ''}: 'pgassay report "
+                f"{self._out / found.folder}' shows its trials"
+            )
+        return stored
 
     def _standing(self) -> str:
         left = sum(len(part.left()) for part in self._search.parts)
@@ -310,7 +317,3 @@ class _Run:
             if parts:
                 self._search.observe(parts[0], block)
         self._counted[found.folder] = len(blocks)
-
-
-def _verdict(stored: StoredExperiment) -> str:
-    return next(arm.verdict for arm in analyse(stored).arms if arm.verdict != "control")

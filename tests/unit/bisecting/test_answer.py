@@ -20,7 +20,7 @@ def _answered(search: Search, verdict: str = "slower", untestable: tuple[int, ..
         Place(name=f"c{number:03d}", build=f"git:x@c{number:03d}", subject=f"change {number}", author="A")
         for number in range(LAST + 1)
     )
-    arm = ArmResult.model_construct(verdict=verdict)
+    arm = ArmResult.model_construct(verdict=verdict, withheld=False)
     state = BisectionState(kind="commits", places=places, asked={}, untestable=untestable, seconds_used=60.0)
     return answer(
         Answered(

@@ -6,13 +6,24 @@ one part it would not be evidence. Parts are not parted again more than once: wh
 is called gradual.
 """
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from pgassay.analysis.bisection.block import Block
 from pgassay.analysis.bisection.line import Line
+from pgassay.analysis.statistics.contrasts import evidence_of
+from pgassay.analysis.statistics.eprocess import EvidenceRules
+from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
+
+# A ratio of speeds with its interval.
+Sized = tuple[float, tuple[float, float] | None]
 
 PARTED_MAX = 1
+# As new experiments have them (`experiment/planning/plan.py`, which says why).
+RULES = EvidenceRules((0.2, 2.0, 5), weights=(3.0, 12.0, 8.0, 2.0, 8.0), clipped_share=0.4, flips=True)
 # Blocks of one part without a sign of a step, after which there is taken to be none that can be seen.
 STEPLESS_BLOCKS = 40
 
@@ -143,3 +154,28 @@ class Search:
 
 def _within(part: Part, places: Collection[int]) -> set[int]:
     return {place - part.low for place in places if part.low < place < part.high}
+
+
+def size_of(blocks: Sequence[Block], place: int, control: int, alpha: float = 0.05) -> Sized | None:
+    """Speed at `place` over that at `control`, over all blocks that have both; None without any.
+
+    The interval holds at any look; None where an end is not known yet. A control with several members in a
+    block counts with all of them.
+    """
+    rows = [
+        (_at(block, place)[0], *_at(block, control))
+        for block in blocks
+        if {place, control} <= {*block.places}
+    ]
+    if not rows:
+        return None
+    members = min(len(row) for row in rows)
+    evidence = evidence_of(np.array([row[:members] for row in rows], dtype=np.float64), None, RULES)
+    ends = confidence_sequence(evidence, alpha, running=True)
+    low, high = float(ends.lower), float(ends.upper)
+    interval = (math.exp(low), math.exp(high)) if math.isfinite(low) and math.isfinite(high) else None
+    return math.exp(float(point_estimate(evidence))), interval
+
+
+def _at(block: Block, place: int) -> list[float]:
+    return [value for where, value in zip(block.places, block.logs, strict=True) if where == place]
