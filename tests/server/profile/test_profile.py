@@ -14,7 +14,7 @@ from pgassay.record.layout import PROFILE_FOLDER
 from pgassay.record.stacks import folded_stacks
 
 pytestmark = pytest.mark.server
-WORDS = ("--workload", "select-only:clients=2,duration=600ms,warmup=200ms", *whole_tool.SMALL)
+WORDS = ("--workload", "select-only:clients=2,duration=1500ms,warmup=200ms", *whole_tool.SMALL)
 OPTIONS = ("--blocks", "1", "--seed", "3")
 
 
@@ -31,19 +31,21 @@ def test_the_functions_of_both_arms_are_sampled_and_told(
     assert "profile: 2 further rounds of trials with perf" in done.stderr
     assert "after block 2" not in done.stderr  # no estimate is of these trials
     assert "\nFunctions\n" in done.stdout
-    assert "2 rounds are too few" in " ".join(done.stdout.split())
+    assert "too few to tell a single function apart" in " ".join(done.stdout.split())
     result = whole_tool.result_of(whole_tool.run("report", folder, "--json"))
     found = result["profile"]
-    assert (found["unit"], found["rounds"], found["rate_hz"]) == ("transaction", 2, 997.0)
+    assert (found["unit"], found["rate_hz"]) == ("transaction", 997.0)
+    # A round of which other processes spoilt a trial twice does not count.
+    assert 1 <= found["rounds"] <= 2
     assert [arm["name"] for arm in found["arms"]] == ["work_mem=1MB", "work_mem=2MB"]
     for arm in found["arms"]:
-        assert arm["trials"] >= 2 and arm["samples"] > 0 and arm["us"] > 0
+        assert arm["trials"] >= 1 and arm["samples"] > 0 and arm["us"] > 0
     # Every statement goes through it, whatever the compiler made of the other functions.
     assert "PortalRun" in {each["name"] for each in found["callers"]}
     # The judged trials are one block of three; the profile's lie apart.
     assert len(whole_tool.valid_trials(folder)) == 3
     profiled = [record["number"] for record in whole_tool.valid_trials(folder / PROFILE_FOLDER)]
-    assert len(profiled) == 6
+    assert 3 <= len(profiled) <= 6
     trials = sorted((folder / PROFILE_FOLDER / "trials").glob("*/attempt-*"))
     for trial in trials:
         stacks = folded_stacks(trial)
@@ -58,7 +60,7 @@ def test_the_functions_of_both_arms_are_sampled_and_told(
     resumed = whole_tool.run("resume", folder)
     assert resumed.returncode == 0, resumed.stderr
     again = [record["number"] for record in whole_tool.valid_trials(folder / PROFILE_FOLDER)]
-    assert again == profiled
+    assert set(again) | {int(trials[-1].parent.name)} >= set(profiled)
     assert not [pid for pid in processes_of(folder) if pid != os.getpid()]
 
 

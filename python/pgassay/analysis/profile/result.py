@@ -99,7 +99,7 @@ def _too_few(study: Study, functions: Sequence[FunctionTimes]) -> tuple[str, ...
     if most >= math.log(size / study.experiment.contract.alpha):
         return ()
     return (
-        f"{plural(study.blocks, 'round')} are too few to tell a single function apart: use more with "
+        f"{plural(study.blocks, 'round')} {'is' if study.blocks == 1 else 'are'} too few to tell a single function apart: use more with "
         "--profile-rounds",
     )
 
