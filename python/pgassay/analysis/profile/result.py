@@ -98,8 +98,9 @@ def _too_few(study: Study, functions: Sequence[FunctionTimes]) -> tuple[str, ...
     most = max((len(rows.blocks) * math.log(len(rows.arm_ids)) for rows in study.rows), default=0.0)
     if most >= math.log(size / study.experiment.contract.alpha):
         return ()
+    verb = "is" if study.blocks == 1 else "are"
     return (
-        f"{plural(study.blocks, 'round')} are too few to tell a single function apart: use more with "
+        f"{plural(study.blocks, 'round')} {verb} too few to tell a single function apart: use more with "
         "--profile-rounds",
     )
 
