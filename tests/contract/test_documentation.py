@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from captures_for_tests import with_capture
 from pydantic import BaseModel
 
-from logged_captures import with_capture
 from pgassay.analysis.causes.registry import RULES as CAUSE_RULES
 from pgassay.cli import main, options
 from pgassay.environment.builds.registry import ORIGINS

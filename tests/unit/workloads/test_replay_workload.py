@@ -4,9 +4,9 @@ import re
 from pathlib import Path
 
 import pytest
+from captures_for_tests import captured
 from plans_for_tests import base_spec
 
-from logged_captures import captured
 from pgassay.analysis.gate.units import units_of
 from pgassay.errors import InvalidTrialError, UsageError
 from pgassay.experiment.planning.file import fields_of
