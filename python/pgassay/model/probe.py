@@ -277,7 +277,7 @@ class ProbeResult(Frozen):
     measured_at: str
     pgassay_version: str
     major: int = FIRST_MAJOR
-    proof: ProbeProof | None = None
+    proof: ProbeProof | None = Field(default=None, exclude_if=lambda proof: proof is None)
 
 
 class CeilingRatio(Frozen):

@@ -248,7 +248,7 @@ class CompareResult(Frozen):
     volumes: tuple[ArmVolumes, ...] = ()
     effects: FactorEffects | None = None
     profile: ProfileResult | None = Field(default=None, exclude_if=lambda profile: profile is None)
-    capacities: tuple[ArmCapacity, ...] = ()
+    capacities: tuple[ArmCapacity, ...] = Field(default=(), exclude_if=lambda capacities: not capacities)
     verdict: str = ""
 
     @property

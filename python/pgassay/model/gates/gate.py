@@ -78,7 +78,7 @@ class GateUnit(Frozen):
     since: str = ""
     standard_error: float | None = None
     spread: float | None = None
-    starts: bool = False
+    starts: bool = Field(default=False, exclude_if=lambda starts: not starts)
     findable: float | None = None
     note: str = ""
 
