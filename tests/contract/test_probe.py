@@ -23,7 +23,9 @@ from pgassay.model.probe import (
     ExecutorCost,
     Prediction,
     ProbeComparison,
+    ProbeProof,
     ProbeResult,
+    ProvenWork,
     Recommendation,
 )
 from pgassay.probe.analysis.analyse import analyse_probe
@@ -56,7 +58,7 @@ def test_every_key_is_documented() -> None:
     words = set(_SPAN.findall((DOCS / "probe.md").read_text("utf-8")))
     models = (
         ProbeResult, Ceilings, CellResult, CellSpec, Prediction, Recommendation, Alternative, ExecutorCost,
-        ProbeComparison, CeilingRatio,
+        ProbeComparison, CeilingRatio, ProbeProof, ProvenWork,
     )  # fmt: skip
     for model in models:
         keys = {field.alias or name for name, field in model.model_fields.items()}

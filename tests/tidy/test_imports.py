@@ -33,8 +33,9 @@ ALLOWED = {
     "factors": {"model", "typed", "workloads", "environment", "sql_text", "native"},
     "design": {"model", "factors"},
     "record": {"model", "durable"},
-    "trial": {"model", "environment", "workloads", "record", "native", "sql_text", "traffic"},
-    "analysis": {"model", "record", "workloads", "words", "sql_text"},
+    "trial": {"model", "environment", "workloads", "record", "native", "sql_text", "traffic", "words"},
+    # Settings of servers are sizes, as they are typed.
+    "analysis": {"model", "typed", "record", "workloads", "words", "sql_text"},
     "probe": {"model", "environment", "native", "analysis", "words"},
     # A server that runs already is sampled as a trial is, and judged by the same rules; which arm a running
     # trial is of follows from the design.
@@ -50,7 +51,7 @@ ALLOWED = {
     # A server's own traffic: the native binary records it, libpq finds the server.
     "traffic": {"model", "environment", "native", "sql_text", "durable", "words"},
     # sysbench's, which connects and asks for the settings in the same way.
-    "sysbench": {"environment", "native", "pgbench"},
+    "sysbench": {"model", "environment", "native", "pgbench"},
     "experiment": {
         "model", "typed", "environment", "workloads", "factors", "design", "record", "trial", "analysis",
         "terminal", "probe", "words",

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 # A new command is one file and one line here.
 COMMANDS = (
     compare,
-    bisect,
     tune,
     run,
     resume,
@@ -63,6 +62,7 @@ COMMANDS = (
     upgrade,
     gate,
     history,
+    bisect,
     builds,
     calibrate,
     pgbench,

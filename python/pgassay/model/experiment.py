@@ -71,8 +71,8 @@ class Protocol(Extended):
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
         *("readings", "repetitions", "plans", "plans_as_prepared", "before_trial", "executions"),
-        *("statement_limits", "switched_indexes", "rolls_back", "reloaded_settings", "profile_rounds"),
-        "profile_hz",
+        *("statement_limits", "switched_indexes", "rolls_back", "reloaded_settings"),
+        *("profile_rounds", "profile_hz"),
     )
 
     cache: CacheState
@@ -366,15 +366,10 @@ class Experiment(Extended):
     """The plan. `command` is the command line that repeats it; `skipped` the arms left out and why.
 
     `dataset_loads`: the data are loaded so many times for each arm, and block b uses load b modulo it.
-
-    `design` says how its blocks are made.
-
-    `baseline`: whether the settings that nobody gave are fixed, alike in all arms, or each version's own;
-    `compared` says what is compared by that beside the levels.
-
+    `design` says how its blocks are made. `baseline`: whether the settings that nobody gave are fixed, alike
+    in all arms, or each version's own; `compared` says what is compared by that beside the levels.
     `restarts`: why each trial has a server of its own, '' where the contract says that arms share its starts,
     and in experiments that could not.
-
     `confounds` and `warnings` are what the plan itself says against its findings.
     `swap` is the user's command that swaps the settings of two remote servers halfway ('' for none).
     `environment` holds the machine's facts, `ceilings` the limits measured by a probe of the same

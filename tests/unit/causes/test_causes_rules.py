@@ -230,20 +230,6 @@ FAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def test_checkpoints_that_commands_ask_for_are_not_those_of_a_small_max_wal_size() -> None:
-    """Ten in 10 s: 20 MB of WAL can't have asked for them, 10 GB can have for some, each after 4 GB / 1.9."""
-    facts = {"settings": {"max_wal_size": "4GB", "checkpoint_completion_target": "0.9"}}
-    base = {"arm": load_arm(), "record": load_record(facts=facts, **checkpoints(10.0))}
-    assert "checkpoint" not in faults_of(evidence(**base, wal_bytes=2e7))
-    found = faults_of(evidence(**base, wal_bytes=10e9))["checkpoint"]
-    assert 5 <= found.figures["checkpoints_requested"] < 10
-    # A running server's setting has no unit, which is MB then.
-    bare = {"settings": {"max_wal_size": "1024"}}
-    base["record"] = load_record(facts=bare, **checkpoints(10.0))
-    assert "checkpoint" in faults_of(evidence(**base, wal_bytes=10e9))
-    assert "checkpoint" not in faults_of(evidence(**base, wal_bytes=2e7))
-
-
 @pytest.mark.parametrize("cause", FAULTS)
 def test_a_planted_fault_is_named_and_its_decoy_has_none(cause: str) -> None:
     planted, harmless = FAULTS[cause]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cause_samples import account, evidence, item, load_record
+from cause_samples import account, evidence, item, load_arm, load_record
 from pgassay.analysis.accounts.work_times import work_times
 from pgassay.analysis.causes.base import Found
 from pgassay.analysis.causes.evidence import Processors
@@ -17,6 +17,14 @@ def limit_of(**changes: Any) -> tuple[str, Found]:
     causes = trial_causes(evidence(**changes))
     assert causes.limit is not None
     return causes.limit[0].cause, causes.limit[1]
+
+
+def faults(**changes: Any) -> dict[str, Found]:
+    return {rule.cause: found for rule, found in trial_causes(evidence(**changes)).faults}
+
+
+def checkpoints(requested: float) -> dict[str, Any]:
+    return {"counters": {"pg_stat_checkpointer": [{"num_requested": requested, "num_timed": 0.0}]}}
 
 
 def full(count: float) -> Counters:
@@ -68,3 +76,17 @@ def test_the_queue_behind_lookups_of_a_status_is_not_the_processors() -> None:
     assert limit_of(**BUSY, writing={"slru": {"SubtransSLRU": 1.0}})[0] == "all-cores"
     quiet = limit_of(total_s=80.0, cpu_s=2.0, writing=waits)
     assert quiet[0] == "slru" and quiet[1].gain == pytest.approx(80 / 53)
+
+
+def test_checkpoints_that_commands_ask_for_are_not_those_of_a_small_max_wal_size() -> None:
+    """Ten in 10 s: 20 MB of WAL can't have asked for them, 10 GB can have for some, each after 4 GB / 1.9."""
+    facts = {"settings": {"max_wal_size": "4GB", "checkpoint_completion_target": "0.9"}}
+    base = {"arm": load_arm(), "record": load_record(facts=facts, **checkpoints(10.0))}
+    assert "checkpoint" not in faults(**base, wal_bytes=2e7)
+    found = faults(**base, wal_bytes=10e9)["checkpoint"]
+    assert 5 <= found.figures["checkpoints_requested"] < 10
+    # A running server's setting has no unit, which is MB then.
+    bare = {"settings": {"max_wal_size": "1024"}}
+    base["record"] = load_record(facts=bare, **checkpoints(10.0))
+    assert "checkpoint" in faults(**base, wal_bytes=10e9)
+    assert "checkpoint" not in faults(**base, wal_bytes=2e7)
