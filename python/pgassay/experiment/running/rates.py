@@ -60,11 +60,10 @@ def search_range(
     least = _ENOUGH * transactions_min(metric.latency) / duration_s
     for highest in most.values():
         if least > highest / 2:
-            seconds = 2 * _ENOUGH * transactions_min(metric.latency) / highest
-            fewest, seconds = transactions_min(metric.latency), least * duration_s * 2 / highest
+            seconds = math.ceil(least * duration_s * 2 / highest)
             raise MeasurementError(
-                f"--metric: {metric.latency} takes {fewest:,} transactions in each trial, too many for "
-                f"{duration_s:g} s at half of the {highest:,.0f} a second that an arm can do: write "
-                f"duration={math.ceil(seconds)}s, or a lower percentile"
+                f"--metric: {metric.latency} takes {transactions_min(metric.latency):,} transactions in each "
+                f"trial, too many for {duration_s:g} s at half of the {highest:,.0f} a second that an arm can "
+                f"do: write duration={seconds}s, or a lower percentile"
             )
     return {key: (max(highest * LOWEST, least), highest * HIGHEST) for key, highest in most.items()}
