@@ -63,7 +63,7 @@ def search_range(
             seconds = math.ceil(least * duration_s * 2 / highest)
             raise MeasurementError(
                 f"--metric: {metric.latency} takes {transactions_min(metric.latency):,} transactions in each "
-                f"trial, too many for {duration_s:g} s at half of the {highest:,.0f} a second that an arm can "
-                f"do: write duration={seconds}s, or a lower percentile"
+                f"trial, too many for {duration_s:g} s at half of the {highest:,.0f} a second that an arm "
+                f"can do: write duration={seconds}s, or a lower percentile"
             )
     return {key: (max(highest * LOWEST, least), highest * HIGHEST) for key, highest in most.items()}
