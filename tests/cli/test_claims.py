@@ -10,6 +10,7 @@ import whole_tool
 from frozen import archive
 from pgassay.report import schema
 from project_files import ROOT
+from unpacking import unpack_archive
 
 EXAMPLE = ROOT / "examples" / "io-method-cold-scan.toml"
 
@@ -17,7 +18,7 @@ EXAMPLE = ROOT / "examples" / "io-method-cold-scan.toml"
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     with tarfile.open(archive.place("io-method-cold-each")) as tar:
-        tar.extractall(tmp_path / "cold", filter="data")
+        unpack_archive(tar, tmp_path / "cold")
     return tmp_path / "cold"
 
 

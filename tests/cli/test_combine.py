@@ -11,6 +11,7 @@ import pytest
 import whole_tool
 from frozen import archive
 from pgassay.report import schema
+from unpacking import unpack_archive
 
 NAME = "io-method-cold"
 
@@ -18,7 +19,7 @@ NAME = "io-method-cold"
 def as_if_on(host: str, folder: Path) -> Path:
     """A real experiment unpacked as if it had run on another host, with nothing else changed."""
     with tarfile.open(archive.place(NAME)) as tar:
-        tar.extractall(folder, filter="data")
+        unpack_archive(tar, folder)
     plan = folder / "experiment.json"
     document = json.loads(plan.read_text())
     document["environment"]["machine"] |= {

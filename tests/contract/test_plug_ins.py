@@ -22,6 +22,7 @@ import pytest
 
 from native_probe import PAGE, break_page, probing
 from pgassay.environment.builds.registry import resolve
+from unpacking import unpack_archive
 from whole_tool import ROOT, build, environment, private_home, python_path, result_of, valid_trials
 
 TOYS = Path(__file__).with_name("plug_ins")
@@ -331,7 +332,7 @@ def stored(name: str, folder: Path) -> Path:
     """A recorded experiment of the frozen set."""
     (packed,) = EXPERIMENTS.rglob(f"{name}.tar.xz")
     with tarfile.open(packed) as archive:
-        archive.extractall(folder / name, filter="data")
+        unpack_archive(archive, folder / name)
     return folder / name
 
 

@@ -6,6 +6,8 @@ import socket
 import tarfile
 from pathlib import Path
 
+from unpacking import unpack_archive
+
 FOLDER = Path(__file__).with_name("experiments")
 # Pages are made again from the rest; half of a long log is enough for what is read of it.
 LEFT_OUT = {"report.html", "result.json"}
@@ -73,6 +75,6 @@ def unpack(target: Path) -> list[str]:
     for archive in sorted(FOLDER.glob("*/*.tar.xz"), key=lambda path: path.name):
         name = archive.name.removesuffix(".tar.xz")
         with tarfile.open(archive) as tar:
-            tar.extractall(target / name, filter="data")
+            unpack_archive(tar, target / name)
         names.append(name)
     return names

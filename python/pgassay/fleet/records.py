@@ -13,7 +13,7 @@ import shutil
 import tarfile
 import tempfile
 import zlib
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from pgassay.durable import replace_file, sync
 from pgassay.errors import MeasurementError, UsageError
@@ -83,7 +83,7 @@ def unpack(folder: Path, name: str, content: bytes) -> None:
     try:
         # As a whole, so that its checksum is looked at: an archive that was cut short may look complete.
         with tarfile.open(fileobj=io.BytesIO(gzip.decompress(content)), mode="r:") as tar:
-            tar.extractall(made, filter="data")
+            _extract(tar, made)
         _sync_all(made)
         made.chmod(0o755)
         made.rename(place)
@@ -92,6 +92,21 @@ def unpack(folder: Path, name: str, content: bytes) -> None:
         raise MeasurementError(f"what came for {place} is no trial ({error}): ask for it again") from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
+
+
+def _extract(tar: tarfile.TarFile, folder: Path) -> None:
+    """Files below the folder, and nothing else; raises TarError for an archive that has more.
+
+    Python has a filter for that since 3.11.4, and Debian 12 comes with 3.11.2.
+    """
+    for entry in tar.getmembers():
+        path = PurePosixPath(entry.name)
+        if not entry.isfile() or path.is_absolute() or ".." in path.parts:
+            raise tarfile.TarError(f"it has {entry.name!r}, which is no file of a trial")
+    if hasattr(tarfile, "data_filter"):
+        tar.extractall(folder, filter="data")
+    else:
+        tar.extractall(folder)
 
 
 def _sync_all(folder: Path) -> None:

@@ -18,6 +18,7 @@ from pgassay.fleet.spreading.member import Member
 from pgassay.model.machines.spread import SpreadExperiment, SpreadFile, SpreadMachine, SpreadRun
 from pgassay.record.experiment import load
 from replay import recorded
+from unpacking import unpack_archive
 
 RUN = SpreadRun(id="abc-1", folder="machines/alpha", seed=1)
 Way = Callable[[Document, Document], Document]
@@ -47,7 +48,7 @@ def agent(tmp_path: Path) -> Agent:
     """The home of a machine on which an experiment has ended."""
     folder = tmp_path / "home/fleet/runs" / RUN.id
     with tarfile.open(archive.place("io-method-cold")) as tar:
-        tar.extractall(folder / "results", filter="data")
+        unpack_archive(tar, folder / "results")
     contract = load(folder / "results").experiment.contract
     (folder / "request.json").write_text(
         RunRequest(

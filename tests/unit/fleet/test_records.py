@@ -14,6 +14,7 @@ from frozen import archive
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.fleet import records
 from pgassay.record.experiment import load
+from unpacking import unpack_archive
 
 NAME = "io-method-cold"
 
@@ -22,7 +23,7 @@ NAME = "io-method-cold"
 def experiment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("stored")
     with tarfile.open(archive.place(NAME)) as tar:
-        tar.extractall(folder, filter="data")
+        unpack_archive(tar, folder)
     return folder
 
 
