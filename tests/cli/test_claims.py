@@ -9,8 +9,7 @@ import pytest
 import whole_tool
 from frozen import archive
 from pgassay.report import schema
-from project_files import ROOT
-from unpacking import unpack_archive
+from project_files import ROOT, unpack_archive
 
 EXAMPLE = ROOT / "examples" / "io-method-cold-scan.toml"
 

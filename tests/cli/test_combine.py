@@ -11,7 +11,7 @@ import pytest
 import whole_tool
 from frozen import archive
 from pgassay.report import schema
-from unpacking import unpack_archive
+from project_files import unpack_archive
 
 NAME = "io-method-cold"
 

@@ -22,7 +22,7 @@ import pytest
 
 from native_probe import PAGE, break_page, probing
 from pgassay.environment.builds.registry import resolve
-from unpacking import unpack_archive
+from project_files import unpack_archive
 from whole_tool import ROOT, build, environment, private_home, python_path, result_of, valid_trials
 
 TOYS = Path(__file__).with_name("plug_ins")

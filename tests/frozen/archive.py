@@ -6,7 +6,7 @@ import socket
 import tarfile
 from pathlib import Path
 
-from unpacking import unpack_archive
+from project_files import unpack_archive
 
 FOLDER = Path(__file__).with_name("experiments")
 # Pages are made again from the rest; half of a long log is enough for what is read of it.

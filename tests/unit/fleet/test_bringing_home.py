@@ -17,8 +17,8 @@ from pgassay.fleet.spreading.coordinate import Coordinator
 from pgassay.fleet.spreading.member import Member
 from pgassay.model.machines.spread import SpreadExperiment, SpreadFile, SpreadMachine, SpreadRun
 from pgassay.record.experiment import load
+from project_files import unpack_archive
 from replay import recorded
-from unpacking import unpack_archive
 
 RUN = SpreadRun(id="abc-1", folder="machines/alpha", seed=1)
 Way = Callable[[Document, Document], Document]

@@ -14,7 +14,7 @@ from frozen import archive
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.fleet import records
 from pgassay.record.experiment import load
-from unpacking import unpack_archive
+from project_files import unpack_archive
 
 NAME = "io-method-cold"
 

@@ -25,7 +25,7 @@ from pgassay.report import combine as report
 from pgassay.report import schema
 from pgassay.report.charts import machines_chart
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
-from unpacking import unpack_archive
+from project_files import unpack_archive
 
 ARM = "s0-1"
 
