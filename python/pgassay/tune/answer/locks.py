@@ -46,6 +46,8 @@ _SHARED = frozenset(
         enums.AlterTableType.AT_SetStatistics,
     }
 )
+# A variable of psql that nobody else has.
+_DONE = "pgassay_done"
 
 
 def locks(root: ast.Node) -> tuple[str, ...]:
@@ -92,8 +94,8 @@ def together(fix: Candidate, statements: Sequence[str], *, is_undo: bool = False
         return lines
     word = "IS NULL" if is_undo else "IS NOT NULL"
     return [
-        f"SELECT pg_catalog.to_regclass({constant(aside)}) {word} AS pgassay_done \\gset",
-        "\\if :pgassay_done",
+        f"SELECT pg_catalog.to_regclass({constant(aside)}) {word} AS {_DONE} \\gset",
+        f"\\if :{_DONE}",
         f"\\echo {'taken back' if is_undo else 'applied'} already",
         "\\else",
         *lines,
