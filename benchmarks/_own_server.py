@@ -3,6 +3,7 @@
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -38,3 +39,21 @@ def own_server(programs: Path, options: str, scale: int = 1) -> Iterator[Path]:
         undone.callback(run, "pg_ctl", *data, "-w", "-m", "immediate", "stop")
         run("pgbench", "-i", "-q", "-s", str(scale), "-h", str(folder), "-U", "postgres", "postgres")
         yield folder
+
+
+@contextmanager
+def server_on_loopback(programs: Path) -> Iterator[dict[str, str | int]]:
+    """Such a server that listens on a port of the loopback too: how one connects by its socket."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    os.environ["PGPORT"] = str(port)
+    with own_server(programs, f"-p {port} -c fsync=off -c autovacuum=off") as folder:
+        yield {"host": str(folder), "port": port, "user": "postgres", "dbname": "postgres"}
+
+
+def select_only(programs: Path, port: int, clients: int, seconds: float, *more: str) -> str:
+    """What pgbench prints of its prepared select-only load over the loopback."""
+    words = ["-n", "-S", "-M", "prepared", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres"]
+    command = [programs / "pgbench", *words, "-c", str(clients), "-T", str(seconds), *more, "postgres"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout

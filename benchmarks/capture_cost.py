@@ -14,13 +14,12 @@ import os
 import socket
 import statistics
 import struct
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-from _own_server import own_server
+from _own_server import select_only, server_on_loopback
 from pgassay.environment.builds.registry import resolve
 from pgassay.native.process import NativeProcess
 
@@ -92,36 +91,18 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10)
     arguments = parser.parse_args()
     programs = Path(resolve(None).bin_directory)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    options = f"-p {port} -c fsync=off -c autovacuum=off"
-    os.environ["PGPORT"] = str(port)
-    with tempfile.TemporaryDirectory() as folder, own_server(programs, options):
+    with tempfile.TemporaryDirectory() as folder, server_on_loopback(programs) as server:
+        port = int(server["port"])
         process = NativeProcess("capture")
         connect = {"host": "127.0.0.1", "port": port, "user": "postgres", "dbname": "postgres"}
         capture = Path(folder) / "capture"
         process.send({"listen": "127.0.0.1:0", "connect": connect, "folder": str(capture)})
         proxy_port = int(process.receive()["ready"]["listen"].rpartition(":")[2])
         round_trips(Client(port), Client(proxy_port), arguments.pairs)
-        command = [
-            programs / "pgbench",
-            "-n",
-            "-S",
-            "-M",
-            "prepared",
-            "-h",
-            "127.0.0.1",
-            "-p",
-            str(proxy_port),
-        ]
-        command += ["-U", "postgres", "-c", str(CLIENTS), "-T", str(arguments.seconds)]
         before_s = cpu_s(process.pid)
-        finished = subprocess.run(
-            [*command, "-R", str(arguments.rate), "postgres"], capture_output=True, text=True, check=True
-        )
+        said = select_only(programs, proxy_port, CLIENTS, arguments.seconds, "-R", str(arguments.rate))
         used_s = cpu_s(process.pid) - before_s
-        done = next(line for line in finished.stdout.splitlines() if "actually processed" in line)
+        done = next(line for line in said.splitlines() if "actually processed" in line)
         count = int(done.rpartition(":")[2])
         share = used_s / arguments.seconds * arguments.rate / (count / arguments.seconds)
         verdict = "within" if share <= CPU_SHARE_MAX else "ABOVE"

@@ -10,16 +10,13 @@ the native load's against the real server (target: at most 1.3).
 """
 
 import argparse
-import os
-import socket
 import statistics
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from _own_server import own_server
+from _own_server import select_only, server_on_loopback
 from pgassay.environment.builds.registry import resolve
 from pgassay.model.workload import LoadSpec
 from pgassay.native.load import load_document, run_load
@@ -37,9 +34,7 @@ def captured(connect: Mapping[str, object], programs: Path, folder: Path, second
     process = NativeProcess("capture")
     process.send({"listen": "127.0.0.1:0", "connect": dict(connect), "folder": str(folder)})
     port = process.receive()["ready"]["listen"].rpartition(":")[2]
-    command = [programs / "pgbench", "-n", "-S", "-M", "prepared", "-h", "127.0.0.1", "-p", port]
-    command += ["-U", "postgres", "-c", str(CLIENTS), "-T", str(seconds), "postgres"]
-    subprocess.run(command, capture_output=True, check=True)
+    select_only(programs, port, CLIENTS, seconds)
     process.last_words()
     process.end()
 
@@ -72,16 +67,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=5)
     arguments = parser.parse_args()
     programs = Path(resolve(None).bin_directory)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    options = f"-p {port} -c fsync=off -c autovacuum=off"
-    os.environ["PGPORT"] = str(port)
     seen: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as name, own_server(programs, options) as socket_folder:
+    with tempfile.TemporaryDirectory() as name, server_on_loopback(programs) as real:
         folder, empty = Path(name) / "capture", Path(name) / "null"
         empty.mkdir()
-        real = {"host": str(socket_folder), "port": port, "user": "postgres", "dbname": "postgres"}
         captured(real, programs, folder, arguments.seconds)
         for _ in range(arguments.repetitions):
             with null_server(empty) as nothing:

@@ -88,6 +88,11 @@ def load_record(transactions: int = 1000, client_cpu_s: float = 1.0, **changes: 
     return record(**{"statements": (), "load": load} | changes)
 
 
+def checkpoints(requested: float) -> dict[str, Any]:
+    """Of a record: what the server counted of them."""
+    return {"counters": {"pg_stat_checkpointer": [{"num_requested": requested, "num_timed": 0.0}]}}
+
+
 def load_arm(clients: int = 8, **spec: Any) -> Arm:
     """An arm whose workload is a load of so many clients."""
     made = arm(**spec)

@@ -2,23 +2,19 @@
 
 import subprocess
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.bisecting.rounds import FACTOR, RoundRun, quoted
+from pgassay.bisecting.rounds import RoundRun, run_builds
 from pgassay.environment.source.step import TreeDoesNotBuildError
 from pgassay.environment.source.typed import parse_source
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.plan import parse_request
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
-from pgassay.experiment.running.run import resume_held, run_parsed
 from pgassay.model.beside.bisection import Place, Reverted
 from pgassay.model.build import Build
 from pgassay.model.result import ArmResult
-from pgassay.record import layout
-from pgassay.record.experiment import StoredExperiment, load
+from pgassay.record.experiment import StoredExperiment
 
 FOLDER, PATCH_FILE = "revert", "revert.patch"
 BLOCKS_MAX = 60
@@ -59,16 +55,7 @@ def reverted_build(culprit: Place, bad: Place, out: Path, provide: Callable[[str
 
 def run_reverted(request: CompareRequest, bad: Place, build: str, run: RoundRun) -> StoredExperiment:
     """The bad end with and without the commit, to a verdict; the caller holds the host's lock."""
-    folder = run.out / FOLDER
-    limits = RunLimits(BLOCKS_MAX, run.time_s)
-    if (folder / layout.EXPERIMENT_FILE).is_file():
-        stored = load(folder)
-        if stored.stopped in ("decided", "blocks"):
-            return stored
-        return resume_held(folder, replace(limits, time_max_s=stored.seconds_used + run.time_s), run.progress)
-    levels = f"{FACTOR}={quoted(bad.build)},{quoted(build)}"
-    whole = replace(request, factors=(levels,), out=folder, max_time_s=run.time_s)
-    return run_parsed(parse_request(whole), run.progress, limits=limits)
+    return run_builds(request, [bad.build, build], FOLDER, RunLimits(BLOCKS_MAX, run.time_s), run)
 
 
 def judged(culprit: Place, stored: StoredExperiment, *, is_slow_down: bool) -> Reverted:

@@ -14,6 +14,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.folder import check_folder
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run import resume_held, run_parsed
+from pgassay.factors.base import level_text
 from pgassay.model.beside.bisection import BisectionRound, Place
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load
@@ -60,28 +61,29 @@ def run_round(
 
     The caller holds the host's lock.
     """
-    folder = run.out / found.folder
     is_of_ends = not found.places
     limits = RunLimits(
         found.blocks, run.time_s, until_decided=is_of_ends, ends_at=time.monotonic() + run.time_s
     )
-    if (folder / layout.EXPERIMENT_FILE).is_file():
-        stored = load(folder)
+    builds = [places[place].build for place in (found.low, *found.places, found.high)]
+    blocks = None if is_of_ends else found.blocks
+    return run_builds(replace(request, blocks=blocks), builds, found.folder, limits, run)
+
+
+def run_builds(
+    request: CompareRequest, builds: Sequence[str], folder: str, limits: RunLimits, run: RoundRun
+) -> StoredExperiment:
+    """Compare these builds in a folder of the records, or continue that; the first is the control."""
+    out = run.out / folder
+    if (out / layout.EXPERIMENT_FILE).is_file():
+        stored = load(out)
         if stored.stopped in ("decided", "blocks"):
             return stored
-        return resume_held(folder, replace(limits, time_max_s=stored.seconds_used + run.time_s), run.progress)
-    levels = ",".join(quoted(places[place].build) for place in (found.low, *found.places, found.high))
-    blocks = None if is_of_ends else found.blocks
-    whole = replace(
-        request, factors=(f"{FACTOR}={levels}",), out=folder, blocks=blocks, max_time_s=run.time_s
-    )
-    check_folder(whole.out)
+        return resume_held(out, replace(limits, time_max_s=stored.seconds_used + run.time_s), run.progress)
+    levels = ",".join(map(level_text, builds))
+    whole = replace(request, factors=(f"{FACTOR}={levels}",), out=out, max_time_s=run.time_s)
+    check_folder(out)
     return run_parsed(parse_request(whole), run.progress, limits=limits)
-
-
-def quoted(build: str) -> str:
-    """A build as one level of a factor."""
-    return "'" + build.replace("'", "''") + "'" if "," in build or "'" in build else build
 
 
 def blocks_of(stored: StoredExperiment, found: BisectionRound, places: Sequence[Place]) -> list[Block]:

@@ -60,6 +60,11 @@ def split_levels(name: str, text: str) -> tuple[str, ...]:
             return distinct(name, tuple(levels))
 
 
+def level_text(level: str) -> str:
+    """A level as `split_levels` reads it: in quotes where it holds a comma or a quote of its own."""
+    return "'" + level.replace("'", "''") + "'" if "," in level or "'" in level else level
+
+
 def distinct(name: str, levels: tuple[str, ...]) -> tuple[str, ...]:
     """The levels, or UsageError when one stands twice."""
     for level in levels:

@@ -140,8 +140,7 @@ def run_load(
         StatementError: a server that can't be reached or refuses, or a statement that fails for good.
         UsageError: there is no native binary of this version.
     """
-    process = NativeProcess("load", cpu_affinity)
-    try:
+    with NativeProcess("load", cpu_affinity) as process:
         process.send(spec)
         while True:
             document = process.receive()
@@ -152,8 +151,4 @@ def run_load(
                 on_progress(document["progress"])
             if on_progress_of is not None:
                 on_progress_of(process.pid, document["progress"])
-    except BaseException:
-        process.kill()
-        raise
-    process.end()
     return record

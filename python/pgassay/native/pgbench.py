@@ -96,8 +96,7 @@ def run_pgbench(
         StatementError: a first connection or a log that can't be opened, a script that is none.
         UsageError: there is no native binary of this version.
     """
-    process = NativeProcess("pgbench", passes_errors=True)
-    try:
+    with NativeProcess("pgbench", passes_errors=True) as process:
         process.send(spec)
         while True:
             document = process.receive()
@@ -108,8 +107,4 @@ def run_pgbench(
                 on_said(document["said"]["level"], document["said"]["text"])
             else:
                 on_progress(document["progress"])
-    except BaseException:
-        process.kill()
-        raise
-    process.end()
     return record

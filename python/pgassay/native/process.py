@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import IO, Any
+from typing import IO, Any, Self
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.native.binary import binary
@@ -68,6 +68,16 @@ class NativeProcess:
         except BaseException:
             self._errors.close()
             raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *details: object) -> None:
+        """Ends it, at once where the conversation broke off."""
+        if kind is None:
+            self.end()
+        else:
+            self.kill()
 
     @property
     def pid(self) -> int:

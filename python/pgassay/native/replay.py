@@ -128,15 +128,10 @@ def play(
 
     Raises StatementError when the capture or the server can't be used.
     """
-    process = NativeProcess("replay")
-    try:
+    with NativeProcess("replay") as process:
         process.send(document)
         ready: ReplayReady = process.receive()["ready"]
         while "ended" not in (line := process.receive()):
             on_progress(line["progress"])
-    except BaseException:
-        process.kill()
-        raise
-    process.end()
     ended: ReplayRecord = line["ended"]
     return ready, ended

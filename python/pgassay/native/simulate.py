@@ -190,9 +190,8 @@ def _simulate(
     threads: int,
     beside: Sequence[BesideSpec] = (),
 ) -> tuple[RecordedFacts | None, list[Simulated]]:
-    process = NativeProcess("simulate")
     facts: RecordedFacts | None = None
-    try:
+    with NativeProcess("simulate") as process:
         document = {
             "models": models,
             "work": work,
@@ -204,8 +203,4 @@ def _simulate(
         if "recorded" in work:
             facts = process.receive()["recorded"]
         answers: list[Simulated] = [process.receive()["simulated"] for _ in models]
-    except BaseException:
-        process.kill()
-        raise
-    process.end()
     return facts, answers

@@ -76,8 +76,7 @@ def run_sysbench(
         StatementError: a connection can't be opened or is lost, or a statement fails for good.
         UsageError: there is no native binary of this version.
     """
-    process = NativeProcess("sysbench")
-    try:
+    with NativeProcess("sysbench") as process:
         process.send(spec)
         while True:
             document = process.receive()
@@ -88,10 +87,6 @@ def run_sysbench(
                 on_progress(document["progress"])
             else:
                 on_started()
-    except BaseException:
-        process.kill()
-        raise
-    process.end()
     return record
 
 
@@ -106,12 +101,7 @@ def make_tables(spec: Mapping[str, object], on_step: Callable[[int, str], None])
         StatementError: the server can't be reached, or refuses a statement.
         UsageError: there is no native binary of this version.
     """
-    process = NativeProcess("sysbench-tables")
-    try:
+    with NativeProcess("sysbench-tables") as process:
         process.send(spec)
         while "made" not in (document := process.receive()):
             on_step(document["table"], document["step"])
-    except BaseException:
-        process.kill()
-        raise
-    process.end()

@@ -90,3 +90,9 @@ def families_of(found: Sequence[PlayedFamily]) -> list[ReplayFamily]:
         for name, each in merged.items()
     ]
     return sorted(families, key=lambda each: -each.seconds_captured)
+
+
+def diverged_share(families: Sequence[ReplayFamily]) -> float:
+    """Of the captured time, what statements took that came out otherwise now."""
+    captured_s = sum(each.seconds_captured for each in families)
+    return sum(each.diverged_s for each in families) / captured_s if captured_s else 0.0

@@ -13,7 +13,7 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.traffic.replay import Percentiles, ReplayPlayer, ReplayResult
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
-from pgassay.traffic.played import databases_of, families_of, role_options
+from pgassay.traffic.played import databases_of, diverged_share, families_of, role_options
 from pgassay.traffic.tables import words_of
 
 BOUND_DEFAULT = 0.01
@@ -190,8 +190,7 @@ def _result(
     notes: list[str],
 ) -> ReplayResult:
     families = families_of(ended["families"])
-    captured_s = sum(each.seconds_captured for each in families)
-    share = sum(each.diverged_s for each in families) / captured_s if captured_s else 0.0
+    share = diverged_share(families)
     player = _player(ended)
     server = known.get("server")
     is_stopped = bool(ended["is_stopped"])
@@ -219,7 +218,7 @@ def _result(
         sessions_left_out=ready["left_out"],
         sessions_lost=ended["sessions_lost"],
         failures=ended["failures"],
-        busy_captured_s=captured_s,
+        busy_captured_s=sum(each.seconds_captured for each in families),
         busy_s=sum(each.seconds for each in families),
         latency_ms=ended["latency_ms"],
         behind_ms=ended["behind_ms"],

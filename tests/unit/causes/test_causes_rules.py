@@ -12,6 +12,7 @@ from cause_samples import (
     S,
     account,
     arm,
+    checkpoints,
     evidence,
     item,
     load_arm,
@@ -167,10 +168,6 @@ def test_a_planted_limit_is_named_and_its_decoy_is_not(cause: str) -> None:
 
 def temporary(bytes_written: float) -> dict[str, Any]:
     return {"counters": {"pg_stat_database": [{"temp_bytes": bytes_written, "temp_files": 3.0}]}}
-
-
-def checkpoints(requested: float) -> dict[str, Any]:
-    return {"counters": {"pg_stat_checkpointer": [{"num_requested": requested, "num_timed": 0.0}]}}
 
 
 FAULTS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

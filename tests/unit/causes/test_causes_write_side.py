@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from cause_samples import account, evidence, item, load_arm, load_record
+from cause_samples import account, checkpoints, evidence, item, load_arm, load_record
 from pgassay.analysis.accounts.work_times import work_times
 from pgassay.analysis.causes.base import Found
 from pgassay.analysis.causes.evidence import Processors
@@ -21,10 +21,6 @@ def limit_of(**changes: Any) -> tuple[str, Found]:
 
 def faults(**changes: Any) -> dict[str, Found]:
     return {rule.cause: found for rule, found in trial_causes(evidence(**changes)).faults}
-
-
-def checkpoints(requested: float) -> dict[str, Any]:
-    return {"counters": {"pg_stat_checkpointer": [{"num_requested": requested, "num_timed": 0.0}]}}
 
 
 def full(count: float) -> Counters:

@@ -13,6 +13,7 @@ from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.statistics.starts import STARTS_MIN
 from pgassay.errors import UsageError
 from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim
+from pgassay.model.cause import UNKNOWN
 from pgassay.model.experiment import Experiment, MachineFacts
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.words import amount, figure, plural
@@ -33,8 +34,15 @@ def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> Judged
     if found is None:
         return judged(claim, "undecided", "nothing of it is measured yet", experiment)
     verdict, why = _verdict(claim, found, blocks_least(experiment))
-    limit = _limit(found, result) if verdict != "undecided" else ""
-    return judged(claim, verdict, f"{why}{limit}", experiment, found.ratio, found.interval)
+    limit = limit_of(found.name, found.stratum, result) if verdict != "undecided" else ""
+    return judged(
+        claim,
+        verdict,
+        f"{why}; its limit: {limit}" if limit else why,
+        experiment,
+        found.ratio,
+        found.interval,
+    )
 
 
 def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str = _INSTEAD) -> str:
@@ -158,9 +166,14 @@ def _verdict(claim: Claim, found: ArmResult, least: int) -> tuple[ClaimVerdict, 
         if found.meaningful:
             return "refuted", f"{here}, by more than the margin"
         return "undecided", f"{here}, perhaps by no more than the margin"
-    if found.verdict != claim.says:
+    return of_direction(claim, found.ratio, here, is_opposite=found.verdict != claim.says)
+
+
+def of_direction(claim: Claim, ratio: float, here: str, *, is_opposite: bool) -> tuple[ClaimVerdict, str]:
+    """The verdict where a direction is proven, and why; `here`: the estimate in words. The size is its."""
+    if is_opposite:
         return "refuted", f"{here}, the opposite"
-    if claim.band is None or claim.band[0] <= found.ratio <= claim.band[1]:
+    if claim.band is None or claim.band[0] <= ratio <= claim.band[1]:
         return "reproduced", here
     low, high = (figure(end) for end in claim.band)
     return "same direction, other size", f"{here}, outside the band of {low} to {high} ×"
@@ -175,11 +188,11 @@ def _further(found: ArmResult, least: int) -> str:
     return f"about {plural(median, 'more block')} would decide it"
 
 
-def _limit(found: ArmResult, result: CompareResult) -> str:
-    """What limits the arm, where that is known."""
+def limit_of(arm: str, stratum: str, result: CompareResult) -> str:
+    """What limits the arm; '' where that is not known."""
     for cause in result.causes:
-        if cause.kind == "limit" and (cause.arm, cause.stratum) == (found.name, found.stratum):
-            return "" if cause.cause == "unknown" else f"; its limit: {cause.cause}"
+        if cause.kind == "limit" and (cause.arm, cause.stratum) == (arm, stratum):
+            return "" if cause.cause == UNKNOWN else cause.cause
     return ""
 
 
@@ -192,14 +205,5 @@ def judged(
     interval: tuple[float | None, float | None] | None = None,
 ) -> JudgedClaim:
     """The claim with a verdict, what was found and its interval."""
-    return JudgedClaim(
-        id=claim.id,
-        text=claim.text,
-        source=claim.source,
-        published=claim.published,
-        verdict=verdict,
-        here=here,
-        interval=interval,
-        why=why,
-        command=shlex.join(experiment.command),
-    )
+    command = shlex.join(experiment.command)
+    return JudgedClaim.of(claim, why, command, verdict, here=here, interval=interval)

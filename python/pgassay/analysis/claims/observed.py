@@ -6,14 +6,14 @@ from statistics import fmean, median
 
 import numpy as np
 
-from pgassay.analysis.claims.arms import is_named, judged
+from pgassay.analysis.claims.arms import is_named, judged, limit_of, of_direction
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.model.arm import Arm
 from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import StatementObservation, TrialRecord
 from pgassay.record.experiment import StoredExperiment
-from pgassay.words import AMOUNT, SPEED, amount, figure, plural
+from pgassay.words import AMOUNT, SPEED, amount, plural
 
 _BLOCK_BYTES = 8192
 # The limit of an arm is that of most of its trials: of one trial it says little.
@@ -151,18 +151,14 @@ def judge_limit(claim: Claim, result: CompareResult, stored: StoredExperiment) -
     """Whether the arm's limit is the cause that the claim names."""
     arm = _arm(claim, claim.arm, stored)
     trials = len(list(_trials(arm, stored)))
-    limits = [
-        cause.cause
-        for cause in result.causes
-        if cause.kind == "limit" and (cause.arm, cause.stratum) == (arm.name, arm.stratum)
-    ]
+    limit = limit_of(arm.name, arm.stratum, result)
     if trials < _TRIALS_FOR_A_LIMIT:
         why = f"it has {plural(trials, 'trial')}, and a limit takes {_TRIALS_FOR_A_LIMIT} at least"
         return judged(claim, "undecided", why, stored.experiment)
-    if not limits or limits[0] == "unknown":
+    if not limit:
         return judged(claim, "undecided", "what limits it here is not known", stored.experiment)
-    why = f"its limit: {limits[0]}, in most of {plural(trials, 'trial')}"
-    return judged(claim, "reproduced" if limits[0] == claim.cause else "refuted", why, stored.experiment)
+    why = f"its limit: {limit}, in most of {plural(trials, 'trial')}"
+    return judged(claim, "reproduced" if limit == claim.cause else "refuted", why, stored.experiment)
 
 
 def _arm(claim: Claim, name: str, stored: StoredExperiment) -> Arm:
@@ -194,9 +190,4 @@ def _of_ratio(
         return "no difference here", "the same within the margin here"
     if low <= 1 <= high:
         return "undecided", f"{here}, and {by} disagree on the direction"
-    if (low > 1) is not (claim.says in ("faster", "more")):
-        return "refuted", f"{here}, the opposite"
-    if claim.band is None or claim.band[0] <= ratio <= claim.band[1]:
-        return "reproduced", here
-    least, most = (figure(end) for end in claim.band)
-    return "same direction, other size", f"{here}, outside the band of {least} to {most} ×"
+    return of_direction(claim, ratio, here, is_opposite=(low > 1) is not (claim.says in ("faster", "more")))

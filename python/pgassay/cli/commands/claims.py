@@ -155,4 +155,4 @@ def _listed(file: "Path", claim: "Claim") -> "JudgedClaim":
     named = [f"{needs.cores} processors"] if needs.cores is not None else []
     named += [f"{needs.memory_gb:g} GB of memory"] if needs.memory_gb is not None else []
     named += [needs.elsewhere] if needs.elsewhere else []
-    return JudgedClaim.unjudged(claim, ", ".join(named), f"pgassay run {file}", str(file))
+    return JudgedClaim.of(claim, ", ".join(named), f"pgassay run {file}", file=str(file))

@@ -144,8 +144,10 @@ def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") 
     from pgassay.analysis.verdicts.compare import analyse
     from pgassay.cli.outcome import progress_of
     from pgassay.environment.home import home_path
+    from pgassay.environment.storage.parse import describe
     from pgassay.experiment.planning.request import CompareRequest
     from pgassay.experiment.running.run import run_new
+    from pgassay.model.storage import StorageSpec
     from pgassay.probe.analysis import proof
     from pgassay.record.documents import write_file
 
@@ -154,14 +156,14 @@ def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") 
         return proof.nothing_to_prove(result, build.version)
     statements = home_path() / STATEMENTS_FILE
     write_file(statements, proof.STATEMENTS.encode())
-    folder = str(arguments.path.absolute()).replace(",", "\\,")
+    storage = StorageSpec(kind="host", path=str(arguments.path.absolute()))
     request = CompareRequest(
         factors=(wanted.levels,),
         workload=f"sql:{statements}",
         scale=proof.SCALE,
         cache="cold-each",
         settings=wanted.both,
-        storage=f"host:path={folder}",
+        storage=describe(storage),
         build=arguments.pg,
         max_time_s=arguments.max_time or PROOF_S_DEFAULT,
         plans="off",

@@ -165,7 +165,7 @@ def _experiment_in(path: Path) -> dict[str, object]:
 
 
 def _unjudged(claim: Claim, file: ClaimedFile, why: str, verdict: ClaimVerdict | None = None) -> JudgedClaim:
-    return JudgedClaim.unjudged(claim, why, shlex.join(_command(file)), str(file.path), verdict)
+    return JudgedClaim.of(claim, why, shlex.join(_command(file)), verdict, file=str(file.path))
 
 
 def _next_verdict_s(

@@ -13,6 +13,7 @@ from pgassay.environment.remote.tables import scale_of
 from pgassay.environment.server.sessions import connect
 from pgassay.errors import UsageError, first_line
 from pgassay.experiment.planning.request import CompareRequest
+from pgassay.factors.base import level_text
 from pgassay.factors.server import NAME, split_connection_strings
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
@@ -166,7 +167,7 @@ def storable_command(
             name = word.partition("=")[0]
             strings = named.strings if name != OPTION else (word.partition("=")[2].strip(),)
             shown = [stored.get(string, "") for string in strings]
-            words.append(f"{name}={','.join(map(_quoted, shown)) if name != OPTION else shown[0]}")
+            words.append(f"{name}={','.join(map(level_text, shown)) if name != OPTION else shown[0]}")
         elif before == OPTION:
             words.append(stored.get(word.strip(), ""))
         else:
@@ -188,8 +189,3 @@ def refuse_secrets_in(command: str, found: Sequence[Resolved], option: str) -> N
 def secrets_of(servers: Mapping[str, Resolved]) -> list[str]:
     """The passwords of the servers, to be kept out of what others say."""
     return [str(each.parameters["password"]) for each in servers.values() if each.parameters["password"]]
-
-
-def _quoted(string: str) -> str:
-    """A connection string as a level: quoted where it holds a comma or a quote of its own."""
-    return "'" + string.replace("'", "''") + "'" if "," in string or "'" in string else string

@@ -96,18 +96,26 @@ class JudgedClaim(Frozen):
     file: str = ""
 
     @classmethod
-    def unjudged(
-        cls, claim: Claim, why: str, command: str, file: str, verdict: ClaimVerdict | None = None
+    def of(
+        cls,
+        claim: Claim,
+        why: str,
+        command: str,
+        verdict: ClaimVerdict | None = None,
+        *,
+        here: float | None = None,
+        interval: tuple[float | None, float | None] | None = None,
+        file: str = "",
     ) -> "JudgedClaim":
-        """One of which nothing was measured: `why` is what it needs, or why it was not run."""
+        """A claim with what was found; without a verdict `why` is what it needs, or why it was not run."""
         return cls(
             id=claim.id,
             text=claim.text,
             source=claim.source,
             published=claim.published,
             verdict=verdict,
-            here=None,
-            interval=None,
+            here=here,
+            interval=interval,
             why=why,
             command=command,
             file=file,

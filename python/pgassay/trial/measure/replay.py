@@ -116,8 +116,6 @@ def _observed(
     stddev: float,
 ) -> LoadObservation:
     player, measured = ended["player"], ended["measured"]
-    captured_s = sum(each.seconds_captured for each in families)
-    diverged_s = sum(each.diverged_s for each in families)
     others = [each for each in families if each.text not in names]
     kept = [each for each in families if each.text in names] + others[:_OTHERS_MAX]
     return LoadObservation(
@@ -133,7 +131,7 @@ def _observed(
         replayed=Replayed(
             statements=ready["statements"],
             diverged=sum(each.diverged for each in families),
-            diverged_share=diverged_s / captured_s if captured_s else 0.0,
+            diverged_share=played.diverged_share(families),
             other_values=sum(each.other_values for each in families),
             lacking=ended["lacking"],
             reordered=ended["reordered"],
