@@ -50,7 +50,7 @@ def source(**changes: object) -> Source:
     known = Source(
         resolved=Resolved(server, parameters), role="app", is_superuser=False, reads_all_stats=True,
         is_standby=False, facts=facts, bytes=10_000, collation="en_US.UTF-8", character_type="en_US.UTF-8",
-        provider="c", locale="", encoding="UTF8", settings=settings,
+        provider="c", locale="", icu_rules="", encoding="UTF8", settings=settings,
     )  # fmt: skip
     return replace(known, **changes)  # type: ignore[arg-type]
 

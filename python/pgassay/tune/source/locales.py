@@ -17,6 +17,10 @@ from pgassay.model.build import Build
 
 _PROVIDERS = {"i": "icu", "b": "builtin"}
 _NAMES = {"icu": "ICU's", "builtin": "PostgreSQL's own"}
+_RULES = (
+    "the source's database has ICU rules of its own ({}), which the copy's has not: text may sort in another "
+    "order there, so compare results that depend on it on the source"
+)
 _CREATED = re.compile(r"^CREATE DATABASE .*;$", re.MULTILINE)
 _OPTION = r"\b{} = (?:'((?:[^']|'')*)'|(\w+))"
 
@@ -26,13 +30,15 @@ class Collation:
     """A database's collation as its catalog has it.
 
     `provider` is 'c', 'i' or 'b' (pg_database.datlocprovider), `collation` libc's name, `locale` that of the
-    provider. `encoding`: '' where it is not known.
+    provider. `encoding`: '' where it is not known. `rules`: what it adds to ICU's order
+    (ICU_RULES, 16 and newer), '' if nothing.
     """
 
     provider: str
     collation: str
     locale: str
     encoding: str = ""
+    rules: str = ""
 
 
 def locale_of(source: Collation, available: frozenset[str], build: Build) -> tuple[str, str]:
@@ -44,7 +50,7 @@ def locale_of(source: Collation, available: frozenset[str], build: Build) -> tup
     if provider is not None:
         wanted = f"{provider}:{source.locale or ('und' if provider == 'icu' else 'C')}"
         if can_have_locale(build, wanted):
-            return wanted, ""
+            return wanted, _RULES.format(source.rules) if source.rules else ""
         return "C", (
             f"the source's collation is {_NAMES[provider]} {source.locale or 'default'}, which PostgreSQL "
             f"{build.version} of {build.origin} comes without, so the copy's is C: plans that compare or "
@@ -130,4 +136,5 @@ def collation_in(text: str) -> Collation | None:
         collation=option("LC_COLLATE", "LOCALE") or "C",
         locale=option("ICU_LOCALE", "BUILTIN_LOCALE", "LOCALE") if provider != "c" else "",
         encoding=option("ENCODING"),
+        rules=option("ICU_RULES"),
     )

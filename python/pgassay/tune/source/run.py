@@ -214,7 +214,7 @@ def _request(
     settings = settings_of(source, given, build, memory, known)
     locale, note = wanted.request.locale, ""
     if locale is None and not compare.dataset.startswith("folder:"):
-        collation = Collation(source.provider, source.collation, source.locale)
+        collation = Collation(source.provider, source.collation, source.locale, rules=source.icu_rules)
         locale, note = locale_of(collation, installed_locales(), build)
     notes = [*([note] if note else []), *differences(source, settings, build), *read.gathered.notes]
     clients = wanted.request.clients

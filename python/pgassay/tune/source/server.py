@@ -34,7 +34,7 @@ _DATABASE = """
 SELECT pg_catalog.pg_database_size(d.oid), d.datcollate::text, d.datctype::text,
     COALESCE(pg_catalog.to_jsonb(d) ->> 'datlocprovider', 'c'),
     COALESCE(pg_catalog.to_jsonb(d) ->> 'datlocale', pg_catalog.to_jsonb(d) ->> 'daticulocale', ''),
-    pg_catalog.pg_encoding_to_char(d.encoding)::text
+    COALESCE(pg_catalog.to_jsonb(d) ->> 'daticurules', ''), pg_catalog.pg_encoding_to_char(d.encoding)::text
 FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()"""
 _SETTINGS = """
 SELECT name, pg_catalog.current_setting(name), source NOT IN ('default', 'override'), category
@@ -55,7 +55,8 @@ class Source:
     """A server that has answered, and what its catalogs say of the database.
 
     `bytes` are those of the whole database, its indexes included; `collation` and `character_type` are the
-    locales of libc, `provider` is 'c' where the database's collation is libc's, `locale` its name else.
+    locales of libc, `provider` is 'c' where the database's collation is libc's, `locale` its name else,
+    `icu_rules` what the database adds to ICU's order ('': nothing).
     `is_here`: it is on this machine for certain (reached by a Unix socket). `checks_clients`: it can look
     whether a client is still there while it works for it (client_connection_check_interval, on Linux).
     """
@@ -71,6 +72,7 @@ class Source:
     character_type: str
     provider: str
     locale: str
+    icu_rules: str
     encoding: str
     settings: Mapping[str, SourceSetting]
     checks_clients: bool = False
@@ -122,7 +124,7 @@ def open_source(connection_string: str) -> Source:
             f"{resolved.server.name}: its catalogs can't be read ({first_line(error)}): try again, or "
             f"correct the rights of {resolved.server.user}"
         ) from None
-    size, collation, character_type, provider, locale, encoding = database
+    size, collation, character_type, provider, locale, icu_rules, encoding = database
     return Source(
         resolved=resolved,
         role=str(role),
@@ -135,6 +137,7 @@ def open_source(connection_string: str) -> Source:
         character_type=str(character_type),
         provider=str(provider),
         locale=str(locale),
+        icu_rules=str(icu_rules),
         encoding=str(encoding),
         settings={
             str(name): SourceSetting(str(value), bool(given), str(category))

@@ -43,9 +43,19 @@ def test_other_providers_are_kept_where_the_server_has_them(
     assert can_have_locale(build, locale)
 
 
+def test_rules_that_the_copy_can_not_have_are_said() -> None:
+    locale, note = locale_of(Collation("i", "C", "sv-SE", rules="&V << w"), HERE, BUILD)
+    assert locale == "icu:sv-SE"
+    assert "(&V << w)" in note and "another order" in note
+
+
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
+        (
+            "LOCALE_PROVIDER = icu LOCALE = 'C' ICU_LOCALE = 'sv' ICU_RULES = '&a < ''b'",
+            Collation("i", "C", "sv", "UTF8", "&a < 'b"),
+        ),
         ("LOCALE_PROVIDER = libc LOCALE = 'en_US.UTF-8'", Collation("c", "en_US.UTF-8", "", "UTF8")),
         ("LC_COLLATE = 'C' LC_CTYPE = 'en_US.UTF-8'", Collation("c", "C", "", "UTF8")),
         ("LOCALE_PROVIDER = icu LOCALE = 'C' ICU_LOCALE = 'sv-SE'", Collation("i", "C", "sv-SE", "UTF8")),
