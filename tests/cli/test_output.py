@@ -3,15 +3,19 @@
 import os
 import pty
 import subprocess
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 import tune_samples
 import whole_tool
+from frozen import archive
 from pgassay.cli.main import main
 from pgassay.record import layout
 from pgassay.record.holding import held
+from project_files import unpack_archive
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = """\
@@ -41,17 +45,44 @@ def test_a_closed_standard_output_is_no_failure_of_ours(tmp_path: Path, words: l
 
 
 @pytest.mark.parametrize("no_colour", ["", "1"])
-def test_no_color_is_obeyed(tmp_path: Path, no_colour: str) -> None:
+@pytest.mark.parametrize(
+    ("words", "heading"),
+    [
+        (["explain", "plan.txt"], "Seq Scan"),
+        (["report", "equal"], "equal"),
+        (["doctor"], "Software"),
+    ],
+)
+def test_no_color_is_obeyed(tmp_path: Path, no_colour: str, words: list[str], heading: str) -> None:
     (tmp_path / "plan.txt").write_text(PLAN)
+    with tarfile.open(archive.place("equal-copies")) as packed:
+        unpack_archive(packed, tmp_path / "equal")
     ours, theirs = pty.openpty()
     environment = os.environ | {"NO_COLOR": no_colour, "TERM": "xterm", "PYTHONPATH": str(ROOT / "python")}
-    command = [*whole_tool.COMMAND, "explain", str(tmp_path / "plan.txt")]
-    subprocess.run(command, stdout=theirs, check=True, env=environment, timeout=60)
-    shown = os.read(ours, 1_000_000).decode()
-    os.close(ours)
-    os.close(theirs)
-    assert "Seq Scan" in shown
-    assert ("\x1b[" in shown) is (not no_colour)
+    # What it prints may be more than a terminal holds that nobody reads.
+    with ThreadPoolExecutor(1) as reading:
+        shown = reading.submit(_read_terminal, ours)
+        subprocess.run(
+            [*whole_tool.COMMAND, *words],
+            cwd=tmp_path, stdout=theirs, check=False, env=environment, timeout=60,
+        )  # fmt: skip
+        os.close(theirs)
+        text = shown.result(timeout=60)
+    assert heading in text
+    assert ("\x1b[" in text) is (not no_colour)
+
+
+def _read_terminal(number: int) -> str:
+    """All that is printed to a terminal until its last writer closes it."""
+    pieces = []
+    try:
+        while piece := os.read(number, 65536):
+            pieces.append(piece)
+    except OSError:
+        # Linux's way to say that nobody has the other end any more.
+        pass
+    os.close(number)
+    return b"".join(pieces).decode()
 
 
 def test_a_result_that_is_at_work_is_not_called_interrupted(
