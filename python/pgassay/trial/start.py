@@ -157,7 +157,13 @@ class _Start:
         for each, of_arm in zip(ready, figures, strict=True):
             observed = each.trial.observation
             observed.statements = [
-                statement.model_copy(update={"elapsed_s": figure_s, "rounds_s": seconds})
+                statement.model_copy(
+                    update={
+                        "elapsed_s": figure_s,
+                        "rounds_s": seconds,
+                        "stopped": statement.name in each.timer.stopped,
+                    }
+                )
                 for statement, figure_s, seconds in zip(
                     observed.statements, of_arm, zip(*each.rounds_s, strict=True), strict=True
                 )
@@ -166,10 +172,13 @@ class _Start:
     def _rehearsed_s(self, ready: _Ready) -> tuple[float, ...]:
         """What each of an arm's statements takes, by an execution that counts for nothing.
 
-        Where the one that was observed took long, it is as good.
+        Where the one that was observed took long, it is as good. What was stopped then takes
+        no time in turns.
         """
         self.at = ready.trial
-        observed_s = tuple(each.elapsed_s for each in ready.trial.observation.statements)
+        observed_s = tuple(
+            0.0 if each.stopped else each.elapsed_s for each in ready.trial.observation.statements
+        )
         if sum(observed_s) >= REHEARSED_BELOW_S:
             return observed_s
         self._switch(ready.trial, ready.local, ready.timer)

@@ -113,7 +113,7 @@ def can_share(
     is_capped = spec.memory_bytes is not None or spec.cpus is not None
     if is_capped or spec.server is not None or not spec.dataset.settled or cache in ("cold", "cold-each"):
         return False
-    if (clients or 1) > 1 or spec.workload.is_mix or baseline.endless:
+    if (clients or 1) > 1 or spec.workload.is_mix:
         return False
     writing = (baseline.seconds[each.name] for each in baseline.statements if each.of.writes)
     return all(seconds <= WRITES_S_MAX for seconds in writing) and all(
@@ -281,14 +281,20 @@ def arms_of_shared(
 
 
 def shared_protocol(
-    base: Protocol, members: Sequence[Candidate], statements: Sequence[MeasuredStatement]
+    base: Protocol,
+    members: Sequence[Candidate],
+    statements: Sequence[MeasuredStatement],
+    limits: Mapping[str, float],
 ) -> Protocol:
-    """The protocol of starts in which the arms take turns, which leave the shared buffers as they are."""
+    """The protocol of starts in which the arms take turns, which leave the shared buffers as they are.
+
+    `limits`: after how many seconds those are stopped that do not end as they are.
+    """
     return base.model_copy(
         update={
             "cache": "as-is" if base.cache == "warm-pages" else base.cache,
             "executions": {},
-            "statement_limits": {},
+            "statement_limits": dict(limits),
             "switched_indexes": tuple(index for each in members for index in indexes_of(each) or ()),
             "rolls_back": any(each.of.writes for each in statements),
         }

@@ -59,28 +59,25 @@ def read_proof(
 
     together = effect(AS_IT_IS)
     if shared is not None:
-        return Proved(result, together, _told_in_turns(result, members, shared, stored))
+        told = {arm: effect(arm) for arm in shared.told_by.values()}
+        weights = stored.experiment.contract.weights
+        return Proved(
+            result,
+            together,
+            {
+                each.id: _of_statements(told[shared.told_by[each.id]], shared, each.id, weights)
+                for each in members
+                if each.id in shared.told_by
+            },
+        )
     if len(members) == 1:
         return Proved(result, together, {members[0].id: together})
     effects = {each.id: effect(without(each)) for each in members}
     return with_one_of_two(Proved(result, together, effects), result.margin)
 
 
-def _told_in_turns(
-    result: CompareResult, members: Sequence[Candidate], shared: SharedArms, stored: StoredExperiment
-) -> dict[str, Effect]:
-    """What each member does to the statements that it touches, by the arm that tells it."""
-    weights = stored.experiment.contract.weights
-    found = {}
-    for member in members:
-        arm = shared.told_by.get(member.id)
-        if arm is not None:
-            found[member.id] = _of_statements(effect_of(result, arm), shared, member.id, weights)
-    return found
-
-
 def _of_statements(effect: Effect, shared: SharedArms, member: str, weights: Mapping[str, float]) -> Effect:
-    """The part of an arm's effect that is of a member: its gain is over the statements that it touches.
+    """What a member does to the statements that it touches, by the effect of the arm that tells it.
 
     The intervals of all statements hold at once, as those of one family, and so does what follows from their
     ends: the gain grows with each statement's own.
@@ -108,7 +105,8 @@ def _of_statements(effect: Effect, shared: SharedArms, member: str, weights: Map
         statements=mine,
         sped=sped,
         slowed=slowed,
-        at_least=False,
+        at_least=any(each.at_least for each in touched),
+        late=tuple(name for name in effect.late if name in names),
     )
 
 

@@ -82,7 +82,7 @@ def prove(
         protocol = protocol_of(planned.base.protocol, statements, arms, times, limits)
     else:
         arms = arms_of_shared(planned.spec, statements, members, shared, weights)
-        protocol = shared_protocol(planned.base.protocol, members, statements)
+        protocol = shared_protocol(planned.base.protocol, members, statements, limits)
         request = replace(request, restart="needed", cache=protocol.cache)
     base = replace(planned.base, protocol=protocol)
     given = GivenArms(FACTOR, CHOSEN, arms)

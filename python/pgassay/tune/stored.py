@@ -58,6 +58,8 @@ class StoredSearch(Frozen):
     # What a block of its proof takes by the search's figures, and making the data of its arms, in seconds.
     block_s: float = 0.0
     data_s: float = 0.0
+    # What a block takes in which nothing is left out that was found.
+    whole_block_s: float = 0.0
     # What has another plan where it is prepared once for all values.
     generic: tuple[GenericPlan, ...] = ()
     # Loading the data, in seconds.
@@ -83,7 +85,7 @@ class StoredSearch(Frozen):
             self.seconds,
             [each.took_s for each in self.tried.values()],
             len(self.untried),
-            proof_s(self.block_s, self.data_s, is_shared=self.shared is not None),
+            proof_s(max(self.block_s, self.whole_block_s), self.data_s, is_shared=self.shared is not None),
             self.load_s if load_s is None else load_s,
         )
 
@@ -92,6 +94,12 @@ class StoredSearch(Frozen):
         """What may help, and was not tried for lack of time."""
         known = {*self.tried, *self.screened, *self.unsafe, *self.left_out, *self.selection.ids}
         return [each for each in self.candidates if each.id not in known]
+
+    @property
+    def left_for_later(self) -> list[str]:
+        """The ids of what helps on top of what was chosen, and was left out of the proof for lack of time."""
+        beside, kept = self.selection.beside, {*self.selection.ids, *self.selection.over, *self.unsafe}
+        return [name for name, gain in beside.items() if gain >= 1 + self.margin and name not in kept]
 
     @property
     def remaining_members(self) -> list[Candidate]:
@@ -147,6 +155,7 @@ def stored_search(
     shared: SharedArms | None = None,
     load_s: float = 0.0,
     generic: tuple[GenericPlan, ...] = (),
+    whole_block_s: float = 0.0,
 ) -> StoredSearch:
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
     proven, selection = as_proven(baseline, searched.selection)
@@ -155,11 +164,12 @@ def stored_search(
     trial, count = trial or TrialTime(), len(steps)
     block_s = trial.block_s(selection, proven.seconds, count) if count else 0.0
     if shared is not None and steps:
-        block_s = start_s(shared, trial.opened_s, proven.seconds, steps[-1].seconds)
+        block_s = start_s(shared, trial.opened_s, proven.seconds, steps[-1].seconds, proven.endless)
     return StoredSearch(
         block_s=block_s,
         data_s=trial.data_s(selection, count) if count else 0.0,
         load_s=load_s,
+        whole_block_s=whole_block_s,
         generic=generic,
         endless=baseline.endless,
         statements=statements,

@@ -14,6 +14,7 @@ from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.arms import AS_IT_IS, CHOSEN, SharedArms, shared_arms
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.running.in_time import arms_in_time
 from pgassay.tune.search.selection import Baseline, Tried
 from pgassay.tune.switchable import indexes_of, is_switchable
 
@@ -144,3 +145,23 @@ def test_what_leaves_nothing_to_hide_needs_data_of_its_own(
     build = Build(origin="apt", version="18.4", major=18, bin_directory="/nowhere")
     plain = {"sql": sql, "settings": {}, "build": None, "storage": None, "restart": False}
     assert is_switchable(samples.candidate("x").model_copy(update=plain), build) is is_one
+
+
+@pytest.mark.parametrize(
+    ("left_s", "told", "cut"),
+    [(1e6, {"a", "b"}, {}), (60.0, {"a"}, {"b": 10.0}), (0.0, {"a"}, {"b": 10.0})],
+)
+def test_one_slow_statement_leaves_no_other_unproven(
+    left_s: float, told: set[str], cut: dict[str, float]
+) -> None:
+    copy = cast(TrialCopy, _Copy({"list": ["a"], "report": ["b"]}))
+    copy.opened_s = 1.0
+    before, after = (
+        {"list": 0.01, "report": 100.0, "place": 0.01},
+        {"list": 0.001, "report": 10.0, "place": 0.01},
+    )
+    baseline = replace(samples.BASELINE, seconds=before)
+    found = arms_in_time(copy, baseline, after, [index("a"), index("b")], {}, None, left_s)
+    assert found.shared.told_by.keys() == told
+    assert found.cut == pytest.approx(cut)
+    assert found.whole_block_s > 100

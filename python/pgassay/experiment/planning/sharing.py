@@ -68,7 +68,7 @@ def _of_request(request: CompareRequest, protocol: Protocol) -> str:
         return "--between neutral is for trials, one after the other"
     if request.covariate != "none":
         return f"--covariate {request.covariate} is read before each trial"
-    if protocol.executions or protocol.statement_limits or protocol.repetitions > 1:
+    if protocol.executions or protocol.repetitions > 1:
         return "a trial executes its statements several times by itself"
     return ""
 

@@ -151,17 +151,32 @@ class StatementTimer:
             seconds += self._run(statement).elapsed_s
         return seconds
 
+    @property
+    def stopped(self) -> frozenset[str]:
+        """The statements that did not end in the time that the protocol gives them."""
+        return frozenset(self._stopped)
+
     def execute_once(self) -> tuple[float, ...]:
-        """Execute all statements once more as they are; the seconds of each, and nothing else of them."""
-        return tuple(self._run(statement).elapsed_s for statement in self._spec.workload.statements)
+        """Execute all statements once more as they are; the seconds of each, and nothing else of them.
+
+        One that was stopped is not executed again, and takes no time.
+        """
+        return tuple(
+            0.0 if statement.name in self._stopped else self._run(statement).elapsed_s
+            for statement in self._spec.workload.statements
+        )
 
     def take_turn(self, repeats: Sequence[int]) -> tuple[float, ...]:
         """One turn: each statement so many times, by its place; the seconds of each, the median of those.
 
-        0: once, and nothing is thrown away. Else one execution goes before those that count.
+        0: once, and nothing is thrown away. Else one execution goes before those that count. One that was
+        stopped counts with the time that it was given: to wait for it once more would tell no more.
         """
         seconds = []
         for statement, often in zip(self._spec.workload.statements, repeats, strict=True):
+            if statement.name in self._stopped:
+                seconds.append(self._protocol.statement_limits[statement.name])
+                continue
             if often:
                 self._run(statement)
             seconds.append(statistics.median(self._run(statement).elapsed_s for _ in range(often or 1)))
@@ -227,14 +242,13 @@ class StatementTimer:
     def _run(self, statement: Statement) -> Executed:
         """The statement; one that the protocol stops takes exactly as long as it is given."""
         limit_s = self._protocol.statement_limits.get(statement.name)
-        if limit_s is None and self._rolls_back:
-            return self._rolled_back(statement)
+        send = self._rolled_back if self._rolls_back else self._send
         if limit_s is None:
-            return self._send(statement)
+            return send(statement)
         self.session.execute("limit", f"SET statement_timeout = '{limit_s * 1000:.0f}ms'")
         start_ns = time.monotonic_ns()
         try:
-            done = self._send(statement)
+            done = send(statement)
         except StatementError as error:
             if error.sqlstate != _QUERY_CANCELED:
                 raise

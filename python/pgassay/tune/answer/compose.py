@@ -195,7 +195,7 @@ def _command(
 
 def _command_of_search(search: StoredSearch, folder: Path, *, is_begun: bool) -> str:
     """The command that tries what was not tried, or begins the proof; '' where there is neither."""
-    if not search.untried and (is_begun or not search.selection.ids):
+    if not search.untried and not search.left_for_later and (is_begun or not search.selection.ids):
         return ""
     return f"pgassay tune {shlex.quote(str(folder))} --max-time {typed(search.search_on_s())}"
 

@@ -83,7 +83,7 @@ def go_on(
 
 
 def _refuse_without_anything(folder: Path, search: StoredSearch, *, is_kept: bool) -> None:
-    if is_kept and (search.selection.ids or search.untried):
+    if is_kept and (search.selection.ids or search.untried or search.left_for_later):
         return
     if not search.members:
         raise UsageError(
@@ -130,7 +130,7 @@ def _answer(run: _Continued) -> TuneResult:
 def _search_on(run: _Continued, tools: Tools, progress: Progress) -> TuneResult | None:
     """Try what was not tried, and prove the set that it leads to; None where there is no need, or no time."""
     search, is_begun = run.proving.search, run.proving.first is not None
-    if run.request is None or not (search.untried or not is_begun):
+    if run.request is None or (is_begun and not search.untried and not search.left_for_later):
         return None
     if is_begun and (not run.proving.is_decided or search.search_on_s() > run.left_s):
         return None

@@ -11,7 +11,7 @@ from pgassay.environment.linux import machine
 from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.terminal.progress import Progress
-from pgassay.tune.arms import SharedArms, can_share, shared_arms
+from pgassay.tune.arms import SharedArms, can_share
 from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for, unprobed
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Candidate, Symptom
@@ -22,6 +22,7 @@ from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.plan import PlannedTune, TuneRequest
 from pgassay.tune.proof import hand_over
 from pgassay.tune.proving import Proving
+from pgassay.tune.running.in_time import arms_in_time
 from pgassay.tune.search.executions import most_executions
 from pgassay.tune.search.finders_again import look_with_chosen
 from pgassay.tune.search.generic_plans import GenericPlan, generic_plans
@@ -75,6 +76,7 @@ class Known:
     searched: Searched = field(default_factory=Searched)
     trial: TrialTime = field(default_factory=TrialTime)
     shared: SharedArms | None = None
+    whole_block_s: float = 0.0
     handed_over: ArmSpec | None = None
     proving: Proving | None = None
     copy_notes: tuple[str, ...] = ()
@@ -263,9 +265,13 @@ def _shares(known: Known, copy: TrialCopy) -> bool:
     members = known.gathered.named(selection.ids)
     if not members or not _can_share(known, members):
         return False
-    known.shared = shared_arms(copy, known.baseline, members, known.searched.tried, known.facts)
-    for name in known.shared.unused:
-        selection = selection.less(name, 1.0)
+    baseline, proven = as_proven(known.baseline, selection)
+    found = arms_in_time(
+        copy, baseline, proven.steps[-1].seconds, members, known.searched.tried, known.facts, known.left_s
+    )
+    known.shared, known.whole_block_s = found.shared, found.whole_block_s
+    for name, gain in (*dict.fromkeys(found.shared.unused, 1.0).items(), *found.cut.items()):
+        selection = selection.less(name, gain)
     known.searched.selection = selection
     return True
 
@@ -285,6 +291,7 @@ def _settle(known: Known, copy: TrialCopy) -> None:
     baseline, selection = as_proven(known.baseline, searched.selection)
     chosen = selection.steps[-1].seconds if selection.steps else baseline.seconds
     known.trial = _trial_time(known, baseline, chosen, copy, built_s)
+    known.whole_block_s = known.trial.block_s(selection, baseline.seconds, len(selection.steps))
     kept = provable(selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s, known.trial)
     cut = searched.selection.first(len(kept.steps), total_s(baseline.weights, baseline.seconds))
     # How long endless statements are waited for, and which there are, follows from what is left of the set.
@@ -317,4 +324,5 @@ def search_of(known: Known) -> StoredSearch:
         known.shared,
         known.load_s,
         known.generic,
+        known.whole_block_s,
     )

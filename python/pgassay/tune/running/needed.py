@@ -20,22 +20,27 @@ SEARCHES_SHARE = 0.5
 LEAST_S = 20.0
 
 
-def start_s(shared: SharedArms, opened_s: float, base: Seconds, chosen: Seconds) -> float:
+def start_s(
+    shared: SharedArms, opened_s: float, base: Seconds, chosen: Seconds, endless: Collection[str] = ()
+) -> float:
     """A start in which the arms take turns, in seconds. `base`, `chosen`: of the statements, by name.
 
-    `opened_s`: what giving a server its copy of the data, and starting it, takes.
+    `opened_s`: what giving a server its copy of the data, and starting it, takes. `endless`: what a start
+    stops as it is, once, and `base` has how long it is waited for.
     """
-    arms = [_of_arm(shared, left_out, base, chosen) for left_out in shared.left_out.values()]
     # The chosen set has a twin.
-    arms.append(_of_arm(shared, (), base, chosen))
+    sets = (*shared.left_out.values(), ())
+    arms = [_of_arm(shared, left_out, base, chosen) for left_out in sets]
+    waited_s = math.fsum(math.fsum(each) for each in arms)
+    once = {**base, **dict.fromkeys(endless, 0.0)}
+    arms = [_of_arm(shared, left_out, once, chosen) for left_out in sets]
     turns = planned_turns(arms)
     round_s = math.fsum(
         seconds * (often + 1)
         for of_arm, counts in zip(arms, turns.repeats, strict=True)
         for seconds, often in zip(of_arm, counts, strict=True)
     )
-    once_s = math.fsum(math.fsum(each) for each in arms)
-    return opened_s + START_OVERHEAD_S + EXECUTIONS_OF_AN_ARM * once_s + turns.rounds * round_s
+    return opened_s + START_OVERHEAD_S + EXECUTIONS_OF_AN_ARM * waited_s + turns.rounds * round_s
 
 
 def _of_arm(shared: SharedArms, left_out: Sequence[str], base: Seconds, chosen: Seconds) -> tuple[float, ...]:

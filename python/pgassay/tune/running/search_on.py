@@ -73,15 +73,17 @@ def with_time_left(
     *,
     load_s: float = 0.0,
 ) -> Known:
-    """Search on while the proof is decided, something was not tried, and the time reaches for it.
+    """Search on while the proof is decided, something is left, and the time reaches for it.
+
+    Left is what was not tried, and what was found and had no room in the proof.
 
     Returns the run that has the answer. Where a later search fails, the earlier answer stands, and says so.
     """
     while not known.is_interrupted:
         search, proving = known.stored, known.proving
-        untried = len(search.untried)
+        waiting = _waiting(search)
         is_proven = proving is not None and proving.is_decided
-        if not untried or not (is_proven or not search.selection.ids):
+        if not waiting or not (is_proven or not search.selection.ids):
             break
         if search.search_on_s(load_s) > known.left_s:
             break
@@ -91,9 +93,13 @@ def with_time_left(
             known.warnings.append(f"what was not tried could not be tried after the proof: {error}")
             break
         load_s = 0.0
-        if len(known.stored.untried) >= untried:
+        if _waiting(known.stored) >= waiting:
             break
     return known
+
+
+def _waiting(search: StoredSearch) -> int:
+    return len(search.untried) + len(search.left_for_later)
 
 
 def _keep_proof(known: Known, found: StoredSearch) -> None:

@@ -27,6 +27,7 @@ from pgassay.tune.search.touched import (
     estimates_with,
     is_planner_setting,
     on_top,
+    promised,
     set_beside,
     timed,
     touched_by,
@@ -95,7 +96,8 @@ def search(
     plans = {name: estimates_with(copy, baseline.statements, {}, each) for name, each in settings.items()}
     has_told = False
     begins_at = time.monotonic()
-    for candidate in _in_order(candidates, settings):
+    promises = {each.id: promised(copy, baseline, each) for each in candidates}
+    for candidate in _in_order(candidates, settings, promises):
         if candidate.id in found.tried or candidate.id in found.screened:
             continue  # by an earlier search
         if time.monotonic() >= begins_at + ALONE_SHARE * (clock.ends_at - begins_at):
@@ -115,19 +117,18 @@ def search(
     look_again(copy, baseline, by_id, clock, found)
 
 
-def _in_order(candidates: Sequence[Candidate], settings: Collection[str]) -> list[Candidate]:
+def _in_order(
+    candidates: Sequence[Candidate], settings: Collection[str], promises: Mapping[str, Mapping[str, float]]
+) -> list[Candidate]:
     """The most promising for each statement first, then the second of each; settings of the planner last.
 
-    Those touch every statement, and take the time of all.
+    Those touch every statement, and take the time of all. `promises`: by id, new over old time by statement.
     """
     places: dict[str, int] = {}
     ranks: dict[str, int] = {}
-    for each in sorted(candidates, key=lambda each: min(each.predicted.values(), default=1.0)):
-        statement = min(
-            each.predicted or dict.fromkeys(each.statements, 1.0),
-            key=lambda name: each.predicted.get(name, 1.0),
-            default="",
-        )
+    for each in sorted(candidates, key=lambda each: min(promises[each.id].values(), default=1.0)):
+        mine = promises[each.id] or dict.fromkeys(each.statements, 1.0)
+        statement = min(mine, key=lambda name: mine[name], default="")
         ranks[each.id] = places[statement] = places.get(statement, -1) + 1
     return sorted(candidates, key=lambda each: (each.id in settings, ranks[each.id]))
 

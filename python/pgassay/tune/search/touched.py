@@ -109,6 +109,22 @@ def estimates_with(
         return estimates(copy, statements, texts)
 
 
+def promised(copy: TrialCopy, baseline: Baseline, candidate: Candidate) -> Mapping[str, float]:
+    """New over old time by statement, before a trial: by its finder, of a rewrite by the planner's costs.
+
+    Costs of one statement's texts compare, whatever a unit of them takes.
+    """
+    texts = {each.statement: each.sql for each in candidate.rewrites}
+    if candidate.predicted or not texts:
+        return candidate.predicted
+    written = [each for each in baseline.statements if each.of.name in texts]
+    plans = estimates(copy, written, texts)
+    return {
+        each.of.name: plans[each.name].cost_total / max(baseline.estimates[each.name].cost_total, 1e-9)
+        for each in written
+    }
+
+
 def waits_for(
     copy: TrialCopy,
     baseline: Baseline,

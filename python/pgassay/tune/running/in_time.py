@@ -1,0 +1,72 @@
+"""Which of the chosen fixes the time left can prove in one server, and by which statements."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pgassay.tune.arms import SharedArms, shared_arms
+from pgassay.tune.candidate import Candidate
+from pgassay.tune.copy import TrialCopy
+from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.running.needed import proof_s, start_s
+from pgassay.tune.search.proof_time import PROOF_SHARE
+from pgassay.tune.search.selection import Baseline, Seconds, Tried, gain_over
+
+
+@dataclass(frozen=True)
+class ArmsInTime:
+    """The arms of a proof. `cut`: by id what is left out for lack of time, and what it gains by the search.
+
+    `whole_block_s`: what a start would take in which nothing is left out.
+    """
+
+    shared: SharedArms
+    cut: Mapping[str, float]
+    whole_block_s: float
+
+
+def arms_in_time(
+    copy: TrialCopy,
+    baseline: Baseline,
+    chosen: Seconds,
+    members: Sequence[Candidate],
+    tried: Mapping[str, Tried],
+    facts: SchemaFacts | None,
+    left_s: float,
+) -> ArmsInTime:
+    """The arms of the most statements whose proof can come to a verdict in the time that is left.
+
+    `baseline`, `chosen`: the workload as its proof has it, as it is and with all members. Where the proof of
+    all takes too long, the statement that takes most of it is left out, and what serves that one alone: one
+    slow report would else leave all others unproven. One statement stays in any case. Raises as
+    `shared_arms`.
+    """
+    everything = shared = shared_arms(copy, baseline, members, tried, facts)
+    kept, left, cut = [*members], baseline, dict[str, float]()
+    block_s = whole_block_s = _block_s(shared, copy, left, chosen)
+    while len(shared.statements) > 1 and proof_s(block_s, 0.0, is_shared=True) > PROOF_SHARE * left_s:
+        slowest = max(shared.statements, key=lambda name: _taken_s(name, shared, left, chosen))
+        left = replace(
+            left,
+            statements=tuple(each for each in left.statements if each.name != slowest),
+            endless=tuple(name for name in left.endless if name != slowest),
+        )
+        names = {each.name for each in left.statements}
+        for member in [each for each in kept if each.id in everything.touched]:
+            touched = everything.touched[member.id]
+            if names.isdisjoint(touched):
+                kept.remove(member)
+                cut[member.id] = gain_over(baseline.weights, baseline.seconds, chosen, touched)
+        shared = shared_arms(copy, left, kept, tried, facts)
+        block_s = _block_s(shared, copy, left, chosen)
+    return ArmsInTime(shared, cut, whole_block_s)
+
+
+def _block_s(shared: SharedArms, copy: TrialCopy, baseline: Baseline, chosen: Seconds) -> float:
+    return start_s(shared, copy.opened_s, baseline.seconds, chosen, baseline.endless)
+
+
+def _taken_s(name: str, shared: SharedArms, baseline: Baseline, chosen: Seconds) -> float:
+    """What a statement takes in all arms, once in each."""
+    touching = {each for each, names in shared.touched.items() if name in names}
+    slow = sum(not touching.isdisjoint(left_out) for left_out in shared.left_out.values())
+    return slow * baseline.seconds[name] + (len(shared.left_out) + 1 - slow) * chosen[name]
