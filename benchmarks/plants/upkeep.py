@@ -1,10 +1,12 @@
 """Plants of what was left undone or overdone: dead rows, a missing index, autovacuum, connections."""
 
 from plants.base import Plant
-from plants.reading import COLD, IMAGE, scan
+from plants.reading import COLD, scan
 from plants.working import WARM
 from plants.writing import NO_SYNC
 
+# VACUUM FULL has the table twice.
+_ROOMY = "loop:size=1536MB"
 _UPDATE = "UPDATE pgbench_accounts SET abalance = abalance + 1;\n"
 
 
@@ -16,7 +18,7 @@ def _dead_space(cause: str, magnitude: str, times: int, before: str = "", **sett
         magnitude,
         "prepare=wide.sql,whole.sql",
         scan(0.4),
-        options=(*COLD, "--storage", f"{IMAGE},read_mb_s=15"),
+        options=(*COLD, "--storage", f"{_ROOMY},read_mb_s=15"),
         needs=("loop", "rate-limits"),
         files={
             "wide.sql": f"{before}{updated}VACUUM ANALYZE pgbench_accounts;\n",
@@ -60,7 +62,7 @@ FROM generate_series(1, 1500) number, LATERAL (
         f"one row of {every} left",
         "prepare=sparse.sql,whole.sql",
         read,
-        options=(*COLD, "--storage", f"{IMAGE},read_mb_s=15"),
+        options=(*COLD, "--storage", f"{_ROOMY},read_mb_s=15"),
         scale=2,
         needs=("loop", "rate-limits"),
         files={

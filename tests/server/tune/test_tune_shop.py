@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 import whole_tool
+from pgassay.record.experiment import load
+from pgassay.terminal.progress import NullProgress
+from pgassay.tune.run import TOOLS, run_tune
 from project_files import ROOT
+from tuned_orders import request
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 from tuned_shop import shop
@@ -78,3 +82,33 @@ def test_the_arms_took_turns_in_starts_of_one_server(answer: tuple[Path, list[st
     # The plans that the trials recorded are those with and without.
     statements = [record["statements"] for record in whole_tool.trials(folder)]
     assert statements and all(len(each) == len(statements[0]) for each in statements)
+
+
+PLACED = """-- name: place
+INSERT INTO orders SELECT n, n, 'new' FROM generate_series(1000001, 1000100) n;
+-- name: slow
+SELECT count(*), max(note) FROM orders WHERE customer = 4242;
+"""
+
+
+@pytest.mark.timeout(300)
+def test_a_write_takes_turns_too_and_no_start_is_lost_by_its_plans(tmp_path: Path) -> None:
+    result = run_tune(
+        request(tmp_path, PLACED, max_time_s=60), TOOLS, NullProgress(), wait=True, isolates=False
+    )
+    assert [fix.id for fix in result.fixes if fix.verdict == "recommended"] == ["index:orders(customer)"]
+    records = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "out").rglob("trial.json")]
+    assert len(records) >= 9 and {each["status"] for each in records} == {"ok"}
+    proof = load(tmp_path / "out" / "proof")
+    assert proof.experiment.protocol.rolls_back
+    # Every statement's plan was executed in both arms, the write's as well, and undone.
+    names = {arm.id: arm.levels["fixes"] for arm in proof.experiment.arms}
+    made = {
+        (names[trial.record.arm_id], name): plan
+        for trial in proof.trials
+        for name, plan in trial.work_plans.items()
+    }
+    assert {key for key, plan in made.items() if plan.executed} == {
+        (arm, name) for arm in ("all chosen", "as it is") for name in ("place", "slow")
+    }
+    assert made["as it is", "place"].rolled_back

@@ -1,10 +1,12 @@
 """Two stages of a proof: what the first leaves of a set is recommended by the second alone."""
 
+from dataclasses import replace
+
 import pytest
 
 import tune_samples as samples
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.tuning.answer import Fix
+from pgassay.model.tuning.answer import Fix, FixStatement
 from pgassay.tune.answer.judged import HIDDEN, NOT_CONFIRMED
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.arms import AS_IT_IS, without
@@ -140,3 +142,28 @@ def test_a_statement_that_was_stopped_with_the_chosen_set_too_proves_no_gain() -
         {"list": 5.0},
     )  # fmt: skip
     assert slower.word == "faster"
+
+
+@pytest.mark.parametrize(
+    ("name", "after_s", "verdict"),
+    [
+        # 0.1 ms more for each write, for a list that takes 0.9 s less.
+        ("place", 0.0002, "recommended"),
+        # 10 s more for each write.
+        ("place", 20.0, "not decided"),
+        # What only reads must not get slower, whatever others gain.
+        ("report", 0.0002, "not decided"),
+    ],
+)
+def test_a_write_that_maintains_an_index_is_a_price_where_all_take_less_time_together(
+    name: str, after_s: float, verdict: str
+) -> None:
+    faster = FixStatement(name="list", ratio=10.0, interval=(8.0, 12.0), after_s=0.1)
+    slower = FixStatement(name=name, ratio=0.5, interval=(0.4, 0.6), after_s=after_s)
+    effect = Effect(2.0, (1.5, 3.0), "slower", (faster, slower), (name,), sped=("list",))
+    proved = replace(samples.proved("good"), members={"index:good": effect})
+    known = samples.judged(candidates=(samples.candidate("good"),), members=("index:good",), proved=proved)
+    (fix,) = ranked(known)
+    assert fix.verdict == verdict
+    assert ("its price: place gets slower" in fix.note) is (verdict == "recommended")
+    assert ("yours to say" in fix.note) is (verdict != "recommended")

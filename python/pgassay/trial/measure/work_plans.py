@@ -113,9 +113,10 @@ def execute_plans(
         frozenset(each.name for each in trial.observation.statements if each.stopped),
         is_own=bool(machine),
     )
-    if machine is None or workload.kind == "load" or not trial.arm.leaves_data_changed:
+    is_kept = trial.spec.protocol.rolls_back or not trial.arm.leaves_data_changed
+    if machine is None or workload.kind == "load" or is_kept:
         # What a load changed is restored before the next trial in any case, and as it left them the data are
-        # its own.
+        # its own. What is rolled back finds the data as they were, and the server is other arms' as well.
         made = _each(session, due, left_s)
     else:
         made = _of_changed_data(trial, machine, session, explained, due, left_s)

@@ -22,6 +22,7 @@ HIDDEN = (
 TRADED = (
     "it makes {faster} faster and {slower} slower by more than matters: which of them counts is yours to say"
 )
+PRICE = "its price: {slower} gets slower; as often as each is called, it saves more than that costs"
 
 
 @dataclass(frozen=True)
@@ -69,15 +70,16 @@ def proven_verdict(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Eff
     if proved is not None and is_last and effect.word != "faster" and hides_gains(proved, judged.margin):
         return "not decided", "proof", effect, HIDDEN
     lost = _lost(effect)
-    if lost:
+    is_price = bool(lost) and _is_price(judged.baseline, effect, lost)
+    if lost and not is_price:
         faster = ", ".join(effect.sped) or "the workload"
         if effect.sped or effect.word == "slower":
             return "not decided", "proof", effect, TRADED.format(faster=faster, slower=", ".join(lost))
     if effect.sped and effect.word != "faster":
         if all(statement in judged.unlike for statement in effect.sped):
             return "not decided", "proof", effect, UNLIKE
-        parts = (_alone(judged, effect), _slowed(effect))
-        return "recommended", "proof", effect, "; ".join(filter(None, parts))
+        slower = PRICE.format(slower=", ".join(lost)) if is_price else _slowed(effect)
+        return "recommended", "proof", effect, "; ".join(filter(None, (_alone(judged, effect), slower)))
     if effect.word == "slower":
         if does_not_help(effect, judged.margin):
             return "no help", "proof", effect, _less_than_matters(effect, judged.margin)
@@ -104,6 +106,25 @@ def _lost(effect: Effect) -> list[str]:
         for name in effect.slowed
         if (interval := ends.get(name)) is not None and interval[1] is not None and interval[1] < most
     ]
+
+
+def _is_price(baseline: Baseline, effect: Effect, lost: Collection[str]) -> bool:
+    """Whether what gets slower are writes alone, and all statements together are proven to take less time.
+
+    An index is maintained by what writes its table. The intervals hold at once, and the time that all took
+    without the fix is at least that of their lower ends, as often as each is called.
+    """
+    writing = {each.name for each in baseline.statements if each.of.writes}
+    if not writing.issuperset(lost) or set(lost) >= {each.name for each in effect.statements}:
+        return False
+    before_s = after_s = 0.0
+    for each in effect.statements:
+        low = each.interval[0] if each.interval else None
+        if not low or not each.after_s:
+            return False
+        after_s += baseline.calls[each.name] * each.after_s
+        before_s += baseline.calls[each.name] * each.after_s * low
+    return before_s > after_s
 
 
 def _helps_unlike_alone(judged: Judged, effect: Effect) -> bool:
