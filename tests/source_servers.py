@@ -31,7 +31,7 @@ BY_CUSTOMER = "SELECT count(*), max(status) FROM orders WHERE customer = {} AND 
 LOAD = (
     *[BY_CUSTOMER.format(number * 31 % 5000) for number in range(12)],
     "SELECT id FROM orders WHERE placed > now() - interval '1 day' ORDER BY placed DESC LIMIT 5",
-    "SELECT date_trunc('day', placed), count(*) FROM orders GROUP BY 1",
+    "SELECT current_setting('work_mem'), count(*) FROM orders GROUP BY 1",
     "SELECT count(*) FROM orders WHERE customer IN (1, 2, 3)",
     "INSERT INTO orders (customer, status) VALUES (1, 'open')",
     "SELECT count(*) FROM pg_class",

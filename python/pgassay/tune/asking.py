@@ -53,7 +53,7 @@ def symptom_for(
         storages=other_storages(planned.spec),
         gain_min=min(Symptom.gain_min, planned.request.margin),
         endless=baseline.endless_statements,
-        clients=planned.spec.workload.connections,
+        clients=max(planned.spec.workload.connections, origin.clients if origin is not None else 1),
         held_by=origin.held_by if origin is not None else "",
     )
 

@@ -68,6 +68,9 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         at_least = any(each.at_least for each in statements)
     others = judged.notes.get(candidate.id, "")
     elsewhere = judged.writing_elsewhere.get(candidate.id, frozenset())
+    # What a write of another table took beside it is chance.
+    chance = {each.name for each in judged.baseline.statements if each.of.name in elsewhere}
+    statements = tuple(each for each in statements if each.name not in chance)
     is_tried = tried is not None and not tried.refused
     # What making the data of another server took here says nothing of what an upgrade or a move takes.
     built = None if candidate.build is not None or candidate.storage is not None else tried

@@ -187,10 +187,9 @@ def choose(rows: Sequence[Row], wanted: int, since: str = "", only: frozenset[st
     ignored[HIDDEN] = len(hidden)
     able: list[tuple[Row, ast.Node]] = []
     inserts: list[tuple[Row, ast.Node]] = []
-    for row in sorted(top, key=lambda row: -row.total_ms):
-        if row.query_id is None or row.query == HIDDEN_TEXT or row.calls <= 0:
-            continue
-        if only and row.query_id not in only:
+    shown = (row for row in top if row.query_id is not None and row.query != HIDDEN_TEXT)
+    for row in _by_text(row for row in shown if not only or row.query_id in only):
+        if row.calls <= 0:
             continue
         try:
             tree = read(row.query)
@@ -220,6 +219,27 @@ def choose(rows: Sequence[Row], wanted: int, since: str = "", only: frozenset[st
         since,
         sum(row.total_ms for row in hidden) / total_ms if total_ms else 0.0,
     )
+
+
+def _by_text(rows: Iterable[Row]) -> list[Row]:
+    """One row for each text, the one that took most first, with the number of that which took most of it.
+
+    A driver that sends 7 as smallint and 70000 as integer has two statements of one text.
+    """
+    alike: dict[str, list[Row]] = {}
+    for row in sorted(rows, key=lambda row: -row.total_ms):
+        alike.setdefault(row.query, []).append(row)
+    found = [
+        replace(
+            same[0],
+            calls=sum(row.calls for row in same),
+            total_ms=sum(row.total_ms for row in same),
+            rows=sum(row.rows for row in same),
+            blocks=sum(row.blocks for row in same),
+        )
+        for same in alike.values()
+    ]
+    return sorted(found, key=lambda row: -row.total_ms)
 
 
 def _in_turns(rows: Sequence[Row], wanted: int) -> set[str | None]:

@@ -51,6 +51,11 @@ class Origin:
     counted: SchemaFacts | None = None
     held_by: str = ""
 
+    @property
+    def clients(self) -> int:
+        """How many of its sessions are at work at once, which share its memory and its processors."""
+        return max(1, round(self.told.sessions or 0.0))
+
 
 def unlike(origin: Origin, baseline: Baseline) -> dict[str, str]:
     """By the name of each measured statement that is not on the copy what it is on the source: why. Pure."""

@@ -217,11 +217,9 @@ def _request(
         collation = Collation(source.provider, source.collation, source.locale, rules=source.icu_rules)
         locale, note = locale_of(collation, installed_locales(), build)
     notes = [*([note] if note else []), *differences(source, settings, build), *read.gathered.notes]
-    clients = wanted.request.clients
-    if clients is None:
-        clients = read.at_work.clients(machine.cores_usable())
-        cut = read.at_work.note(machine.cores_usable())
-        notes += [cut] if cut else []
+    if wanted.request.clients is None:
+        alone = read.at_work.note(machine.cores_usable())
+        notes += [alone] if alone else []
     if wanted.request.compare.dataset:
         notes.append("the data were given, and are as old as they are: the source may hold others by now")
     name = f"server:{source.name}"
@@ -237,7 +235,6 @@ def _request(
         start=Start(workload_named(name, read.gathered.statements), read.gathered.statements),
         origin=_origin(read, settings, tuple(notes)),
         began_at=began_at,
-        clients=clients,
     )
 
 

@@ -1,4 +1,4 @@
-"""How many sessions of a database are at work at once, on average: the proof has as many clients."""
+"""How many sessions of a database are at work at once, on average."""
 
 import math
 import time
@@ -38,13 +38,13 @@ class AtWork:
         return min(most, max(1, math.floor(self.sessions + 0.5)))
 
     def note(self, processors: float) -> str:
-        """What is said where fewer clients imitate them; '' else."""
+        """What is said where the copy's statements are executed one at a time, and the source's are not."""
         clients = self.clients(processors)
-        if self.sessions < clients + 1:
+        if clients == 1:
             return ""
         return (
-            f"the source has {self.sessions:.0f} sessions at work at once, and its copy here {clients} on "
-            f"{processors:g} processors: more would only queue; name another number with --clients"
+            f"the source has {self.sessions:.0f} sessions at work at once, and each statement was measured "
+            f"alone: --clients {clients} measures so many at once, which takes longer"
         )
 
 

@@ -29,6 +29,7 @@ UseKind = Literal[
     "offset",
     "stored",
     "output",
+    "word",
     "unknown",
 ]
 _BELOW, _ABOVE = frozenset({"<", "<="}), frozenset({">", ">="})
@@ -43,10 +44,10 @@ _BETWEEN_KINDS = (
 _SAME_KINDS = (A_Expr_Kind.AEXPR_OP, A_Expr_Kind.AEXPR_DISTINCT, A_Expr_Kind.AEXPR_NOT_DISTINCT)
 # Functions whose result is written as their argument is, but for its case.
 _OF_COLUMNS = frozenset({"lower", "upper", "date"})
-# Functions of which an argument is a word out of a list.
-_OF_WORDS = frozenset(
-    {"date_trunc", "date_part", "extract", "timezone", "setting", "current_setting", "convert"}
-)
+# Functions of which an argument is a word out of a list, and a word that serves where any does: which unit a
+# time is cut to, or which zone it is shown in, changes what comes out and hardly the work.
+WORDS = {"date_trunc": "day", "date_part": "day", "extract": "day", "timezone": "UTC"}
+_OF_WORDS = frozenset({*WORDS, "setting", "current_setting", "convert"})
 _NOW_FUNCTIONS = frozenset({"now", "transaction_timestamp", "statement_timestamp", "clock_timestamp"})
 _NOW_OPERATIONS = (
     SQLValueFunctionOp.SVFOP_CURRENT_DATE, SQLValueFunctionOp.SVFOP_CURRENT_TIMESTAMP,
@@ -62,8 +63,9 @@ class Use:
     """Where a parameter stands.
 
     `column` is what it is compared with or stored into, `table` that column's. `function`: the column's value
-    goes through lower or upper first. `element` and `elements`: its place in a list of so many. `is_top`: the
-    LIMIT or OFFSET is the whole statement's. `reason`: why its value is 'unknown'.
+    goes through lower or upper first; of a 'word' the function that asks for it. `element` and `elements`:
+    its place in a list of so many. `is_top`: the LIMIT or OFFSET is the whole statement's. `reason`: why its
+    value is 'unknown'.
     """
 
     number: int
@@ -89,7 +91,9 @@ def uses_of(tree: ast.Node, facts: SchemaFacts) -> dict[int, Use]:
         if number in found:
             continue
         if number in words:
-            found[number] = Use(number, "unknown", reason=WORD.format(words[number]))
+            function = words[number]
+            kind: UseKind = "word" if function in WORDS else "unknown"
+            found[number] = Use(number, kind, function=function, reason=WORD.format(function))
         elif number in outputs:
             found[number] = Use(number, "output")
         else:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pgassay.tune.facts.schema import ColumnFacts, TableFacts
 from pgassay.tune.rewrites.names.data_types import FLOATS, INTEGERS, base_type
-from pgassay.tune.source.uses import Use
+from pgassay.tune.source.uses import WORDS, Use
 
 Set = Literal["frequent", "rare"]
 SETS: tuple[Set, ...] = ("frequent", "rare")
@@ -75,6 +75,8 @@ def _assumptions(uses: Iterable[Use]) -> list[str]:
     for use in uses:
         if use.kind == "like":
             found.append("the beginning and the middle of a value were taken for patterns of LIKE")
+        elif use.kind == "word":
+            found.append(f"'{WORDS[use.function]}' was taken for the word that {use.function} asks for")
         elif use.kind == "offset":
             found.append("OFFSET was taken as 0, and as a few pages")
         elif use.kind == "array":
@@ -109,6 +111,8 @@ def _value(
         )
     if use.kind == "offset":
         return "0" if wanted == "frequent" else str(10 * max(LIMIT_DEFAULT, math.ceil(rows_per_call)))
+    if use.kind == "word":
+        return WORDS[use.function]
     if use.kind == "output":
         return _of_type(types.get(use.number, "text"))
     table, column = use.table, use.column

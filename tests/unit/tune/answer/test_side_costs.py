@@ -138,8 +138,9 @@ def test_a_fix_of_tables_that_nothing_writes_has_no_write_ratio() -> None:
     ratios = {fix.id: fix.cost.write_ratio for fix in ranked(judged)}
     assert ratios["index:good"] == pytest.approx(1.2)
     elsewhere = {"index:good": frozenset({"place"})}
-    other = {fix.id: fix.cost.write_ratio for fix in ranked(replace(judged, writing_elsewhere=elsewhere))}
-    assert other == ratios | {"index:good": None}
+    others = {fix.id: fix for fix in ranked(replace(judged, writing_elsewhere=elsewhere))}
+    assert {name: fix.cost.write_ratio for name, fix in others.items()} == ratios | {"index:good": None}
+    assert [each.name for each in others["index:good"].statements] == ["list"]
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,23 @@ def test_what_took_most_is_chosen_and_what_is_passed_over_is_counted() -> None:
     assert choose([], 5).chosen == ()
 
 
+def test_one_text_with_several_numbers_is_one_statement() -> None:
+    # A driver that sends small numbers as smallint: the server counts them apart.
+    text = "SELECT * FROM orders WHERE id = $1"
+    rows = [
+        row(1, text, 100.0, calls=10),
+        row(2, "SELECT * FROM items WHERE id = $1", 250.0),
+        row(3, text, 200.0, calls=5),
+        row(4, text, 900.0, is_top=False),
+    ]
+    found = choose(rows, 5)
+    assert [(each.query_id, each.total_ms) for each in found.chosen] == [("3", 300.0), ("2", 250.0)]
+    assert (found.chosen[0].calls, found.chosen[0].mean_ms) == (15, 20.0)
+    assert found.chosen[0].share == pytest.approx(300 / 550)
+    (only,) = choose(rows, 5, only=frozenset({"1"})).chosen
+    assert (only.query_id, only.calls) == ("1", 10)
+
+
 LOAD = [
     row(number, f"INSERT INTO events_{number} VALUES ($1, $2)", 1000.0 - number, calls=9e5)
     for number in range(5)

@@ -106,7 +106,7 @@ def test_an_interval_before_now_is_as_long_as_the_column_goes_back() -> None:
     ("sql", "reason"),
     [
         ("SELECT FROM nothing WHERE x = $1", "the facts have no table nothing"),
-        ("SELECT date_trunc($1, placed) FROM orders GROUP BY date_trunc($2, placed)", "word that date_trunc"),
+        ("SELECT current_setting($1) FROM orders", "word that current_setting asks for"),
         ("SELECT FROM orders WHERE document = $1", "the statistics hold no value of orders.document"),
         ("SELECT FROM orders WHERE length(status) > $1", "not compared with a column"),
         ("INSERT INTO orders (needed) VALUES ($1)", "orders.needed is NOT NULL"),
@@ -117,6 +117,12 @@ def test_a_parameter_without_a_value_is_named_with_the_reason(sql: str, reason: 
     with pytest.raises(NoValueError, match=r"^\$1: ") as raised:
         drawn(sql)
     assert reason in str(raised.value)
+
+
+def test_a_word_that_changes_hardly_the_work_is_assumed() -> None:
+    found = drawn("SELECT date_trunc($1, placed) FROM orders GROUP BY date_trunc($2, placed)")
+    assert found.sets == (("day",),)
+    assert found.assumed == ("'day' was taken for the word that date_trunc asks for",)
 
 
 def test_a_constant_of_the_output_gets_a_value_of_its_type() -> None:
