@@ -31,9 +31,11 @@ from pgassay.tune.source.alignment import (
     with_lists,
 )
 from pgassay.tune.source.counted import CountedStatement
+from pgassay.tune.source.documents import with_documents
 from pgassay.tune.source.log import Logged
 from pgassay.tune.source.server import Source
-from pgassay.tune.source.uses import Use, merged, numbers_of, uses_of
+from pgassay.tune.source.use import Use
+from pgassay.tune.source.uses import merged, numbers_of, uses_of
 from pgassay.tune.source.values import NoValueError, age_bounds, draw
 from pgassay.tune.statements import values_of_heading, with_sets
 from pgassay.workloads.split import headed_statements
@@ -153,6 +155,7 @@ def _with_values(
     sql = write(tree)
     types = types_of(session, sql) if any(use.kind == "output" for use in uses.values()) else {}
     counted = wanted.counted
+    uses = with_documents(session, uses, counted.rows / counted.calls)
     drawn = draw(uses, types, counted.rows / counted.calls, _ages(session, uses))
     assumed = [*drawn.assumed]
     if wanted.cut:

@@ -6,32 +6,16 @@ the reason why nothing tells their value is given.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 from pglast import ast
 from pglast.enums import A_Expr_Kind, SQLValueFunctionOp
 
-from pgassay.tune.facts.schema import ColumnFacts, SchemaFacts, TableFacts
-from pgassay.tune.rewrites.names.scope import Scope
+from pgassay.tune.facts.schema import SchemaFacts, TableFacts
+from pgassay.tune.rewrites.names.scope import Found, Scope
 from pgassay.tune.rewrites.names.tree_scopes import scope_of, scoped_selects
 from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, substitute, walk
+from pgassay.tune.source.use import WORDS, Use, UseKind
 
-UseKind = Literal[
-    "equal",
-    "list",
-    "array",
-    "below",
-    "above",
-    "like",
-    "age",
-    "limit",
-    "offset",
-    "stored",
-    "output",
-    "word",
-    "unknown",
-]
 _BELOW, _ABOVE = frozenset({"<", "<="}), frozenset({">", ">="})
 # Values that the column has are contained in themselves.
 _EQUAL = frozenset({"=", "<>", "!=", "@>", "<@", "&&"})
@@ -44,9 +28,6 @@ _BETWEEN_KINDS = (
 _SAME_KINDS = (A_Expr_Kind.AEXPR_OP, A_Expr_Kind.AEXPR_DISTINCT, A_Expr_Kind.AEXPR_NOT_DISTINCT)
 # Functions whose result is written as their argument is, but for its case.
 _OF_COLUMNS = frozenset({"lower", "upper", "date"})
-# Functions of which an argument is a word out of a list, and a word that serves where any does: which unit a
-# time is cut to, or which zone it is shown in, changes what comes out and hardly the work.
-WORDS = {"date_trunc": "day", "date_part": "day", "extract": "day", "timezone": "UTC"}
 _OF_WORDS = frozenset({*WORDS, "setting", "current_setting", "convert"})
 _NOW_FUNCTIONS = frozenset({"now", "transaction_timestamp", "statement_timestamp", "clock_timestamp"})
 _NOW_OPERATIONS = (
@@ -56,27 +37,6 @@ _NOW_OPERATIONS = (
 )  # fmt: skip
 WORD = "it is a word that {} asks for, and nothing tells which"
 NOT_COMPARED = "it is not compared with a column whose values the statistics tell"
-
-
-@dataclass(frozen=True)
-class Use:
-    """Where a parameter stands.
-
-    `column` is what it is compared with or stored into, `table` that column's. `function`: the column's value
-    goes through lower or upper first; of a 'word' the function that asks for it. `element` and `elements`:
-    its place in a list of so many. `is_top`: the LIMIT or OFFSET is the whole statement's. `reason`: why its
-    value is 'unknown'.
-    """
-
-    number: int
-    kind: UseKind
-    table: TableFacts | None = None
-    column: ColumnFacts | None = None
-    function: str = ""
-    element: int = 0
-    elements: int = 1
-    is_top: bool = False
-    reason: str = ""
 
 
 def uses_of(tree: ast.Node, facts: SchemaFacts) -> dict[int, Use]:
@@ -264,12 +224,11 @@ def _compared(
         return
     function, reference = _column_in(tested)
     if reference is None:
+        if number is not None and kind in ("equal", "list"):
+            yield from _field(scope, tested, number, element, elements)
         return
-    try:
-        found = scope.resolve(reference)
-    except RefusedError:
-        return
-    if found.column.source is None or found.entry.table is None:
+    found = _resolved(scope, reference)
+    if found is None or found.column.source is None or found.entry.table is None:
         return
     yield Use(
         number if number is not None else interval or 0,
@@ -280,6 +239,40 @@ def _compared(
         element,
         elements,
     )
+
+
+def _resolved(scope: Scope, reference: ast.ColumnRef) -> Found | None:
+    try:
+        return scope.resolve(reference)
+    except RefusedError:
+        return None
+
+
+def _field(scope: Scope, tested: object, number: int, element: int, elements: int) -> Iterator[Use]:
+    """The uses in `document ->> 'key' = $1`, whose key may be a parameter too."""
+    while isinstance(tested, ast.TypeCast | ast.CollateClause):
+        tested = tested.arg
+    if not isinstance(tested, ast.A_Expr) or names_of(tested.name) != ("->>",):
+        return
+    _, reference = _column_in(tested.lexpr)
+    found = _resolved(scope, reference) if reference is not None else None
+    if found is None or found.column.source is None or found.entry.table is None:
+        return
+    table, column = found.entry.table, found.column.source
+    key_number = _parameter(tested.rexpr)
+    key = "" if key_number is not None else _text(tested.rexpr)
+    if key_number is None and not key:
+        return
+    yield Use(number, "field", table, column, "", element, elements, key=key, key_number=key_number)
+    if key_number is not None:
+        yield Use(key_number, "key", table, column)
+
+
+def _text(node: object) -> str:
+    """A text constant; '' for anything else."""
+    while isinstance(node, ast.TypeCast):
+        node = node.arg
+    return str(node.val.sval) if isinstance(node, ast.A_Const) and isinstance(node.val, ast.String) else ""
 
 
 def _parameter(node: object) -> int | None:

@@ -13,7 +13,7 @@ from typing import Literal
 
 from pgassay.tune.facts.schema import ColumnFacts, TableFacts
 from pgassay.tune.rewrites.names.data_types import FLOATS, INTEGERS, base_type
-from pgassay.tune.source.uses import WORDS, Use
+from pgassay.tune.source.use import WORDS, Use
 
 Set = Literal["frequent", "rare"]
 SETS: tuple[Set, ...] = ("frequent", "rare")
@@ -23,6 +23,7 @@ _TAIL: dict[Set, float] = {"frequent": 0.1, "rare": 0.01}
 # Rows of a LIMIT where the server tells nothing: a page of a list.
 LIMIT_DEFAULT = 20
 _ARRAY_ELEMENTS = 3
+NONE_FOUND = "no document of {table}.{column} with such a key was found"
 # PostgreSQL reads $1 as text where nothing says its type.
 _OF_OUTPUT = {
     "boolean": "true", "interval": "1 day", "date": "2024-01-01", "timestamp without time zone": "2024-01-01",
@@ -75,6 +76,10 @@ def _assumptions(uses: Iterable[Use]) -> list[str]:
     for use in uses:
         if use.kind == "like":
             found.append("the beginning and the middle of a value were taken for patterns of LIKE")
+        elif use.kind == "field" and use.table is not None and use.column is not None:
+            place = f"{use.table.name}.{use.column.name}"
+            of_key = f"the key '{use.key}' was taken for ${use.key_number}, and " if use.key_number else ""
+            found.append(f"{of_key}values of '{use.key}' are those of a few documents of {place}")
         elif use.kind == "word":
             found.append(f"'{WORDS[use.function]}' was taken for the word that {use.function} asks for")
         elif use.kind == "offset":
@@ -117,6 +122,8 @@ def _value(
         return _of_type(types.get(use.number, "text"))
     table, column = use.table, use.column
     assert table is not None and column is not None, "every other use is of a column"
+    if use.kind in ("field", "key"):
+        return _of_document(use, table, column, wanted)
     if use.kind == "stored":
         return _stored(table, column, wanted, use.element)
     known = values_of(column, wanted)
@@ -135,6 +142,13 @@ def _value(
         return _pattern(_cased(known[0], use.function), wanted)
     value = known[use.element % len(known)] if use.kind == "list" else known[0]
     return _cased(value, use.function)
+
+
+def _of_document(use: Use, table: TableFacts, column: ColumnFacts, wanted: Set) -> str:
+    if not use.known:
+        raise NoValueError(NONE_FOUND.format(table=table.name, column=column.name))
+    place = use.element % len(use.known)
+    return use.known[place if wanted == "frequent" else -1 - place]
 
 
 def values_of(column: ColumnFacts, wanted: Set) -> tuple[str, ...]:

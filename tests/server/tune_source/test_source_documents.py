@@ -1,0 +1,43 @@
+"""Keys and values of JSON documents come from a few documents of the source."""
+
+import pytest
+
+from pgassay.environment.server.sessions import ControlSession
+from pgassay.tune.facts.read import read_facts
+from pgassay.tune.rewrites.tree import read
+from pgassay.tune.source.documents import with_documents
+from pgassay.tune.source.uses import uses_of
+from pgassay.tune.source.values import NoValueError, draw
+from server_helpers import best_build
+from source_servers import source_server
+
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
+
+DATA = """
+CREATE TABLE tickets (id int PRIMARY KEY, meta jsonb, old json, plain jsonb);
+INSERT INTO tickets SELECT n, jsonb_build_object(
+    'browser', CASE WHEN n % 4 = 0 THEN 'lynx' ELSE 'firefox' END, 'order', 'O-' || n, 'Odd "key"', n), json_build_object('size', n % 7), to_jsonb(n)
+FROM generate_series(1, 20000) n;
+INSERT INTO tickets VALUES (0, NULL, NULL, NULL), (-1, '[1]', '"text"', 'null');
+ANALYZE tickets;
+"""
+BROWSER = "SELECT count(*) FROM tickets t WHERE t.meta ->> 'browser' = $1"
+
+
+def values(session: ControlSession, sql: str, rows: float) -> tuple[tuple[str | None, ...], ...]:
+    return draw(with_documents(session, uses_of(read(sql), read_facts(session)), rows), {}, rows, {}).sets
+
+
+def test_values_are_those_of_documents_and_a_key_is_the_one_that_leads_to_so_many_rows() -> None:
+    with source_server(best_build()) as server, server.connection() as session:
+        session.execute(DATA.encode())
+        assert values(session, BROWSER, 15000) == (("firefox",), ("lynx",))
+        # A key that pg_stat_statements has taken out: of one row in 20,000, or of half of them.
+        by_key = "SELECT id FROM tickets WHERE meta ->> $2 = $1"
+        assert {key for _, key in values(session, by_key, 1)} <= {"order", 'Odd "key"'}
+        assert values(session, by_key, 9000) == (("firefox", "browser"), ("lynx", "browser"))
+        ((one, _), _) = values(session, "SELECT FROM tickets WHERE (old ->> 'size')::int IN ($1, $2)", 5700)
+        assert one in {str(size) for size in range(7)}
+        for refused in ("plain ->> 'nothing' = $1", "meta ->> 'nothing' = $1"):
+            with pytest.raises(NoValueError, match=r"\$1: no document of tickets\.\w+ with such a key"):
+                values(session, f"SELECT FROM tickets WHERE {refused}", 1)
