@@ -16,7 +16,8 @@ pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 DATA = """
 CREATE TABLE tickets (id int PRIMARY KEY, meta jsonb, old json, plain jsonb);
 INSERT INTO tickets SELECT n, jsonb_build_object(
-    'browser', CASE WHEN n % 4 = 0 THEN 'lynx' ELSE 'firefox' END, 'order', 'O-' || n, 'Odd "key"', n), json_build_object('size', n % 7), to_jsonb(n)
+    'browser', CASE WHEN n % 4 = 0 THEN 'lynx' ELSE 'firefox' END, 'order', 'O-' || n,
+    'Odd "key"', n), json_build_object('size', n % 7), to_jsonb(n)
 FROM generate_series(1, 20000) n;
 INSERT INTO tickets VALUES (0, NULL, NULL, NULL), (-1, '[1]', '"text"', 'null');
 ANALYZE tickets;
