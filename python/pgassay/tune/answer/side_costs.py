@@ -78,9 +78,13 @@ def writing_elsewhere(
 def _reached(statement: TunedStatement, facts: SchemaFacts) -> set[str] | None:
     """The tables that a statement writes, and looks for references in; None where that can't be told."""
     roots = tuple(_parsed((statement.sql,)))
-    waiting = [str(node.relation.relname) for node in walk(roots) if isinstance(node, _WRITING)]
+    writing = [node for node in walk(roots) if isinstance(node, _WRITING)]
+    waiting = [str(node.relation.relname) for node in writing]
     if not waiting:
         return None
+    changed = {
+        name: _changed([node for node in writing if node.relation.relname == name]) for name in waiting
+    }
     reached: set[str] = set()
     while waiting:
         name = waiting.pop()
@@ -94,10 +98,31 @@ def _reached(statement: TunedStatement, facts: SchemaFacts) -> set[str] | None:
             return None
         waiting += [table.parent for table in mine if table.parent is not None]
         for table in facts.tables:
-            refers = any(each.referenced_table == name for each in table.constraints)
+            refers = any(
+                each.referenced_table == name and _may_change(each.referenced_columns, changed.get(name))
+                for each in table.constraints
+            )
             if refers or table.parent == name:
                 waiting.append(table.name)
     return reached
+
+
+def _changed(writing: Sequence[ast.Node]) -> frozenset[str] | None:
+    """The columns of a table whose values these give rows that are there; None: rows may go as well."""
+    found: set[str] = set()
+    for node in writing:
+        if isinstance(node, ast.UpdateStmt):
+            targets = node.targetList
+        elif isinstance(node, ast.InsertStmt):
+            targets = node.onConflictClause.targetList if node.onConflictClause is not None else ()
+        else:
+            return None
+        found.update(str(each.name) for each in targets or ())
+    return frozenset(found)
+
+
+def _may_change(key: Sequence[str], changed: frozenset[str] | None) -> bool:
+    return changed is None or not changed.isdisjoint(key)
 
 
 def _parsed(texts: Sequence[str]) -> Iterator[ast.Node]:

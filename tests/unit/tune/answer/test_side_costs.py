@@ -87,7 +87,13 @@ def test_only_what_may_be_applied_has_its_costs_told() -> None:
 
 def table(name: str, *, refers_to: str | None = None, **fields: object) -> TableFacts:
     constraints = [
-        {"name": f"{name}_{refers_to}", "kind": "foreign", "columns": ("a",), "referenced_table": refers_to}
+        {
+            "name": f"{name}_{refers_to}",
+            "kind": "foreign",
+            "columns": ("a",),
+            "referenced_table": refers_to,
+            "referenced_columns": ("id",),
+        }
     ]
     known = {"schema_": "public", "name": name, "kind": "table", "columns": ()}
     return TableFacts.model_validate(known | {"constraints": constraints if refers_to else ()} | fields)
@@ -110,6 +116,10 @@ SHOP = (
         ("INSERT INTO log VALUES (1)", "users ((lower(email)))", True),
         ("INSERT INTO users VALUES (1)", "users ((lower(email)))", False),
         ("DELETE FROM users WHERE id = 1", "lines (a)", False),
+        ("UPDATE users SET plan = 'pro' WHERE id = 1", "lines (a)", True),
+        ("UPDATE users SET id = 7 WHERE id = 1", "lines (a)", False),
+        ("INSERT INTO users VALUES (1)", "orders (a)", True),
+        ("INSERT INTO users VALUES (1) ON CONFLICT (email) DO UPDATE SET id = 7", "orders (a)", False),
         ("INSERT INTO lines VALUES (1)", "users (a)", True),
         ("INSERT INTO logged VALUES (1)", "users (a)", False),
         ("INSERT INTO unknown VALUES (1)", "users (a)", False),
