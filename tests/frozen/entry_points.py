@@ -75,9 +75,8 @@ def commands() -> list[str]:
     return list(main.COMMANDS)
 
 
-def version() -> str:
-    """Of the package."""
-    return pgassay.__version__
+# The document names the version that made it, which is no part of what must stay.
+DIAGNOSIS_RECORDED_WITH = "0.1.0"
 
 
 def pages(folder: Path) -> dict[str, str]:
@@ -124,8 +123,9 @@ def diagnosis_pages(interval: Mapping[str, Any], folder: Path) -> dict[str, str]
     """What `pgassay diagnose` says of a recorded interval."""
     fields = {_RENAMED.get(name, name): value for name, value in interval.items()}
     diagnosis = diagnose(_INTERVAL.validate_python({**fields, "folder": folder}))
+    recorded = diagnosis.model_copy(update={"pgassay_version": DIAGNOSIS_RECORDED_WITH})
     return {
-        "json": diagnosis_report.render_json(diagnosis),
+        "json": diagnosis_report.render_json(recorded),
         "txt": diagnosis_report.render(diagnosis, unicode=True),
         "html": diagnosis_report.render_html(diagnosis),
     }
