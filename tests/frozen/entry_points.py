@@ -29,6 +29,7 @@ from pgassay.native.sql import SqlSession
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.record.experiment import load
+from pgassay.report.charts import drawing, interval_chart, result_charts
 from pgassay.report.compare import json as json_report
 from pgassay.report.compare import page as compare_page
 from pgassay.report.diagnosis import text as diagnosis_report
@@ -73,6 +74,15 @@ def command(*words: str) -> tuple[int, str]:
 def commands() -> list[str]:
     """The names of all commands."""
     return list(main.COMMANDS)
+
+
+def intervals_and_trials(folder: Path, width_px: int) -> list[str]:
+    """Two drawings of a stored experiment's page; the first has the verdict above it."""
+    stored = load(folder)
+    result = analyse(stored)
+    intervals = interval_chart.specification(result, width_px=width_px)
+    intervals["title"] = drawing.title(result.verdict, ["speed against the control; the band is the margin"])
+    return [drawing.svg(intervals, "intervals"), result_charts.trials(stored, width_px=width_px)]
 
 
 # The document names the version that made it, which is no part of what must stay.
