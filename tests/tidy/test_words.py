@@ -9,7 +9,7 @@ from project_files import ROOT
 
 DOCS = ROOT / "docs"
 # These are being extended; their words are mended with those of the product's messages.
-LATER = {"causes.md", "published-experiments.md", "scripting.md", "tune-finders.md", "workloads.md"}
+LATER = {"published-experiments.md", "workloads.md"}
 MAPS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
 PAGES = [*MAPS, *sorted(page for page in DOCS.glob("*.md") if page.name not in LATER)]
 # Code and printed output are what the product says: its messages have their own review.
