@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from pgassay.notebook import OpenedExperiment
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 def open(folder: "str | Path") -> "OpenedExperiment | Any":

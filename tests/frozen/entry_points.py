@@ -29,6 +29,7 @@ from pgassay.native.sql import SqlSession
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.record.experiment import load
+from pgassay.report.charts import drawing, interval_chart, result_charts
 from pgassay.report.compare import json as json_report
 from pgassay.report.compare import page as compare_page
 from pgassay.report.diagnosis import text as diagnosis_report
@@ -75,9 +76,17 @@ def commands() -> list[str]:
     return list(main.COMMANDS)
 
 
-def version() -> str:
-    """Of the package."""
-    return pgassay.__version__
+def intervals_and_trials(folder: Path, width_px: int) -> list[str]:
+    """Two drawings of a stored experiment's page; the first has the verdict above it."""
+    stored = load(folder)
+    result = analyse(stored)
+    intervals = interval_chart.specification(result, width_px=width_px)
+    intervals["title"] = drawing.title(result.verdict, ["speed against the control; the band is the margin"])
+    return [drawing.svg(intervals, "intervals"), result_charts.trials(stored, width_px=width_px)]
+
+
+# The document names the version that made it, which is no part of what must stay.
+DIAGNOSIS_RECORDED_WITH = "0.1.0"
 
 
 def pages(folder: Path) -> dict[str, str]:
@@ -124,8 +133,9 @@ def diagnosis_pages(interval: Mapping[str, Any], folder: Path) -> dict[str, str]
     """What `pgassay diagnose` says of a recorded interval."""
     fields = {_RENAMED.get(name, name): value for name, value in interval.items()}
     diagnosis = diagnose(_INTERVAL.validate_python({**fields, "folder": folder}))
+    recorded = diagnosis.model_copy(update={"pgassay_version": DIAGNOSIS_RECORDED_WITH})
     return {
-        "json": diagnosis_report.render_json(diagnosis),
+        "json": diagnosis_report.render_json(recorded),
         "txt": diagnosis_report.render(diagnosis, unicode=True),
         "html": diagnosis_report.render_html(diagnosis),
     }

@@ -104,7 +104,7 @@ def _of_statement(found: DiagnosedStatement) -> Headline:
         cause=STATEMENT,
         sentence=f"{excerpt(found.query)} takes {percent_fixed(found.share)} of the time{calls}: "
         f"{first.sentence}.",
-        remedy=_REMEDIES.get(first.kind, "Try what mends it on a copy of the data."),
+        remedy=_REMEDIES.get(first.kind, "Try the fix on a copy of the data."),
         sql=first.sql,
         command=found.command,
         query_id=found.query_id,
