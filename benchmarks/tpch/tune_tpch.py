@@ -49,11 +49,11 @@ from pgassay.experiment.running.run import host_lock, run_parsed
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.terminal.live import choose
 from pgassay.terminal.progress import Progress
-from pgassay.tune.arms import arm_of
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
-from pgassay.tune.proving import remove_copies
+from pgassay.tune.proof.arms import arm_of
+from pgassay.tune.proof.stages import remove_copies
 from pgassay.tune.run import TOOLS, result_of, run_tune
 from pgassay.tune.running.look import STATEMENT_SHARE_MAX, Known, look, measure_and_gather, search_of
 from pgassay.tune.statements import measured

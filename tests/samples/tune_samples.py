@@ -10,9 +10,9 @@ from pgassay.tune.answer.judged import Judged
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.verdicts import proof_of, ranked
-from pgassay.tune.arms import AS_IT_IS, CHOSEN, FACTOR, without
 from pgassay.tune.candidate import Candidate, TunedStatement
-from pgassay.tune.effects import Proved, effect_of
+from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, FACTOR, without
+from pgassay.tune.proof.effects import Proved, effect_of
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Selection, Step, Tried, faster_of
 from pgassay.tune.statements import measured

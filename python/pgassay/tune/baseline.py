@@ -16,11 +16,11 @@ from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.endless.estimated_plan import as_if_executed
-from pgassay.tune.endless.limits import Waiting, first_s, may_end_in
 from pgassay.tune.search.selection import Baseline
 from pgassay.tune.statement_errors import TooLongError
 from pgassay.tune.statements import MeasuredStatement, measured, with_values
+from pgassay.tune.timeouts.estimated_plan import as_if_executed
+from pgassay.tune.timeouts.limits import Waiting, first_s, may_end_in
 from pgassay.words import seconds as in_words
 
 # Rows are compared of statements that take no longer.

@@ -30,10 +30,10 @@ from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.endless.limits import Waiting
 from pgassay.tune.statement_errors import QUERY_CANCELED, TooLongError, refused
 from pgassay.tune.statements import MeasuredStatement
 from pgassay.tune.switchable import READS_ALL, SHOWN_BYTES, HiddenIndexes
+from pgassay.tune.timeouts.limits import Waiting
 
 # Runs of a statement: so many, and no further one once they took so long together; one where its noise is
 # small beside it, and none beside the first, which fills the caches, where that took longer still.

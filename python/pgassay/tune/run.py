@@ -16,10 +16,10 @@ from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.running.copies import removed_afterwards
-from pgassay.tune.running.kept import keep_request
 from pgassay.tune.running.look import Known, look
 from pgassay.tune.running.prove import has_time_to_prove, prove_chosen, result_of, search_to_prove
 from pgassay.tune.running.search_on import with_time_left
+from pgassay.tune.running.stored_request import keep_request
 from pgassay.tune.same_results.check import same_results
 from pgassay.tune.stored import (
     write_result,

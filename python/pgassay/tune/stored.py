@@ -11,16 +11,16 @@ from pgassay.model.base import Frozen
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.documents import read_result, to_json
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
-from pgassay.tune.arms import SharedArms
 from pgassay.tune.candidate import Candidate, TunedStatement
-from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.running.needed import proof_s, search_on_s, start_s
+from pgassay.tune.proof.arms import SharedArms
+from pgassay.tune.running.time_needed import proof_s, search_on_s, start_s
 from pgassay.tune.search.generic_plans import GenericPlan
+from pgassay.tune.search.paired_timing import predicted_gains
 from pgassay.tune.search.proof_time import TrialTime
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, faster_of, gain_over, total_s
-from pgassay.tune.search.turns import predicted_gains
+from pgassay.tune.timeouts.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.tools import Gathered
 
 

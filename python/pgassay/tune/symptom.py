@@ -9,8 +9,8 @@ from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.result import CompareResult
 from pgassay.model.storage import StorageSpec
 from pgassay.model.tuning.answer import Fix, FixLayer, SymptomStatement, TuneCause, TuneSymptom
-from pgassay.tune.arms import AS_IT_IS, FACTOR
 from pgassay.tune.plan import PlannedTune
+from pgassay.tune.proof.arms import AS_IT_IS, FACTOR
 from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import Origin
 from pgassay.tune.statements import MeasuredStatement

@@ -20,7 +20,7 @@ from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import TOOLS, run_tune
-from pgassay.tune.running.folder import go_on
+from pgassay.tune.running.resume import go_on
 from pgassay.tune.statements import measured
 from pgassay.tune.tools import Tools
 from server_helpers import run_script

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.tune.asking import asking_again, symptom_for
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.finder_inputs import asking_again, symptom_for
 from pgassay.tune.plan import plan_tune
 from pgassay.tune.run import TOOLS
 from pgassay.tune.search.finders_again import look_with_chosen
+from pgassay.tune.search.paired_timing import Clock
 from pgassay.tune.search.search import Searched, search
-from pgassay.tune.search.turns import Clock
 from pgassay.tune.tools import Gathered
 from tuned_orders import index, request
 

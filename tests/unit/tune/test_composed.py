@@ -17,10 +17,10 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.answer import compose as composing
 from pgassay.tune.answer.compose import Told, compose
-from pgassay.tune.effects import Proved
-from pgassay.tune.proving import Proving
+from pgassay.tune.proof.effects import Proved
+from pgassay.tune.proof.stages import Proving
 from pgassay.tune.run import TOOLS
-from pgassay.tune.running import folder
+from pgassay.tune.running import resume
 from pgassay.tune.search.selection import Selection, Step
 from pgassay.tune.stored import (
     StoredSearch,
@@ -118,15 +118,15 @@ def test_what_a_first_stage_proved_is_kept_where_the_disk_can_not_hold_the_secon
         proving.first = stopped_proof("decided", 9.0, "/data/shop.dump")
         raise UsageError("the disk has no room for it: free some space")
 
-    monkeypatch.setattr(folder, "host_lock", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(folder, "isolated", lambda **_: nullcontext(()))
-    monkeypatch.setattr(folder, "remove_copies", lambda *_: None)
+    monkeypatch.setattr(resume, "host_lock", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(resume, "isolated", lambda **_: nullcontext(()))
+    monkeypatch.setattr(resume, "remove_copies", lambda *_: None)
     monkeypatch.setattr(Proving, "go_on", full)
     monkeypatch.setattr(Proving, "read", lambda _: None)
     monkeypatch.setattr(Proving, "specs", lambda _: [])
     monkeypatch.setattr(composing, "read_proof", lambda *_: samples.proved("good", "second"))
     with pytest.raises(UsageError, match="no room"):
-        folder.go_on(tmp_path, 60, NullProgress(), TOOLS, wait=True)
+        resume.go_on(tmp_path, 60, NullProgress(), TOOLS, wait=True)
     result = read_folder(tmp_path)[1]
     assert [fix.verdict for fix in result.fixes[:2]] == ["recommended"] * 2
     assert result.warnings == ("the proof could not be run: the disk has no room for it: free some space",)

@@ -15,9 +15,9 @@ import tune_samples as samples
 from pgassay.tune.answer.verdicts import verdict_of
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.copy import RUNS_MAX, RUNS_MIN, RUNS_S
+from pgassay.tune.search.paired_timing import Clock
 from pgassay.tune.search.search import Searched, look_again, look_beside
 from pgassay.tune.search.selection import WORSE_MAX, Baseline, Tried, gain_of
-from pgassay.tune.search.turns import Clock
 from pgassay.tune.statements import MeasuredStatement, measured
 
 STATEMENT = TunedStatement(name="q", sql="SELECT 1")

@@ -14,6 +14,7 @@ import tune_samples as samples
 from finder_samples import plan
 from pgassay.tune.candidate import StatementRewrite, TunedStatement
 from pgassay.tune.search.forward import select
+from pgassay.tune.search.planner_screen import differs, is_planner_setting, is_told_by_plan, set_beside
 from pgassay.tune.search.proof_time import proof_trials_s, provable
 from pgassay.tune.search.selection import (
     STOPPED_S_MIN,
@@ -26,7 +27,6 @@ from pgassay.tune.search.selection import (
     longest_s,
     total_s,
 )
-from pgassay.tune.search.touched import differs, is_planner_setting, is_told_by_plan, set_beside
 from pgassay.tune.statements import measured
 
 WEIGHTS = {"a": 1.0, "b": 1.0, "c": 1.0}

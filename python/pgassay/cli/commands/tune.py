@@ -191,9 +191,9 @@ def progress_of(arguments: argparse.Namespace) -> "Progress":
 
 def _run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.source_builds import provide_named
+    from pgassay.tune.inputs.base import kind_of
     from pgassay.tune.run import TOOLS, run_tune, with_rewrites
-    from pgassay.tune.running.folder import go_on
-    from pgassay.tune.start.base import kind_of
+    from pgassay.tune.running.resume import go_on
 
     provide_named((arguments.pg,), quiet=arguments.quiet)
     if isinstance(arguments.folder, str):

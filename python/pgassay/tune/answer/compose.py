@@ -16,7 +16,7 @@ from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.sentences import PROOF_REFUSED, has_nothing_to_do, summary
 from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.answer.verdicts import proof_of, ranked
-from pgassay.tune.effects import Proved, read_proof, remaining_of
+from pgassay.tune.proof.effects import Proved, read_proof, remaining_of
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, more_s, typed
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pgassay.model.tuning.answer import Evidence, FixStatement, FixVerdict
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.effects import Effect, Proved, does_not_help, hides_gains
+from pgassay.tune.proof.effects import Effect, Proved, does_not_help, hides_gains
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import STATEMENT_MARGIN, WORSE_MAX, Baseline
 from pgassay.words import percent

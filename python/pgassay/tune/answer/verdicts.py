@@ -14,7 +14,7 @@ from pgassay.model.tuning.answer import (
 )
 from pgassay.tune.answer.judged import Judged, proven_verdict
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.effects import Effect, Proved
+from pgassay.tune.proof.effects import Effect, Proved
 from pgassay.tune.search.selection import (
     WORSE_MAX,
     Baseline,

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from pgassay.environment.datasets import snapshots
 from pgassay.model.arm import ArmSpec
-from pgassay.tune.arms import arm_of
-from pgassay.tune.proving import remove_copies
+from pgassay.tune.proof.arms import arm_of
+from pgassay.tune.proof.stages import remove_copies
 from pgassay.tune.running.look import Known
 from pgassay.tune.statements import measured
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgassay.tune.arms import SharedArms, shared_arms
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.running.needed import proof_s, start_s
+from pgassay.tune.proof.arms import SharedArms, shared_arms
+from pgassay.tune.running.time_needed import proof_s, start_s
 from pgassay.tune.search.proof_time import PROOF_SHARE
 from pgassay.tune.search.selection import Baseline, Seconds, Tried, gain_over
 

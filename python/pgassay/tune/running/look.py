@@ -11,21 +11,21 @@ from pgassay.environment.linux import machine
 from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.terminal.progress import Progress
-from pgassay.tune.arms import SharedArms, can_share
-from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for, unprobed
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.endless.limits import as_proven, expected_in_proof, give_in_proof
-from pgassay.tune.endless.rows import compare_on_data
 from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.finder_inputs import as_of_the_source, asking_again, symptom_for, unprobed
 from pgassay.tune.plan import PlannedTune, TuneRequest
-from pgassay.tune.proof import hand_over
-from pgassay.tune.proving import Proving
+from pgassay.tune.proof.arms import SharedArms, can_share
+from pgassay.tune.proof.experiment import hand_over
+from pgassay.tune.proof.stages import Proving
 from pgassay.tune.running.in_time import arms_in_time
 from pgassay.tune.search.executions import most_executions
 from pgassay.tune.search.finders_again import look_with_chosen
 from pgassay.tune.search.generic_plans import GenericPlan, generic_plans
+from pgassay.tune.search.on_top import look_with_settings
+from pgassay.tune.search.paired_timing import Clock, settled
 from pgassay.tune.search.proof_time import (
     PREDICTION_SHARE,
     PROOF_SHARE,
@@ -36,14 +36,14 @@ from pgassay.tune.search.proof_time import (
     trial_time,
 )
 from pgassay.tune.search.search import Searched, best_so_far, search
-from pgassay.tune.search.second_look import look_with_settings
 from pgassay.tune.search.selection import Baseline, Seconds, total_s
-from pgassay.tune.search.turns import Clock, settled
 from pgassay.tune.source.origin import Origin, unlike
 from pgassay.tune.stored import (
     StoredSearch,
     stored_search,
 )
+from pgassay.tune.timeouts.limits import as_proven, expected_in_proof, give_in_proof
+from pgassay.tune.timeouts.rows import compare_on_data
 from pgassay.tune.tools import Gathered, Tools, gather
 
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans

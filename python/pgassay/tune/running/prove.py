@@ -8,9 +8,9 @@ from pgassay.record.layout import TUNE_REQUEST_FILE
 from pgassay.terminal.progress import Progress
 from pgassay.tune.answer.compose import Told, compose, has_its_data
 from pgassay.tune.answer.sentences import PROOF_REFUSED
-from pgassay.tune.proving import Proving
+from pgassay.tune.proof.stages import Proving
 from pgassay.tune.running.look import Known, search_of
-from pgassay.tune.running.needed import can_be_begun, proof_s
+from pgassay.tune.running.time_needed import can_be_begun, proof_s
 from pgassay.tune.search.proof_time import lasting, typed
 from pgassay.tune.stored import StoredSearch, write_result, write_search
 from pgassay.tune.symptom import cause_of_plans, symptom_of

@@ -14,11 +14,11 @@ from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.baseline import executed_plan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.search.on_top import as_if_alone, with_taken
+from pgassay.tune.search.paired_timing import Clock
+from pgassay.tune.search.planner_screen import differs, index_made_by
 from pgassay.tune.search.search import Searched, search
-from pgassay.tune.search.second_look import as_if_alone, with_taken
 from pgassay.tune.search.selection import Baseline, total_s
-from pgassay.tune.search.touched import differs, index_made_by
-from pgassay.tune.search.turns import Clock
 from pgassay.tune.tools import Gathered, extended
 
 # How often they are asked again.

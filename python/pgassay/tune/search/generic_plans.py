@@ -21,8 +21,8 @@ from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.sql_text import constant
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.search.planner_screen import differs, estimates, is_told_by_plan
 from pgassay.tune.search.selection import Baseline
-from pgassay.tune.search.touched import differs, estimates, is_told_by_plan
 from pgassay.tune.statements import MeasuredStatement
 
 _NAME = "pgassay_generic"

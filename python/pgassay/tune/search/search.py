@@ -12,17 +12,8 @@ from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.forward import Space, select
-from pgassay.tune.search.selection import (
-    WORSE_MAX,
-    Baseline,
-    Seconds,
-    Selection,
-    Tried,
-    gain_of,
-    longest_s,
-    total_s,
-)
-from pgassay.tune.search.touched import (
+from pgassay.tune.search.paired_timing import Clock, Turns, in_turn, seconds_in_turn, totals
+from pgassay.tune.search.planner_screen import (
     estimates,
     estimates_with,
     is_planner_setting,
@@ -33,7 +24,16 @@ from pgassay.tune.search.touched import (
     touched_by,
     waits_for,
 )
-from pgassay.tune.search.turns import Clock, Turns, in_turn, seconds_in_turn, totals
+from pgassay.tune.search.selection import (
+    WORSE_MAX,
+    Baseline,
+    Seconds,
+    Selection,
+    Tried,
+    gain_of,
+    longest_s,
+    total_s,
+)
 from pgassay.tune.statements import MeasuredStatement
 
 # Of the search's time for trying candidates alone: what is not tried together is not chosen.

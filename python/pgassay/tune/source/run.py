@@ -29,6 +29,7 @@ from pgassay.model.tuning.answer import TuneResult
 from pgassay.model.tuning.source import TuneSource
 from pgassay.terminal.progress import Progress
 from pgassay.trial.before_and_after.vacuum_state import read_holders
+from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import run_held
 from pgassay.tune.source.copied import differences, missing_extensions, settings_of
@@ -41,7 +42,6 @@ from pgassay.tune.source.log import Logged, read_log
 from pgassay.tune.source.origin import Origin, holder_of
 from pgassay.tune.source.server import Source, open_source
 from pgassay.tune.source.sessions import AtWork, read_at_work
-from pgassay.tune.start.base import Start, workload_named
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import write_result
 from pgassay.tune.tools import Tools

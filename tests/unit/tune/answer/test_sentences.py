@@ -12,7 +12,7 @@ from pgassay.report.tune import text
 from pgassay.tune.answer.judged import Judged
 from pgassay.tune.answer.sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, OF_THE_SEARCH, ranked
-from pgassay.tune.effects import Proved
+from pgassay.tune.proof.effects import Proved
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
 

@@ -20,7 +20,7 @@ from pgassay.report.tune import text
 from pgassay.tune.answer.compose import Told, compose
 from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import BESIDE, NOT_TOLD, ranked
-from pgassay.tune.effects import turned
+from pgassay.tune.proof.effects import turned
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
 from pgassay.tune.stored import read_folder, stored_search, write_result, write_search

@@ -7,9 +7,9 @@ from finder_samples import facts, plan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.finders.evidence.sql_text import SqlText
 from pgassay.tune.search.finders_again import found_with, may_be_added, unused, written
+from pgassay.tune.search.planner_screen import index_made_by
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Tried
-from pgassay.tune.search.touched import index_made_by
 
 
 def making(sql: str, **changes: object) -> Candidate:

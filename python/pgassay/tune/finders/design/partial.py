@@ -6,7 +6,7 @@ Threshold: at most a fifth of the rows by the column's statistics, so that the i
 large as a full one, and writes of other rows leave it alone.
 Prediction: the rows that the other keys let through are fetched.
 Of one value among many that are as rare (one customer's orders) it is offered as such: an index on the column
-gains the same for all of them, and is taken where it does (`search/turns.py`).
+gains the same for all of them, and is taken where it does (`search/paired_timing.py`).
 """
 
 from collections.abc import Iterator

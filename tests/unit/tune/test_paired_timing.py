@@ -15,10 +15,17 @@ import pytest
 
 import tune_samples as samples
 from pgassay.errors import UsageError
-from pgassay.tune.arms import AS_IT_IS, CHOSEN, without
 from pgassay.tune.candidate import Candidate, TunedStatement
+from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, without
+from pgassay.tune.search.paired_timing import (
+    Clock,
+    Turns,
+    predicted_gains,
+    prediction_rounds,
+    settled,
+    shrunk,
+)
 from pgassay.tune.search.selection import Baseline, Selection, Step, Tried
-from pgassay.tune.search.turns import Clock, Turns, predicted_gains, prediction_rounds, settled, shrunk
 from pgassay.tune.statements import MeasuredStatement, measured
 
 STATEMENTS = measured(

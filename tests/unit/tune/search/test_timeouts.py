@@ -13,21 +13,10 @@ from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.report.tune.text import render_markdown
 from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import ranked
-from pgassay.tune.arms import AS_IT_IS
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
-from pgassay.tune.effects import Proved, effect_of
-from pgassay.tune.endless.estimated_plan import as_if_executed
-from pgassay.tune.endless.limits import (
-    Waiting,
-    as_proven,
-    expected_in_proof,
-    first_s,
-    give_in_proof,
-    may_end_in,
-    proof_limits,
-    unsolved,
-)
 from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.proof.arms import AS_IT_IS
+from pgassay.tune.proof.effects import Proved, effect_of
 from pgassay.tune.rewrites.registry import Rewritten
 from pgassay.tune.same_results.check import SameResults
 from pgassay.tune.search.search import Searched
@@ -41,6 +30,17 @@ from pgassay.tune.search.selection import (
     total_s,
 )
 from pgassay.tune.source.origin import time_difference
+from pgassay.tune.timeouts.estimated_plan import as_if_executed
+from pgassay.tune.timeouts.limits import (
+    Waiting,
+    as_proven,
+    expected_in_proof,
+    first_s,
+    give_in_proof,
+    may_end_in,
+    proof_limits,
+    unsolved,
+)
 from pgassay.tune.tools import Tools, gather
 
 ROWS = {"parts": 20_000.0, "items": 60_000.0}

@@ -16,8 +16,8 @@ from pgassay.tune.answer.side_costs import writing_elsewhere
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.search.planner_screen import differs, estimates, is_told_by_plan
 from pgassay.tune.search.selection import Baseline, Tried
-from pgassay.tune.search.touched import differs, estimates, is_told_by_plan
 from pgassay.tune.statements import MeasuredStatement, workload_of
 from pgassay.tune.switchable import indexes_of, is_switchable
 

@@ -9,18 +9,18 @@ from pgassay.environment.datasets import snapshots
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.experiment import load
 from pgassay.terminal.progress import NullProgress
-from pgassay.tune.asking import symptom_for
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import StatementRewrite
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.endless.rows import NOT_ON_DATA, compare_on_data
 from pgassay.tune.facts.read import read_facts
+from pgassay.tune.finder_inputs import symptom_for
 from pgassay.tune.plan import plan_tune
-from pgassay.tune.proving import remove_copies
+from pgassay.tune.proof.stages import remove_copies
 from pgassay.tune.run import TOOLS, run_tune, with_rewrites
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Selection, Step, Tried
 from pgassay.tune.stored import read_folder
+from pgassay.tune.timeouts.rows import NOT_ON_DATA, compare_on_data
 from pgassay.tune.tools import Gathered
 from tuned_orders import index, request
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.search.paired_timing import Clock
+from pgassay.tune.search.planner_screen import estimates, on_top
 from pgassay.tune.search.search import Searched, as_alone, search
 from pgassay.tune.search.selection import Baseline, Selection, Step, Tried, total_s
-from pgassay.tune.search.touched import estimates, on_top
-from pgassay.tune.search.turns import Clock
 from pgassay.tune.statements import sql_with
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.tune.arms import AS_IT_IS, CHOSEN, without
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, without
 from pgassay.tune.search.selection import ROUNDS, Baseline, Seconds, Selection, Tried, is_longer, total_s
 from pgassay.tune.statements import sql_with
 

@@ -9,10 +9,10 @@ import pytest
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.plan import plan_tune
+from pgassay.tune.search.on_top import look_with_settings
+from pgassay.tune.search.paired_timing import Clock
 from pgassay.tune.search.search import Searched, search
-from pgassay.tune.search.second_look import look_with_settings
 from pgassay.tune.search.selection import gain_of
-from pgassay.tune.search.turns import Clock
 from tuned_orders import index, request
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

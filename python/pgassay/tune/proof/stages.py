@@ -24,11 +24,11 @@ from pgassay.model.arm import ArmSpec
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER
 from pgassay.terminal.progress import Progress
-from pgassay.tune.arms import AS_IT_IS, FACTOR, arms_of, arms_of_shared
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.effects import read_proof, remaining_of
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune, request_from
-from pgassay.tune.proof import prove
+from pgassay.tune.proof.arms import AS_IT_IS, FACTOR, arms_of, arms_of_shared
+from pgassay.tune.proof.effects import read_proof, remaining_of
+from pgassay.tune.proof.experiment import prove
 from pgassay.tune.search.proof_time import (
     FIRST_STAGE_SHARE,
     PROOF_SHARE,

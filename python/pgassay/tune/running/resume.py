@@ -19,12 +19,12 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.answer.compose import Told, compose, has_its_data
 from pgassay.tune.answer.sentences import PROOF_REFUSED
 from pgassay.tune.plan import TuneRequest, plan_tune
-from pgassay.tune.proving import Proving, deadline, remove_copies
+from pgassay.tune.proof.stages import Proving, deadline, remove_copies
 from pgassay.tune.running.copies import removed_afterwards
-from pgassay.tune.running.kept import kept_request
 from pgassay.tune.running.look import Known
 from pgassay.tune.running.prove import result_of
 from pgassay.tune.running.search_on import search_on, with_time_left
+from pgassay.tune.running.stored_request import kept_request
 from pgassay.tune.stored import StoredSearch, read_folder, write_result
 from pgassay.tune.tools import Tools
 

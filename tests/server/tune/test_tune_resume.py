@@ -22,9 +22,9 @@ from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune, request_from
-from pgassay.tune.proving import Proving, deadline, planned_again, remove_copies
+from pgassay.tune.proof.stages import Proving, deadline, planned_again, remove_copies
 from pgassay.tune.run import run_tune
-from pgassay.tune.running.folder import go_on
+from pgassay.tune.running.resume import go_on
 from pgassay.tune.search import search
 from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline, Selection, Step
