@@ -92,7 +92,7 @@ def _shares(baseline: Baseline) -> dict[str, float]:
     return share
 
 
-def as_of_the_source(
+def facts_of_source(
     facts: SchemaFacts, given: Mapping[str, str], origin: Origin | None = None
 ) -> SchemaFacts:
     """The facts without what pgassay's own servers are started with so that nothing disturbs a trial.
@@ -105,7 +105,7 @@ def as_of_the_source(
     return facts if origin is None or origin.counted is None else facts.counted_by(origin.counted)
 
 
-def asking_again(
+def ask_finders_again(
     tools: Tools, copy: TrialCopy, symptom: Symptom, given: Mapping[str, str]
 ) -> Callable[[Baseline, Plans, Mapping[str, str]], tuple[Candidate, ...]]:
     """Asks the finders of the plans with what is applied to the copy just then, and of its catalogs.
@@ -115,7 +115,7 @@ def asking_again(
     """
 
     def ask(upon: Baseline, plans: Plans, texts: Mapping[str, str]) -> tuple[Candidate, ...]:
-        facts = as_of_the_source(tools.read_facts(copy.session), given).counted_by(symptom.facts)
+        facts = facts_of_source(tools.read_facts(copy.session), given).counted_by(symptom.facts)
         statements = tuple(
             each.model_copy(update={"sql": texts.get(each.name, each.sql)}) for each in symptom.statements
         )

@@ -1,7 +1,7 @@
 """The parts that tune is given: who reads a schema, who proposes candidates, who compares results."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from pgassay.environment.server.sessions import ControlSession
@@ -10,6 +10,7 @@ from pgassay.tune.candidate import Candidate, RewriteProof, StatementRewrite, Sy
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.rewrites.registry import Description, Rewritten
 from pgassay.tune.same_results.check import SameResults
+from pgassay.tune.search.record import SearchRecord
 
 
 class Compares(Protocol):
@@ -38,31 +39,6 @@ class Tools:
     same_results: Compares | None = None
 
 
-@dataclass(frozen=True)
-class Gathered:
-    """The candidates that may be tried, and by id what is known of the others.
-
-    `checks`: what is said of the same results; `unsafe`, `left_out`: why one is not tried; `refused`: in
-    sentences what was not rewritten.
-    """
-
-    candidates: tuple[Candidate, ...] = ()
-    checks: dict[str, str] = field(default_factory=dict)
-    unsafe: dict[str, str] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    refused: tuple[str, ...] = ()
-
-    @property
-    def to_try(self) -> list[Candidate]:
-        """Those that are neither unsafe nor left out."""
-        return [each for each in self.candidates if each.id not in self.unsafe | self.left_out]
-
-    def named(self, ids: Iterable[str]) -> list[Candidate]:
-        """The candidates of these ids, in their order."""
-        by_id = {each.id: each for each in self.candidates}
-        return [by_id[name] for name in ids]
-
-
 # What a rewrite saves is not predicted: half of its statement's time puts it among the others.
 REWRITE_SAVES = 0.5
 BY_ESTIMATE = "by the planner's estimate"
@@ -72,7 +48,7 @@ NOT_ON_A_DUMP = "a dump has lost what this mends: give a physical copy, --datase
 DESCRIBED = "it changes the contract with the application, so it is described and never tried"
 
 
-def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
+def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> SearchRecord:
     """Ask all finders, rewrite every statement, and check what must be checked before it is tried."""
     candidates = list(found_by(tools, symptom))
     checks: dict[str, str] = {}
@@ -97,7 +73,9 @@ def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
     left_out |= {each.id: each.why_not for each in candidates if each.why_not}
     if not symptom.has_physical_state:
         left_out |= {each.id: NOT_ON_A_DUMP for each in candidates if each.physical}
-    return Gathered(tuple(candidates), checks, unsafe, left_out, tuple(refused))
+    return SearchRecord(
+        candidates=tuple(candidates), checks=checks, unsafe=unsafe, left_out=left_out, refused=tuple(refused)
+    )
 
 
 def found_by(tools: Tools, symptom: Symptom) -> tuple[Candidate, ...]:
@@ -120,11 +98,6 @@ def _held(candidate: Candidate, held_by: str) -> Candidate:
             "copy does: end that first, and VACUUM then"
         }
     )
-
-
-def extended(gathered: Gathered, candidates: Sequence[Candidate]) -> Gathered:
-    """The same with further candidates, none of which rewrites a statement."""
-    return replace(gathered, candidates=(*gathered.candidates, *candidates))
 
 
 def _expected(candidate: Candidate, symptom: Symptom) -> float:

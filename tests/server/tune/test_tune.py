@@ -20,7 +20,7 @@ from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import TOOLS, run_tune
-from pgassay.tune.running.resume import go_on
+from pgassay.tune.running.resume import resume_tune
 from pgassay.tune.statements import measured
 from pgassay.tune.tools import Tools
 from server_helpers import run_script
@@ -243,7 +243,7 @@ def test_a_proof_without_a_verdict_goes_on_and_the_answer_follows(tmp_path: Path
     assert first.go_on.startswith(f"pgassay tune {tmp_path / 'out'} --max-time ")
     assert f"Go on with {first.go_on}." in first.verdict
     assert first.proof is None and first.fixes[0].verdict == "not decided"
-    again = go_on(tmp_path / "out", 240, NullProgress(), TOOLS, wait=True, isolates=False)
+    again = resume_tune(tmp_path / "out", 240, NullProgress(), TOOLS, wait=True, isolates=False)
     assert again.proof is not None and again.fixes[0].verdict == "recommended"
     # What was said of too little time is over with more of it.
     assert not any("proof was not begun" in words for words in again.warnings)

@@ -22,15 +22,15 @@ from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune, request_from
-from pgassay.tune.proof.stages import Proving, deadline, planned_again, remove_copies
+from pgassay.tune.proof.stages import ProofStages, deadline, planned_again, remove_copies
 from pgassay.tune.run import run_tune
-from pgassay.tune.running.resume import go_on
+from pgassay.tune.running.resume import resume_tune
 from pgassay.tune.search import search
-from pgassay.tune.search.search import Searched
+from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import Baseline, Selection, Step
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import StoredSearch, stored_search, write_search
-from pgassay.tune.tools import Gathered, Tools
+from pgassay.tune.tools import Tools
 from tuned_orders import SLOW, index, request
 
 pytestmark = pytest.mark.server
@@ -83,7 +83,7 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
     assert {fix.verdict for fix in first.fixes} == {"not decided"} and first.proof is None
     assert first.go_on.startswith(f"pgassay tune {out} --max-time ")
     assert f"Go on with {first.go_on}." in first.verdict
-    second = go_on(out, 120, NullProgress(), tools, wait=True, isolates=False)
+    second = resume_tune(out, 120, NullProgress(), tools, wait=True, isolates=False)
     assert {fix.id: fix.verdict for fix in second.fixes} == {
         "index:by_customer": "recommended",
         "index:by_note": "recommended",
@@ -94,7 +94,7 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
     more = index("more", "CREATE INDEX more ON orders (id)")
     write_search(out, stored.model_copy(update={"candidates": (*stored.candidates, more)}))
     tools = Tools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE, more))
-    third = go_on(out, 120, NullProgress(), tools, wait=True, isolates=False)
+    third = resume_tune(out, 120, NullProgress(), tools, wait=True, isolates=False)
     verdicts = {fix.id: fix.verdict for fix in third.fixes}
     assert verdicts["index:more"] == "screened out" and verdicts["index:by_note"] == "recommended"
     # Nothing further was chosen: the proof that is there stands.
@@ -114,7 +114,7 @@ def test_a_larger_set_is_proven_anew_and_the_earlier_proof_is_kept(tmp_path: Pat
     assert [fix.verdict for fix in first.fixes] == ["recommended"]
     stored = StoredSearch.model_validate_json((out / "search.json").read_bytes())
     write_search(out, stored.model_copy(update={"candidates": (*stored.candidates, BY_NOTE)}))
-    second = go_on(out, 120, NullProgress(), both, wait=True, isolates=False)
+    second = resume_tune(out, 120, NullProgress(), both, wait=True, isolates=False)
     assert {fix.id for fix in second.fixes if fix.verdict == "recommended"} == {
         "index:by_customer",
         "index:by_note",
@@ -148,10 +148,10 @@ def test_what_is_left_of_a_set_that_lost_two_members_is_confirmed_in_fresh_block
     planned = plan_tune(replace(asked, compare=compare), lambda *_: None).with_data_format()
     baseline = Baseline(measured(planned.statements), {"slow": 0.02}, {})
     steps = tuple(Step(each.id, 0.01, {"slow": 0.01}) for each in members)
-    chosen = Searched(selection=Selection(steps))
-    found = stored_search(planned.statements, baseline, Gathered(members), chosen, None, MARGIN)
+    record = SearchRecord(candidates=members, selection=Selection(steps))
+    found = stored_search(planned.statements, baseline, record, None, MARGIN)
     (tmp_path / "out").mkdir()
-    proving = Proving(tmp_path / "out", found, planned)
+    proving = ProofStages(tmp_path / "out", found, planned)
     ends = deadline(time.monotonic(), 900)
     before = {snapshot.key for snapshot in snapshots.list_snapshots()}
     try:
@@ -173,7 +173,7 @@ def test_what_is_left_of_a_set_that_lost_two_members_is_confirmed_in_fresh_block
     stored = StoredSearch.model_validate_json((tmp_path / "out" / "search.json").read_bytes())
     assert stored.remaining == proving.search.remaining
     # Going on reads both stages; nothing is left to decide.
-    again = Proving(tmp_path / "out", stored)
+    again = ProofStages(tmp_path / "out", stored)
     again.read()
     assert again.second is not None and again.second.stopped == "decided"
     assert planned_again(tmp_path / "out" / "proof", stored).spec.settings == planned.spec.settings

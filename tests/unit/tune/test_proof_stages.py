@@ -7,7 +7,7 @@ import pytest
 import tune_samples as samples
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.answer import Fix, FixStatement
-from pgassay.tune.answer.judged import HIDDEN, NOT_CONFIRMED
+from pgassay.tune.answer.proof_verdict import HIDDEN, NOT_CONFIRMED
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.proof.arms import AS_IT_IS, without
 from pgassay.tune.proof.effects import Effect, Proved, does_not_help, effect_of, remaining_of, with_one_of_two

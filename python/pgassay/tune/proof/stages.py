@@ -48,7 +48,7 @@ def alpha_of(members: int) -> float:
 
 
 @dataclass
-class Proving:
+class ProofStages:
     """A search's proof, as far as it has come. `first`, `second`: its stages' experiments.
 
     `planned`: how the workload as it is was planned; None when it is gone on with, where the record of the
@@ -69,7 +69,7 @@ class Proving:
         self.first = self._prove(self.search.members, PROOF_FOLDER, share * left_s(), progress)
         self._to_the_end((1.0,) if is_staged else (), left_s, progress)
 
-    def go_on(self, left_s: Callable[[], float], progress: Progress) -> None:
+    def resume(self, left_s: Callable[[], float], progress: Progress) -> None:
         """More blocks for the stage that came to no verdict; the first, once the second began, is over.
 
         Raises UsageError for a folder whose experiments can't be read or gone on with.

@@ -157,7 +157,7 @@ def too_short(used_s: float, left_s: float, baseline: Baseline, trial: TrialTime
     )
 
 
-def lasting(warnings: Iterable[str]) -> tuple[str, ...]:
+def warnings_to_keep(warnings: Iterable[str]) -> tuple[str, ...]:
     """Those that hold as well where the proof gets more time later."""
     return tuple(each for each in warnings if not each.startswith(_NOT_ENOUGH))
 

@@ -113,7 +113,7 @@ def as_proven(baseline: Baseline, selection: Selection) -> tuple[Baseline, Selec
     return kept, replace(selection, steps=tuple(steps))
 
 
-def give_in_proof(endless: Mapping[str, Waiting], proven: Baseline) -> None:
+def wait_as_in_proof(endless: Mapping[str, Waiting], proven: Baseline) -> None:
     """Wait for those of the proof as long as it does, so that what is predicted is what it can measure."""
     for name in proven.endless:
         endless[name].limit_s = proven.seconds[name]

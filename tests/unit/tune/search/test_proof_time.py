@@ -15,7 +15,6 @@ from pgassay.tune.search.proof_time import (
     SEARCH_SHARE,
     SEARCH_SHARE_MIN,
     TrialTime,
-    lasting,
     more_s,
     proof_trials_s,
     provable,
@@ -23,6 +22,7 @@ from pgassay.tune.search.proof_time import (
     too_short,
     trial_time,
     typed,
+    warnings_to_keep,
 )
 from pgassay.tune.search.selection import Baseline, Selection, Step
 from pgassay.tune.statements import measured
@@ -104,7 +104,7 @@ def test_too_little_time_is_said_at_once_with_the_time_that_suffices() -> None:
     assert said.startswith(
         "nothing can be proven in the 20 s that are left: 4 blocks for one fix take 50s and more"
     )
-    assert lasting((said, "q did not end in 2 s")) == ("q did not end in 2 s",)
+    assert warnings_to_keep((said, "q did not end in 2 s")) == ("q did not end in 2 s",)
     enough_s = 60 * int(said.rpartition("--max-time ")[2].removesuffix("m"))
     assert too_short(5.0, enough_s - 5.0, baseline, trial) == ""
     # What it names suffices for a fix that gains nothing, after the search has had its whole share.

@@ -19,7 +19,6 @@ from pgassay.tune.proof.arms import AS_IT_IS
 from pgassay.tune.proof.effects import Proved, effect_of
 from pgassay.tune.rewrites.registry import Rewritten
 from pgassay.tune.same_results.check import SameResults
-from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import (
     STOPPED_S_MIN,
     Baseline,
@@ -36,10 +35,10 @@ from pgassay.tune.timeouts.limits import (
     as_proven,
     expected_in_proof,
     first_s,
-    give_in_proof,
     may_end_in,
     proof_limits,
     unsolved,
+    wait_as_in_proof,
 )
 from pgassay.tune.tools import Tools, gather
 
@@ -173,7 +172,7 @@ def test_the_proof_stops_an_endless_statement_early_and_leaves_out_what_nothing_
     assert selection.steps[0].total_s == total_s(baseline.weights, selection.steps[0].seconds)
     assert as_proven(ENDLESS, selection)[0].seconds == baseline.seconds, "the second time changes nothing"
     waiting = {name: Waiting(5.0, estimated(scan("items", 1, 1))) for name in ENDLESS.endless}
-    give_in_proof(waiting, baseline)
+    wait_as_in_proof(waiting, baseline)
     assert [waiting[name].limit_s for name in ("list", "place")] == [1.0, 5.0]
     assert expected_in_proof(ENDLESS) == {"list": 1.0, "report": 0.5, "place": 1.0}
     assert as_proven(samples.BASELINE, CHOSEN) == (samples.BASELINE, CHOSEN)
@@ -200,7 +199,7 @@ def test_a_gain_over_what_was_stopped_is_a_lower_bound() -> None:
         assert effect_of(made.result, name, {"list": 1.0}).word == "inconclusive"
 
 
-def endless_judged(**changes: object) -> samples.Judged:
+def endless_judged(**changes: object) -> samples.FoundAndProved:
     tried = {
         "index:good": Tried("index:good", {"list": 0.01, "place": 5.0}, 2.5, 8192),
         "index:second": Tried("index:second", {"list": 2.5}, 2.5, 8192, on_top=True),
@@ -212,8 +211,7 @@ def endless_judged(**changes: object) -> samples.Judged:
         **{
             "baseline": ENDLESS,
             "candidates": (samples.candidate("good"), samples.candidate("second")),
-            "searched": Searched(tried=tried, selection=CHOSEN),
-            "members": ("index:good",),
+            **samples.searched(tried=tried, selection=CHOSEN),
             "proved": Proved(made.result, together, {"index:good": together}),
             **changes,
         }
