@@ -68,7 +68,7 @@ def _seen(
             on_stage(f"running {each.name} on {spec.build.version}", None)
             try:
                 found.rows[each.name] = copy.rows(each.sql)
-                if found.rows[each.name].buckets_unlike(copy.rows(each.sql)):
+                if not found.rows[each.name].is_same_as(copy.rows(each.sql)):
                     found.varies.add(each.name)
                 found.plans[each.name] = copy.executed(each.sql, each.name, writes=False)
             except psycopg.Error as error:
@@ -88,10 +88,7 @@ def _compared(statements: Sequence[Statement], before: Seen, after: Seen) -> Ite
             Compared(
                 before.errors.get(name, ""),
                 after.errors.get(name, ""),
-                old is not None
-                and new is not None
-                and not old.buckets_unlike(new)
-                and old.types == new.types,
+                old is not None and new is not None and old.is_same_as(new),
                 (old.rows if old else 0, new.rows if new else 0),
                 what_changed(plans[0], plans[1]) if plans[0] and plans[1] else (),
                 name in before.varies,

@@ -52,6 +52,7 @@ from pgassay.record.experiment import (
     write_experiment,
     write_servers,
     write_state,
+    write_warnings,
 )
 from pgassay.record.holding import held
 from pgassay.record.layout import attempt_folders
@@ -224,7 +225,9 @@ def _run_trials(stored: StoredExperiment, opened: OpenTarget, run: _Run) -> Stor
     trials = ExperimentTrials(stored, target, progress)
     try:
         if not stored.trials:
-            check_same_results(stored.experiment, target, progress.stage)
+            said = check_same_results(stored.experiment, target, progress.stage)
+            stored = write_warnings(stored, said)
+            trials = ExperimentTrials(stored, target, progress)
         known = known_of(stored, run.earlier, trials, progress)
         if not stored.trials and not stored.block_plans:
             # The blocks are planned by what a trial takes, and what is said of them follows from their plan.

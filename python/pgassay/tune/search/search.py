@@ -258,13 +258,13 @@ def _compare_rows(run: SearchRun, candidate: Candidate, touched: Sequence[Measur
         except psycopg.Error:
             continue
         compared += 1
-        if before.types != after.types or before.buckets_unlike(after):
+        if not before.is_same_as(after):
             unlike.append(statement.name)
     if unlike:
         run.found.checks[candidate.id] = "different"
         run.found.notes[candidate.id] = (
             f"{', '.join(unlike)} returned other rows than before: that is right only where it takes some of "
-            "its rows without a total order, or a sum of floats differs in its last digits"
+            "its rows without a total order"
         )
     elif compared:
         run.found.checks[candidate.id] = "equal on 1 instance"
