@@ -71,6 +71,17 @@ def test_the_same_rows_are_the_same(
     assert session.execute("SELECT count(*) FROM t").fetchone() == (0,)
 
 
+def test_without_room_for_the_floats_of_all_rows_rounding_is_not_told(
+    session: "psycopg.Connection[Any]", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgassay.experiment.running.result_bag.FLOAT_ROWS_MAX", 10)
+    compare(session, tmp_path, ROWS, f"{ROWS} ORDER BY 1 DESC")
+    with pytest.raises(UsageError, match="rounding can't be told: round them in both"):
+        compare(session, tmp_path, ROWS, ROWS.replace("n / 7.0::float8", "n * (1 + 1e-15) / 7.0::float8"))
+    with pytest.raises(UsageError, match=r"only in .*a\.sql: \(7 \| 1\)"):
+        compare(session, tmp_path, ROWS, ROWS.replace("n / 7.0::float8", "n / 7.0::float8 + (n = 7)::int"))
+
+
 def test_that_rounding_decided_is_said(session: "psycopg.Connection[Any]", tmp_path: Path) -> None:
     (said,) = compare(session, tmp_path, "SELECT 0.1::float8 + 0.2::float8", "SELECT 0.3::float8")
     assert said.endswith(

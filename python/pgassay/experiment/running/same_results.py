@@ -15,12 +15,13 @@ from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.planning.servers import OnStage
 from pgassay.experiment.running.result_bag import (
+    FLOATS_UNKNOWN,
     ORDER_DIFFERS,
     ROWS_SHOWN,
     WITHIN_ROUNDING,
     Bag,
-    Column,
     KeysOf,
+    Column,
     only_in,
     read_bag,
     rows_in,
@@ -95,12 +96,13 @@ def compare_results(session: "ControlSession", first: WorkloadSpec, second: Work
             _compare_types(names, left, right)
             if left is None or right is None:
                 continue
-            if left.difference(right) == ORDER_DIFFERS:
+            found = left.difference(right)
+            if found == ORDER_DIFFERS:
                 raise UsageError(
                     f"{names[0]} has an ORDER BY, and {names[1]} returns the same rows in another order: "
                     "write the same ORDER BY in both, or none"
                 )
-            if left.difference(right) is not None:
+            if found is not None:
                 until = [each[: index + 1] for each in queries]
                 raise UsageError(_difference(session, names, (left, right), until))
             if left.is_rounded_to(right):
@@ -200,6 +202,8 @@ def _difference(
         rows = sorted(shown(row) for row in only_in(bags[0], found[side], found[1 - side]))[:ROWS_SHOWN]
         if rows:
             parts.append(f"only in {names[side]}: " + "; ".join(f"({row})" for row in rows))
+    if len(parts) == 1 and bags[0].float_places and not bags[0].has_its_floats:
+        return f"{parts[0]}: {FLOATS_UNKNOWN}: round them in both"
     if len(parts) == 1:
         parts.append("and differently at each run (a volatile function, or LIMIT without a unique order)")
     return "; ".join(parts) + ": write both so that they return the same"
