@@ -19,7 +19,7 @@ from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, FACTOR, without
 from pgassay.tune.proof.effects import Proved, effect_of
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.run import Clock, SearchRun
-from pgassay.tune.search.selection import Baseline, Selection, Step, Tried, faster_of
+from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep, Tried, faster_of
 from pgassay.tune.statements import measured
 
 SECRET = "Jane O''Neill"
@@ -129,15 +129,15 @@ def judged(**changes: object) -> FoundAndProved:
             "index:refused": Tried("index:refused", refused="'CREATE INDEX …' failed on the copy"),
         },
         screened={"index:unused": "the planner uses it in no statement, once it is there"},
-        selection=Selection(
-            (Step("index:good", 0.7, {}), Step("index:second", 0.3, {})),
+        selection=FixSelection(
+            (SelectionStep("index:good", 0.7, {}), SelectionStep("index:second", 0.3, {})),
             {"index:useless": 1.0, "index:harmful": 0.7},
         ),
         unsafe={"index:unsafe": "different: 3 rows"},
         left_out={"index:described": "it is described and never tried"},
     )  # fmt: skip
     if "members" in changes:
-        steps = tuple(Step(name, 1.0, {}) for name in cast(tuple[str, ...], changes.pop("members")))
+        steps = tuple(SelectionStep(name, 1.0, {}) for name in cast(tuple[str, ...], changes.pop("members")))
         changes["selection"] = replace(record.selection, steps=steps)
     of_record = {name: changes.pop(name) for name in [*changes] if name in SearchRecord.model_fields}
     known: dict[str, object] = {
@@ -151,14 +151,14 @@ def judged(**changes: object) -> FoundAndProved:
 
 def of_one(**changes: object) -> FoundAndProved:
     """What is known of a single candidate that was not chosen, `useless`."""
-    selection = Selection((), {"index:useless": 1.0})
+    selection = FixSelection((), {"index:useless": 1.0})
     known: dict[str, object] = {"candidates": (candidate("useless"),), "selection": selection, "proved": None}
     return judged(**(known | changes))
 
 
 def searched(**found: object) -> dict[str, object]:
     """What a search found, and nothing else of what `judged` knows."""
-    return {"tried": {}, "screened": {}, "notes": {}, "alike": {}, "selection": Selection(), **found}
+    return {"tried": {}, "screened": {}, "notes": {}, "alike": {}, "selection": FixSelection(), **found}
 
 
 def search_run(

@@ -20,7 +20,7 @@ from pgassay.tune.search.selection import Baseline
 from pgassay.tune.statement_errors import TooLongError
 from pgassay.tune.statements import MeasuredStatement, measured, with_values
 from pgassay.tune.timeouts.estimated_plan import as_if_executed
-from pgassay.tune.timeouts.limits import Waiting, first_s, may_end_in
+from pgassay.tune.timeouts.limits import StatementTimeout, first_s, may_end_in
 from pgassay.words import seconds as in_words
 
 # Rows are compared of statements that take no longer.
@@ -131,7 +131,7 @@ def _wait_longer(copy: TrialCopy, late: Sequence[MeasuredStatement], found: _Mea
         if longer > first and may_end_in(longer, estimate, ended):
             waited, seconds = longer, copy.seconds(each, each.sql, limit_s=longer)
         if seconds == math.inf:
-            copy.endless[each.name] = Waiting(waited, estimate)
+            copy.endless[each.name] = StatementTimeout(waited, estimate)
             seconds = waited
             endless.setdefault(in_words(waited), []).append(each.name)
         found.seconds[each.sql] = seconds

@@ -25,11 +25,11 @@ from pgassay.tune.stored import (
     write_result,
     write_search,
 )
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 
 
 def run_tune(
-    request: TuneRequest, tools: Tools, progress: Progress, *, wait: bool, isolates: bool = True
+    request: TuneRequest, tools: TuneTools, progress: Progress, *, wait: bool, isolates: bool = True
 ) -> TuneResult:
     """Find the fixes, prove them, and say so; writes what was found into the folder (`stored.py`).
 
@@ -46,7 +46,7 @@ def run_tune(
 
 
 def run_held(
-    planned: PlannedTune, request: TuneRequest, tools: Tools, progress: Progress, *, isolates: bool = True
+    planned: PlannedTune, request: TuneRequest, tools: TuneTools, progress: Progress, *, isolates: bool = True
 ) -> TuneResult:
     """The same for a planned request; the caller holds the host's lock. Raises the same errors."""
     with isolated(leaves_network=isolates) as missing:
@@ -62,7 +62,7 @@ def run_held(
             return _run(runs, tools, request, progress)
 
 
-def _run(runs: list[TuneRun], tools: Tools, request: TuneRequest, progress: Progress) -> TuneResult:
+def _run(runs: list[TuneRun], tools: TuneTools, request: TuneRequest, progress: Progress) -> TuneResult:
     run = runs[0]
     try:
         look(run, tools, request, progress)
@@ -88,7 +88,7 @@ def _run(runs: list[TuneRun], tools: Tools, request: TuneRequest, progress: Prog
     return result
 
 
-def _keep(run: TuneRun, request: TuneRequest, tools: Tools) -> None:
+def _keep(run: TuneRun, request: TuneRequest, tools: TuneTools) -> None:
     """What a later run goes on from, where there is something to prove or to try."""
     search = run.stored
     if search.selection.ids or search.untried:
@@ -96,9 +96,9 @@ def _keep(run: TuneRun, request: TuneRequest, tools: Tools) -> None:
         keep_request(run.folder, request, run.planned, rewrites=tools.rewrites is not None)
 
 
-TOOLS = Tools(read_facts, find, rewrites, same_results)
+TOOLS = TuneTools(read_facts, find, rewrites, same_results)
 
 
-def with_rewrites(tools: Tools, *, wanted: bool) -> Tools:
+def with_rewrites(tools: TuneTools, *, wanted: bool) -> TuneTools:
     """The tools without those that rewrite statements, where none is to be rewritten."""
     return tools if wanted else replace(tools, rewrites=None)

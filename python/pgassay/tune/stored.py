@@ -19,7 +19,7 @@ from pgassay.tune.search.generic_plans import GenericPlan
 from pgassay.tune.search.paired_timing import predicted_gains
 from pgassay.tune.search.proof_time import TrialTime
 from pgassay.tune.search.record import SearchRecord
-from pgassay.tune.search.selection import Baseline, Seconds, Selection, faster_of, gain_over, total_s
+from pgassay.tune.search.selection import Baseline, FixSelection, Seconds, faster_of, gain_over, total_s
 from pgassay.tune.timeouts.limits import as_proven, proof_limits, unsolved
 
 
@@ -163,7 +163,7 @@ def stored_search(
 
 def _predicted(
     proven: Baseline,
-    selection: Selection,
+    selection: FixSelection,
     found: SearchRecord,
     shared: SharedArms | None,
 ) -> tuple[float | None, dict[str, float]]:

@@ -8,7 +8,7 @@ from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import PgassayError
 from pgassay.tune.candidate import Candidate, RewriteProof, StatementRewrite, Symptom, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.rewrites.registry import Description, Rewritten
+from pgassay.tune.rewrites.registry import RewriteDescription, Rewritten
 from pgassay.tune.same_results.check import SameResults
 from pgassay.tune.search.record import SearchRecord
 
@@ -30,7 +30,7 @@ class Compares(Protocol):
 
 
 @dataclass(frozen=True)
-class Tools:
+class TuneTools:
     """The parts, each replaceable: `rewrites` None where no statement is to be rewritten."""
 
     read_facts: Callable[[ControlSession], SchemaFacts]
@@ -48,7 +48,7 @@ NOT_ON_A_DUMP = "a dump has lost what this mends: give a physical copy, --datase
 DESCRIBED = "it changes the contract with the application, so it is described and never tried"
 
 
-def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> SearchRecord:
+def gather(tools: TuneTools, symptom: Symptom, session: ControlSession) -> SearchRecord:
     """Ask all finders, rewrite every statement, and check what must be checked before it is tried."""
     candidates = list(found_by(tools, symptom))
     checks: dict[str, str] = {}
@@ -78,7 +78,7 @@ def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> SearchRec
     )
 
 
-def found_by(tools: Tools, symptom: Symptom) -> tuple[Candidate, ...]:
+def found_by(tools: TuneTools, symptom: Symptom) -> tuple[Candidate, ...]:
     """What the finders offer; the reason of what rests on an estimated plan alone says so."""
     return tuple(
         _held(each, symptom.held_by).model_copy(update={"reason": f"{BY_ESTIMATE}: {each.reason}"})
@@ -120,7 +120,7 @@ def _candidate(rewrite: StatementRewrite, number: int) -> Candidate:
     )
 
 
-def _described(statement: TunedStatement, description: Description) -> Candidate:
+def _described(statement: TunedStatement, description: RewriteDescription) -> Candidate:
     return Candidate(
         id=f"described:{statement.name}:{description.kind}",
         layer="design",
@@ -133,7 +133,7 @@ def _described(statement: TunedStatement, description: Description) -> Candidate
 
 
 def _sameness(
-    tools: Tools,
+    tools: TuneTools,
     session: ControlSession,
     statement: TunedStatement,
     rewrite: StatementRewrite,

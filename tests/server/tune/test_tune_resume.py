@@ -27,10 +27,10 @@ from pgassay.tune.run import run_tune
 from pgassay.tune.running.resume import resume_tune
 from pgassay.tune.search import search
 from pgassay.tune.search.record import SearchRecord
-from pgassay.tune.search.selection import Baseline, Selection, Step
+from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import StoredSearch, stored_search, write_search
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 from tuned_orders import SLOW, index, request
 
 pytestmark = pytest.mark.server
@@ -57,7 +57,7 @@ def test_a_compared_workload_is_tuned_with_the_data_and_settings_of_its_record(t
         seen.append(symptom.facts.settings)
         return ()
 
-    result = run_tune(made, Tools(read_facts, finders), NullProgress(), wait=True, isolates=False)
+    result = run_tune(made, TuneTools(read_facts, finders), NullProgress(), wait=True, isolates=False)
     assert (result.symptom.cache, result.symptom.statements[0].name) == ("warm-pages", "slow")
     assert seen[0]["work_mem"] == "8192"
     assert "its arm work_mem=8MB" in result.warnings[0]
@@ -73,7 +73,7 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first run has no time for any candidate; a later one tries both, and a third proves nothing new."""
-    tools = Tools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE))
+    tools = TuneTools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE))
     before = {snapshot.key for snapshot in snapshots.list_snapshots()}
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
@@ -93,7 +93,7 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
     stored = StoredSearch.model_validate_json((out / "search.json").read_bytes())
     more = index("more", "CREATE INDEX more ON orders (id)")
     write_search(out, stored.model_copy(update={"candidates": (*stored.candidates, more)}))
-    tools = Tools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE, more))
+    tools = TuneTools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE, more))
     third = resume_tune(out, 120, NullProgress(), tools, wait=True, isolates=False)
     verdicts = {fix.id: fix.verdict for fix in third.fixes}
     assert verdicts["index:more"] == "screened out" and verdicts["index:by_note"] == "recommended"
@@ -107,8 +107,8 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
 def test_a_larger_set_is_proven_anew_and_the_earlier_proof_is_kept(tmp_path: Path) -> None:
     out, asked = tmp_path / "out", request(tmp_path, SLOW + NOTED, max_time_s=120)
     one, both = (
-        Tools(read_facts, lambda _: (BY_CUSTOMER,)),
-        Tools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE)),
+        TuneTools(read_facts, lambda _: (BY_CUSTOMER,)),
+        TuneTools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE)),
     )
     first = run_tune(asked, one, NullProgress(), wait=True, isolates=False)
     assert [fix.verdict for fix in first.fixes] == ["recommended"]
@@ -147,8 +147,8 @@ def test_what_is_left_of_a_set_that_lost_two_members_is_confirmed_in_fresh_block
     compare = replace(asked.compare, margin=MARGIN, cache="warm-pages")
     planned = plan_tune(replace(asked, compare=compare), lambda *_: None).with_data_format()
     baseline = Baseline(measured(planned.statements), {"slow": 0.02}, {})
-    steps = tuple(Step(each.id, 0.01, {"slow": 0.01}) for each in members)
-    record = SearchRecord(candidates=members, selection=Selection(steps))
+    steps = tuple(SelectionStep(each.id, 0.01, {"slow": 0.01}) for each in members)
+    record = SearchRecord(candidates=members, selection=FixSelection(steps))
     found = stored_search(planned.statements, baseline, record, None, MARGIN)
     (tmp_path / "out").mkdir()
     proving = ProofStages(tmp_path / "out", found, planned)
@@ -240,7 +240,11 @@ def test_eighteen_does_by_itself_what_seventeen_does_not(
     compare = replace(asked.compare, build=resolve("17").bin_directory)
     before = {snapshot.key for snapshot in snapshots.list_snapshots()}
     result = run_tune(
-        replace(asked, compare=compare), Tools(read_facts, find), NullProgress(), wait=True, isolates=False
+        replace(asked, compare=compare),
+        TuneTools(read_facts, find),
+        NullProgress(),
+        wait=True,
+        isolates=False,
     )
     found = {fix.id: fix for fix in result.fixes}["version:18"]
     assert (found.kind, found.layer, found.applied_by) == ("version", "infrastructure", "hand")

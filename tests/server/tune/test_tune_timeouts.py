@@ -18,7 +18,7 @@ from pgassay.tune.finder_inputs import symptom_for
 from pgassay.tune.plan import plan_tune
 from pgassay.tune.proof.stages import remove_copies
 from pgassay.tune.run import TOOLS, run_tune, with_rewrites
-from pgassay.tune.search.selection import Selection, Step, Tried
+from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
 from pgassay.tune.stored import read_folder
 from pgassay.tune.timeouts.rows import NOT_ON_DATA, compare_on_data
 from tuned_orders import index, request
@@ -154,10 +154,10 @@ def test_a_rewrite_is_compared_on_the_data_once_an_index_makes_both_end(tmp_path
             assert baseline.endless == ("endless",) and copy.endless.keys() == {"endless"}
             asked = symptom_for(planned, baseline, measured.plans, read_facts(copy.session), None, load_s=0.0)
             for chosen in (same, other):
-                steps = (Step(chosen.id, 0.02, {"endless": 0.02}),)
+                steps = (SelectionStep(chosen.id, 0.02, {"endless": 0.02}),)
                 tried = {made.id: Tried(made.id, {"endless": 0.05})}
                 run = samples.search_run(
-                    copy, baseline, candidates=(made, same, other), tried=tried, selection=Selection(steps)
+                    copy, baseline, candidates=(made, same, other), tried=tried, selection=FixSelection(steps)
                 )
                 found = run.found
                 compare_on_data(run, TOOLS, asked)
@@ -170,7 +170,7 @@ def test_a_rewrite_is_compared_on_the_data_once_an_index_makes_both_end(tmp_path
                     assert found.unsafe[other.id].startswith("different: on the data")
                     assert found.selection.ids == ()
             # Without anything that makes it end as it is written, nothing is waited for.
-            selection = Selection((Step(same.id, 0.02, {"endless": 0.02}),))
+            selection = FixSelection((SelectionStep(same.id, 0.02, {"endless": 0.02}),))
             run = samples.search_run(copy, baseline, candidates=(made, same), selection=selection)
             compare_on_data(run, TOOLS, asked)
             assert run.found.notes == {same.id: NOT_ON_DATA}

@@ -21,7 +21,7 @@ from pgassay.tune.proof.effects import Proved
 from pgassay.tune.proof.stages import ProofStages
 from pgassay.tune.run import TOOLS
 from pgassay.tune.running import resume
-from pgassay.tune.search.selection import Selection, Step
+from pgassay.tune.search.selection import FixSelection, SelectionStep
 from pgassay.tune.stored import (
     StoredSearch,
     read_folder,
@@ -34,9 +34,11 @@ from pgassay.tune.stored import (
 def search_of(*chosen: str) -> StoredSearch:
     """A search that chose these, in this order."""
     known = samples.judged()
-    steps = tuple(Step(f"index:{name}", 1.0 / place, {}) for place, name in enumerate(chosen, start=1))
+    steps = tuple(
+        SelectionStep(f"index:{name}", 1.0 / place, {}) for place, name in enumerate(chosen, start=1)
+    )
     found = known.found.model_copy(
-        update={"selection": Selection(steps), "checks": {}, "unsafe": {}, "left_out": {}}
+        update={"selection": FixSelection(steps), "checks": {}, "unsafe": {}, "left_out": {}}
     )
     return stored_search(samples.STATEMENTS, known.baseline, found, None, known.margin)
 

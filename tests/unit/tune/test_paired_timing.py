@@ -18,14 +18,14 @@ from pgassay.errors import UsageError
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, without
 from pgassay.tune.search.paired_timing import (
-    Turns,
+    PairedTiming,
     predicted_gains,
     prediction_rounds,
     retime_selection,
     shrunk,
 )
 from pgassay.tune.search.run import Clock, SearchRun
-from pgassay.tune.search.selection import Baseline, Selection, Step, Tried
+from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep, Tried
 from pgassay.tune.statements import MeasuredStatement, measured
 
 STATEMENTS = measured(
@@ -71,9 +71,9 @@ def run_on(copy: Copy, baseline: Baseline = BASELINE, *, clock: Clock = LATER, *
     return samples.search_run(copy, baseline, clock=clock, **{"candidates": (PLAIN, PARTIAL), **found})
 
 
-def turns(copy: Copy, sizes: dict[str, int], clock: Clock = LATER, **found: object) -> Turns:
+def turns(copy: Copy, sizes: dict[str, int], clock: Clock = LATER, **found: object) -> PairedTiming:
     tried = {name: Tried(name, {"list": 0.1}, bytes=size) for name, size in sizes.items()}
-    return Turns(run_on(copy, clock=clock, **found), tried)
+    return PairedTiming(run_on(copy, clock=clock, **found), tried)
 
 
 def taking(plain: float, partial: float) -> dict[frozenset[str], float]:
@@ -247,9 +247,9 @@ def test_of_what_is_chosen_shrunk_predictions_are_nearer_where_rounds_are_noisy_
     assert np.mean(nearer) <= share * np.mean(median)
 
 
-def retimed(times: dict[frozenset[str], float]) -> tuple[Selection, dict[str, Tried]]:
+def retimed(times: dict[frozenset[str], float]) -> tuple[FixSelection, dict[str, Tried]]:
     tried = {each.id: Tried(each.id, {"list": 0.5}) for each in (PLAIN, PARTIAL)}
-    chosen = Selection((Step(PLAIN.id, 1.5, {}), Step(PARTIAL.id, 1.4, {})))
+    chosen = FixSelection((SelectionStep(PLAIN.id, 1.5, {}), SelectionStep(PARTIAL.id, 1.4, {})))
     run = run_on(Copy(times), tried=tried, selection=chosen)
     retime_selection(run, time.monotonic() + 60)
     found = run.found
@@ -277,7 +277,7 @@ def test_what_was_chosen_by_luck_is_no_help_once_it_is_timed_anew() -> None:
 def test_what_was_stopped_with_a_member_alone_is_timed_with_the_set_that_is_proved() -> None:
     """The proof measures it, so that what is predicted must not leave it out."""
     copy, alone = Copy(taking(0.1, 0.1)), Tried(PLAIN.id, {"list": 0.5}, stopped=("report",))
-    selection = Selection((Step(PLAIN.id, 1.5, {}),))
+    selection = FixSelection((SelectionStep(PLAIN.id, 1.5, {}),))
     retime_selection(run_on(copy, tried={PLAIN.id: alone}, selection=selection), time.monotonic() + 60)
     assert set(copy.asked) == {"list", "report"}
 

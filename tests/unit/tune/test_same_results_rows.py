@@ -2,15 +2,15 @@
 
 import pytest
 
-from pgassay.experiment.running.result_bag import ROWS_DIFFER, Bag, Column
+from pgassay.experiment.running.result_bag import ROWS_DIFFER, Bag, ResultColumn
 from pgassay.tune.facts.schema import ColumnFacts
 from pgassay.tune.rewrites.tree import read
-from pgassay.tune.same_results.rows import Order, Outcome, difference
+from pgassay.tune.same_results.rows import Outcome, RowOrder, difference
 from pgassay.tune.same_results.values import candidates, constants
 
 
 def outcome(*rows: bytes, name: str = "c", kind: str = "23/-1") -> Outcome:
-    bag = Bag((Column(name, 23, kind),))
+    bag = Bag((ResultColumn(name, 23, kind),))
     for row in rows:
         bag.add([row])
     return Outcome(bag)
@@ -31,8 +31,8 @@ def test_names_and_types_of_columns_are_compared() -> None:
 
 
 def test_a_total_order_is_that_of_all_columns() -> None:
-    assert Order(total=True).of(3) == (0, 1, 2)
-    assert (Order(keys=(1,)).of(3), Order().of(3)) == ((1,), ())
+    assert RowOrder(total=True).of(3) == (0, 1, 2)
+    assert (RowOrder(keys=(1,)).of(3), RowOrder().of(3)) == ((1,), ())
 
 
 def test_values_hold_the_statement_s_constants_and_their_neighbours() -> None:

@@ -13,8 +13,8 @@ from pgassay.experiment.running.result_bag import (
     ORDER_DIFFERS,
     ROWS_DIFFER,
     Bag,
-    Column,
-    Rows,
+    ResultColumn,
+    ResultRows,
     only_in,
     shown,
 )
@@ -25,7 +25,7 @@ Text = tuple[str | None, ...]
 
 
 def bag(*rows: Text, kinds: tuple[int, ...] = (INTEGER, INTEGER), keys: tuple[int, ...] = ()) -> Bag:
-    made = Bag(tuple(Column(f"c{place}", kind, str(kind)) for place, kind in enumerate(kinds)), keys)
+    made = Bag(tuple(ResultColumn(f"c{place}", kind, str(kind)) for place, kind in enumerate(kinds)), keys)
     for row in rows:
         made.add(as_bytes(row))
     return made
@@ -135,8 +135,8 @@ def test_in_very_many_rows_floats_are_the_same_or_unknown(monkeypatch: pytest.Mo
 
 def test_a_row_that_is_the_same_within_rounding_is_not_shown_as_a_difference() -> None:
     made = bag(kinds=(INTEGER, DOUBLE))
-    some = Rows(map(as_bytes, [("1", "0.3"), ("1", "0.3"), ("2", None)]))
-    others = Rows(map(as_bytes, [("1", "0.30000000000000004"), ("1", "0.4"), ("2", None)]))
+    some = ResultRows(map(as_bytes, [("1", "0.3"), ("1", "0.3"), ("2", None)]))
+    others = ResultRows(map(as_bytes, [("1", "0.30000000000000004"), ("1", "0.4"), ("2", None)]))
     assert only_in(made, some, others) == [(b"1", b"0.3")]
     assert only_in(made, others, some) == [(b"1", b"0.4")]
 

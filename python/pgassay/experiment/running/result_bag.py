@@ -36,14 +36,14 @@ FLOATS_UNKNOWN = f"their floats differ, and in more than {FLOAT_ROWS_MAX} rows r
 ORDER_DIFFERS = "their rows come in another order"
 WITHIN_ROUNDING = "floats that differ by a relative 1e-9 or less count as the same"
 _MODULUS = 1 << (8 * HASH_BYTES)
-Row = Sequence[bytes | None]
+ResultRow = Sequence[bytes | None]
 Floats = tuple[float | None, ...]
 # Rows, with how often each is there.
-Rows = Counter[tuple[bytes | None, ...]]
+ResultRows = Counter[tuple[bytes | None, ...]]
 
 
 @dataclass(frozen=True)
-class Column:
+class ResultColumn:
     """A column of a result: its name, its type's OID, and that as it is compared and shown."""
 
     name: str
@@ -51,7 +51,7 @@ class Column:
     type: str
 
 
-KeysOf = Callable[[tuple[Column, ...]], tuple[int, ...]]
+KeysOf = Callable[[tuple[ResultColumn, ...]], tuple[int, ...]]
 
 
 @dataclass
@@ -63,7 +63,7 @@ class Bag:
     are sorted by, without floats, which `sequence` has in their order.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[ResultColumn, ...]
     keys: tuple[int, ...] = ()
     rows: int = 0
     counts: list[int] = field(default_factory=lambda: [0] * BUCKETS)
@@ -88,22 +88,22 @@ class Bag:
         """Whether all floats are kept, so that rounding can be told."""
         return self.rows <= FLOAT_ROWS_MAX
 
-    def exact(self, row: Row) -> bytes:
+    def exact(self, row: ResultRow) -> bytes:
         """A row without its floats, as bytes that no other such row has."""
         if not self.float_places:
             return _bytes_of(row)
         return _bytes_of([value for place, value in enumerate(row) if place not in self.float_places])
 
-    def floats_of(self, row: Row) -> Floats:
+    def floats_of(self, row: ResultRow) -> Floats:
         """The floats of a row."""
         values = (row[place] for place in self.float_places)
         return tuple(None if value is None else float(value) for value in values)
 
-    def bucket_of(self, row: Row) -> int:
+    def bucket_of(self, row: ResultRow) -> int:
         """In which bucket a row is counted."""
         return _hash(self.exact(row)) % BUCKETS
 
-    def add(self, row: Row) -> None:
+    def add(self, row: ResultRow) -> None:
         """Count one row."""
         value = _hash(self.exact(row))
         bucket = value % BUCKETS
@@ -124,7 +124,7 @@ class Bag:
                 self.floats.clear()
                 self.sequence.clear()
 
-    def _key(self, row: Row, place: int) -> bytes | None:
+    def _key(self, row: ResultRow, place: int) -> bytes | None:
         """A value that is sorted by: 1.0 and 1.00 are equal there, and come in any order."""
         value = row[place]
         if value is None or self.columns[place].oid != NUMERIC_TYPE or b"." not in value:
@@ -163,7 +163,7 @@ def _hash(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=HASH_BYTES).digest(), "little")
 
 
-def _bytes_of(row: Row) -> bytes:
+def _bytes_of(row: ResultRow) -> bytes:
     return b"".join(b"n" if value is None else b"%d:%b" % (len(value), value) for value in row)
 
 
@@ -218,7 +218,7 @@ def rows_of(session: ControlSession, query: str) -> Iterator[list[bytes | None]]
             yield [None if each == b"\\N" else each for each in bytes(row).rstrip(b"\n").split(b"\t")]
 
 
-def columns_of(session: ControlSession, query: str) -> tuple[Column, ...]:
+def columns_of(session: ControlSession, query: str) -> tuple[ResultColumn, ...]:
     """The query's columns, types as the server prints them; () for one without a result."""
     connection = session.pgconn
     for result in (connection.prepare(b"", query.encode()), connection.describe_prepared(b"")):
@@ -229,7 +229,7 @@ def columns_of(session: ControlSession, query: str) -> tuple[Column, ...]:
         oid, modifier = result.ftype(place), result.fmod(place)
         row = session.execute("SELECT format_type(%s, NULLIF(%s, -1))", (oid, modifier)).fetchone()
         name = (result.fname(place) or b"").decode("utf-8", "replace")
-        columns.append(Column(name, oid, str(row[0]) if row else str(oid)))
+        columns.append(ResultColumn(name, oid, str(row[0]) if row else str(oid)))
     return tuple(columns)
 
 
@@ -242,9 +242,9 @@ def read_bag(session: ControlSession, query: str, keys_of: KeysOf = lambda _: ()
     return bag
 
 
-def rows_in(session: ControlSession, query: str, bag: Bag, buckets: frozenset[int]) -> Rows:
+def rows_in(session: ControlSession, query: str, bag: Bag, buckets: frozenset[int]) -> ResultRows:
     """The rows of some buckets of a bag, with how often each is there; at most ROWS_EXAMINED_MAX of them."""
-    found = Rows()
+    found = ResultRows()
     for each in rows_of(session, query):
         row = tuple(each)
         if bag.bucket_of(row) in buckets and (row in found or len(found) < ROWS_EXAMINED_MAX):
@@ -252,12 +252,12 @@ def rows_in(session: ControlSession, query: str, bag: Bag, buckets: frozenset[in
     return found
 
 
-def only_in(bag: Bag, some: Rows, others: Rows) -> list[Row]:
+def only_in(bag: Bag, some: ResultRows, others: ResultRows) -> list[ResultRow]:
     """Those of some rows that the others have not, nor one that is the same within rounding."""
     left: dict[bytes, list[Floats]] = defaultdict(list)
     for row in (others - some).elements():
         left[bag.exact(row)].append(bag.floats_of(row))
-    found = list[Row]()
+    found = list[ResultRow]()
     for row in (some - others).elements():
         floats, partners = bag.floats_of(row), left[bag.exact(row)]
         same = next((each for each in partners if bag.float_places and _near_rows(floats, each)), None)
@@ -268,7 +268,7 @@ def only_in(bag: Bag, some: Rows, others: Rows) -> list[Row]:
     return found
 
 
-def shown(row: Row) -> str:
+def shown(row: ResultRow) -> str:
     """A row in the text form of COPY, its columns separated by ` | `, cut where it gets long."""
     text = " | ".join(r"\N" if each is None else each.decode("utf-8", "replace") for each in row)
     return text if len(text) <= ROW_CHARACTERS_SHOWN else text[:ROW_CHARACTERS_SHOWN] + " …"

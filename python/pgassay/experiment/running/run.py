@@ -20,7 +20,7 @@ from pgassay.environment import history, lock
 from pgassay.environment.builds.unchanged import refuse_changed
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.source_copies import remove_source_copies
-from pgassay.environment.history import Known
+from pgassay.environment.history import TrialHistory
 from pgassay.environment.linux.machine import machine_id
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.errors import InterruptionError, UsageError
@@ -138,7 +138,7 @@ class _Run:
     `began_s` is as of `run_parsed`.
     """
 
-    earlier: Known | None
+    earlier: TrialHistory | None
     connections: Connections
     limits: RunLimits
     progress: Progress
@@ -255,7 +255,7 @@ def _remembered(ended: StoredExperiment) -> StoredExperiment:
     """
     trial_s = expected_trial_s(ended)
     if trial_s is not None:
-        known = Known(
+        known = TrialHistory(
             trial_s,
             single_trial_spread(ended),
             single_trial_spread(ended, confidence=0.5),

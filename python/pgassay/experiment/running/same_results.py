@@ -21,7 +21,7 @@ from pgassay.experiment.running.result_bag import (
     WITHIN_ROUNDING,
     Bag,
     KeysOf,
-    Column,
+    ResultColumn,
     only_in,
     read_bag,
     rows_in,
@@ -141,7 +141,7 @@ def _bag(session: "ControlSession", statement: Statement, keys_of: KeysOf) -> Ba
 def _sorted_by(statement: Statement) -> KeysOf:
     """The columns that a statement's ORDER BY sorts by, as far as equal values are shown alike."""
 
-    def keys_of(columns: tuple[Column, ...]) -> tuple[int, ...]:
+    def keys_of(columns: tuple[ResultColumn, ...]) -> tuple[int, ...]:
         keys = sort_keys(statement.sql, [each.name for each in columns])
         return tuple(takewhile(lambda place: not _SHOWN_OTHERWISE.search(columns[place].type), keys))
 

@@ -39,14 +39,14 @@ from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.run import Clock, SearchRun
 from pgassay.tune.search.search import search
 from pgassay.tune.search.selection import Baseline, Seconds, total_s
-from pgassay.tune.source.origin import Origin, differences_from_source
+from pgassay.tune.source.origin import CopyOrigin, differences_from_source
 from pgassay.tune.stored import (
     StoredSearch,
     stored_search,
 )
 from pgassay.tune.timeouts.limits import as_proven, expected_in_proof, wait_as_in_proof
 from pgassay.tune.timeouts.rows import compare_on_data
-from pgassay.tune.tools import Tools, gather
+from pgassay.tune.tools import TuneTools, gather
 
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
 # with the chosen set show.
@@ -83,7 +83,7 @@ class TuneRun:
     copy_notes: tuple[str, ...] = ()
     load_s: float = 0.0
     warnings: list[str] = field(default_factory=list)
-    origin: Origin | None = None
+    origin: CopyOrigin | None = None
     unlike: dict[str, str] = field(default_factory=dict)
     before: StoredSearch | None = None
     searched_on: StoredSearch | None = None
@@ -105,7 +105,7 @@ class TuneRun:
 
 
 def look(
-    run: TuneRun, tools: Tools, request: TuneRequest, progress: Progress, *, proves: bool = True
+    run: TuneRun, tools: TuneTools, request: TuneRequest, progress: Progress, *, proves: bool = True
 ) -> None:
     """Measure the workload as it is, gather candidates, and try them on the copy.
 
@@ -136,7 +136,7 @@ def look(
             run.handed_over = hand_over(copy, run.found.members, progress.stage)
 
 
-def measure_and_gather(run: TuneRun, tools: Tools, copy: TrialCopy, progress: Progress) -> None:
+def measure_and_gather(run: TuneRun, tools: TuneTools, copy: TrialCopy, progress: Progress) -> None:
     """Measure the workload as it is on the copy, and ask for candidates."""
     planned = run.planned
     run.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
@@ -223,7 +223,7 @@ def _trial_time(
 
 
 def _search(
-    run: TuneRun, tools: Tools, copy: TrialCopy, request: TuneRequest, progress: Progress, *, proves: bool
+    run: TuneRun, tools: TuneTools, copy: TrialCopy, request: TuneRequest, progress: Progress, *, proves: bool
 ) -> SearchRun:
     """Try the candidates on the copy, alone and together, for as long as there is time for it."""
     assert run.baseline is not None and run.asked is not None

@@ -26,7 +26,7 @@ from pgassay.tune.running.prove import result_of
 from pgassay.tune.running.search_on import search_on, with_time_left
 from pgassay.tune.running.stored_request import kept_request
 from pgassay.tune.stored import StoredSearch, read_folder, write_result
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 
 
 @dataclass
@@ -50,7 +50,13 @@ class _Continued:
 
 
 def resume_tune(
-    folder: Path, max_time_s: float, progress: Progress, tools: Tools, *, wait: bool, isolates: bool = True
+    folder: Path,
+    max_time_s: float,
+    progress: Progress,
+    tools: TuneTools,
+    *,
+    wait: bool,
+    isolates: bool = True,
 ) -> TuneResult:
     """Continue for so many seconds more: the proof until it is decided, then what was not tried.
 
@@ -129,7 +135,7 @@ def _answer(continued: _Continued) -> TuneResult:
     return compose(continued.proof.search, told, continued.proof.first, continued.proof.second)
 
 
-def _search_on(continued: _Continued, tools: Tools, progress: Progress) -> TuneResult | None:
+def _search_on(continued: _Continued, tools: TuneTools, progress: Progress) -> TuneResult | None:
     """Try what was not tried, and prove the set that it leads to; None where there is no need, or no time."""
     search, is_begun = continued.proof.search, continued.proof.first is not None
     if continued.request is None or (is_begun and not search.untried and not search.left_for_later):

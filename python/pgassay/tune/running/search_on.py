@@ -17,7 +17,7 @@ from pgassay.tune.plan import TuneRequest
 from pgassay.tune.running.look import TuneRun, look
 from pgassay.tune.running.prove import has_time_to_prove, prove_chosen, search_to_prove
 from pgassay.tune.stored import StoredSearch, write_search
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 
 # A set of the second search is another family: its proof has an error rate of its own (docs/statistics.md).
 _KEPT = (SEARCH_FILE, TUNE_FILE, PROOF_FOLDER, CONFIRMATION_FOLDER)
@@ -25,7 +25,7 @@ _KEPT = (SEARCH_FILE, TUNE_FILE, PROOF_FOLDER, CONFIRMATION_FOLDER)
 
 def search_on(
     run: TuneRun,
-    tools: Tools,
+    tools: TuneTools,
     request: TuneRequest,
     progress: Progress,
     begins: Callable[[TuneRun], None] = lambda _: None,
@@ -66,7 +66,7 @@ def search_on(
 
 def with_time_left(
     run: TuneRun,
-    tools: Tools,
+    tools: TuneTools,
     request: TuneRequest,
     progress: Progress,
     begins: Callable[[TuneRun], None],

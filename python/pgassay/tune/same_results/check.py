@@ -28,9 +28,9 @@ from pgassay.tune.same_results.instances import Scratch, read_tables, without_sc
 from pgassay.tune.same_results.rows import (
     QUERY_CANCELED,
     CommandError,
-    Order,
     Outcome,
     Row,
+    RowOrder,
     command,
     difference,
     run,
@@ -138,15 +138,15 @@ class _Wanted:
     data_rows: int | None
 
 
-def _order(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> Order:
+def _order(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> RowOrder:
     """What of the original's order has to be kept. Raises `RefusedError` where that can't be seen in the
     rows."""
     tree, other = trees
     if not isinstance(tree, ast.SelectStmt) or not tree.sortClause:
-        return Order()
+        return RowOrder()
     scopes = scopes_by_select(tree, facts)
     if has_total_order(tree, scopes):
-        return Order(total=True)
+        return RowOrder(total=True)
     places = []
     for item in items(tree.sortClause):
         place = _place(tree, item)
@@ -156,7 +156,7 @@ def _order(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> Order:
     same_clause = isinstance(other, ast.SelectStmt) and meaning(other.sortClause) == meaning(tree.sortClause)
     if len(places) < len(items(tree.sortClause)) and not same_clause:
         raise RefusedError("it is ordered by what is not in its output, so the order can't be compared")
-    return Order(keys=tuple(places))
+    return RowOrder(keys=tuple(places))
 
 
 def _place(tree: ast.SelectStmt, item: ast.Node) -> int | None:
@@ -182,7 +182,7 @@ def _on_data(
     session: PGconn,
     texts: tuple[str, str],
     sets: tuple[Row, ...],
-    order: Order,
+    order: RowOrder,
     timeout_ms: int,
     rows_max: int,
 ) -> tuple[int, bool]:
@@ -226,7 +226,7 @@ def _on_instances(
     session: PGconn,
     trees: tuple[ast.Node, ...],
     sets: tuple[Row, ...],
-    order: Order,
+    order: RowOrder,
     facts: SchemaFacts,
     wanted: _Wanted,
 ) -> SameResults:

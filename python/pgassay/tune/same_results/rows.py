@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from psycopg import pq
 from psycopg.pq.abc import PGconn, PGresult
 
-from pgassay.experiment.running.result_bag import Bag, Column
+from pgassay.experiment.running.result_bag import Bag, ResultColumn
 
 SHOWN_ROWS_MAX = 5
 Row = tuple[str | None, ...]
@@ -17,7 +17,7 @@ class CommandError(Exception):
 
 
 @dataclass(frozen=True)
-class Order:
+class RowOrder:
     """How far the order of rows can be compared: all of it, or of the output columns at these places."""
 
     total: bool = False
@@ -28,7 +28,7 @@ class Order:
         return tuple(range(columns)) if self.total else self.keys
 
 
-_ANY_ORDER = Order()
+_ANY_ORDER = RowOrder()
 
 
 @dataclass
@@ -71,7 +71,7 @@ def _text(value: bytes | None) -> str | None:
 
 
 def run(
-    session: PGconn, sql: str, parameters: Row, order: Order = _ANY_ORDER, rows_max: int = 5_000_000
+    session: PGconn, sql: str, parameters: Row, order: RowOrder = _ANY_ORDER, rows_max: int = 5_000_000
 ) -> Outcome:
     """Run a statement with its parameters in text form and collect its rows, one at a time.
 
@@ -105,10 +105,10 @@ def run(
     return outcome
 
 
-def _column(result: PGresult, place: int) -> Column:
+def _column(result: PGresult, place: int) -> ResultColumn:
     """A column, whose type and modifier are compared within one database alone: by their numbers."""
     name, oid = (result.fname(place) or b"").decode(), result.ftype(place)
-    return Column(name, oid, f"{oid}/{result.fmod(place)}")
+    return ResultColumn(name, oid, f"{oid}/{result.fmod(place)}")
 
 
 def difference(one: Outcome, other: Outcome) -> str | None:

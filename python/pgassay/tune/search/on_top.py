@@ -17,7 +17,7 @@ from pgassay.tune.search.planner_screen import estimates, on_top
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.run import SearchRun
 from pgassay.tune.search.search import as_alone, search
-from pgassay.tune.search.selection import Baseline, Selection, Step, Tried, total_s
+from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep, Tried, total_s
 from pgassay.tune.statements import sql_with
 
 
@@ -31,7 +31,7 @@ def nothing_applied_afterwards(copy: TrialCopy) -> Iterator[None]:
         copy.align(())
 
 
-def apply_below(run: SearchRun, taken: tuple[Candidate, ...], selection: Selection) -> Baseline:
+def apply_below(run: SearchRun, taken: tuple[Candidate, ...], selection: FixSelection) -> Baseline:
     """Have these applied below whatever is tried; the workload with them, as a baseline of its own."""
     run.copy.ground = taken
     run.copy.align(())
@@ -58,7 +58,7 @@ def search_on_top(run: SearchRun, upon: Baseline, candidates: Sequence[Candidate
     return again.found
 
 
-def take_over(run: SearchRun, again: SearchRecord, upon: Baseline, below: Selection) -> None:
+def take_over(run: SearchRun, again: SearchRecord, upon: Baseline, below: FixSelection) -> None:
     """Extend the run's record by what was found on top of `upon`, the workload with the selection `below`.
 
     What a candidate takes on top is kept as what it would take alone: the workload's seconds as it is, times
@@ -113,7 +113,7 @@ def _needed(run: SearchRun, taken: Sequence[Candidate]) -> tuple[Candidate, ...]
     return tuple(needed)
 
 
-def _with(run: SearchRun, taken: Sequence[Candidate], needed: Sequence[Candidate]) -> Selection | None:
+def _with(run: SearchRun, taken: Sequence[Candidate], needed: Sequence[Candidate]) -> FixSelection | None:
     """The selection with these settings, timed on top of each other; None where one can't be applied."""
     selection, baseline = run.found.selection, run.baseline
     steps = selection.steps
@@ -123,11 +123,11 @@ def _with(run: SearchRun, taken: Sequence[Candidate], needed: Sequence[Candidate
         if seconds is None:
             return None
         current.update(seconds)
-        steps = (*steps, Step(each.id, total_s(baseline.weights, current), current))
-    return Selection(steps, selection.beside, selection.over)
+        steps = (*steps, SelectionStep(each.id, total_s(baseline.weights, current), current))
+    return FixSelection(steps, selection.beside, selection.over)
 
 
-def _gains(run: SearchRun, whole: Selection, again: SearchRecord) -> bool:
+def _gains(run: SearchRun, whole: FixSelection, again: SearchRecord) -> bool:
     """Whether the workload is that much faster with what was found by the settings, settings included."""
     if not again.selection.steps:
         return False

@@ -98,7 +98,7 @@ def in_turn(
 
 
 @dataclass(frozen=True)
-class Turns:
+class PairedTiming:
     """Decides by timing in turn what one timing of each candidate does not tell. `tried`: by id.
 
     `on_top`: by id what one touches on top of what was taken, where that was asked. The record's `alike` gets

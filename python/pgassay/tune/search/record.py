@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from pydantic import BaseModel, ConfigDict, Field
 
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.search.selection import Seconds, Selection, Tried
+from pgassay.tune.search.selection import FixSelection, Seconds, Tried
 
 
 class SearchRecord(BaseModel):
@@ -28,7 +28,7 @@ class SearchRecord(BaseModel):
     tried: dict[str, Tried] = Field(default_factory=dict)
     screened: dict[str, str] = Field(default_factory=dict)
     notes: dict[str, str] = Field(default_factory=dict)
-    selection: Selection = Field(default_factory=Selection)
+    selection: FixSelection = Field(default_factory=FixSelection)
     rounds: dict[str, tuple[float, ...]] = Field(default_factory=dict)
     alike: dict[str, str] = Field(default_factory=dict)
 

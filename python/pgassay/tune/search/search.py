@@ -11,7 +11,7 @@ import psycopg
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.search.forward import Space, select
-from pgassay.tune.search.paired_timing import Turns, in_turn, seconds_in_turn, totals
+from pgassay.tune.search.paired_timing import PairedTiming, in_turn, seconds_in_turn, totals
 from pgassay.tune.search.planner_screen import (
     estimates,
     estimates_with,
@@ -24,7 +24,15 @@ from pgassay.tune.search.planner_screen import (
     waits_for,
 )
 from pgassay.tune.search.run import SearchRun
-from pgassay.tune.search.selection import WORSE_MAX, Baseline, Seconds, Selection, Tried, gain_of, longest_s
+from pgassay.tune.search.selection import (
+    WORSE_MAX,
+    Baseline,
+    FixSelection,
+    Seconds,
+    Tried,
+    gain_of,
+    longest_s,
+)
 from pgassay.tune.statements import MeasuredStatement
 
 # Of the search's time for trying candidates alone: what is not tried together is not chosen.
@@ -85,7 +93,7 @@ def _select(run: SearchRun) -> None:
     took_s = max((each.took_s for each in found.tried.values()), default=0.0)
     unused = {name: Tried(name, took_s=took_s) for name in settings & found.screened.keys()}
     tried = unused | found.tried
-    in_turns = Turns(run, tried)
+    in_turns = PairedTiming(run, tried)
 
     def measure(taken: Sequence[str], name: str, current: Seconds) -> Seconds | None:
         seconds = on_top(run, found.named(taken), by_id[name], alone=tried[name].touched, current=current)
@@ -117,7 +125,7 @@ def _select(run: SearchRun) -> None:
         found.tried[name] = replace(unused[name], seconds=alone, on_top=True)
 
 
-def as_alone(selection: Selection, name: str, baseline: Baseline) -> dict[str, float]:
+def as_alone(selection: FixSelection, name: str, baseline: Baseline) -> dict[str, float]:
     """The seconds of one that was chosen as if it gained alone what it gains on top of those before it."""
     before = baseline.seconds
     for step in selection.steps:

@@ -9,12 +9,12 @@ import psycopg
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.search.run import SearchRun
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 
 NOT_ON_DATA = "its rows were not compared on the data, where the statement did not end as it is written"
 
 
-def compare_on_data(run: SearchRun, tools: Tools, asked: Symptom) -> None:
+def compare_on_data(run: SearchRun, tools: TuneTools, asked: Symptom) -> None:
     """Compare what was chosen on the data where that can be, and note of each rewrite whether it was.
 
     One that returns other rows is unsafe, and it and what was chosen upon it are taken out of the selection.
@@ -54,7 +54,7 @@ def _ending(run: SearchRun, rewrite: Candidate) -> Candidate | None:
 
 
 def _compared(
-    run: SearchRun, tools: Tools, asked: Symptom, candidate: Candidate, ending: Candidate
+    run: SearchRun, tools: TuneTools, asked: Symptom, candidate: Candidate, ending: Candidate
 ) -> tuple[str, str]:
     """(what is said of the rows on the data, why the rewrite is not to be used or '')."""
     assert tools.same_results is not None

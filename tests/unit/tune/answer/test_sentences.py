@@ -13,14 +13,14 @@ from pgassay.tune.answer.proof_verdict import FoundAndProved
 from pgassay.tune.answer.sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, OF_THE_SEARCH, ranked
 from pgassay.tune.proof.effects import Proved
-from pgassay.tune.search.selection import Selection, Step, Tried
+from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
 
 
 def of_two(beside: dict[str, float], word: str) -> dict[str, Fix]:
     """Both helped alone and `good` was chosen, of which its proof says `word`."""
     searched = samples.searched(
         tried={f"index:{name}": Tried(f"index:{name}", {"list": 0.1}) for name in ("good", "second")},
-        selection=Selection((Step("index:good", 0.7, {"list": 0.1}),), beside),
+        selection=FixSelection((SelectionStep("index:good", 0.7, {"list": 0.1}),), beside),
     )
     known = samples.judged(
         candidates=(samples.candidate("good"), samples.candidate("second")),

@@ -21,7 +21,7 @@ from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import BESIDE, NOT_TOLD, ranked
 from pgassay.tune.proof.effects import turned
 from pgassay.tune.search.record import SearchRecord
-from pgassay.tune.search.selection import Selection, Step, Tried
+from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
 from pgassay.tune.stored import read_folder, stored_search, write_result, write_search
 from pgassay.tune.symptom import storage_notes, told_cause
 
@@ -124,8 +124,8 @@ def test_a_gain_that_could_not_be_told_from_that_of_a_cheaper_fix_says_so() -> N
     named = {name: samples.candidate(name) for name in ("cheap", "dear", "other")}
     searched = samples.searched(
         tried={each.id: Tried(each.id, {"list": 0.1}) for each in named.values()},
-        selection=Selection(
-            (Step("index:cheap", 0.7, {"list": 0.1}),), {"index:dear": 1.0, "index:other": 1.0}
+        selection=FixSelection(
+            (SelectionStep("index:cheap", 0.7, {"list": 0.1}),), {"index:dear": 1.0, "index:other": 1.0}
         ),
         alike={"index:dear": "index:cheap"},
     )
@@ -140,7 +140,7 @@ def test_a_gain_that_could_not_be_told_from_that_of_a_cheaper_fix_says_so() -> N
 def test_what_has_no_room_is_named_with_its_size_and_is_no_reason_for_more_time() -> None:
     large = samples.candidate("large")
     tried = {large.id: Tried(large.id, {"list": 0.1}, bytes=300 << 20)}
-    selection = Selection((), {large.id: 2.2}, {large.id: 50 << 20})
+    selection = FixSelection((), {large.id: 2.2}, {large.id: 50 << 20})
     answer = samples.answer(
         samples.judged(candidates=(large,), proved=None, **samples.searched(tried=tried, selection=selection))
     )
@@ -343,7 +343,8 @@ def test_what_it_frees_is_told_as_well_where_its_time_is_not_decided() -> None:
     known = samples.judged(
         candidates=(samples.candidate("good"),),
         **samples.searched(
-            tried={"index:good": tried}, selection=Selection((Step("index:good", 0.7, {"list": 0.9}),))
+            tried={"index:good": tried},
+            selection=FixSelection((SelectionStep("index:good", 0.7, {"list": 0.9}),)),
         ),
         proved=samples.proved("good", words={"good": "inconclusive"}),
     )

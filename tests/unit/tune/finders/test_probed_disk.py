@@ -9,7 +9,7 @@ from pgassay.model.probe import Ceilings
 from pgassay.model.storage import StorageSpec
 from pgassay.tune import finder_inputs
 from pgassay.tune.plan import PlannedTune
-from pgassay.tune.source.origin import Origin
+from pgassay.tune.source.origin import CopyOrigin
 
 KEPT = SimpleNamespace(
     ceilings=Ceilings(
@@ -27,8 +27,8 @@ def planned(cache: str, storage: StorageSpec | None = None) -> PlannedTune:
     return cast("PlannedTune", SimpleNamespace(spec=spec, base=SimpleNamespace(protocol=protocol)))
 
 
-def elsewhere() -> Origin:
-    return cast("Origin", SimpleNamespace(is_here=False))
+def elsewhere() -> CopyOrigin:
+    return cast("CopyOrigin", SimpleNamespace(is_here=False))
 
 
 def test_the_kept_probe_of_the_disk_tells_its_reads(monkeypatch: pytest.MonkeyPatch) -> None:

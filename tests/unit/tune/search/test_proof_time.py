@@ -24,14 +24,17 @@ from pgassay.tune.search.proof_time import (
     typed,
     warnings_to_keep,
 )
-from pgassay.tune.search.selection import Baseline, Selection, Step
+from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep
 from pgassay.tune.statements import measured
 from pgassay.workloads.registry import parse_workload
 
 BASE = {"list": 2.0, "report": 1.0}
 WEIGHTS = dict.fromkeys(BASE, 1.0)
-CHOSEN = Selection(
-    (Step("best", 1.5, {"list": 0.5, "report": 1.0}), Step("next", 1.0, {"list": 0.5, "report": 0.5}))
+CHOSEN = FixSelection(
+    (
+        SelectionStep("best", 1.5, {"list": 0.5, "report": 1.0}),
+        SelectionStep("next", 1.0, {"list": 0.5, "report": 0.5}),
+    )
 )
 
 
@@ -45,7 +48,7 @@ def test_a_proof_takes_its_arms_data_and_six_blocks_of_trials() -> None:
 
 
 def test_a_proof_has_room_for_what_is_executed_several_times() -> None:
-    selection = Selection((Step("fix", 0.0001, {"a": 0.0001}),))
+    selection = FixSelection((SelectionStep("fix", 0.0001, {"a": 0.0001}),))
     assert proof_trials_s(selection, {"a": 0.001}, 1, {"a": 150}) == pytest.approx([0.015, 0.015, 0.15])
     statements = (
         TunedStatement(name="read", sql=""),

@@ -22,7 +22,7 @@ from pgassay.tune.source.copied import differences, missing_extensions, settings
 from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, VALUES, choose
 from pgassay.tune.source.files import left_out_text, statements_text
 from pgassay.tune.source.gather import gather, given_values, unmatched
-from pgassay.tune.source.origin import Origin, differences_from_source, plan_difference, time_difference
+from pgassay.tune.source.origin import CopyOrigin, differences_from_source, plan_difference, time_difference
 from pgassay.tune.statements import statements_of
 from pgassay.workloads.registry import parse_workload
 from source_samples import BUILD, KNOWN, SECRET, row, source
@@ -190,7 +190,7 @@ def test_each_statement_that_did_not_come_back_is_named_with_the_reasons() -> No
     baseline = replace(samples.BASELINE, estimates=dict.fromkeys(("list", "report", "place"), plan(SCAN)))
     told = TuneSource(name="db", version="17", seconds=1, statements=3, share=1)
     texts = {each.of.name: each.sql for each in baseline.statements}
-    origin = Origin(
+    origin = CopyOrigin(
         told,
         {texts["list"]: plan(INDEXED), texts["report"]: plan(SCAN), texts["place"]: "permission denied"},
         {"list": 1000.0, "report": 90_000.0},
