@@ -86,8 +86,8 @@ MEASURING = (
     "tests/server/trial/test_loads_at_a_rate.py",
     "tests/server/environment/test_cache_proof.py",
     "tests/server/tune/test_tune.py",
-    "tests/server/tune/test_tune_endless.py",
-    "tests/server/tune/test_tune_going_on.py",
+    "tests/server/tune/test_tune_timeouts.py",
+    "tests/server/tune/test_tune_resume.py",
     "tests/server/tune/test_tune_space.py",
 )
 

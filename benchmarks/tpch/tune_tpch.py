@@ -49,13 +49,13 @@ from pgassay.experiment.running.run import host_lock, run_parsed
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.terminal.live import choose
 from pgassay.terminal.progress import Progress
-from pgassay.tune.arms import arm_of
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
-from pgassay.tune.proving import remove_copies
+from pgassay.tune.proof.arms import arm_of
+from pgassay.tune.proof.stages import remove_copies
 from pgassay.tune.run import TOOLS, result_of, run_tune
-from pgassay.tune.running.look import STATEMENT_SHARE_MAX, Known, look, measure_and_gather, search_of
+from pgassay.tune.running.look import STATEMENT_SHARE_MAX, TuneRun, look, measure_and_gather, search_of
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import SEARCH_FILE, TUNE_FILE, read_folder, write_result, write_search
 
@@ -146,7 +146,7 @@ def even_weights(planned: PlannedTune, folder: Path, progress: Progress) -> dict
     What it can come to is what it takes as it is, or with all indexes and settings that were found; where it
     writes, which all of them make slower, the geometric mean of both.
     """
-    known = Known(planned, folder, time.monotonic())
+    known = TuneRun(planned, folder, time.monotonic())
     # As tune waits for a statement that does not end.
     limit_s = STATEMENT_SHARE_MAX * planned.request.max_time_s
     cache = planned.base.protocol.cache
@@ -154,7 +154,7 @@ def even_weights(planned: PlannedTune, folder: Path, progress: Progress) -> dict
         measure_and_gather(known, TOOLS, copy, progress)
         assert known.baseline is not None
         progress.stage("timing each statement with all indexes and settings")
-        for each in known.gathered.to_try:
+        for each in known.found.to_try:
             if each.settings or all(words.startswith("CREATE INDEX") for words in each.sql):
                 with contextlib.suppress(UsageError, MeasurementError):
                     copy.push(each)
@@ -249,7 +249,7 @@ def searched(asked: TuneRequest, progress: Progress) -> TuneResult:
     assert asked.out is not None
     folder = asked.out
     folder.mkdir(parents=True, exist_ok=True)
-    known = Known(plan_tune(asked, progress.stage).with_data_format(), folder, time.monotonic())
+    known = TuneRun(plan_tune(asked, progress.stage).with_data_format(), folder, time.monotonic())
     look(known, TOOLS, asked, progress, proves=False)
     result = result_of(known, is_interrupted=True)
     write_search(folder, search_of(known))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pgassay.tune.candidate import Candidate, Machine, TunedStatement
+from pgassay.tune.candidate import AdvisedMachine, Candidate, TunedStatement
 
 IsFix = Callable[[Candidate], bool]
 _TABLES = (
@@ -34,7 +34,7 @@ class Drawn:
     statements: tuple[TunedStatement, ...]
     fix: IsFix
     settings: dict[str, str] = field(default_factory=dict)
-    machine: Machine = field(default_factory=Machine)
+    machine: AdvisedMachine = field(default_factory=AdvisedMachine)
     executions: int = 4
     counted: dict[str, int] = field(default_factory=dict)
     processors_min: int = 1

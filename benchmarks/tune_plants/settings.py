@@ -1,6 +1,6 @@
 """Planted: settings of the server that don't suit the statements or the machine."""
 
-from pgassay.tune.candidate import Machine
+from pgassay.tune.candidate import AdvisedMachine
 from tune_plants.base import Draw, Drawn, Plant, filled, setting_is, statement
 from tune_plants.indexes import scattered
 
@@ -13,7 +13,7 @@ def _sort(draw: Draw) -> Drawn:
     setup = filled(table, "id integer, k text", rows, ["i", "md5(i::text)"])
     return Drawn(
         setup, (statement(f"SELECT * FROM {table} ORDER BY k"),), setting_is("work_mem"),
-        settings={"work_mem": "64MB" if draw.decoy else "64kB"}, machine=Machine(memory_bytes=16 * GB),
+        settings={"work_mem": "64MB" if draw.decoy else "64kB"}, machine=AdvisedMachine(memory_bytes=16 * GB),
     )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ def _bitmap(draw: Draw) -> Drawn:
     return Drawn(
         setup, (statement(sql),), setting_is("work_mem"),
         settings={"work_mem": room, "enable_seqscan": "off", "enable_indexscan": "off"},
-        machine=Machine(memory_bytes=16 * GB),
+        machine=AdvisedMachine(memory_bytes=16 * GB),
     )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def _not_hashed(draw: Draw) -> Drawn:
     return Drawn(
         setup, (statement(f"SELECT count(*) FROM {one} WHERE id NOT IN (SELECT k + 1 FROM {many})"),),
         setting_is("work_mem", "hash_mem_multiplier"),
-        settings={"work_mem": "16MB" if draw.decoy else "64kB"}, machine=Machine(memory_bytes=16 * GB),
+        settings={"work_mem": "16MB" if draw.decoy else "64kB"}, machine=AdvisedMachine(memory_bytes=16 * GB),
     )  # fmt: skip
 
 
@@ -53,7 +53,8 @@ def _buffers(draw: Draw) -> Drawn:
     setup = filled(table, "id integer, filler text", rows, ["i", "repeat('y', 250)"])
     return Drawn(
         setup, (statement(f"SELECT count(filler) FROM {table}"),), setting_is("shared_buffers"),
-        settings={"shared_buffers": "512MB" if draw.decoy else "16MB"}, machine=Machine(memory_bytes=8 * GB),
+        settings={"shared_buffers": "512MB" if draw.decoy else "16MB"},
+        machine=AdvisedMachine(memory_bytes=8 * GB),
     )  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def _random_page_cost(draw: Draw) -> Drawn:
             "random_page_cost": "1.1" if draw.decoy else "40",
             "effective_cache_size": "6GB" if draw.decoy else "1MB",
         },
-        machine=Machine(memory_bytes=8 * GB, reads_memory=True),
+        machine=AdvisedMachine(memory_bytes=8 * GB, reads_memory=True),
     )  # fmt: skip
 
 
@@ -87,7 +88,8 @@ def _parallel(draw: Draw) -> Drawn:
     return Drawn(
         setup, (statement(f"SELECT n % 7, sum(n * n), avg(n) FROM {table} GROUP BY 1"),),
         setting_is("max_parallel_workers_per_gather"),
-        settings={"max_parallel_workers_per_gather": "0"}, machine=Machine(processors=4), processors_min=2,
+        settings={"max_parallel_workers_per_gather": "0"}, machine=AdvisedMachine(processors=4),
+        processors_min=2,
     )  # fmt: skip
 
 
@@ -99,7 +101,7 @@ def _workers_taken(draw: Draw) -> Drawn:
         setup, (statement(f"SELECT sum(n * n), avg(n), max(n % 7) FROM {table}"),),
         setting_is("max_parallel_workers_per_gather"),
         settings={"max_parallel_workers_per_gather": "1"},
-        machine=Machine(processors=2 if draw.decoy else 4), processors_min=2 if draw.decoy else 3,
+        machine=AdvisedMachine(processors=2 if draw.decoy else 4), processors_min=2 if draw.decoy else 3,
     )  # fmt: skip
 
 

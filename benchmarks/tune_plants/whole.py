@@ -11,7 +11,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.answer import Fix, TuneResult
 from pgassay.record.layout import SEARCH_FILE
 from pgassay.terminal.progress import NullProgress
-from pgassay.tune.candidate import Candidate, Machine, Symptom
+from pgassay.tune.candidate import AdvisedMachine, Candidate, Symptom
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
@@ -124,10 +124,10 @@ def tuned(
         seed=seed,
     )
     offered: dict[str, Candidate] = {}
-    default = Machine()
+    default = AdvisedMachine()
     told = {
         each.name: value
-        for each in fields(Machine)
+        for each in fields(AdvisedMachine)
         if (value := getattr(drawn.machine, each.name)) != getattr(default, each.name)
     }
     # More processes than one help most that takes long; a plant that is about them names how many.

@@ -6,18 +6,18 @@ from pgassay.environment.remote.resolve import Resolved
 from pgassay.model.arm import RemoteServer
 from pgassay.model.build import Build
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.source.counted import Row
-from pgassay.tune.source.server import Source, SourceSetting
+from pgassay.tune.source.counted import CountedRow
+from pgassay.tune.source.server import SourceServer, SourceSetting
 
 SECRET = "s3cret"
 
 
-def row(number: int, query: str, total_ms: float, **changes: object) -> Row:
+def row(number: int, query: str, total_ms: float, **changes: object) -> CountedRow:
     known: dict[str, object] = {"query_id": str(number), "query": query, "calls": 10.0, "rows": 10.0}
-    return Row(**(known | {"total_ms": total_ms} | changes))  # type: ignore[arg-type]
+    return CountedRow(**(known | {"total_ms": total_ms} | changes))  # type: ignore[arg-type]
 
 
-def source(**changes: object) -> Source:
+def source(**changes: object) -> SourceServer:
     server = RemoteServer(
         name="db:5432/shop", connection="host=db dbname=shop", host="db", port=5432, dbname="shop",
         user="app", version="17.4", major=17,
@@ -47,7 +47,7 @@ def source(**changes: object) -> Source:
         collation="en_US.UTF-8",
         extensions=("plpgsql", "hstore"),
     )
-    known = Source(
+    known = SourceServer(
         resolved=Resolved(server, parameters), role="app", is_superuser=False, reads_all_stats=True,
         is_standby=False, facts=facts, bytes=10_000, collation="en_US.UTF-8", character_type="en_US.UTF-8",
         provider="c", locale="", icu_rules="", encoding="UTF8", settings=settings,

@@ -1,20 +1,25 @@
 """A made-up tuning: a workload of three statements, candidates, what the search and a proof said of them."""
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
 
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, TwinResult
 from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
 from pgassay.model.workload import Metric
 from pgassay.tune.answer.by_statement import answers, workload_gain
-from pgassay.tune.answer.judged import Judged
+from pgassay.tune.answer.proof_verdict import FoundAndProved
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.verdicts import proof_of, ranked
-from pgassay.tune.arms import AS_IT_IS, CHOSEN, FACTOR, without
 from pgassay.tune.candidate import Candidate, TunedStatement
-from pgassay.tune.effects import Proved, effect_of
-from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import Baseline, Selection, Step, Tried, faster_of
+from pgassay.tune.copy import TrialCopy
+from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, FACTOR, without
+from pgassay.tune.proof.effects import Proved, effect_of
+from pgassay.tune.search.record import SearchRecord
+from pgassay.tune.search.run import Clock, SearchRun
+from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep, Tried, faster_of
 from pgassay.tune.statements import measured
 
 SECRET = "Jane O''Neill"
@@ -107,9 +112,15 @@ def proved(*members: str, words: Mapping[str, str] | None = None) -> Proved:
 SLOWER = {"without_s": (1.6, 1.7, 1.5, 1.6), "with_s": (2.3, 2.4, 2.2, 2.3)}
 
 
-def judged(**changes: object) -> Judged:
+def judged(**changes: object) -> FoundAndProved:
     """Two chosen, one that helps nothing, one that is worse, and those that were not tried."""
-    searched = Searched(
+    record = SearchRecord(
+        candidates=tuple(
+            candidate(name)
+            for name in (
+                "good", "second", "useless", "harmful", "refused", "unused", "unsafe", "described", "late"
+            )
+        ),
         tried={
             "index:good": Tried("index:good", {"list": 0.1, "place": 0.12}, 2.5, 8192_000),
             "index:second": Tried("index:second", {"report": 0.1}, 1.0, 8192),
@@ -118,41 +129,64 @@ def judged(**changes: object) -> Judged:
             "index:refused": Tried("index:refused", refused="'CREATE INDEX …' failed on the copy"),
         },
         screened={"index:unused": "the planner uses it in no statement, once it is there"},
-        selection=Selection(
-            (Step("index:good", 0.7, {}), Step("index:second", 0.3, {})),
+        selection=FixSelection(
+            (SelectionStep("index:good", 0.7, {}), SelectionStep("index:second", 0.3, {})),
             {"index:useless": 1.0, "index:harmful": 0.7},
         ),
-    )
-    names = ("good", "second", "useless", "harmful", "refused", "unused", "unsafe", "described", "late")
+        unsafe={"index:unsafe": "different: 3 rows"},
+        left_out={"index:described": "it is described and never tried"},
+    )  # fmt: skip
+    if "members" in changes:
+        steps = tuple(SelectionStep(name, 1.0, {}) for name in cast(tuple[str, ...], changes.pop("members")))
+        changes["selection"] = replace(record.selection, steps=steps)
+    of_record = {name: changes.pop(name) for name in [*changes] if name in SearchRecord.model_fields}
     known: dict[str, object] = {
-        "candidates": tuple(candidate(name) for name in names),
+        "found": record.model_copy(update=of_record),
         "baseline": BASELINE,
-        "searched": searched,
-        "members": ("index:good", "index:second"),
         "predicted": {"index:good": 2.0, "index:second": 2.3},
         "proved": proved("good", "second"),
-        "unsafe": {"index:unsafe": "different: 3 rows"},
-        "left_out": {"index:described": "it is described and never tried"},
     }
-    return Judged(**(known | changes))  # type: ignore[arg-type]  # the fields by name
+    return FoundAndProved(**(known | changes))  # type: ignore[arg-type]  # the fields by name
 
 
-def of_one(**changes: object) -> Judged:
+def of_one(**changes: object) -> FoundAndProved:
     """What is known of a single candidate that was not chosen, `useless`."""
-    return judged(**{"candidates": (candidate("useless"),), "members": (), "proved": None, **changes})
+    selection = FixSelection((), {"index:useless": 1.0})
+    known: dict[str, object] = {"candidates": (candidate("useless"),), "selection": selection, "proved": None}
+    return judged(**(known | changes))
 
 
-def answer(known: Judged | None = None) -> TuneResult:
+def searched(**found: object) -> dict[str, object]:
+    """What a search found, and nothing else of what `judged` knows."""
+    return {"tried": {}, "screened": {}, "notes": {}, "alike": {}, "selection": FixSelection(), **found}
+
+
+def search_run(
+    copy: object = None, baseline: Baseline = BASELINE, *, clock: Clock | None = None, **found: object
+) -> SearchRun:
+    """A search on a copy, or on what stands in for one; `found`: its record."""
+    return SearchRun(
+        copy=cast(TrialCopy, copy),
+        baseline=baseline,
+        found=SearchRecord.model_validate(found),
+        clock=clock or Clock(math.inf),
+        say=list[str]().append,
+        gain_min=1.03,
+        members_max=9,
+    )
+
+
+def answer(known: FoundAndProved | None = None) -> TuneResult:
     """The whole answer."""
     known = known or judged()
     fixes = ranked(known)
     chosen = [
         each
-        for each in known.candidates
+        for each in known.found.candidates
         if any(f.id == each.id and f.verdict == "recommended" for f in fixes)
     ]
     proof = proof_of(known.proved, known.members, 4.6) if known.proved else None
-    tried = known.searched.tried
+    tried = known.found.tried
     chosen_s = {name: s for each in reversed(known.members) for name, s in tried[each].seconds.items()}
     made_faster = {each: faster_of(tried[each].seconds, known.baseline.seconds) for each in known.members}
     statements = answers(known.baseline, chosen_s, known.members, made_faster, fixes, known.proved)

@@ -52,9 +52,10 @@ ALLOWED = {
     "traffic": {"model", "environment", "native", "sql_text", "durable", "words"},
     # sysbench's, which connects and asks for the settings in the same way.
     "sysbench": {"model", "environment", "native", "pgbench"},
+    # What a query sorts by is in its text.
     "experiment": {
         "model", "typed", "environment", "workloads", "factors", "design", "record", "trial", "analysis",
-        "terminal", "probe", "words",
+        "terminal", "probe", "words", "sql_text",
     },
     # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections. Another
     # volume is a candidate with a price.

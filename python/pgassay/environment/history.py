@@ -22,7 +22,7 @@ _FIRST_SCALE_MIN, _FIRST_SCALE_MAX = 0.002, 0.5
 
 
 @dataclass(frozen=True)
-class Known:
+class TrialHistory:
     """Mean wall time of one trial, and the spread of single trials (None: unknown).
 
     spread: its upper bound (80 %), for promises; spread_median: as likely too small as too large. strata_s:
@@ -35,7 +35,7 @@ class Known:
     strata_s: Mapping[str, float] = field(default_factory=dict)
 
 
-_ENTRIES = TypeAdapter(dict[str, Known])
+_ENTRIES = TypeAdapter(dict[str, TrialHistory])
 
 
 def history_file() -> Path:
@@ -43,13 +43,13 @@ def history_file() -> Path:
     return home() / "history.json"
 
 
-def recall(experiment: Experiment) -> Known | None:
+def recall(experiment: Experiment) -> TrialHistory | None:
     """What the last experiment of the same kind took on this machine; None where there was none."""
     known = _read().get(_key(experiment))
     return known if known is not None and known.trial_s else None
 
 
-def remember(experiment: Experiment, known: Known) -> None:
+def remember(experiment: Experiment, known: TrialHistory) -> None:
     """Keep what this experiment took, for the next one; raises OSError.
 
     What earlier ones took in strata that this one did not run is kept.
@@ -63,7 +63,7 @@ def remember(experiment: Experiment, known: Known) -> None:
     replace_file(history_file(), f"{document}\n".encode())
 
 
-def with_known_scale(experiment: Experiment, known: Known | None) -> Experiment:
+def with_known_scale(experiment: Experiment, known: TrialHistory | None) -> Experiment:
     """The plan with the first scale of its evidence from earlier experiments of its kind on this machine.
 
     The scale is the spread of an arm's log speed less the mean of its controls': a single trial's, times
@@ -106,7 +106,7 @@ def _key(experiment: Experiment) -> str:
     return " | ".join([*parts, experiment.protocol.cache, where])
 
 
-def _read() -> dict[str, Known]:
+def _read() -> dict[str, TrialHistory]:
     try:
         stored = json.loads(history_file().read_bytes())
         if not isinstance(stored, dict) or stored.get("format") != _FORMAT:

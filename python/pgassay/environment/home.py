@@ -40,7 +40,7 @@ LOCAL_WORKERS = "fleet/local"
 
 
 @dataclass(frozen=True)
-class Account:
+class SystemAccount:
     """An operating-system account that servers run as."""
 
     name: str
@@ -49,7 +49,7 @@ class Account:
 
 
 @lru_cache(maxsize=1)
-def account() -> Account | None:
+def account() -> SystemAccount | None:
     """Return the account that runs the servers, or None when they run as the caller.
 
     PostgreSQL refuses to run as root, so root hands its servers to `postgres`, else to `nobody`.
@@ -63,7 +63,7 @@ def account() -> Account | None:
         except KeyError:
             continue
         if entry.pw_uid != 0:
-            return Account(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
+            return SystemAccount(name=name, uid=entry.pw_uid, gid=entry.pw_gid)
     raise UsageError(
         "PostgreSQL does not run as root and this machine has neither an account 'postgres' nor 'nobody': "
         "create one with 'useradd --system postgres', or run pgassay as an ordinary user."
@@ -103,7 +103,7 @@ def home_path() -> Path:
 
 
 @lru_cache(maxsize=8)
-def _prepare(path: Path, owner: Account | None) -> Path:
+def _prepare(path: Path, owner: SystemAccount | None) -> Path:
     data = path / "data"
     try:
         _make_open_folders(path)
@@ -136,7 +136,7 @@ def _make_open_folders(path: Path) -> None:
         folder.chmod(0o755)
 
 
-def closed_folder(path: Path, owner: Account) -> Path | None:
+def closed_folder(path: Path, owner: SystemAccount) -> Path | None:
     """Return a folder on the way to (or at) `path` that `owner` may not enter; None when all are open."""
     for folder in (path, *path.parents):
         status = folder.stat()

@@ -15,7 +15,7 @@ class MachineLostError(MeasurementError):
     """A machine gave no answer in time; what it has recorded is on its disk."""
 
 
-class Machine(Protocol):
+class FleetMachine(Protocol):
     """One worker of a fleet. Workers on one host have the same `host` and count as one machine."""
 
     @property
@@ -41,5 +41,5 @@ class Machine(Protocol):
 class Fleet(Protocol):
     """The machines that are there now; a lost one that comes back has the name that it had."""
 
-    def machines(self) -> Sequence[Machine]:
+    def machines(self) -> Sequence[FleetMachine]:
         """All that were ever there, in a stable order."""

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
@@ -88,11 +88,21 @@ def write_design(stored: StoredExperiment, design: BlockDesign) -> StoredExperim
 
     Raises MeasurementError once there is one.
     """
-    if design == stored.experiment.design:
+    return _write_anew(stored, stored.experiment.model_copy(update={"design": design}))
+
+
+def write_warnings(stored: StoredExperiment, sentences: Iterable[str]) -> StoredExperiment:
+    """Write experiment.json anew with these warnings as well. Raises as `write_design`."""
+    known = stored.experiment.warnings
+    warnings = tuple(dict.fromkeys((*known, *sentences)))
+    return _write_anew(stored, stored.experiment.model_copy(update={"warnings": warnings}))
+
+
+def _write_anew(stored: StoredExperiment, experiment: Experiment) -> StoredExperiment:
+    if experiment == stored.experiment:
         return stored
     if layout.attempt_folders(stored.folder) or stored.block_plans:
         raise MeasurementError(f"{stored.folder} has trials already, whose design stays as it is")
-    experiment = stored.experiment.model_copy(update={"design": design})
     replace_file(stored.folder / layout.EXPERIMENT_FILE, to_json(experiment))
     return replace(stored, experiment=experiment)
 

@@ -93,7 +93,7 @@ class Attached:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateVolume:
     """Volumes that may be bought together; `wal` is None where the WAL lies with the data.
 
     `wal_model`: that of the WAL's volume on the instance of the data's; or of one that nobody sells, whose

@@ -7,7 +7,7 @@ from pgassay.environment.storage.options import split_wal
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import Catalogue, Rate, VolumeEntry
 from pgassay.model.volumes.offer import VolumeOffer
-from pgassay.sizing.attached import Candidate
+from pgassay.sizing.attached import CandidateVolume
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.explain import explain
 from pgassay.volumes.parse import is_fixed, plain, range_of
@@ -28,7 +28,7 @@ def candidates(
     providers: Sequence[str] = (),
     instances: Sequence[str] = (),
     wals: Sequence[str] = (),
-) -> tuple[Candidate, ...]:
+) -> tuple[CandidateVolume, ...]:
     """The volumes that are named, else all that hold `size_gib` and have a price, cheapest first.
 
     Args:
@@ -81,7 +81,7 @@ def candidates(
     return _few_enough(_distinct(found))
 
 
-def _few_enough(found: tuple[Candidate, ...]) -> tuple[Candidate, ...]:
+def _few_enough(found: tuple[CandidateVolume, ...]) -> tuple[CandidateVolume, ...]:
     # To leave out the dearest would be to leave out the fastest, with which all are compared.
     if len(found) > CANDIDATES_MAX:
         raise UsageError(
@@ -98,7 +98,7 @@ def _of_type(
     loaded: LoadedCatalogue,
     instances: Sequence[str],
     wals: Sequence[str | None],
-) -> Iterator[Candidate]:
+) -> Iterator[CandidateVolume]:
     """What of a type has a price, on each of the instances that it fits, beside each volume of the WAL."""
     if entry.instance is not None and entry.instance not in instances:
         return  # its price would be the only one that has an instance in it
@@ -114,7 +114,7 @@ def _of_type(
                     yield made
 
 
-def candidate(text: str, loaded: LoadedCatalogue, wal: str | None = None) -> Candidate:
+def candidate(text: str, loaded: LoadedCatalogue, wal: str | None = None) -> CandidateVolume:
     """The volume that the text orders, with that of the WAL: the text's own (`…,wal=volume:…`), or `wal`.
 
     Raises UsageError for one that can't be had, or not together.
@@ -123,7 +123,7 @@ def candidate(text: str, loaded: LoadedCatalogue, wal: str | None = None) -> Can
     wal = wal if own is None else own.removeprefix("volume:")
     (data,) = explain([data_text], loaded).volumes
     if wal is None:
-        return Candidate(data)
+        return CandidateVolume(data)
     (offer,) = _explained_wals([wal], loaded)
     if offer.provider != data.provider:
         raise UsageError(f"{data.model.name} is of {data.provider}, and its WAL's {wal} of {offer.provider}.")
@@ -134,14 +134,14 @@ def candidate(text: str, loaded: LoadedCatalogue, wal: str | None = None) -> Can
             "type a region=… of one currency for both."
         )
     if data.spec.instance is None or offer.spec.instance is not None:
-        return Candidate(data, offer)
+        return CandidateVolume(data, offer)
     on_instance = explain([f"{offer.model.name},instance={data.spec.instance}"], loaded).volumes[0].model
-    return Candidate(data, offer, on_instance)
+    return CandidateVolume(data, offer, on_instance)
 
 
 def reference(
     text: str, loaded: LoadedCatalogue, instances: Sequence[str] = (), wals: Sequence[str] = ()
-) -> Candidate:
+) -> CandidateVolume:
     """The volume that all are compared with: on the first of the instances and beside the first of the WAL's.
 
     Where it names one itself, or is of another provider than the instances, it stays as it is.
@@ -176,7 +176,7 @@ def _with_instance(text: str, instance: str | None) -> str:
     return f"{data},instance={instance}" + ("" if wal is None else f",wal={wal}")
 
 
-def _distinct(found: Sequence[Candidate]) -> tuple[Candidate, ...]:
+def _distinct(found: Sequence[CandidateVolume]) -> tuple[CandidateVolume, ...]:
     return tuple({each.name: each for each in found}.values())
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from pgassay.model.volumes.size import SizedVolume, Within
-from pgassay.sizing.attached import Candidate
+from pgassay.sizing.attached import CandidateVolume
 from pgassay.sizing.predict import Predicted
 from pgassay.sizing.words import EQUAL_MAX
 from pgassay.volumes.price import HOURS
@@ -13,7 +13,7 @@ _MILLION = 1e6
 
 
 def judged(
-    offer: Candidate,
+    offer: CandidateVolume,
     predicted: dict[str, Predicted],
     ends: dict[str, tuple[float, float]],
     reference: tuple[float, float, float],
@@ -62,7 +62,7 @@ def _within(slow_down: float, low: float | None, high: float | None, allowed: fl
 
 
 def reference_of(
-    offer: Candidate, against: Candidate, against_s: float, ends: dict[str, tuple[float, float]]
+    offer: CandidateVolume, against: CandidateVolume, against_s: float, ends: dict[str, tuple[float, float]]
 ) -> tuple[float, float, float]:
     """What an offer is compared with: the other's time, and that at both ends of the range of latency.
 

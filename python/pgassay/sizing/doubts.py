@@ -8,11 +8,11 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.storage import IMITATION_CPU_SHARE_MAX
 from pgassay.model.volumes.size import SizedGroup
 from pgassay.record.experiment import StoredExperiment
-from pgassay.sizing.attached import Candidate
+from pgassay.sizing.attached import CandidateVolume
 from pgassay.sizing.knees import UNSERVED_MAX
 from pgassay.words import join, percent_rounded, seconds
 
-Offers = Mapping[str, Candidate]
+Offers = Mapping[str, CandidateVolume]
 _GIB = 1024**3
 _LATENCY = "latency"
 _WAL = ",wal=volume:"

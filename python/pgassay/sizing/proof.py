@@ -10,7 +10,7 @@ from pgassay.environment.storage.volume import catalogue, model_for
 from pgassay.errors import UsageError
 from pgassay.model.volumes.size import SizedGroup
 from pgassay.record.experiment import StoredExperiment
-from pgassay.sizing.attached import Candidate
+from pgassay.sizing.attached import CandidateVolume
 from pgassay.sizing.candidates import candidate
 from pgassay.sizing.doubts import wal_of
 from pgassay.volumes.catalogue import LoadedCatalogue
@@ -19,14 +19,16 @@ _KIND = "volume"
 
 
 @dataclass(frozen=True)
-class ToProve:
+class VolumesToProve:
     """`volumes`: as they stand behind `volume:` of a storage. `left_out`: why others are not run."""
 
     volumes: tuple[str, ...]
     left_out: tuple[str, ...]
 
 
-def to_prove(stored: StoredExperiment, groups: Sequence[SizedGroup], loaded: LoadedCatalogue) -> ToProve:
+def to_prove(
+    stored: StoredExperiment, groups: Sequence[SizedGroup], loaded: LoadedCatalogue
+) -> VolumesToProve:
     """The neighbours of what is recommended, with no credits left; those that can be imitated here."""
     names: dict[str, None] = {}
     left_out: dict[str, None] = {}
@@ -46,7 +48,7 @@ def to_prove(stored: StoredExperiment, groups: Sequence[SizedGroup], loaded: Loa
                 names[found.sustained_name + ("" if found.wal is not None else wal_of(group))] = None
             else:
                 left_out[reason] = None
-    return ToProve(tuple(names), tuple(left_out))
+    return VolumesToProve(tuple(names), tuple(left_out))
 
 
 def memory_of(stored: StoredExperiment) -> str | None:
@@ -61,14 +63,14 @@ def memory_of(stored: StoredExperiment) -> str | None:
     return "unlimited" if only is None else format_bytes(only)
 
 
-def _why_not(found: Candidate, loaded: LoadedCatalogue) -> str | None:
+def _why_not(found: CandidateVolume, loaded: LoadedCatalogue) -> str | None:
     for offer in (found.data, found.wal):
-        if offer is not None and (reason := next(_reasons(Candidate(offer), loaded), None)) is not None:
+        if offer is not None and (reason := next(_reasons(CandidateVolume(offer), loaded), None)) is not None:
             return reason
     return None
 
 
-def _reasons(alone: Candidate, loaded: LoadedCatalogue) -> Iterator[str]:
+def _reasons(alone: CandidateVolume, loaded: LoadedCatalogue) -> Iterator[str]:
     """Why a volume can't be imitated here as it was looked at."""
     spec = parse_storage(f"{_KIND}:{alone.sustained_name}")
     try:

@@ -9,7 +9,7 @@ from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import CatalogueFacts, VolumeModel
 from pgassay.model.volumes.size import SizedGroup, SizeResult, StorageBound
 from pgassay.record.experiment import StoredExperiment
-from pgassay.sizing.attached import Candidate
+from pgassay.sizing.attached import CandidateVolume
 from pgassay.sizing.candidates import candidate
 from pgassay.sizing.choice import burst_of, judged, neighbours_of, recommended_of, reference_of
 from pgassay.sizing.doubts import doubts_of, imitation_doubts
@@ -45,12 +45,12 @@ class Wanted:
 
     slow_down: float
     size_gib: int
-    against: Candidate | None = None
+    against: CandidateVolume | None = None
 
 
 def size(
     stored: StoredExperiment,
-    offers: Sequence[Candidate],
+    offers: Sequence[CandidateVolume],
     wanted: Wanted,
     loaded: LoadedCatalogue,
     proofs: Sequence[StoredExperiment] = (),
@@ -96,7 +96,7 @@ def size(
 
 
 def _all_sized(
-    found: Sequence[Group], beside: Sequence[tuple[list[Candidate], Wanted]]
+    found: Sequence[Group], beside: Sequence[tuple[list[CandidateVolume], Wanted]]
 ) -> tuple[tuple[SizedGroup, ...], tuple[str, ...]]:
     """The groups, and the names of those that asked for nothing; raises UsageError where none did."""
     groups: list[SizedGroup] = []
@@ -154,7 +154,7 @@ def _result(
     )
 
 
-def _sized(group: Group, offers: Sequence[Candidate], wanted: Wanted) -> SizedGroup:
+def _sized(group: Group, offers: Sequence[CandidateVolume], wanted: Wanted) -> SizedGroup:
     predictor = Predictor(group)
     everything = list(offers)
     if wanted.against is not None and wanted.against.name not in {each.name for each in offers}:
@@ -208,8 +208,8 @@ def _sized(group: Group, offers: Sequence[Candidate], wanted: Wanted) -> SizedGr
 
 
 def _beside(
-    group: Group, offers: Sequence[Candidate], wanted: Wanted, loaded: LoadedCatalogue
-) -> tuple[list[Candidate], Wanted]:
+    group: Group, offers: Sequence[CandidateVolume], wanted: Wanted, loaded: LoadedCatalogue
+) -> tuple[list[CandidateVolume], Wanted]:
     """What is offered and wanted, with a volume for the WAL where it has one of its own and none is named."""
     both = [*offers, *([] if wanted.against is None else [wanted.against])]
     if not group.has_wal:
@@ -221,7 +221,7 @@ def _beside(
         return list(offers), wanted
     recorded = min(group.recordings, key=lambda each: each.seconds_per_unit).wal_model or {}
 
-    def with_wal(each: Candidate) -> Candidate:
+    def with_wal(each: CandidateVolume) -> CandidateVolume:
         if each.wal is not None:
             return each
         try:
@@ -233,7 +233,7 @@ def _beside(
     return [with_wal(each) for each in offers], replace(wanted, against=against)
 
 
-def _front(offers: Sequence[Candidate], predicted: dict[str, Predicted]) -> frozenset[str]:
+def _front(offers: Sequence[CandidateVolume], predicted: dict[str, Predicted]) -> frozenset[str]:
     """Those of which none is both cheaper and as fast, or faster at the same price."""
     priced = [
         (offer.price_per_month, predicted[offer.name].seconds_per_unit, offer.name)
@@ -249,7 +249,7 @@ def _front(offers: Sequence[Candidate], predicted: dict[str, Predicted]) -> froz
 
 
 def _predicted(
-    predictor: Predictor, offers: Sequence[Candidate]
+    predictor: Predictor, offers: Sequence[CandidateVolume]
 ) -> tuple[dict[str, Predicted], dict[str, Predicted]]:
     """By volume: what each gives for ever, and of those whose credits fall what they give while they last.
 
@@ -281,7 +281,7 @@ def _predicted(
 
 
 def _ends(
-    predictor: Predictor, offers: Sequence[Candidate], bursts: dict[str, Predicted]
+    predictor: Predictor, offers: Sequence[CandidateVolume], bursts: dict[str, Predicted]
 ) -> dict[str, tuple[float, float]]:
     """What a unit takes at both ends of the range of latency, without the credits that fall."""
     models = [end.sustained() if offer.name in bursts else end for offer in offers for end in offer.at_ends()]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgassay.model.volumes.size import Dimension, Knee, SizedGroup, SizedVolume, StorageBound
-from pgassay.sizing.attached import Candidate
+from pgassay.sizing.attached import CandidateVolume
 from pgassay.words import amount as amount_of
 from pgassay.words import (
     duration,
@@ -91,7 +91,7 @@ def _on_credits(group: SizedGroup, slow_down: float, chosen: SizedVolume | None)
         return
 
 
-def equivalents_of(groups: Sequence[SizedGroup], offers: Mapping[str, Candidate]) -> Iterator[str]:
+def equivalents_of(groups: Sequence[SizedGroup], offers: Mapping[str, CandidateVolume]) -> Iterator[str]:
     """What the levels of other factors are worth in operations a second, each beside the first group's.
 
     What a volume has already is worth nothing: one that its throughput limits gets no faster by operations.
@@ -117,7 +117,7 @@ def _time_on(volume: str, group: SizedGroup) -> float | None:
     return next((each.seconds_per_unit for each in group.volumes if each.volume == volume), None)
 
 
-def _worth(wanted_s: float, group: SizedGroup, offer: Candidate | None) -> str:
+def _worth(wanted_s: float, group: SizedGroup, offer: CandidateVolume | None) -> str:
     """What a volume would have to give beyond what it has, so that a unit takes no longer."""
     operations, throughput = (_needed(wanted_s, group, each) for each in ("operations", "throughput"))
     if operations is None or throughput is None:
@@ -142,7 +142,7 @@ def _needed(wanted_s: float, group: SizedGroup, dimension: Dimension) -> float |
     return None
 
 
-def _given(offer: Candidate | None, dimension: Dimension) -> float:
+def _given(offer: CandidateVolume | None, dimension: Dimension) -> float:
     """What a volume gives of a dimension for ever; 0 where nobody knows."""
     if offer is None:
         return 0.0

@@ -16,11 +16,11 @@ from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.endless.estimated_plan import as_if_executed
-from pgassay.tune.endless.limits import Waiting, first_s, may_end_in
 from pgassay.tune.search.selection import Baseline
 from pgassay.tune.statement_errors import TooLongError
 from pgassay.tune.statements import MeasuredStatement, measured, with_values
+from pgassay.tune.timeouts.estimated_plan import as_if_executed
+from pgassay.tune.timeouts.limits import StatementTimeout, first_s, may_end_in
 from pgassay.words import seconds as in_words
 
 # Rows are compared of statements that take no longer.
@@ -131,7 +131,7 @@ def _wait_longer(copy: TrialCopy, late: Sequence[MeasuredStatement], found: _Mea
         if longer > first and may_end_in(longer, estimate, ended):
             waited, seconds = longer, copy.seconds(each, each.sql, limit_s=longer)
         if seconds == math.inf:
-            copy.endless[each.name] = Waiting(waited, estimate)
+            copy.endless[each.name] = StatementTimeout(waited, estimate)
             seconds = waited
             endless.setdefault(in_words(waited), []).append(each.name)
         found.seconds[each.sql] = seconds
@@ -197,4 +197,4 @@ def _rows(copy: TrialCopy, statement: MeasuredStatement) -> dict[str, Bag]:
         first, second = copy.rows(statement.sql), copy.rows(statement.sql)
     except psycopg.Error:
         return {}  # EXPLAIN runs it, and COPY does not: nothing is said of its rows
-    return {} if first.buckets_unlike(second) else {statement.name: first}
+    return {statement.name: first} if first.is_same_as(second) else {}

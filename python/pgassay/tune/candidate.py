@@ -144,7 +144,7 @@ class OtherStorage:
 
 
 @dataclass(frozen=True)
-class Machine:
+class AdvisedMachine:
     """The machine that the advice is for, as far as it is known; never this one's for a remote server.
 
     `random_read_us` and `sequential_read_mb_s` are the storage probe's. `reads_memory`: what the statements
@@ -176,7 +176,7 @@ class Symptom:
     plans: Mapping[str, tuple[ExplainedPlan, ...]]
     facts: SchemaFacts
     share: Mapping[str, float]
-    machine: Machine = field(default_factory=Machine)
+    machine: AdvisedMachine = field(default_factory=AdvisedMachine)
     has_physical_state: bool = True
     clients: int = 1
     versions: tuple[OtherVersion, ...] = ()

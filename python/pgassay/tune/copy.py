@@ -30,10 +30,10 @@ from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.endless.limits import Waiting
 from pgassay.tune.statement_errors import QUERY_CANCELED, TooLongError, refused
 from pgassay.tune.statements import MeasuredStatement
 from pgassay.tune.switchable import READS_ALL, SHOWN_BYTES, HiddenIndexes
+from pgassay.tune.timeouts.limits import StatementTimeout
 
 # Runs of a statement: so many, and no further one once they took so long together; one where its noise is
 # small beside it, and none beside the first, which fills the caches, where that took longer still.
@@ -66,7 +66,7 @@ class TrialCopy:
         self._cache = cache
         self.timeout_s = statement_timeout_s
         # By the name of a measured statement that did not end as it is, how long it is waited for.
-        self.endless: dict[str, Waiting] = {}
+        self.endless: dict[str, StatementTimeout] = {}
         self._on_stage = on_stage
         # What the server runs on now: a candidate may want another version, or another volume.
         self._on: ArmSpec | None = None

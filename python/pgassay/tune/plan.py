@@ -14,11 +14,11 @@ from pgassay.experiment.planning.servers import Base, OnStage, Servers
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState
 from pgassay.tune.candidate import TunedStatement
+from pgassay.tune.inputs.base import Start, kind_of
+from pgassay.tune.inputs.diagnosis import start_of_diagnosis
+from pgassay.tune.inputs.experiment import start_of_experiment
 from pgassay.tune.source.locales import collation_of_dump, installed_locales, locale_of
-from pgassay.tune.source.origin import Origin
-from pgassay.tune.start.base import Start, kind_of
-from pgassay.tune.start.diagnosis import start_of_diagnosis
-from pgassay.tune.start.experiment import start_of_experiment
+from pgassay.tune.source.origin import CopyOrigin
 from pgassay.tune.statements import statements_of
 from pgassay.workloads.registry import parse_workload
 
@@ -52,7 +52,7 @@ class TuneRequest:
     locale: str | None = None
     members_max: int = 8
     start: Start | None = None
-    origin: Origin | None = None
+    origin: CopyOrigin | None = None
     encoding: str | None = None
     began_at: float | None = None
     clients: int | None = None

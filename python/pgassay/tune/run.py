@@ -16,20 +16,20 @@ from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.running.copies import removed_afterwards
-from pgassay.tune.running.kept import keep_request
-from pgassay.tune.running.look import Known, look
+from pgassay.tune.running.look import TuneRun, look
 from pgassay.tune.running.prove import has_time_to_prove, prove_chosen, result_of, search_to_prove
 from pgassay.tune.running.search_on import with_time_left
+from pgassay.tune.running.stored_request import keep_request
 from pgassay.tune.same_results.check import same_results
 from pgassay.tune.stored import (
     write_result,
     write_search,
 )
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 
 
 def run_tune(
-    request: TuneRequest, tools: Tools, progress: Progress, *, wait: bool, isolates: bool = True
+    request: TuneRequest, tools: TuneTools, progress: Progress, *, wait: bool, isolates: bool = True
 ) -> TuneResult:
     """Find the fixes, prove them, and say so; writes what was found into the folder (`stored.py`).
 
@@ -46,59 +46,59 @@ def run_tune(
 
 
 def run_held(
-    planned: PlannedTune, request: TuneRequest, tools: Tools, progress: Progress, *, isolates: bool = True
+    planned: PlannedTune, request: TuneRequest, tools: TuneTools, progress: Progress, *, isolates: bool = True
 ) -> TuneResult:
     """The same for a planned request; the caller holds the host's lock. Raises the same errors."""
     with isolated(leaves_network=isolates) as missing:
         planned = planned.with_data_format()
         title = f"tune {planned.request.workload}, {planned.data}"
         began_at = request.began_at if request.began_at is not None else time.monotonic()
-        known = Known(planned, new_folder(request.out, title), began_at, origin=request.origin)
+        run = TuneRun(planned, new_folder(request.out, title), began_at, origin=request.origin)
         for sentence in (*planned.notes, *missing):
             progress.message(sentence)
-            known.warnings.append(sentence)
-        runs = [known]
-        with removed_afterwards(runs), held(known.folder):
+            run.warnings.append(sentence)
+        runs = [run]
+        with removed_afterwards(runs), held(run.folder):
             return _run(runs, tools, request, progress)
 
 
-def _run(runs: list[Known], tools: Tools, request: TuneRequest, progress: Progress) -> TuneResult:
-    known = runs[0]
+def _run(runs: list[TuneRun], tools: TuneTools, request: TuneRequest, progress: Progress) -> TuneResult:
+    run = runs[0]
     try:
-        look(known, tools, request, progress)
-        search = search_to_prove(known)
-        _keep(known, request, tools)
-        if search.selection.ids and has_time_to_prove(known, search, progress):
-            prove_chosen(known, search, progress)
-        known = with_time_left(known, tools, request, progress, runs.append)
+        look(run, tools, request, progress)
+        search = search_to_prove(run)
+        _keep(run, request, tools)
+        if search.selection.ids and has_time_to_prove(run, search, progress):
+            prove_chosen(run, search, progress)
+        run = with_time_left(run, tools, request, progress, runs.append)
     except (KeyboardInterrupt, InterruptionError):
-        if known.baseline is None:
-            known.folder.rmdir()
+        if run.baseline is None:
+            run.folder.rmdir()
             raise
-        known.is_interrupted = True
-        _keep(known, request, tools)
-        if known.proving is not None:
-            known.proving.read()
+        run.is_interrupted = True
+        _keep(run, request, tools)
+        if run.proof is not None:
+            run.proof.read()
     except BaseException:
-        if not any(known.folder.iterdir()):
-            known.folder.rmdir()
+        if not any(run.folder.iterdir()):
+            run.folder.rmdir()
         raise
-    result = result_of(known, is_interrupted=known.is_interrupted)
-    write_result(known.folder, result)
+    result = result_of(run, is_interrupted=run.is_interrupted)
+    write_result(run.folder, result)
     return result
 
 
-def _keep(known: Known, request: TuneRequest, tools: Tools) -> None:
+def _keep(run: TuneRun, request: TuneRequest, tools: TuneTools) -> None:
     """What a later run goes on from, where there is something to prove or to try."""
-    search = known.stored
+    search = run.stored
     if search.selection.ids or search.untried:
-        write_search(known.folder, search)
-        keep_request(known.folder, request, known.planned, rewrites=tools.rewrites is not None)
+        write_search(run.folder, search)
+        keep_request(run.folder, request, run.planned, rewrites=tools.rewrites is not None)
 
 
-TOOLS = Tools(read_facts, find, rewrites, same_results)
+TOOLS = TuneTools(read_facts, find, rewrites, same_results)
 
 
-def with_rewrites(tools: Tools, *, wanted: bool) -> Tools:
+def with_rewrites(tools: TuneTools, *, wanted: bool) -> TuneTools:
     """The tools without those that rewrite statements, where none is to be rewritten."""
     return tools if wanted else replace(tools, rewrites=None)

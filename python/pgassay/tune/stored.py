@@ -1,6 +1,6 @@
 """What the search came to, as search.json keeps it, and the files of a folder of tune's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from pydantic import ConfigDict, Field
@@ -11,23 +11,23 @@ from pgassay.model.base import Frozen
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.documents import read_result, to_json
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
-from pgassay.tune.arms import SharedArms
 from pgassay.tune.candidate import Candidate, TunedStatement
-from pgassay.tune.endless.limits import as_proven, proof_limits, unsolved
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.running.needed import proof_s, search_on_s, start_s
+from pgassay.tune.proof.arms import SharedArms
+from pgassay.tune.running.time_needed import proof_s, search_on_s, start_s
 from pgassay.tune.search.generic_plans import GenericPlan
+from pgassay.tune.search.paired_timing import predicted_gains
 from pgassay.tune.search.proof_time import TrialTime
-from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import Baseline, Seconds, Selection, Tried, faster_of, gain_over, total_s
-from pgassay.tune.search.turns import predicted_gains
-from pgassay.tune.tools import Gathered
+from pgassay.tune.search.record import SearchRecord
+from pgassay.tune.search.selection import Baseline, FixSelection, Seconds, faster_of, gain_over, total_s
+from pgassay.tune.timeouts.limits import as_proven, proof_limits, unsolved
 
 
-class StoredSearch(Frozen):
-    """The statements as they were, every candidate, what was tried, and what was taken. Seconds by name.
+class StoredSearch(SearchRecord, Frozen):
+    """The record of a search with the statements as they were, and its proof's figures. Seconds by name.
 
     `remaining`: of what was taken, the ids that a second stage of the proof confirms; () before it begins.
+    `predicted`: by id what each chosen fix gains, which follows from the `rounds` where there are any.
     What was stopped took infinite seconds, which JSON has no number for: they are stored as a text.
     """
 
@@ -35,15 +35,6 @@ class StoredSearch(Frozen):
 
     statements: tuple[TunedStatement, ...]
     seconds: dict[str, float]
-    candidates: tuple[Candidate, ...]
-    checks: dict[str, str]
-    unsafe: dict[str, str]
-    left_out: dict[str, str]
-    refused: tuple[str, ...]
-    tried: dict[str, Tried]
-    screened: dict[str, str]
-    notes: dict[str, str]
-    selection: Selection
     predicted: dict[str, float]
     predicted_together: float | None
     facts: SchemaFacts | None
@@ -51,10 +42,6 @@ class StoredSearch(Frozen):
     # By the name of a measured statement why it is not what it is on the server that it was read from.
     unlike: dict[str, str] = Field(default_factory=dict)
     remaining: tuple[str, ...] = ()
-    # By the arm's name the workload's seconds in each round, which `predicted` follows from; {} without any.
-    rounds: dict[str, tuple[float, ...]] = Field(default_factory=dict)
-    # By the id of what was not taken the one that was, where their gains could not be told apart.
-    alike: dict[str, str] = Field(default_factory=dict)
     # What a block of its proof takes by the search's figures, and making the data of its arms, in seconds.
     block_s: float = 0.0
     data_s: float = 0.0
@@ -70,11 +57,6 @@ class StoredSearch(Frozen):
     shared: SharedArms | None = None
     # What was said until the proof began: what was left out, and what did not end.
     warnings: tuple[str, ...] = ()
-
-    @property
-    def members(self) -> list[Candidate]:
-        """What was chosen, in order."""
-        return self._named(self.selection.ids)
 
     def search_on_s(self, load_s: float | None = None) -> float:
         """How long trying what was not tried, and proving the set anew, takes.
@@ -104,7 +86,7 @@ class StoredSearch(Frozen):
     @property
     def remaining_members(self) -> list[Candidate]:
         """What the second stage confirms, in order."""
-        return self._named(self.remaining)
+        return self.named(self.remaining)
 
     @property
     def chosen_seconds(self) -> Seconds:
@@ -138,16 +120,11 @@ class StoredSearch(Frozen):
         found = (each.seconds.get(name) for each in able)
         return any(each is not None and each < self.seconds[name] for each in found)
 
-    def _named(self, ids: Sequence[str]) -> list[Candidate]:
-        by_id = {candidate.id: candidate for candidate in self.candidates}
-        return [by_id[name] for name in ids]
-
 
 def stored_search(
     statements: tuple[TunedStatement, ...],
     baseline: Baseline,
-    gathered: Gathered,
-    searched: Searched,
+    found: SearchRecord,
     facts: SchemaFacts | None,
     margin: float,
     unlike: Mapping[str, str] | None = None,
@@ -158,14 +135,15 @@ def stored_search(
     whole_block_s: float = 0.0,
 ) -> StoredSearch:
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
-    proven, selection = as_proven(baseline, searched.selection)
+    proven, selection = as_proven(baseline, found.selection)
     steps = selection.steps
-    together, predicted = _predicted(proven, selection, gathered, searched, shared)
+    together, predicted = _predicted(proven, selection, found, shared)
     trial, count = trial or TrialTime(), len(steps)
     block_s = trial.block_s(selection, proven.seconds, count) if count else 0.0
     if shared is not None and steps:
         block_s = start_s(shared, trial.opened_s, proven.seconds, steps[-1].seconds, proven.endless)
     return StoredSearch(
+        **dict(found),
         block_s=block_s,
         data_s=trial.data_s(selection, count) if count else 0.0,
         load_s=load_s,
@@ -174,17 +152,6 @@ def stored_search(
         endless=baseline.endless,
         statements=statements,
         seconds=dict(baseline.seconds),
-        candidates=gathered.candidates,
-        checks=gathered.checks | searched.checks,
-        unsafe=gathered.unsafe,
-        left_out=gathered.left_out,
-        refused=gathered.refused,
-        tried=searched.tried,
-        screened=searched.screened,
-        notes=searched.notes,
-        selection=searched.selection,
-        rounds=searched.rounds,
-        alike=searched.alike,
         predicted=predicted,
         predicted_together=together,
         facts=facts,
@@ -196,17 +163,15 @@ def stored_search(
 
 def _predicted(
     proven: Baseline,
-    selection: Selection,
-    gathered: Gathered,
-    searched: Searched,
+    selection: FixSelection,
+    found: SearchRecord,
     shared: SharedArms | None,
 ) -> tuple[float | None, dict[str, float]]:
     """What the chosen set gains together by the search, and each member."""
     steps = selection.steps
     together, predicted = None, dict[str, float]()
-    if steps and searched.rounds:
-        by_id = {each.id: each for each in gathered.candidates}
-        together, predicted = predicted_gains(searched.rounds, [by_id[step.id] for step in steps])
+    if steps and found.rounds:
+        together, predicted = predicted_gains(found.rounds, found.named(step.id for step in steps))
     elif steps:
         # No time to time them in turn: by what each gained on top of those before it.
         before = total_s(proven.weights, proven.seconds)

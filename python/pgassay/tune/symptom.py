@@ -9,10 +9,10 @@ from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.result import CompareResult
 from pgassay.model.storage import StorageSpec
 from pgassay.model.tuning.answer import Fix, FixLayer, SymptomStatement, TuneCause, TuneSymptom
-from pgassay.tune.arms import AS_IT_IS, FACTOR
 from pgassay.tune.plan import PlannedTune
+from pgassay.tune.proof.arms import AS_IT_IS, FACTOR
 from pgassay.tune.search.selection import Baseline, total_s
-from pgassay.tune.source.origin import Origin
+from pgassay.tune.source.origin import CopyOrigin
 from pgassay.tune.statements import MeasuredStatement
 from pgassay.words import seconds as in_words
 from pgassay.words import size
@@ -46,7 +46,7 @@ def symptom_of(
     baseline: Baseline,
     plans: Plans,
     notes: Sequence[str],
-    origin: Origin | None = None,
+    origin: CopyOrigin | None = None,
     unlike: Mapping[str, str] | None = None,
 ) -> TuneSymptom:
     """The workload as it was measured; of statements of a server with what is known of them there."""

@@ -1,15 +1,16 @@
 """The parts that tune is given: who reads a schema, who proposes candidates, who compares results."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import PgassayError
 from pgassay.tune.candidate import Candidate, RewriteProof, StatementRewrite, Symptom, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.rewrites.registry import Description, Rewritten
+from pgassay.tune.rewrites.registry import RewriteDescription, Rewritten
 from pgassay.tune.same_results.check import SameResults
+from pgassay.tune.search.record import SearchRecord
 
 
 class Compares(Protocol):
@@ -29,38 +30,13 @@ class Compares(Protocol):
 
 
 @dataclass(frozen=True)
-class Tools:
+class TuneTools:
     """The parts, each replaceable: `rewrites` None where no statement is to be rewritten."""
 
     read_facts: Callable[[ControlSession], SchemaFacts]
     find: Callable[[Symptom], tuple[Candidate, ...]]
     rewrites: Callable[[TunedStatement, SchemaFacts], Rewritten] | None = None
     same_results: Compares | None = None
-
-
-@dataclass(frozen=True)
-class Gathered:
-    """The candidates that may be tried, and by id what is known of the others.
-
-    `checks`: what is said of the same results; `unsafe`, `left_out`: why one is not tried; `refused`: in
-    sentences what was not rewritten.
-    """
-
-    candidates: tuple[Candidate, ...] = ()
-    checks: dict[str, str] = field(default_factory=dict)
-    unsafe: dict[str, str] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    refused: tuple[str, ...] = ()
-
-    @property
-    def to_try(self) -> list[Candidate]:
-        """Those that are neither unsafe nor left out."""
-        return [each for each in self.candidates if each.id not in self.unsafe | self.left_out]
-
-    def named(self, ids: Iterable[str]) -> list[Candidate]:
-        """The candidates of these ids, in their order."""
-        by_id = {each.id: each for each in self.candidates}
-        return [by_id[name] for name in ids]
 
 
 # What a rewrite saves is not predicted: half of its statement's time puts it among the others.
@@ -72,7 +48,7 @@ NOT_ON_A_DUMP = "a dump has lost what this mends: give a physical copy, --datase
 DESCRIBED = "it changes the contract with the application, so it is described and never tried"
 
 
-def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
+def gather(tools: TuneTools, symptom: Symptom, session: ControlSession) -> SearchRecord:
     """Ask all finders, rewrite every statement, and check what must be checked before it is tried."""
     candidates = list(found_by(tools, symptom))
     checks: dict[str, str] = {}
@@ -97,10 +73,12 @@ def gather(tools: Tools, symptom: Symptom, session: ControlSession) -> Gathered:
     left_out |= {each.id: each.why_not for each in candidates if each.why_not}
     if not symptom.has_physical_state:
         left_out |= {each.id: NOT_ON_A_DUMP for each in candidates if each.physical}
-    return Gathered(tuple(candidates), checks, unsafe, left_out, tuple(refused))
+    return SearchRecord(
+        candidates=tuple(candidates), checks=checks, unsafe=unsafe, left_out=left_out, refused=tuple(refused)
+    )
 
 
-def found_by(tools: Tools, symptom: Symptom) -> tuple[Candidate, ...]:
+def found_by(tools: TuneTools, symptom: Symptom) -> tuple[Candidate, ...]:
     """What the finders offer; the reason of what rests on an estimated plan alone says so."""
     return tuple(
         _held(each, symptom.held_by).model_copy(update={"reason": f"{BY_ESTIMATE}: {each.reason}"})
@@ -120,11 +98,6 @@ def _held(candidate: Candidate, held_by: str) -> Candidate:
             "copy does: end that first, and VACUUM then"
         }
     )
-
-
-def extended(gathered: Gathered, candidates: Sequence[Candidate]) -> Gathered:
-    """The same with further candidates, none of which rewrites a statement."""
-    return replace(gathered, candidates=(*gathered.candidates, *candidates))
 
 
 def _expected(candidate: Candidate, symptom: Symptom) -> float:
@@ -147,7 +120,7 @@ def _candidate(rewrite: StatementRewrite, number: int) -> Candidate:
     )
 
 
-def _described(statement: TunedStatement, description: Description) -> Candidate:
+def _described(statement: TunedStatement, description: RewriteDescription) -> Candidate:
     return Candidate(
         id=f"described:{statement.name}:{description.kind}",
         layer="design",
@@ -160,7 +133,7 @@ def _described(statement: TunedStatement, description: Description) -> Candidate
 
 
 def _sameness(
-    tools: Tools,
+    tools: TuneTools,
     session: ControlSession,
     statement: TunedStatement,
     rewrite: StatementRewrite,

@@ -12,7 +12,7 @@ from pgassay.model.upgrades.answer import (
     UpgradeResult,
 )
 from pgassay.model.workload import Statement
-from pgassay.upgrade.both import Compared
+from pgassay.upgrade.both import ComparedStatement
 from pgassay.upgrade.fixes import Mended
 from pgassay.upgrade.scratch import Refused
 from pgassay.words import plural
@@ -45,7 +45,7 @@ def answer_of(
     chosen: Sequence[Statement],
     share: Mapping[str, float],
     left_out: Sequence[tuple[str, str, str]],
-    found: Mapping[str, Compared],
+    found: Mapping[str, ComparedStatement],
     mended: Mapping[str, Mended],
     result: CompareResult | None,
     experiment: str,
@@ -127,7 +127,7 @@ def _timed(result: CompareResult | None) -> dict[str, tuple[ArmResult, ArmResult
 def _statement(
     statement: Statement,
     share: Mapping[str, float],
-    seen: Compared | None,
+    seen: ComparedStatement | None,
     timed: Mapping[str, tuple[ArmResult, ArmResult]],
 ) -> UpgradedStatement:
     made = UpgradedStatement(

@@ -19,7 +19,7 @@ _SHARE_MAX, _LEAST_S = 0.1, 5.0
 
 
 @dataclass
-class Seen:
+class SeenInVersion:
     """What one version made of the statements, by name: rows and plans, or the server's words.
 
     `varies`: returned other rows when it ran once more.
@@ -32,7 +32,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedStatement:
     """A statement on both versions: an error of each or '', whether the rows are the same, the plan.
 
     `varies`: its rows are others each time that it runs, so that they can't be compared.
@@ -52,7 +52,7 @@ def on_both(
     statements: Sequence[Statement],
     max_time_s: float,
     on_stage: OnStage,
-) -> dict[str, Compared]:
+) -> dict[str, ComparedStatement]:
     """Run every statement in both versions; `specs`: of the old one and of the new one."""
     timeout_s = max(_LEAST_S, _SHARE_MAX * max_time_s)
     before, after = (_seen(spec, cache, statements, timeout_s, on_stage) for spec in specs)
@@ -61,14 +61,14 @@ def on_both(
 
 def _seen(
     spec: ArmSpec, cache: str, statements: Sequence[Statement], timeout_s: float, on_stage: OnStage
-) -> Seen:
-    found = Seen()
+) -> SeenInVersion:
+    found = SeenInVersion()
     with TrialCopy(spec, cache=cache, statement_timeout_s=timeout_s, on_stage=on_stage) as copy:
         for each in statements:
             on_stage(f"running {each.name} on {spec.build.version}", None)
             try:
                 found.rows[each.name] = copy.rows(each.sql)
-                if found.rows[each.name].buckets_unlike(copy.rows(each.sql)):
+                if not found.rows[each.name].is_same_as(copy.rows(each.sql)):
                     found.varies.add(each.name)
                 found.plans[each.name] = copy.executed(each.sql, each.name, writes=False)
             except psycopg.Error as error:
@@ -78,20 +78,19 @@ def _seen(
     return found
 
 
-def _compared(statements: Sequence[Statement], before: Seen, after: Seen) -> Iterator[tuple[str, Compared]]:
+def _compared(
+    statements: Sequence[Statement], before: SeenInVersion, after: SeenInVersion
+) -> Iterator[tuple[str, ComparedStatement]]:
     for each in statements:
         name = each.name
         old, new = before.rows.get(name), after.rows.get(name)
         plans = before.plans.get(name), after.plans.get(name)
         yield (
             name,
-            Compared(
+            ComparedStatement(
                 before.errors.get(name, ""),
                 after.errors.get(name, ""),
-                old is not None
-                and new is not None
-                and not old.buckets_unlike(new)
-                and old.types == new.types,
+                old is not None and new is not None and old.is_same_as(new),
                 (old.rows if old else 0, new.rows if new else 0),
                 what_changed(plans[0], plans[1]) if plans[0] and plans[1] else (),
                 name in before.varies,

@@ -34,10 +34,10 @@ from pgassay.tune.source.counted import read_counted
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped, refuse_small_disk, refuse_without_program
 from pgassay.tune.source.files import STATEMENTS_FILE, plain_text
 from pgassay.tune.source.gather import gather
-from pgassay.tune.source.server import Source, open_source
+from pgassay.tune.source.server import SourceServer, open_source
 from pgassay.tune.statements import measured, statements_of
 from pgassay.upgrade.answer import answer_of, finding_of_refused, slower_of
-from pgassay.upgrade.both import Compared, on_both
+from pgassay.upgrade.both import ComparedStatement, on_both
 from pgassay.upgrade.catalogs import catalog_findings, given_settings
 from pgassay.upgrade.fixes import Mended, proven_fixes
 from pgassay.upgrade.scratch import Refused, read_version, refused_objects, scratch_server
@@ -111,7 +111,7 @@ def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> Up
 
 def _look(
     wanted: UpgradeRequest,
-    of: tuple[Source, Build, Build],
+    of: tuple[SourceServer, Build, Build],
     folder: Path,
     warnings: list[str],
     progress: Progress,
@@ -124,7 +124,7 @@ def _look(
     excluded, stops = _excluded(refused, _missing(findings), program)
     findings = (*findings, *map(finding_of_refused, refused))
     _write_statements(folder, chosen.statements)
-    found: dict[str, Compared] = {}
+    found: dict[str, ComparedStatement] = {}
     result, experiment = None, ""
     mended: dict[str, Mended] = {}
     if not stops and chosen.statements:
@@ -160,7 +160,7 @@ def _look(
     )
 
 
-def _builds(wanted: UpgradeRequest, source: Source, old_version: str) -> tuple[Build, Build]:
+def _builds(wanted: UpgradeRequest, source: SourceServer, old_version: str) -> tuple[Build, Build]:
     """Builds of both versions by one builder, so that only the version differs."""
     if parse_version(check_version(wanted.to))[0] <= source.major:
         raise UsageError(
@@ -179,7 +179,7 @@ def _dumping(to: str) -> Build:
 
 
 def _read(
-    wanted: UpgradeRequest, source: Source, new: Build, program: Build, progress: Progress
+    wanted: UpgradeRequest, source: SourceServer, new: Build, program: Build, progress: Progress
 ) -> tuple[tuple[UpgradeFinding, ...], list[Refused], _Wanted]:
     """What the catalogs and an empty server of the new version tell, and the statements to run."""
     progress.stage("reading the catalogs")
@@ -203,7 +203,7 @@ def _read(
 
 
 def _statements(
-    wanted: UpgradeRequest, source: Source, session: ControlSession, progress: Progress
+    wanted: UpgradeRequest, source: SourceServer, session: ControlSession, progress: Progress
 ) -> _Wanted:
     if wanted.workload:
         tuned = statements_of(parse_workload(wanted.workload))
@@ -261,7 +261,7 @@ def _make_plain(dump: Path, plain: Path) -> None:
 
 
 def _request(
-    wanted: UpgradeRequest, source: Source, folder: Path, old_version: str, began_at: float
+    wanted: UpgradeRequest, source: SourceServer, folder: Path, old_version: str, began_at: float
 ) -> CompareRequest:
     compare = wanted.compare
     build = resolve(old_version)
@@ -285,13 +285,13 @@ def _request(
     )
 
 
-def _is_given(source: Source, name: str) -> bool:
+def _is_given(source: SourceServer, name: str) -> bool:
     return any(key.lower() == name and each.given for key, each in source.settings.items())
 
 
 def _compare(
     request: CompareRequest, statements: Sequence[Statement], folder: Path, progress: Progress
-) -> tuple[dict[str, Compared], CompareResult | None]:
+) -> tuple[dict[str, ComparedStatement], CompareResult | None]:
     """Every statement on both versions, and the comparison of those that run and return the same on both."""
     parsed = parse_request(request, progress.stage)
     experiment = plan(parsed, progress.stage)
@@ -318,5 +318,5 @@ def _arms(arms: Sequence[Arm]) -> Iterator[Arm]:
     yield next(arm for arm in arms if arm.role not in ("control", "twin"))
 
 
-def _why_not(each: Compared) -> bool:
+def _why_not(each: ComparedStatement) -> bool:
     return bool(each.before_error or each.after_error) or not (each.same_rows or each.varies)

@@ -20,9 +20,9 @@ from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import TOOLS, run_tune
-from pgassay.tune.running.folder import go_on
+from pgassay.tune.running.resume import resume_tune
 from pgassay.tune.statements import measured
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 from server_helpers import run_script
 from tuned_orders import DATA, SLOW, index, request
 
@@ -45,7 +45,7 @@ Finder = Callable[[Symptom], tuple[Candidate, ...]]
 def tuned(folder: Path, finder: Finder, **changes: object) -> TuneResult:
     return run_tune(
         request(folder, **changes),  # type: ignore[arg-type]  # by name
-        Tools(read_facts, finder),
+        TuneTools(read_facts, finder),
         NullProgress(),
         wait=True,
         isolates=False,
@@ -174,7 +174,7 @@ def test_what_the_data_would_do_outside_of_the_copy_is_refused(
     reached = Path("/tmp") / f"pgassay-reached-{tmp_path.parent.name}-{tmp_path.name}"
     (tmp_path / "data.sql").write_text(PLANTED.format(reached=reached))
     with pytest.raises(UsageError, match=r"statement slow fails .*sees no file, program or server"):
-        run_tune(asked, Tools(read_facts, lambda _symptom: ()), NullProgress(), wait=True, isolates=False)
+        run_tune(asked, TuneTools(read_facts, lambda _symptom: ()), NullProgress(), wait=True, isolates=False)
     assert not reached.exists() and not is_enclosing()
 
 
@@ -243,7 +243,7 @@ def test_a_proof_without_a_verdict_goes_on_and_the_answer_follows(tmp_path: Path
     assert first.go_on.startswith(f"pgassay tune {tmp_path / 'out'} --max-time ")
     assert f"Go on with {first.go_on}." in first.verdict
     assert first.proof is None and first.fixes[0].verdict == "not decided"
-    again = go_on(tmp_path / "out", 240, NullProgress(), TOOLS, wait=True, isolates=False)
+    again = resume_tune(tmp_path / "out", 240, NullProgress(), TOOLS, wait=True, isolates=False)
     assert again.proof is not None and again.fixes[0].verdict == "recommended"
     # What was said of too little time is over with more of it.
     assert not any("proof was not begun" in words for words in again.warnings)

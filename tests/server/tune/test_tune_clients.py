@@ -17,7 +17,7 @@ from pgassay.tune.search.executions import AT_ONCE_MIN
 from pgassay.tune.source.counted import read_counted
 from pgassay.tune.source.server import open_source
 from pgassay.tune.source.sessions import read_at_work
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 from server_helpers import best_build
 from source_servers import connection_string, counting_server
 from tuned_orders import SLOW, request
@@ -36,7 +36,7 @@ INSERT INTO orders SELECT 200001, 17, 'placed';
 @pytest.mark.slow
 def test_the_proof_executes_the_statements_by_clients_at_once(tmp_path: Path) -> None:
     asked = replace(request(tmp_path, SLOW + WRITES, max_time_s=120), clients=3)
-    result = run_tune(asked, Tools(read_facts, find), NullProgress(), wait=True, isolates=False)
+    result = run_tune(asked, TuneTools(read_facts, find), NullProgress(), wait=True, isolates=False)
     best = result.fixes[0]
     assert (best.verdict, best.kind) == ("recommended", "btree") and "(customer" in best.sql
     assert result.symptom.clients == 3 and "with 3 clients at once" in result.verdict

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.tune.asking import asking_again, symptom_for
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.finder_inputs import ask_finders_again, symptom_for
 from pgassay.tune.plan import plan_tune
 from pgassay.tune.run import TOOLS
-from pgassay.tune.search.finders_again import look_with_chosen
-from pgassay.tune.search.search import Searched, search
-from pgassay.tune.search.turns import Clock
-from pgassay.tune.tools import Gathered
+from pgassay.tune.search.finders_again import search_with_chosen
+from pgassay.tune.search.record import SearchRecord
+from pgassay.tune.search.run import Clock, SearchRun
+from pgassay.tune.search.search import search
 from tuned_orders import index, request
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.slow]
@@ -37,26 +37,26 @@ def test_a_covering_index_takes_the_place_of_the_plain_one_that_showed_its_worth
     asked = request(tmp_path, STATEMENTS, data=DATA)
     planned = plan_tune(replace(asked), lambda *_: None).with_data_format()
     plain = index("by_part", "CREATE INDEX by_part ON lines (part)")
-    gathered = Gathered((plain,))
-    found, limit = Searched(), time.monotonic() + 240
-    clock, said = Clock(limit, limit), list[str]()
+    found, clock = SearchRecord(candidates=(plain,)), Clock(time.monotonic() + 240)
     with TrialCopy(
         planned.spec, cache="warm-buffers", statement_timeout_s=60, on_stage=lambda *_: None
     ) as copy:
         first = baseline_of(copy, planned.statements, goes_on=False)
         facts = TOOLS.read_facts(copy.session)
         symptom = symptom_for(planned, first.baseline, first.plans, facts, None, 0.0)
-        search(copy, first.baseline, [plain], clock, found, said.append, gain_min=1.03, members_max=1)
+        run = SearchRun(copy, first.baseline, found, clock, print, gain_min=1.03, members_max=1)
+        search(run)
         assert found.selection.ids == (plain.id,)
-        ask = asking_again(TOOLS, copy, symptom, {})
-        whole = look_with_chosen(
-            copy, first.baseline, gathered, clock, found, said.append, ask, gain_min=1.03, members_max=1
-        )
+        ask = ask_finders_again(TOOLS, copy, symptom, {})
+        search_with_chosen(run, ask)
         assert copy.ground == ()
-        # The copy is as it was: its only index is the key's.
-        indexes = copy.session.execute("SELECT count(*) FROM pg_indexes WHERE schemaname = 'public'")
+        # The copy is as it was: its only index that is not hidden is the key's.
+        shown = (
+            "SELECT count(*) FROM pg_index WHERE indislive AND indrelid::regclass::text IN ('parts', 'lines')"
+        )
+        indexes = copy.session.execute(shown)
         assert indexes.fetchone() == (1,)
-    offered = {each.id: each for each in whole.candidates}
+    offered = {each.id: each for each in found.candidates}
     covering = offered["index:lines(part) include(quantity)"]
     assert covering.reason.startswith("with index by_part: lines was read by ")
     assert found.selection.ids == (covering.id,)

@@ -9,7 +9,7 @@ from pgassay.terminal.progress import NullProgress
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.run import run_tune
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 from tuned_orders import SLOW, request
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 def test_an_index_that_has_no_room_is_not_chosen(tmp_path: Path) -> None:
     asked = replace(request(tmp_path, SLOW, max_time_s=60), max_space_bytes=100 << 10)
-    result = run_tune(asked, Tools(read_facts, find), NullProgress(), wait=True, isolates=False)
+    result = run_tune(asked, TuneTools(read_facts, find), NullProgress(), wait=True, isolates=False)
     assert not result.nothing_to_do and result.proof is None
     (index,) = (fix for fix in result.fixes if fix.kind == "btree" and "(customer)" in fix.sql)
     assert (index.verdict, index.evidence) == ("screened out", "search")

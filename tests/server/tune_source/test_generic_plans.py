@@ -9,7 +9,7 @@ from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.run import run_tune
 from pgassay.tune.stored import read_folder
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 from tuned_orders import index, request
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
@@ -42,7 +42,7 @@ def test_an_index_that_only_custom_plans_use_is_told(tmp_path: Path) -> None:
         )
 
     asked = request(tmp_path, STATEMENTS, max_time_s=90, data=DATA)
-    result = run_tune(asked, Tools(read_facts, finders), NullProgress(), wait=True, isolates=False)
+    result = run_tune(asked, TuneTools(read_facts, finders), NullProgress(), wait=True, isolates=False)
     fixes = {fix.id: fix for fix in result.fixes}
     assert {fix.verdict for fix in fixes.values()} == {"recommended"}
     assert "prepared once for all values" in fixes["index:open_ones"].note

@@ -21,7 +21,7 @@ from pgassay.terminal.progress import NullProgress
 from pgassay.tune.source.counted import CATALOG, UTILITY, VALUES, read_counted
 from pgassay.tune.source.dump import dumped
 from pgassay.tune.source.gather import explained_on, gather
-from pgassay.tune.source.server import Source, open_source
+from pgassay.tune.source.server import SourceServer, open_source
 from pgassay.tune.statements import measured
 from remote_servers import DATABASE, PASSWORD, RemoteTestServer
 from server_helpers import best_build
@@ -57,7 +57,7 @@ def test_a_server_is_read_and_dumped_and_nothing_is_written_there() -> None:
         refused(session, server)
 
 
-def check_read(source: Source) -> None:
+def check_read(source: SourceServer) -> None:
     with source.session() as session:
         counted = read_counted(source, session, 20)
         assert {CATALOG, UTILITY} <= counted.ignored.keys()
@@ -85,7 +85,7 @@ def check_read(source: Source) -> None:
         assert explained_on(session, "SELECT nothing")[1] == 'column "nothing" does not exist'
 
 
-def check_dumped(source: Source, build: Build) -> None:
+def check_dumped(source: SourceServer, build: Build) -> None:
     said: list[str] = []
 
     class Told(NullProgress):

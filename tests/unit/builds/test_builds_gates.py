@@ -10,7 +10,7 @@ import pytest
 
 from pgassay.environment.builds import inspect
 from pgassay.environment.builds.gates import IoUringFacts, judge, kernel_version
-from pgassay.environment.home import Account
+from pgassay.environment.home import SystemAccount
 from pgassay.model.build import Build, Gate
 from server_helpers import own_home
 
@@ -23,7 +23,7 @@ OPEN = IoUringFacts(
     open_files_soft=1024,
     open_files_hard=4096,
     locked_bytes_soft=65536,
-    account=Account("postgres", 101, 104),
+    account=SystemAccount("postgres", 101, 104),
     has_apt=True,
 )
 

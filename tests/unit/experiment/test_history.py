@@ -67,19 +67,19 @@ def test_another_workload_tells_nothing(tmp_path, experiment):
 def test_what_was_remembered_last_is_recalled(tmp_path, experiment):
     assert history.recall(experiment) is None
     for trial_s in (8.0, 9.0):
-        history.remember(experiment, history.Known(trial_s, 0.04, 0.02))
-    assert history.recall(experiment) == history.Known(9.0, 0.04, 0.02)
+        history.remember(experiment, history.TrialHistory(trial_s, 0.04, 0.02))
+    assert history.recall(experiment) == history.TrialHistory(9.0, 0.04, 0.02)
     assert len(json.loads((tmp_path / "history.json").read_bytes())["entries"]) == 1
 
 
 def test_a_history_that_cannot_be_written_is_said(tmp_path, experiment):
     (tmp_path / "history.json").mkdir()
     with pytest.raises(OSError, match=r"history\.json"):
-        history.remember(experiment, history.Known(9.0, None))
+        history.remember(experiment, history.TrialHistory(9.0, None))
 
 
 def test_strata_that_were_not_run_keep_what_they_took(experiment):
-    history.remember(experiment, history.Known(3.0, 0.02, 0.01, {"clients=1": 2.0, "clients=8": 4.0}))
-    history.remember(experiment, history.Known(5.0, 0.02, 0.01, {"clients=8": 5.0}))
+    history.remember(experiment, history.TrialHistory(3.0, 0.02, 0.01, {"clients=1": 2.0, "clients=8": 4.0}))
+    history.remember(experiment, history.TrialHistory(5.0, 0.02, 0.01, {"clients=8": 5.0}))
     known = history.recall(experiment)
-    assert known == history.Known(5.0, 0.02, 0.01, {"clients=1": 2.0, "clients=8": 5.0})
+    assert known == history.TrialHistory(5.0, 0.02, 0.01, {"clients=1": 2.0, "clients=8": 5.0})

@@ -8,7 +8,7 @@ import pytest
 
 import report_examples as examples
 from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
-from pgassay.environment.history import Known
+from pgassay.environment.history import TrialHistory
 from pgassay.experiment.running.planned import planned
 from pgassay.model.experiment import BlockDesign, Experiment
 from pgassay.model.result import Planned
@@ -45,7 +45,7 @@ def checked(found: Planned) -> Planned:
 
 def test_what_is_known_of_an_earlier_experiment_decides_time_and_spread() -> None:
     made = experiment(["1", "8"], time_max_s=1200.0)
-    found = checked(planned(made, Known(trial_s=10.0, spread=0.02, spread_median=0.01)))
+    found = checked(planned(made, TrialHistory(trial_s=10.0, spread=0.02, spread_median=0.01)))
     assert found.trials_per_round == len(made.arms) == 6
     assert (found.trial_s, found.trial_s_from, found.spread, found.spread_known) == (
         *(10.0, "earlier experiment"),
@@ -67,12 +67,12 @@ def test_what_is_known_of_an_earlier_experiment_decides_time_and_spread() -> Non
 
 
 def test_a_time_that_is_too_short_decides_nothing() -> None:
-    found = checked(planned(experiment([""], time_max_s=60.0), Known(trial_s=10.0, spread=0.07)))
+    found = checked(planned(experiment([""], time_max_s=60.0), TrialHistory(trial_s=10.0, spread=0.07)))
     (cell,) = found.cells
     assert (cell.blocks, cell.resolves, cell.is_decidable) == (2, None, False)
     assert "too few for a verdict" in render(found)
     assert "Nothing was measured" in render(found, unicode=False)
-    wide = checked(planned(experiment([""], time_max_s=600.0), Known(trial_s=10.0, spread=0.3)))
+    wide = checked(planned(experiment([""], time_max_s=600.0), TrialHistory(trial_s=10.0, spread=0.3)))
     assert wide.cells[0].resolves is not None and wide.cells[0].is_decidable is False
     assert "not the margin of 3%" in render(wide).replace(" %", "%")
 
@@ -92,15 +92,17 @@ def test_the_schema_is_the_file_s() -> None:
 
 
 def test_the_number_of_blocks_is_a_limit_too() -> None:
-    found = planned(experiment([""], time_max_s=10_000.0, blocks_max=5), Known(trial_s=1.0, spread=0.01))
+    found = planned(
+        experiment([""], time_max_s=10_000.0, blocks_max=5), TrialHistory(trial_s=1.0, spread=0.01)
+    )
     assert found.cells[0].blocks == 5
 
 
 def test_starts_that_all_arms_share_are_counted_by_what_they_find() -> None:
     made = experiment([""], unit="start", time_max_s=120.0)
-    found = checked(planned(made, Known(trial_s=1.0, spread=0.02, spread_median=0.02)))
+    found = checked(planned(made, TrialHistory(trial_s=1.0, spread=0.02, spread_median=0.02)))
     assert (found.blocks_least, found.cells[0].blocks) == (3, 40)
-    few = planned(made, Known(trial_s=10.0, spread=0.02, spread_median=0.02)).cells[0]
+    few = planned(made, TrialHistory(trial_s=10.0, spread=0.02, spread_median=0.02)).cells[0]
     assert few.blocks == 4
     assert found.cells[0].resolves is not None and few.resolves is not None
     assert found.cells[0].resolves < few.resolves

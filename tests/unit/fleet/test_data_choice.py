@@ -3,16 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.fleet.spreading.data_transfer import WORTH_S, Offer, choose
+from pgassay.fleet.spreading.data_transfer import WORTH_S, DataOffer, choose
 
 MEGABYTES = 100 << 20
 
 
-def offer(name: str, make_s: float | None, *, is_here: bool = False) -> Offer:
-    return Offer(name, is_here, MEGABYTES, make_s)
+def offer(name: str, make_s: float | None, *, is_here: bool = False) -> DataOffer:
+    return DataOffer(name, is_here, MEGABYTES, make_s)
 
 
-def receivers(*offers: Offer, rate: float = 10 << 20, **speeds: float) -> dict[str, float] | None:
+def receivers(*offers: DataOffer, rate: float = 10 << 20, **speeds: float) -> dict[str, float] | None:
     choice = choose(offers, speeds, lambda _: rate)
     return None if choice is None else dict(choice.receivers)
 
@@ -49,14 +49,14 @@ def test_one_makes_it_for_those_that_would_take_longer_than_that_and_the_way() -
 
 
 OFFERS = st.builds(
-    Offer, st.text(min_size=1, max_size=3), st.booleans(), st.integers(1, 1 << 40),
+    DataOffer, st.text(min_size=1, max_size=3), st.booleans(), st.integers(1, 1 << 40),
     st.one_of(st.none(), st.floats(0.01, 1e6)),
 )  # fmt: skip
 
 
 @given(st.lists(OFFERS, max_size=8, unique_by=lambda each: each.machine), st.floats(0, 1e9))
 def test_a_source_has_it_or_makes_it_soonest_and_gives_to_none_that_has_it(
-    offers: list[Offer], rate: float
+    offers: list[DataOffer], rate: float
 ) -> None:
     choice = choose(offers, {}, lambda _: rate)
     if choice is None:

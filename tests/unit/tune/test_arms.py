@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 import tune_samples as samples
 from pgassay.model.build import Build
 from pgassay.model.plans.plan import ExplainedPlan
-from pgassay.tune.arms import AS_IT_IS, CHOSEN, SharedArms, shared_arms
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, SharedArms, shared_arms
 from pgassay.tune.running.in_time import arms_in_time
 from pgassay.tune.search.selection import Baseline, Tried
 from pgassay.tune.switchable import indexes_of, is_switchable
@@ -57,7 +57,7 @@ def arms(serving: Serving, names: Sequence[str]) -> SharedArms:
         replace(each, of=each.of.model_copy(update={"writes": False})) for each in samples.BASELINE.statements
     )
     baseline = Baseline(reading, samples.BASELINE.seconds, {})
-    return shared_arms(copy, baseline, [index(name) for name in names], {}, None)
+    return shared_arms(samples.search_run(copy, baseline), [index(name) for name in names], None)
 
 
 def test_fixes_of_statements_of_their_own_take_two_arms() -> None:
@@ -79,7 +79,7 @@ def test_a_write_that_maintains_an_index_is_its_cost_and_not_what_it_is_for() ->
     copy = cast(TrialCopy, _Copy({"list": ["a"]}))
     tried = {"a": Tried("a", {"list": 0.1, "place": 0.11})}
     assert samples.BASELINE.statements[2].of.writes
-    found = shared_arms(copy, samples.BASELINE, [made], tried, None)
+    found = shared_arms(samples.search_run(copy, tried=tried), [made], None)
     assert (found.touched, found.written) == ({"a": ("list",)}, {"a": ("place",)})
 
 
@@ -161,7 +161,8 @@ def test_one_slow_statement_leaves_no_other_unproven(
         {"list": 0.001, "report": 10.0, "place": 0.01},
     )
     baseline = replace(samples.BASELINE, seconds=before)
-    found = arms_in_time(copy, baseline, after, [index("a"), index("b")], {}, None, left_s)
+    members = [index("a"), index("b")]
+    found = arms_in_time(samples.search_run(copy, baseline), after, members, None, left_s)
     assert found.shared.told_by.keys() == told
     assert found.cut == pytest.approx(cut)
     assert found.whole_block_s > 100

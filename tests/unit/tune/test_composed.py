@@ -17,11 +17,11 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.answer import compose as composing
 from pgassay.tune.answer.compose import Told, compose
-from pgassay.tune.effects import Proved
-from pgassay.tune.proving import Proving
+from pgassay.tune.proof.effects import Proved
+from pgassay.tune.proof.stages import ProofStages
 from pgassay.tune.run import TOOLS
-from pgassay.tune.running import folder
-from pgassay.tune.search.selection import Selection, Step
+from pgassay.tune.running import resume
+from pgassay.tune.search.selection import FixSelection, SelectionStep
 from pgassay.tune.stored import (
     StoredSearch,
     read_folder,
@@ -29,16 +29,18 @@ from pgassay.tune.stored import (
     write_result,
     write_search,
 )
-from pgassay.tune.tools import Gathered
 
 
 def search_of(*chosen: str) -> StoredSearch:
     """A search that chose these, in this order."""
     known = samples.judged()
-    steps = tuple(Step(f"index:{name}", 1.0 / place, {}) for place, name in enumerate(chosen, start=1))
-    searched = replace(known.searched, selection=Selection(steps))
-    gathered = Gathered(tuple(known.candidates))
-    return stored_search(samples.STATEMENTS, known.baseline, gathered, searched, None, known.margin)
+    steps = tuple(
+        SelectionStep(f"index:{name}", 1.0 / place, {}) for place, name in enumerate(chosen, start=1)
+    )
+    found = known.found.model_copy(
+        update={"selection": FixSelection(steps), "checks": {}, "unsafe": {}, "left_out": {}}
+    )
+    return stored_search(samples.STATEMENTS, known.baseline, found, None, known.margin)
 
 
 def stopped_proof(stopped: str, seconds_used: float, source: str) -> StoredExperiment:
@@ -114,19 +116,19 @@ def test_what_a_first_stage_proved_is_kept_where_the_disk_can_not_hold_the_secon
     (tmp_path / "proof").mkdir()
     assert read_folder(tmp_path)[1].apply_sql == ""
 
-    def full(proving: Proving, *_: object) -> None:
+    def full(proving: ProofStages, *_: object) -> None:
         proving.first = stopped_proof("decided", 9.0, "/data/shop.dump")
         raise UsageError("the disk has no room for it: free some space")
 
-    monkeypatch.setattr(folder, "host_lock", lambda *_, **__: nullcontext())
-    monkeypatch.setattr(folder, "isolated", lambda **_: nullcontext(()))
-    monkeypatch.setattr(folder, "remove_copies", lambda *_: None)
-    monkeypatch.setattr(Proving, "go_on", full)
-    monkeypatch.setattr(Proving, "read", lambda _: None)
-    monkeypatch.setattr(Proving, "specs", lambda _: [])
+    monkeypatch.setattr(resume, "host_lock", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(resume, "isolated", lambda **_: nullcontext(()))
+    monkeypatch.setattr(resume, "remove_copies", lambda *_: None)
+    monkeypatch.setattr(ProofStages, "resume", full)
+    monkeypatch.setattr(ProofStages, "read", lambda _: None)
+    monkeypatch.setattr(ProofStages, "specs", lambda _: [])
     monkeypatch.setattr(composing, "read_proof", lambda *_: samples.proved("good", "second"))
     with pytest.raises(UsageError, match="no room"):
-        folder.go_on(tmp_path, 60, NullProgress(), TOOLS, wait=True)
+        resume.resume_tune(tmp_path, 60, NullProgress(), TOOLS, wait=True)
     result = read_folder(tmp_path)[1]
     assert [fix.verdict for fix in result.fixes[:2]] == ["recommended"] * 2
     assert result.warnings == ("the proof could not be run: the disk has no room for it: free some space",)

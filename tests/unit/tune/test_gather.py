@@ -10,10 +10,10 @@ from pgassay.errors import MeasurementError
 from pgassay.model.vacuum_state import Holder
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.rewrites.registry import Description, Refusal, Rewritten
+from pgassay.tune.rewrites.registry import Refusal, RewriteDescription, Rewritten
 from pgassay.tune.same_results.check import SameResults
 from pgassay.tune.source.origin import holder_of
-from pgassay.tune.tools import DESCRIBED, NOT_ON_A_DUMP, Tools, gather
+from pgassay.tune.tools import DESCRIBED, NOT_ON_A_DUMP, TuneTools, gather
 from tune_samples import STATEMENTS, candidate
 
 FACTS = SchemaFacts(version=180000, database="shop", encoding="UTF8", collation="C")
@@ -25,14 +25,14 @@ def symptom(*, has_physical_state: bool = True) -> Symptom:
     return Symptom(STATEMENTS, {}, FACTS, {}, has_physical_state=has_physical_state)
 
 
-def tools(*candidates: Candidate, verdict: SameResults | MeasurementError | None = None) -> Tools:
+def tools(*candidates: Candidate, verdict: SameResults | MeasurementError | None = None) -> TuneTools:
     def rewrites(statement: TunedStatement, _facts: SchemaFacts) -> Rewritten:
         if statement.name != "report":
             return Rewritten(refused=(Refusal("or-union", "a column may be NULL"),))
         other = StatementRewrite(
             statement="report", sql="SELECT 1", condition="why", proof="by test", kind="not-in"
         )
-        return Rewritten(found=(other,), described=(Description("keyset", "Page by the last key."),))
+        return Rewritten(found=(other,), described=(RewriteDescription("keyset", "Page by the last key."),))
 
     def same(*_given: object, **_named: object) -> SameResults:
         if isinstance(verdict, MeasurementError):
@@ -40,7 +40,7 @@ def tools(*candidates: Candidate, verdict: SameResults | MeasurementError | None
         assert verdict is not None
         return verdict
 
-    return Tools(lambda _session: FACTS, lambda _symptom: candidates, rewrites, same)
+    return TuneTools(lambda _session: FACTS, lambda _symptom: candidates, rewrites, same)
 
 
 def test_a_rewrite_that_returns_the_same_rows_is_tried_and_says_how_that_is_known() -> None:

@@ -1,112 +1,38 @@
-"""Bags of rows compared: copies, order, NULLs, rounding of floats, errors; and the values of instances."""
+"""What a statement returned compared: rows, names of columns, errors; and the values of instances."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from pgassay.experiment.running.result_bag import ROWS_DIFFER, Bag, ResultColumn
 from pgassay.tune.facts.schema import ColumnFacts
 from pgassay.tune.rewrites.tree import read
-from pgassay.tune.same_results import rows as module
-from pgassay.tune.same_results.rows import Outcome, Row, difference
+from pgassay.tune.same_results.rows import Outcome, RowOrder, difference
 from pgassay.tune.same_results.values import candidates, constants
 
-INTEGER, DOUBLE = 23, 701
 
-
-def outcome(
-    *given_rows: Row, kinds: tuple[int, ...] = (INTEGER, INTEGER), keys: tuple[int, ...] = ()
-) -> Outcome:
-    made = Outcome(columns=tuple((f"c{number}", kind) for number, kind in enumerate(kinds)))
-    places = [place for place, kind in enumerate(kinds) if kind == DOUBLE]
-    for row in given_rows:
-        made.add(row, places, keys)
-    return made
-
-
-def test_rows_are_a_bag_and_an_order_where_it_is_total() -> None:
-    one, turned = outcome(("1", "2"), ("3", None)), outcome(("3", None), ("1", "2"))
-    assert difference(one, turned, ordered=False) is None
-    assert difference(one, turned, ordered=True) == "their rows come in another order"
-    assert (
-        difference(outcome(("1", "1")), outcome(("1", "1"), ("1", "1")), ordered=False) == "their rows differ"
-    )
-    # NULL, the empty text and a shift between columns are different.
-    assert difference(outcome((None, "")), outcome(("", None)), ordered=False) == "their rows differ"
-    assert difference(outcome(("ab", "c")), outcome(("a", "bc")), ordered=False) == "their rows differ"
-
-
-def test_the_order_of_the_keys_alone() -> None:
-    one = outcome(("1", "a"), ("1", "b"), ("2", "c"), keys=(0,))
-    ties = outcome(("1", "b"), ("1", "a"), ("2", "c"), keys=(0,))
-    wrong = outcome(("2", "c"), ("1", "b"), ("1", "a"), keys=(0,))
-    assert difference(one, ties, ordered=False) is None
-    assert difference(one, wrong, ordered=False) == "their rows come in another order"
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "same"),
-    [
-        ("0.1", "0.1", True), ("0.30000000000000004", "0.3", True), ("0.3", "0.30001", False),
-        ("NaN", "NaN", True), ("Infinity", "Infinity", True), (None, None, True), (None, "0", False),
-        ("0", "-0", True), ("1e-13", "0", True), ("NaN", "1", False),
-    ],
-)  # fmt: skip
-def test_floats_are_equal_within_rounding(first: str | None, second: str | None, same: bool) -> None:
-    kinds = (INTEGER, DOUBLE)
-    one, other = outcome(("1", first), kinds=kinds), outcome(("1", second), kinds=kinds)
-    assert (difference(one, other, ordered=False) is None) == same
-
-
-def test_floats_keep_their_order_within_rounding() -> None:
-    def of(*floats: str | None, keys: tuple[int, ...] = ()) -> Outcome:
-        return outcome(*((one,) for one in floats), kinds=(DOUBLE,), keys=keys)
-
-    sorted_ones, turned = ("0.1", "0.3", "2"), ("2", "0.1", "0.3")
-    assert difference(of(*sorted_ones), of(*turned), ordered=False) is None
-    for keys, total in (((0,), False), ((), True)):
-        rounded = of("0.1", "0.30000000000000004", "2", keys=keys)
-        assert difference(of(*sorted_ones, keys=keys), rounded, ordered=total) is None
-        assert (
-            difference(of(*sorted_ones, keys=keys), of(*turned, keys=keys), ordered=total)
-            == "their rows come in another order"
-        )
-    # NULL and NaN are told apart in whatever order they come.
-    assert difference(of("NaN", None), of(None, "NaN"), ordered=False) is None
-    assert difference(of("NaN", None), of("NaN", "NaN"), ordered=False) is not None
+def outcome(*rows: bytes, name: str = "c", kind: str = "23/-1") -> Outcome:
+    bag = Bag((ResultColumn(name, 23, kind),))
+    for row in rows:
+        bag.add([row])
+    return Outcome(bag)
 
 
 def test_errors_are_results() -> None:
     failed, other = Outcome(error="21000"), Outcome(error="22012")
-    assert difference(failed, Outcome(error="21000"), ordered=False) is None
-    assert difference(failed, other, ordered=False) == "they fail differently"
-    assert difference(failed, outcome(), ordered=False) == "one fails and the other does not"
+    assert difference(failed, Outcome(error="21000")) is None
+    assert difference(failed, other) == "they fail differently"
+    assert difference(failed, outcome()) == "one fails and the other does not"
 
 
 def test_names_and_types_of_columns_are_compared() -> None:
-    one = outcome()
-    renamed = Outcome(columns=(("c0", INTEGER), ("other", INTEGER)))
-    assert difference(one, renamed, ordered=False) == "their columns have other names"
-    assert difference(one, outcome(kinds=(INTEGER, 20)), ordered=False) == "their columns are of other types"
+    assert difference(outcome(), outcome(name="other")) == "their columns have other names"
+    assert difference(outcome(), outcome(kind="20/-1")) == "their columns are of other types"
+    assert difference(outcome(b"1"), outcome(b"1")) is None
+    assert difference(outcome(b"1"), outcome(b"2")) == ROWS_DIFFER
 
 
-def test_very_many_rows_are_compared_by_their_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BAG_ROWS_MAX", 5)
-    rows: list[Row] = [(str(number), str(number % 3)) for number in range(20)]
-    one, other = outcome(*rows), outcome(*reversed(rows))
-    assert not one.bag and difference(one, other, ordered=False) is None
-    assert difference(one, outcome(*rows[:-1], ("19", "2")), ordered=False) == "their rows differ"
-    assert difference(one, outcome(*rows[:-1], rows[0]), ordered=False) == "their rows differ"
-    assert outcome(*rows, kinds=(INTEGER, DOUBLE)).too_many
-
-
-@given(
-    st.lists(st.tuples(st.sampled_from("123"), st.sampled_from(["a", None]))),
-    st.randoms(use_true_random=False),
-)
-def test_a_bag_is_equal_to_itself_shuffled_and_to_no_other(rows: list[Row], chance: object) -> None:
-    shuffled = sorted(rows, key=lambda _: chance.random())  # type: ignore[attr-defined]  # hypothesis's Random
-    assert difference(outcome(*rows), outcome(*shuffled), ordered=False) is None
-    assert difference(outcome(*rows), outcome(*rows, ("4", None)), ordered=False) == "their rows differ"
+def test_a_total_order_is_that_of_all_columns() -> None:
+    assert RowOrder(total=True).of(3) == (0, 1, 2)
+    assert (RowOrder(keys=(1,)).of(3), RowOrder().of(3)) == ((1,), ())
 
 
 def test_values_hold_the_statement_s_constants_and_their_neighbours() -> None:

@@ -15,9 +15,8 @@ import tune_samples as samples
 from pgassay.tune.answer.verdicts import verdict_of
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.copy import RUNS_MAX, RUNS_MIN, RUNS_S
-from pgassay.tune.search.search import Searched, look_again, look_beside
+from pgassay.tune.search.search import look_again, retime_small_changes
 from pgassay.tune.search.selection import WORSE_MAX, Baseline, Tried, gain_of
-from pgassay.tune.search.turns import Clock
 from pgassay.tune.statements import MeasuredStatement, measured
 
 STATEMENT = TunedStatement(name="q", sql="SELECT 1")
@@ -102,14 +101,11 @@ def searched(world: Callable[[np.random.Generator], Speed], seed: int, times: fl
     copy.align([candidate])
     tried = Tried(candidate.id, {"q": copy.seconds(statement, "", usual_s=1.0)})
     copy.align([])
-    found = Searched(tried={candidate.id: tried})
-    look_beside(copy, baseline, candidate, found)  # type: ignore[arg-type]  # a stand-in
-    gains = [gain_of({"q": 1.0}, before, each.seconds) for each in (tried, found.tried[candidate.id])]
-    clock = Clock(math.inf, math.inf)
-    look_again(copy, baseline, {candidate.id: candidate}, clock, found)  # type: ignore[arg-type]  # as above
-    known = samples.judged(
-        candidates=(candidate,), baseline=baseline, searched=found, members=(), proved=None
-    )
+    run = samples.search_run(copy, baseline, candidates=(candidate,), tried={candidate.id: tried})
+    retime_small_changes(run, candidate)
+    gains = [gain_of({"q": 1.0}, before, each.seconds) for each in (tried, run.found.tried[candidate.id])]
+    look_again(run)
+    known = samples.judged(found=run.found, baseline=baseline, proved=None)
     return Outcome(gains[0], gains[1], verdict_of(known, candidate)[0])
 
 

@@ -14,19 +14,19 @@ import tune_samples as samples
 from finder_samples import plan
 from pgassay.tune.candidate import StatementRewrite, TunedStatement
 from pgassay.tune.search.forward import select
+from pgassay.tune.search.planner_screen import differs, is_planner_setting, is_told_by_plan, set_beside
 from pgassay.tune.search.proof_time import proof_trials_s, provable
 from pgassay.tune.search.selection import (
     STOPPED_S_MIN,
     STOPPED_TIMES,
+    FixSelection,
     Seconds,
-    Selection,
     Tried,
     gain_of,
     is_longer,
     longest_s,
     total_s,
 )
-from pgassay.tune.search.touched import differs, is_planner_setting, is_told_by_plan, set_beside
 from pgassay.tune.statements import measured
 
 WEIGHTS = {"a": 1.0, "b": 1.0, "c": 1.0}
@@ -214,7 +214,7 @@ def test_a_proof_of_fewer_leaves_the_last_ones_out_and_says_what_they_gained() -
     # A weight makes no trial longer.
     often = dict.fromkeys(WEIGHTS, 100.0)
     assert provable(selection, often, BASE, 258.0).ids == ("best", "good", "small")
-    assert provable(Selection(), WEIGHTS, BASE, 1.0).ids == ()
+    assert provable(FixSelection(), WEIGHTS, BASE, 1.0).ids == ()
 
 
 def test_fixes_that_slow_the_same_writes_are_no_fixes_for_the_same_statements() -> None:

@@ -18,10 +18,10 @@ from pgassay.tune import alternatives
 from pgassay.tune.alternatives import PHYSICAL, other_storages, other_versions
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.verdicts import ranked
-from pgassay.tune.arms import arm_of
 from pgassay.tune.candidate import Candidate, OtherStorage, OtherVersion, Symptom
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
+from pgassay.tune.proof.arms import arm_of
 from pgassay.volumes.parse import parse_volume
 from pgassay.volumes.sustained import cheapest_sustained
 from report_examples import spec as arm_spec

@@ -8,7 +8,7 @@ from pgassay.model.build import Build
 from pgassay.model.upgrades.answer import UpgradeFinding
 from pgassay.model.workload import Statement
 from pgassay.upgrade.answer import answer_of
-from pgassay.upgrade.both import Compared
+from pgassay.upgrade.both import ComparedStatement
 from pgassay.upgrade.catalogs import GivenSetting, _defaults, _settings_gone, _settings_refused
 from pgassay.upgrade.scratch import KnownSetting, NewVersion, _refused
 
@@ -92,11 +92,11 @@ def test_a_refused_object_has_its_kind_and_name(statement: str, kind: str, name:
 def test_what_breaks_comes_first_and_decides(tmp_path: Path) -> None:
     names = ("fine", "broken", "other", "both", "moving")
     found = {
-        "fine": Compared("", "", True, (1, 1), ()),
-        "broken": Compared("", "no column", False, (1, 0), ()),
-        "other": Compared("", "", False, (1, 1), ("Sort is gone",)),
-        "both": Compared("no", "no", False, (0, 0), ()),
-        "moving": Compared("", "", False, (1, 1), (), varies=True),
+        "fine": ComparedStatement("", "", True, (1, 1), ()),
+        "broken": ComparedStatement("", "no column", False, (1, 0), ()),
+        "other": ComparedStatement("", "", False, (1, 1), ("Sort is gone",)),
+        "both": ComparedStatement("no", "no", False, (0, 0), ()),
+        "moving": ComparedStatement("", "", False, (1, 1), (), varies=True),
     }
 
     def answer(*chosen: str, findings: tuple[UpgradeFinding, ...] = ()):  # type: ignore[no-untyped-def]

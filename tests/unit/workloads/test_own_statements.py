@@ -1,6 +1,5 @@
 """The factors `prepare` and `sql`, datasets as typed, and the lexical rules they rest on; no server."""
 
-import random
 from pathlib import Path
 
 import pytest
@@ -11,8 +10,6 @@ from pgassay.errors import UsageError
 from pgassay.experiment.planning.baseline import prepare_of
 from pgassay.experiment.planning.file import read_file
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.result_bag import Bag
-from pgassay.experiment.running.result_bag import shown as shown_row
 from pgassay.experiment.running.same_results import pairs_of, returns_rows
 from pgassay.factors.prepare import parse_prepare
 from pgassay.factors.registry import parse_factor, parse_factors
@@ -94,23 +91,6 @@ def test_statements_belong_together_by_name_else_by_place(tmp_path: Path) -> Non
 )
 def test_what_returns_rows(sql: str, expected: bool) -> None:
     assert returns_rows(Statement(name="x", sql=sql)) is expected
-
-
-def test_a_bag_ignores_order_and_counts_repeats() -> None:
-    rows = [f"{n}\t{n / 7!r}\n".encode() for n in range(5000)]
-    left, right = Bag(("integer",)), Bag(("integer",))
-    for row in rows:
-        left.add(row)
-    shuffled = random.Random(1).sample(rows, len(rows))
-    for row in shuffled:
-        right.add(row)
-    assert left == right
-    right.add(rows[7])
-    assert len(left.buckets_unlike(right)) == 1
-    left.add(rows[8])
-    assert len(left.buckets_unlike(right)) == 2
-    assert shown_row(b"1\ta" + b"b" * 500 + b"\n").startswith("1 | ab")
-    assert len(shown_row(b"b" * 500)) < 200
 
 
 def test_a_function_body_is_one_statement() -> None:

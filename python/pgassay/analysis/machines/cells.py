@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pgassay.analysis.machines.effects import evidence_of_machine
-from pgassay.analysis.machines.gather import ContrastKey, Machine, contrast_keys
+from pgassay.analysis.machines.gather import ContrastKey, MachineTrials, contrast_keys
 from pgassay.analysis.machines.tied import MACHINES_DIFFER, TiedArm, compared, overall, pairs_of
 from pgassay.analysis.verdicts.study import Study
 from pgassay.model.arm import Arm
@@ -25,10 +25,10 @@ class Comparison:
 
     key: ContrastKey
     study: Study
-    machines: tuple[Machine, ...]
+    machines: tuple[MachineTrials, ...]
 
 
-def comparisons_of(machines: Sequence[Machine], grid: SpreadGrid | None) -> list[Comparison]:
+def comparisons_of(machines: Sequence[MachineTrials], grid: SpreadGrid | None) -> list[Comparison]:
     """Every comparison that any machine has, in the grid's order of strata."""
     found: dict[ContrastKey, Study] = {}
     for machine in machines:
@@ -44,7 +44,7 @@ def comparisons_of(machines: Sequence[Machine], grid: SpreadGrid | None) -> list
     ]
 
 
-def _has(machine: Machine, key: ContrastKey) -> bool:
+def _has(machine: MachineTrials, key: ContrastKey) -> bool:
     return any(key in contrast_keys(part.study) for part in machine.parts)
 
 

@@ -16,8 +16,8 @@ from pgassay.analysis.machines.cells import cells_of, comparisons_of, without_po
 from pgassay.analysis.machines.effects import combined_arm
 from pgassay.analysis.machines.gather import (
     NO_DESCRIPTIONS,
-    Machine,
     MachineDescription,
+    MachineTrials,
     gather_machines,
 )
 from pgassay.analysis.machines.sentences import arm_lines, cells_family, cells_lines
@@ -79,7 +79,7 @@ def combine(
     return result.model_copy(update={"verdict": "\n".join(cells_lines(result))})
 
 
-def _facts_of(machine: Machine, grid: SpreadGrid | None) -> Facts:
+def _facts_of(machine: MachineTrials, grid: SpreadGrid | None) -> Facts:
     """What is recorded of a machine; what its experiments disagree in is told with all its values.
 
     Of a grid whose strata were spread, what is recorded of anchors: others are not on all machines.
@@ -147,7 +147,7 @@ def _value(value: str) -> str:
     return shown if len(shown) <= 80 else f"{shown[:79]}…"
 
 
-def _warnings(machines: Sequence[Machine]) -> list[str]:
+def _warnings(machines: Sequence[MachineTrials]) -> list[str]:
     lines = []
     for machine in machines:
         if not machine.has_ended:

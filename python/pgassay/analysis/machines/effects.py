@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pgassay.analysis.machines.gather import Blocks, ContrastKey, Machine, contrast_keys
+from pgassay.analysis.machines.gather import Blocks, ContrastKey, MachineTrials, contrast_keys
 from pgassay.analysis.machines.pooled import log_disagreement, pool
 from pgassay.analysis.machines.population import machine_figure, machines_needed, population_evidence
 from pgassay.analysis.machines.sentences import disagreement_note, limit_words, own_word
@@ -45,7 +45,7 @@ def _ends(lower: FloatArray, upper: FloatArray) -> tuple[float, float]:
 def combined_arm(
     key: ContrastKey,
     study: Study,
-    machines: Sequence[Machine],
+    machines: Sequence[MachineTrials],
     confounds: dict[str, tuple[str, ...]],
     *,
     is_final: bool,
@@ -108,7 +108,7 @@ def _pairs(blocks: Sequence[Blocks]) -> FloatArray:
 
 
 def _machine_result(
-    machine: Machine, blocks: Sequence[Blocks], study: Study, index: int, level: float
+    machine: MachineTrials, blocks: Sequence[Blocks], study: Study, index: int, level: float
 ) -> MachineResult:
     """What one machine says; `level` is that of its interval."""
     count = sum(each.count for each in blocks)
@@ -178,7 +178,7 @@ def _these_machines(
 
 
 def _machines_like_these(
-    machines: Sequence[Machine], found: dict[str, list[Blocks]], study: Study, level: float
+    machines: Sequence[MachineTrials], found: dict[str, list[Blocks]], study: Study, level: float
 ) -> CommonEffect:
     """The centre of the effects of machines of this kind, from those that have ended."""
     contract, needed = study.experiment.contract, machines_needed(level)

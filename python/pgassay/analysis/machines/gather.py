@@ -89,7 +89,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineTrials:
     """One machine with its experiments, in the order in which they ended."""
 
     name: str
@@ -112,7 +112,7 @@ def gather_machines(
     *,
     least: int = 2,
     of_one_grid: bool = False,
-) -> tuple[Machine, ...]:
+) -> tuple[MachineTrials, ...]:
     """The machines on which these experiments ran, in the order in which they were first named.
 
     Two experiments of one host are one machine. descriptions: by the folder of an experiment. of_one_grid:
@@ -144,7 +144,7 @@ def gather_machines(
     found = _by_machine(parts, as_described=of_one_grid)
     names = [_called(parts) for parts in found]
     return tuple(
-        Machine(_told_apart(names, place), tuple(sorted(parts, key=lambda part: part.ended)))
+        MachineTrials(_told_apart(names, place), tuple(sorted(parts, key=lambda part: part.ended)))
         for place, parts in enumerate(found)
     )
 

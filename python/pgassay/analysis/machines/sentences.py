@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from pgassay.analysis.causes.rank import arm_causes
 from pgassay.analysis.causes.registry import rule_of
-from pgassay.analysis.machines.gather import Machine
+from pgassay.analysis.machines.gather import MachineTrials
 from pgassay.model.arm import Arm
 from pgassay.model.machines.cells import CellsResult, OverallEffect, StrataComparison
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
@@ -59,7 +59,7 @@ def disagreement_note(machines: Sequence[MachineResult]) -> str:
     return f"{_DISAGREE}: {'; '.join(parts)}"
 
 
-def limit_words(machine: Machine, arm: Arm) -> str:
+def limit_words(machine: MachineTrials, arm: Arm) -> str:
     """What limited the arm on this machine, 'the bandwidth of its storage'; '' where no rule explains it."""
     for part in reversed(machine.parts):
         for cause in arm_causes(part.stored):

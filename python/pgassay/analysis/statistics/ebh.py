@@ -11,7 +11,7 @@ from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
-class Selection:
+class EbhSelection:
     """selected: which members are discoveries, of the family's shape; count: k* = how many; size: M."""
 
     selected: BoolArray
@@ -19,7 +19,7 @@ class Selection:
     size: int
 
 
-def select(log_evidences: FloatArray, alpha: float, *, true_max: int | None = None) -> Selection:
+def select(log_evidences: FloatArray, alpha: float, *, true_max: int | None = None) -> EbhSelection:
     """k* = max{k: E_(k) ≥ M/(k·α)}; selects the k* largest. M: all members, or `true_max`.
 
     Takes the *current* evidences, one dimension; the running maximum of an e-process is no e-value.
@@ -28,16 +28,16 @@ def select(log_evidences: FloatArray, alpha: float, *, true_max: int | None = No
     """
     size = log_evidences.shape[-1] if true_max is None else true_max
     if log_evidences.shape[-1] == 0:
-        return Selection(np.zeros(0, dtype=np.bool_), 0, size)
+        return EbhSelection(np.zeros(0, dtype=np.bool_), 0, size)
     order = np.argsort(-log_evidences, kind="stable")
     ranks = np.arange(1, log_evidences.shape[-1] + 1)
     holds = log_evidences[order] >= np.log(size) - np.log(ranks * alpha)
     count = int(ranks[holds].max()) if holds.any() else 0
     selected = np.zeros(log_evidences.shape[-1], dtype=np.bool_)
     selected[order[:count]] = True
-    return Selection(selected, count, size)
+    return EbhSelection(selected, count, size)
 
 
-def selected_level(alpha: float, selection: Selection) -> float:
+def selected_level(alpha: float, selection: EbhSelection) -> float:
     """The level α·k*/M at which the intervals of the selected members are drawn, at most α."""
     return alpha * min(1.0, selection.count / selection.size)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pgassay.experiment.planning.request import CompareRequest
     from pgassay.model.volumes.size import SizeResult
     from pgassay.record.experiment import StoredExperiment
-    from pgassay.sizing.attached import Candidate
+    from pgassay.sizing.attached import CandidateVolume
     from pgassay.sizing.size import Wanted
     from pgassay.volumes.catalogue import LoadedCatalogue
 
@@ -233,7 +233,7 @@ def _measured(arguments: argparse.Namespace) -> "StoredExperiment":
     return _run(request, arguments)
 
 
-def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[Candidate], Wanted]":
+def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[CandidateVolume], Wanted]":
     from pgassay.environment.home import home_path
     from pgassay.sizing.candidates import candidates, reference
     from pgassay.sizing.size import Wanted

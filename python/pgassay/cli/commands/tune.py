@@ -191,9 +191,9 @@ def progress_of(arguments: argparse.Namespace) -> "Progress":
 
 def _run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.source_builds import provide_named
+    from pgassay.tune.inputs.base import kind_of
     from pgassay.tune.run import TOOLS, run_tune, with_rewrites
-    from pgassay.tune.running.folder import go_on
-    from pgassay.tune.start.base import kind_of
+    from pgassay.tune.running.resume import resume_tune
 
     provide_named((arguments.pg,), quiet=arguments.quiet)
     if isinstance(arguments.folder, str):
@@ -202,7 +202,9 @@ def _run(arguments: argparse.Namespace) -> int:
     with progress_of(arguments) as progress:
         if arguments.folder is not None and kind_of(arguments.folder) == "tune":
             _refuse_other_options(arguments)
-            result = go_on(arguments.folder, arguments.max_time, progress, TOOLS, wait=not arguments.no_wait)
+            result = resume_tune(
+                arguments.folder, arguments.max_time, progress, TOOLS, wait=not arguments.no_wait
+            )
             show(result, arguments)
             return status_of(result)
         tools = with_rewrites(TOOLS, wanted=not arguments.no_rewrites)

@@ -18,7 +18,7 @@ from pathlib import Path
 from pgassay.environment.builds.base import way_to_install
 from pgassay.environment.builds.inspect import IO_METHOD_MAJOR_MIN
 from pgassay.environment.debian import has_apt
-from pgassay.environment.home import Account, account
+from pgassay.environment.home import SystemAccount, account
 from pgassay.model.build import Build, Gate
 
 DISABLED_SETTING = Path("/proc/sys/kernel/io_uring_disabled")
@@ -65,7 +65,7 @@ class IoUringFacts:
     open_files_soft: int
     open_files_hard: int
     locked_bytes_soft: int
-    account: Account | None
+    account: SystemAccount | None
     has_apt: bool
 
 
@@ -203,7 +203,7 @@ def _read_number(path: Path) -> int | None:
         return None
 
 
-def try_io_uring_setup(owner: Account | None) -> int:
+def try_io_uring_setup(owner: SystemAccount | None) -> int:
     """Return 0 when `owner` (None: the caller) may make a ring, else the error's number.
 
     Answers ENOSYS on systems that are not Linux.
@@ -227,7 +227,7 @@ def try_io_uring_setup(owner: Account | None) -> int:
     return errno.EPERM if code == _CHILD_FAILED else code
 
 
-def _attempt(library: ctypes.CDLL, owner: Account | None) -> int:
+def _attempt(library: ctypes.CDLL, owner: SystemAccount | None) -> int:
     if owner is not None:
         os.setgroups([owner.gid])
         os.setgid(owner.gid)

@@ -126,7 +126,7 @@ def cpu_limit(cores: float) -> dict[str, str]:
 class Cgroup:
     """A group of pgassay's: one folder on version 2, one for each controller on version 1."""
 
-    def __init__(self, folders: dict[Ability, Path], token: registry.Token) -> None:
+    def __init__(self, folders: dict[Ability, Path], token: registry.CleanupToken) -> None:
         self._folders = folders
         self._token = token
 

@@ -44,7 +44,7 @@ _FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Token:
+class CleanupToken:
     """A registered resource; give it to `forget` when the resource is gone."""
 
     file: Path
@@ -71,7 +71,7 @@ class _Entry:
     details: Details
 
 
-def register(kind: Kind, **details: str | int | list[str] | None) -> Token:
+def register(kind: Kind, **details: str | int | list[str] | None) -> CleanupToken:
     """Write down a resource about to be made; it is on the device when this returns.
 
     `details` as the module's table says. Raises MeasurementError when it can't be written: then the
@@ -93,10 +93,10 @@ def register(kind: Kind, **details: str | int | list[str] | None) -> Token:
         raise MeasurementError(
             f"Could not write {file}, without which a crash would leave a {kind} behind: {error.strerror}."
         ) from error
-    return Token(file)
+    return CleanupToken(file)
 
 
-def forget(token: Token) -> None:
+def forget(token: CleanupToken) -> None:
     """The resource is gone (or stays on purpose); may be called twice."""
     token.file.unlink(missing_ok=True)
 

@@ -38,7 +38,7 @@ class ServerFolder:
 
     def __init__(self) -> None:
         self.path = PARENT / f"pgassay-{secrets.token_hex(6)}"
-        self._token: registry.Token | None = None
+        self._token: registry.CleanupToken | None = None
 
     @property
     def configuration_file(self) -> Path:

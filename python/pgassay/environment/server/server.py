@@ -77,7 +77,7 @@ class Server:
         self._folder = ServerFolder()
         self._log = ServerLog(log_path or self._folder.path / "server.log")
         self._process: subprocess.Popen[bytes] | None = None
-        self._token: registry.Token | None = None
+        self._token: registry.CleanupToken | None = None
         self._is_enclosed = False
         self._shared_memory: set[str] = set()
         self._system_v_segment: int | None = None

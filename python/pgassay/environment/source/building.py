@@ -19,8 +19,8 @@ from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.source import kept, trees
 from pgassay.environment.source.recipe import PREFIX, Recipe, recipe_of
 from pgassay.environment.source.step import OnFraction, run_step
-from pgassay.environment.source.tools import OnStep, Tools, find_tools
-from pgassay.environment.source.trees import Tree
+from pgassay.environment.source.tools import BuildTools, OnStep, find_tools
+from pgassay.environment.source.trees import SourceTree
 from pgassay.environment.source.typed import TypedTree
 from pgassay.environment.whole_folder import locked, made_whole
 from pgassay.errors import UsageError
@@ -57,7 +57,7 @@ class Work:
         return self.folder / "log.txt"
 
 
-def key_of(tree: Tree, recipe: Recipe) -> str:
+def key_of(tree: SourceTree, recipe: Recipe) -> str:
     """The name of a build: a hash of its tree and of how it is made."""
     return hashlib.sha256(f"{tree.hash} {recipe.key}".encode()).hexdigest()[:_KEY_CHARACTERS]
 
@@ -116,8 +116,8 @@ def find(typed: TypedTree) -> Built | None:
 
 def _built(
     typed: TypedTree,
-    tree: Tree,
-    tools: Tools,
+    tree: SourceTree,
+    tools: BuildTools,
     recipe: Recipe,
     key: str,
     jobs: int | None,
@@ -164,7 +164,7 @@ def _keep(staged: Path, record: kept.Kept, key: str) -> Built:
     return Built(same or kept.folder_of(key), record)
 
 
-def _set_up(typed: TypedTree, tree: Tree, tools: Tools, recipe: Recipe, work: Work) -> None:
+def _set_up(typed: TypedTree, tree: SourceTree, tools: BuildTools, recipe: Recipe, work: Work) -> None:
     """Check the tree out and configure it, from the start where what is there can't be trusted."""
     if not _can_continue(tree, recipe, work):
         for path in (work.src, work.build):
@@ -180,7 +180,7 @@ def _set_up(typed: TypedTree, tree: Tree, tools: Tools, recipe: Recipe, work: Wo
     work.state.write_text(json.dumps({"tree": tree.hash, "recipe": recipe.key}))
 
 
-def _can_continue(tree: Tree, recipe: Recipe, work: Work) -> bool:
+def _can_continue(tree: SourceTree, recipe: Recipe, work: Work) -> bool:
     try:
         state = json.loads(work.state.read_text())
         changed = trees.changed_files(tree, work.index)
@@ -191,7 +191,7 @@ def _can_continue(tree: Tree, recipe: Recipe, work: Work) -> bool:
 
 def _ninja(
     typed: TypedTree,
-    tools: Tools,
+    tools: BuildTools,
     recipe: Recipe,
     work: Work,
     jobs: int | None,
@@ -201,7 +201,7 @@ def _ninja(
     run_step(typed.text, command, recipe.environment, work.log, on_fraction)
 
 
-def _installed(typed: TypedTree, tools: Tools, recipe: Recipe, work: Work) -> Path:
+def _installed(typed: TypedTree, tools: BuildTools, recipe: Recipe, work: Work) -> Path:
     """Install below the working folder and return the folder that has bin/ in it."""
     staging = work.folder / "staged"
     shutil.rmtree(staging, ignore_errors=True)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgassay.environment.source.tools import STATIC, OnStep, Tools, private_library
+from pgassay.environment.source.tools import STATIC, BuildTools, OnStep, private_library
 
 # Raised when the same words come to mean another build.
 RECIPE_VERSION = 1
@@ -71,7 +71,7 @@ class Recipe:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def recipe_of(tools: Tools, meson_options: str, on_step: OnStep) -> Recipe:
+def recipe_of(tools: BuildTools, meson_options: str, on_step: OnStep) -> Recipe:
     """The recipe for a tree whose meson_options.txt says which options it has."""
     known = set(_OPTION.findall(meson_options))
     environment = dict(tools.environment)

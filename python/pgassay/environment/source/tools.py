@@ -35,7 +35,7 @@ _WRAPPER = '#!/bin/sh\nM4={m4} BISON_PKGDATADIR={share} exec {program} "$@"\n'
 
 
 @dataclass(frozen=True)
-class Tools:
+class BuildTools:
     """What a build runs. `environment` is that of all its programs; `compiler` the first line of --version.
 
     `has_ccache`: compilers are called through ccache. `private`: names of programs that were unpacked.
@@ -49,7 +49,7 @@ class Tools:
     private: tuple[str, ...]
 
 
-def find_tools(on_step: OnStep) -> Tools:
+def find_tools(on_step: OnStep) -> BuildTools:
     """Find what a build needs, unpacking what the machine lacks; raises UsageError naming packages."""
     _refuse_without(INSTALLED, [name for name in INSTALLED if shutil.which(_program(name)) is None])
     missing = [name for name in UNPACKED if not _is_here(name)]
@@ -66,7 +66,9 @@ def find_tools(on_step: OnStep) -> Tools:
     has_ccache = shutil.which("ccache") is not None
     environment["CC"] = f"ccache {compiler}" if has_ccache else compiler
     ninja = shutil.which("ninja", path=environment["PATH"]) or "ninja"
-    return Tools(meson, ninja, environment, _first_line([compiler, "--version"]), has_ccache, tuple(missing))
+    return BuildTools(
+        meson, ninja, environment, _first_line([compiler, "--version"]), has_ccache, tuple(missing)
+    )
 
 
 def private_library(package: str, on_step: OnStep) -> Path | None:

@@ -30,7 +30,7 @@ _FORMATS = (
 
 
 @dataclass(frozen=True)
-class Tree:
+class SourceTree:
     """A tree of files by git's hash; `commit` is '' for one that is of no commit or was patched.
 
     `objects`: the folder of the clone that has them, None where the private repository does.
@@ -42,7 +42,7 @@ class Tree:
     objects: Path | None = None
 
 
-def find_tree(typed: TypedTree) -> Tree:
+def find_tree(typed: TypedTree) -> SourceTree:
     """The tree that was typed, with its patches; raises UsageError when there is none or it is too old."""
     if shutil.which("git") is None:
         raise UsageError(f"{typed.text}: source trees are read with git, which is not here: install git")
@@ -55,10 +55,10 @@ def find_tree(typed: TypedTree) -> Tree:
     for patch in typed.patches:
         found, commit = _patched(typed, found, patch, objects), ""
     version = _version_of(typed, found, objects)
-    return Tree(found, version, commit, objects)
+    return SourceTree(found, version, commit, objects)
 
 
-def data_format(tree: Tree) -> str:
+def data_format(tree: SourceTree) -> str:
     """What decides whether two servers read each other's data files, in words; '' where it can't be read."""
     parts = [tree.version.partition(".")[0].partition("devel")[0]]
     for name, path, word in _FORMATS:
@@ -70,7 +70,7 @@ def data_format(tree: Tree) -> str:
     return ", ".join(parts)
 
 
-def check_out(tree: Tree, folder: Path, index: Path) -> None:
+def check_out(tree: SourceTree, folder: Path, index: Path) -> None:
     """Make `folder` hold the tree; files that are right keep their times, so nothing is built twice."""
     folder.mkdir(parents=True, exist_ok=True)
     where = {"GIT_WORK_TREE": str(folder), "GIT_INDEX_FILE": str(index)}
@@ -78,14 +78,14 @@ def check_out(tree: Tree, folder: Path, index: Path) -> None:
     _git(["clean", "-ffdxq"], tree.hash, tree.objects, where, folder)
 
 
-def changed_files(tree: Tree, index: Path) -> list[str]:
+def changed_files(tree: SourceTree, index: Path) -> list[str]:
     """The files in which a tree differs from what `index` has checked out."""
     where = {"GIT_INDEX_FILE": str(index)}
     text = _git(["diff-index", "--cached", "--name-only", "-z", tree.hash], tree.hash, tree.objects, where)
     return [name for name in text.split("\0") if name]
 
 
-def show(tree: Tree, path: str) -> str:
+def show(tree: SourceTree, path: str) -> str:
     """A file of the tree; '' when it has none of that name."""
     return _show(tree.hash, path, tree.objects) or ""
 

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from pgassay.environment.home import Account
+from pgassay.environment.home import SystemAccount
 from pgassay.errors import MeasurementError
 
 CopyFile = Callable[[Path, Path], None]
@@ -90,7 +90,7 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def make_folder(folder: Path, owner: Account | None, mode: int = 0o700) -> None:
+def make_folder(folder: Path, owner: SystemAccount | None, mode: int = 0o700) -> None:
     """Make a folder where it is missing, and give it to the servers' account."""
     folder.mkdir(exist_ok=True)
     if folder.is_symlink():
@@ -100,7 +100,7 @@ def make_folder(folder: Path, owner: Account | None, mode: int = 0o700) -> None:
         os.chown(folder, owner.uid, owner.gid)
 
 
-def give(path: Path, owner: Account | None, mode: int) -> None:
+def give(path: Path, owner: SystemAccount | None, mode: int) -> None:
     """Set a file's mode, and its owner to the servers' account."""
     path.chmod(mode)
     if owner is not None:

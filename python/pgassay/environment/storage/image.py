@@ -15,7 +15,7 @@ from pathlib import Path
 from pgassay.durable import sync
 from pgassay.environment.cleanup import registry, removal
 from pgassay.environment.debian import find_tool, has_apt, tool
-from pgassay.environment.home import Account
+from pgassay.environment.home import SystemAccount
 from pgassay.environment.linux import device
 from pgassay.environment.linux.mounts import mounted_at
 from pgassay.environment.storage.base import BlockDevice
@@ -104,15 +104,17 @@ class AttachedImage:
     `is_users`: the folder is the user's and stays as it is.
     """
 
-    def __init__(self, image: Path, root: Path, owner: Account | None, *, is_users: bool = False) -> None:
+    def __init__(
+        self, image: Path, root: Path, owner: SystemAccount | None, *, is_users: bool = False
+    ) -> None:
         self._is_users = is_users
         self.image = image
         self.root = root
         self.users = 0
         self._owner = owner
-        self._loop_token: registry.Token | None = None
-        self._mount_token: registry.Token | None = None
-        self._read_ahead_token: registry.Token | None = None
+        self._loop_token: registry.CleanupToken | None = None
+        self._mount_token: registry.CleanupToken | None = None
+        self._read_ahead_token: registry.CleanupToken | None = None
         self._read_ahead_kb_before: int | None = None
         self.device = BlockDevice(None, 0, 0)
 

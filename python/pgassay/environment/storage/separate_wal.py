@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from pgassay.environment.home import Account, account
+from pgassay.environment.home import SystemAccount, account
 from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.storage.base import Delivered, Volume
 from pgassay.environment.storage.files import NO_SPACE, copy_real, give, make_folder, tree
@@ -143,7 +143,7 @@ def separate_wal(working: Path) -> Path | None:
     return place if place.name == _name(working) and place.is_dir() else None
 
 
-def _copy(source: Path, target: Path, owner: Account | None) -> None:
+def _copy(source: Path, target: Path, owner: SystemAccount | None) -> None:
     """Copy the WAL with its folders, and have it on the device, so that nothing is written behind a trial."""
     try:
         make_folder(target, owner, stat.S_IMODE(source.stat().st_mode))

@@ -21,7 +21,7 @@ from pgassay.environment.cgroup.caps import usable_processors
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.served import end_volume, stop_serving
 from pgassay.environment.debian import tool
-from pgassay.environment.home import Account, account, home
+from pgassay.environment.home import SystemAccount, account, home
 from pgassay.environment.storage.files import free_bytes, make_folder
 from pgassay.environment.storage.image import SECTOR_BYTES, AttachedImage, missing
 from pgassay.environment.storage.memory import fits_in_memory, has_swap
@@ -76,7 +76,7 @@ class ServedImage:
         root: Path,
         size_bytes: int,
         needed_bytes: int,
-        owner: Account | None,
+        owner: SystemAccount | None,
         *,
         is_users: bool = False,
         on_host: bool = False,

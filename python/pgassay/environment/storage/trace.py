@@ -65,7 +65,7 @@ class Trace:
 
     def __init__(self, *, is_wanted: bool) -> None:
         self.file: Path | None = None
-        self._token: registry.Token | None = None
+        self._token: registry.CleanupToken | None = None
         if is_wanted:
             folder = home() / "data" / "work" / f"trace-{secrets.token_hex(8)}"
             self._token = registry.register("folder", path=str(folder))

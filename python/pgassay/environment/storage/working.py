@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from pgassay.durable import replace_file
-from pgassay.environment.home import Account
+from pgassay.environment.home import SystemAccount
 from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.server.processes import processes_of
 from pgassay.environment.storage.files import (
@@ -62,7 +62,7 @@ class WorkingCopies:
     """The working copies below `root`, which belong to `owner` (None: to the caller)."""
 
     root: Path
-    owner: Account | None
+    owner: SystemAccount | None
 
     def path(self, key: str, copy: int) -> Path:
         """Where working copy `copy` of the snapshot `key` lies."""

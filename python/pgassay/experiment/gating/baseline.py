@@ -25,14 +25,14 @@ _SCHEMES = ("postgres://", "postgresql://")
 
 
 @dataclass(frozen=True)
-class Baseline:
+class GateBaseline:
     """The baseline's gate file, and what it is; its [system] differs from the change's."""
 
     file: GateFile
     system: GatedSystem
 
 
-def find_baseline(text: str, change: GateFile, read_into: Path) -> Baseline:
+def find_baseline(text: str, change: GateFile, read_into: Path) -> GateBaseline:
     """Find what was typed; raises UsageError that says how each kind is typed.
 
     read_into: where the files of a git revision are written; it need not be there.
@@ -65,7 +65,7 @@ def revision_of(folder: Path) -> str:
     return f"{commit}+" if changed is None or changed.strip() else commit
 
 
-def _server(text: str, change: GateFile) -> Baseline:
+def _server(text: str, change: GateFile) -> GateBaseline:
     if change.system.server is None:
         raise UsageError(
             f"{OPTION} names a server, and {change.path} names none for the change: write server = "
@@ -75,13 +75,13 @@ def _server(text: str, change: GateFile) -> Baseline:
     if others:
         raise UsageError(f"{OPTION} names {1 + len(others)} servers: name one")
     file = replace(change, system=replace(change.system, server=string))
-    return Baseline(file, GatedSystem(kind="server", name=without_secrets(string)))
+    return GateBaseline(file, GatedSystem(kind="server", name=without_secrets(string)))
 
 
-def _tree(text: str, change: GateFile) -> Baseline:
+def _tree(text: str, change: GateFile) -> GateBaseline:
     """The same gate on a server that is built from a source tree."""
     _refuse_build_of_server(text, change)
-    return Baseline(
+    return GateBaseline(
         replace(change, system=replace(change.system, pg=text)), GatedSystem(kind="build", name=text)
     )
 
@@ -94,7 +94,7 @@ def _refuse_build_of_server(text: str, change: GateFile) -> None:
         )
 
 
-def _folder(folder: Path, text: str, change: GateFile) -> Baseline:
+def _folder(folder: Path, text: str, change: GateFile) -> GateBaseline:
     """Another checkout, which has a gate file of the same name, or the folder of a build."""
     if (folder / GATE_FILE).is_file():
         raise UsageError(
@@ -104,11 +104,11 @@ def _folder(folder: Path, text: str, change: GateFile) -> Baseline:
     if (folder / "postgres").exists() or (folder / "bin" / "postgres").exists():
         _refuse_build_of_server(text, change)
         file = replace(change, system=replace(change.system, pg=str(folder.absolute())))
-        return Baseline(file, GatedSystem(kind="build", name=text))
+        return GateBaseline(file, GatedSystem(kind="build", name=text))
     for candidate in dict.fromkeys((folder / _within_repository(change.path), folder / change.path.name)):
         if candidate.is_file():
             system = GatedSystem(kind="checkout", name=text, revision=revision_of(candidate.parent))
-            return Baseline(read_gate_file(candidate), system)
+            return GateBaseline(read_gate_file(candidate), system)
     raise UsageError(
         f"{OPTION} {text} holds neither {change.path.name} nor a build of PostgreSQL: name a checkout with "
         "that file, or a build's bin folder"
@@ -121,7 +121,7 @@ def _within_repository(path: Path) -> PurePosixPath:
     return PurePosixPath((prefix or "").strip()) / path.name
 
 
-def _revision(text: str, change: GateFile, read_into: Path) -> Baseline:
+def _revision(text: str, change: GateFile, read_into: Path) -> GateBaseline:
     here = change.path.parent
     if _git(here, "rev-parse", "--git-dir") is None:
         raise UsageError(
@@ -145,7 +145,7 @@ def _revision(text: str, change: GateFile, read_into: Path) -> Baseline:
     for named in _named_files(read_into / name, change.path):
         tree.write_matching(name.parent, named, read_into)
     file = read_gate_file(read_into / name, builds_from=here)
-    return Baseline(file, GatedSystem(kind="revision", name=text, revision=commit))
+    return GateBaseline(file, GatedSystem(kind="revision", name=text, revision=commit))
 
 
 def _named_files(path: Path, shown: Path) -> list[str]:

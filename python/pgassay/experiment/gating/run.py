@@ -13,9 +13,9 @@ from pgassay.analysis.gate.detector import rule_of
 from pgassay.analysis.gate.judge import Gated, gate_result
 from pgassay.analysis.gate.promise import TimeBudget, noise_of, opening, promise
 from pgassay.analysis.verdicts.study import owns_data
-from pgassay.environment.history import Known
+from pgassay.environment.history import TrialHistory
 from pgassay.errors import InterruptionError, UsageError
-from pgassay.experiment.gating.baseline import Baseline, find_baseline, revision_of
+from pgassay.experiment.gating.baseline import GateBaseline, find_baseline, revision_of
 from pgassay.experiment.gating.file import GateFile, read_gate_file
 from pgassay.experiment.gating.requests import GatePlan, Planned, plan_gate, refuse_double_settings
 from pgassay.experiment.planning.plan import parse_request
@@ -50,7 +50,7 @@ class PreparedGate:
     """A gate of which every word is understood; nothing has been measured."""
 
     change: GateFile
-    baseline: Baseline
+    baseline: GateBaseline
     plan: GatePlan
     systems: tuple[GatedSystem, GatedSystem]
     earlier: tuple[GateResult, ...]
@@ -168,7 +168,7 @@ def _warnings(prepared: PreparedGate) -> tuple[str, ...]:
 def _run_workload(each: Planned, prepared: PreparedGate, progress: Progress, *, wait: bool) -> Gated:
     said: list[str] = []
 
-    def said_by(experiment: Experiment, known: Known, limits: RunLimits) -> str:
+    def said_by(experiment: Experiment, known: TrialHistory, limits: RunLimits) -> str:
         said.append(promise_of(each.name, experiment, known, limits, prepared))
         return said[-1]
 
@@ -185,7 +185,7 @@ def _run_workload(each: Planned, prepared: PreparedGate, progress: Progress, *, 
 
 
 def promise_of(
-    name: str, experiment: Experiment, known: Known, limits: RunLimits, prepared: PreparedGate
+    name: str, experiment: Experiment, known: TrialHistory, limits: RunLimits, prepared: PreparedGate
 ) -> str:
     """What one workload's time can find, by what is known of its trials."""
     if prepared.rule is None:

@@ -12,7 +12,7 @@ from pgassay.analysis.statistics.starts import STARTS_MIN, STARTS_WITHOUT_BOUND
 from pgassay.analysis.verdicts.primary import single_trial_spread
 from pgassay.design.schedule import next_step
 from pgassay.environment.cleanup.scratch import scratch_folder
-from pgassay.environment.history import Known
+from pgassay.environment.history import TrialHistory
 from pgassay.errors import MeasurementError
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_trial_s
 from pgassay.model.experiment import Experiment, StatisticalContract
@@ -31,10 +31,10 @@ def unknown_spread(contract: StatisticalContract) -> float:
 
 
 # What the limits of a run can find, in a sentence, by what is known of its trials.
-Resolution = Callable[[Experiment, Known, RunLimits], str]
+Resolution = Callable[[Experiment, TrialHistory, RunLimits], str]
 
 
-def resolution(experiment: Experiment, known: Known, limits: RunLimits) -> str:
+def resolution(experiment: Experiment, known: TrialHistory, limits: RunLimits) -> str:
     """What a comparison of its own can resolve."""
     contract = experiment.contract
     if contract.unit == "start":
@@ -52,7 +52,7 @@ def resolution(experiment: Experiment, known: Known, limits: RunLimits) -> str:
     )
 
 
-def _of_starts(experiment: Experiment, known: Known, limits: RunLimits) -> str:
+def _of_starts(experiment: Experiment, known: TrialHistory, limits: RunLimits) -> str:
     """What starts in which all arms take turns can find (`test_starts.py` simulates it)."""
     start_s = known.trial_s * len(experiment.arms)
     starts = min(limits.blocks_max, int(limits.time_max_s / start_s))
@@ -66,7 +66,7 @@ def _of_starts(experiment: Experiment, known: Known, limits: RunLimits) -> str:
 
 def announce(
     experiment: Experiment,
-    known: Known,
+    known: TrialHistory,
     limits: RunLimits,
     progress: Progress,
     said_by: Resolution = resolution,
@@ -82,7 +82,9 @@ def announce(
     progress.plan(names, blocks_max, limits.blocks_max * len(arms), sentence)
 
 
-def known_of(stored: StoredExperiment, earlier: Known | None, run: TrialRunner, progress: Progress) -> Known:
+def known_of(
+    stored: StoredExperiment, earlier: TrialHistory | None, run: TrialRunner, progress: Progress
+) -> TrialHistory:
     """What is known of the experiment's trials, by a rehearsal where nothing is.
 
     `earlier`: what this machine remembers. Raises MeasurementError when the rehearsal does not succeed.
@@ -90,13 +92,13 @@ def known_of(stored: StoredExperiment, earlier: Known | None, run: TrialRunner, 
     trial_s = expected_trial_s(stored)
     if trial_s is None:
         return earlier or rehearse(stored.experiment, run, progress)
-    return Known(trial_s, single_trial_spread(stored))
+    return TrialHistory(trial_s, single_trial_spread(stored))
 
 
 _ENDED = {"failed": "failed", "invalid": "gave no valid figure"}
 
 
-def rehearse(experiment: Experiment, run: TrialRunner, progress: Progress) -> Known:
+def rehearse(experiment: Experiment, run: TrialRunner, progress: Progress) -> TrialHistory:
     """Run a trial of the control once; raises MeasurementError with its reason when it does not succeed."""
     progress.stage("rehearsing one trial, to tell what the time given can resolve")
     control = next(arm for arm in experiment.arms if arm.role == "control")
@@ -107,4 +109,4 @@ def rehearse(experiment: Experiment, run: TrialRunner, progress: Progress) -> Kn
         raise MeasurementError(
             f"the rehearsal of {control.name} {_ENDED.get(record.status, record.status)}: {record.reason}"
         )
-    return Known(trial_s=record.took_s, spread=None)
+    return TrialHistory(trial_s=record.took_s, spread=None)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
 from pgassay.analysis.statistics.starts import STARTS_MIN, resolvable_by_starts, starts_for
 from pgassay.environment import history
-from pgassay.environment.history import Known
+from pgassay.environment.history import TrialHistory
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.forecast import unknown_spread
@@ -33,7 +33,7 @@ def plan_alone(request: CompareRequest, progress: Progress, *, wait: bool) -> Pl
     return planned(experiment, history.recall(experiment))
 
 
-def planned(experiment: Experiment, earlier: Known | None) -> Planned:
+def planned(experiment: Experiment, earlier: TrialHistory | None) -> Planned:
     """What is known beforehand; `earlier`: what this machine remembers of the last experiment of its kind."""
     contract = experiment.contract
     trial_s, source = _trial_s(experiment, earlier)
@@ -92,7 +92,7 @@ def _restarts(experiment: Experiment) -> tuple[str, ...]:
     return (f"Each trial has a server of its own: {experiment.restarts}.",) if experiment.restarts else ()
 
 
-def _trial_s(experiment: Experiment, earlier: Known | None) -> tuple[float | None, TrialTimeFrom]:
+def _trial_s(experiment: Experiment, earlier: TrialHistory | None) -> tuple[float | None, TrialTimeFrom]:
     if earlier is not None:
         return earlier.trial_s, "earlier experiment"
     loads = [arm.spec.workload.load for arm in experiment.arms]
@@ -103,7 +103,7 @@ def _trial_s(experiment: Experiment, earlier: Known | None) -> tuple[float | Non
 
 
 def _block_s(
-    experiment: Experiment, stratum: str, earlier: Known | None, trial_s: float | None
+    experiment: Experiment, stratum: str, earlier: TrialHistory | None, trial_s: float | None
 ) -> float | None:
     """What a block of a stratum takes, its twin's trial included."""
     known = earlier.strata_s.get(stratum, trial_s) if earlier is not None else trial_s

@@ -20,7 +20,7 @@ from pgassay.environment import history, lock
 from pgassay.environment.builds.unchanged import refuse_changed
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.source_copies import remove_source_copies
-from pgassay.environment.history import Known
+from pgassay.environment.history import TrialHistory
 from pgassay.environment.linux.machine import machine_id
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.errors import InterruptionError, UsageError
@@ -52,6 +52,7 @@ from pgassay.record.experiment import (
     write_experiment,
     write_servers,
     write_state,
+    write_warnings,
 )
 from pgassay.record.holding import held
 from pgassay.record.layout import attempt_folders
@@ -137,7 +138,7 @@ class _Run:
     `began_s` is as of `run_parsed`.
     """
 
-    earlier: Known | None
+    earlier: TrialHistory | None
     connections: Connections
     limits: RunLimits
     progress: Progress
@@ -224,7 +225,9 @@ def _run_trials(stored: StoredExperiment, opened: OpenTarget, run: _Run) -> Stor
     trials = ExperimentTrials(stored, target, progress)
     try:
         if not stored.trials:
-            check_same_results(stored.experiment, target, progress.stage)
+            said = check_same_results(stored.experiment, target, progress.stage)
+            stored = write_warnings(stored, said)
+            trials = ExperimentTrials(stored, target, progress)
         known = known_of(stored, run.earlier, trials, progress)
         if not stored.trials and not stored.block_plans:
             # The blocks are planned by what a trial takes, and what is said of them follows from their plan.
@@ -252,7 +255,7 @@ def _remembered(ended: StoredExperiment) -> StoredExperiment:
     """
     trial_s = expected_trial_s(ended)
     if trial_s is not None:
-        known = Known(
+        known = TrialHistory(
             trial_s,
             single_trial_spread(ended),
             single_trial_spread(ended, confidence=0.5),

@@ -97,7 +97,7 @@ class DaskFleet:
                         self._machines[name] = DaskMachine(MachineEntry(name=name, host=""), self)
 
     def ask(self, name: str, document: Document, timeout_s: float) -> tuple[str, dict[str, JsonValue]]:
-        """The identity of a machine's host, and its agent's answer; as `Machine.request`."""
+        """The identity of a machine's host, and its agent's answer; as `FleetMachine.request`."""
         text = json.dumps(document)
         if len(text) > REQUEST_BYTES_MAX:
             raise ValueError(f"a request of {len(text)} bytes: send it in parts")

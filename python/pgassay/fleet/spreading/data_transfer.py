@@ -40,7 +40,7 @@ _ASKED_EVERY_S = 20.0
 
 
 @dataclass(frozen=True)
-class Offer:
+class DataOffer:
     """What a machine says of a snapshot. make_s: how long making it takes there, None where not known.
 
     reads_alike: equal on machines that can use each other's files.
@@ -58,12 +58,12 @@ class Offer:
 class Choice:
     """Who gives a snapshot, after making it where nobody has it; to whom, and how long each would make it."""
 
-    source: Offer
+    source: DataOffer
     receivers: Mapping[str, float]
 
 
 def choose(
-    offers: Sequence[Offer], speeds: Mapping[str, float], rate: Callable[[str], float] = lambda _: 0.0
+    offers: Sequence[DataOffer], speeds: Mapping[str, float], rate: Callable[[str], float] = lambda _: 0.0
 ) -> Choice | None:
     """Whether some of these machines should get a snapshot from another; None where each makes its own.
 
@@ -92,7 +92,7 @@ def choose(
     return Choice(source, slower) if slower else None
 
 
-def _make_s(offer: Offer, source: Offer, speeds: Mapping[str, float]) -> float | None:
+def _make_s(offer: DataOffer, source: DataOffer, speeds: Mapping[str, float]) -> float | None:
     """As it is known there; else as long as at the source, by how much slower the machine is."""
     if offer.make_s is not None or source.make_s is None:
         return offer.make_s
@@ -100,7 +100,7 @@ def _make_s(offer: Offer, source: Offer, speeds: Mapping[str, float]) -> float |
     return source.make_s * (own / its if own and its else 1.0)
 
 
-class Sharing:
+class DataSharing:
     """Shares the data of one experiment among its machines, before it is started."""
 
     def __init__(
@@ -140,7 +140,7 @@ class Sharing:
                 list(pool.map(self._end, self._surveyed))
 
     def _all(self, said: Mapping[str, Document], pool: ThreadPoolExecutor) -> Iterator[SpreadCopy | None]:
-        offers: dict[str, list[Offer]] = {}
+        offers: dict[str, list[DataOffer]] = {}
         for name, answer in said.items():
             snapshots = answer.get("snapshots")
             for each in snapshots if isinstance(snapshots, list) else []:
@@ -166,7 +166,7 @@ class Sharing:
         with _as_it_comes():
             self._members[name].about_data("end")
 
-    def _rate(self, group: Sequence[Offer], pool: ThreadPoolExecutor, source: str) -> float:
+    def _rate(self, group: Sequence[DataOffer], pool: ThreadPoolExecutor, source: str) -> float:
         """Bytes a second from a machine to the others at once; 0 where one gives no answer."""
         others = [offer.machine for offer in group if offer.machine != source]
         begun = time.monotonic()
@@ -211,7 +211,7 @@ class Sharing:
             seconds=round(seconds, 3),
         )
 
-    def _made(self, key: str, source: Offer, pool: ThreadPoolExecutor) -> Offer:
+    def _made(self, key: str, source: DataOffer, pool: ThreadPoolExecutor) -> DataOffer:
         """The snapshot, made by its source, while the others are kept waiting."""
         member = self._members[source.machine]
         making: Future[Document] = pool.submit(member.about_data, "make", {"key": key}, timeout_s=_MAKE_S)
@@ -247,7 +247,7 @@ class _Copy:
 
     def __init__(
         self,
-        sharing: Sharing,
+        sharing: DataSharing,
         key: str,
         source: str,
         receivers: Mapping[str, float],
@@ -321,9 +321,9 @@ class _Copy:
             self._sharing.ask(name, "drop", is_patient=False, key=self._key)
 
 
-def _offer(machine: str, said: Mapping[str, object]) -> Offer:
+def _offer(machine: str, said: Mapping[str, object]) -> DataOffer:
     make_s = said.get("make_s")
-    return Offer(
+    return DataOffer(
         machine,
         bool(said.get("is_here")),
         int(str(said.get("bytes") or 0)),

@@ -12,7 +12,7 @@ from pydantic import JsonValue, ValidationError
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.fleet import records
 from pgassay.fleet.agent import CHUNK_BYTES
-from pgassay.fleet.machine import Document, Machine, MachineLostError
+from pgassay.fleet.machine import Document, FleetMachine, MachineLostError
 from pgassay.fleet.runs import RunRequest
 from pgassay.model.machines.spread import SpreadFile, SpreadRun
 from pgassay.model.result import Planned
@@ -57,7 +57,7 @@ class Visit:
 class Member:
     """Not for two threads at once."""
 
-    def __init__(self, machine: Machine, folder: Path, runs: tuple[SpreadRun, ...]) -> None:
+    def __init__(self, machine: FleetMachine, folder: Path, runs: tuple[SpreadRun, ...]) -> None:
         """folder: of the whole experiment; what came home before is found there."""
         self.machine, self.runs = machine, runs
         self._folder = folder
@@ -290,7 +290,7 @@ class Member:
         return len(trials)
 
 
-def facts_of(machine: Machine, *, noise_s: float, with_storage: bool) -> Document:
+def facts_of(machine: FleetMachine, *, noise_s: float, with_storage: bool) -> Document:
     """What a machine says of itself, its speeds included; raises MachineLostError, MeasurementError."""
     document: Document = {"operation": "facts", "noise_s": noise_s, "speed": True, "storage": with_storage}
     return _answer(machine.request(document, timeout_s=FACTS_TIMEOUT_S))

@@ -14,11 +14,11 @@ from pgassay.experiment.planning.request import BLOCKS_DEFAULT, CompareRequest, 
 from pgassay.experiment.running.folder import new_folder
 from pgassay.factors import registry as factors
 from pgassay.factors import sql
-from pgassay.fleet.machine import Document, Fleet, Machine, MachineLostError
+from pgassay.fleet.machine import Document, Fleet, FleetMachine, MachineLostError
 from pgassay.fleet.spreading import plan as plans
 from pgassay.fleet.spreading.cells import lines_of_plan, spread_cells
 from pgassay.fleet.spreading.coordinate import Coordinator, Pace, request_of
-from pgassay.fleet.spreading.data_transfer import Sharing
+from pgassay.fleet.spreading.data_transfer import DataSharing
 from pgassay.fleet.spreading.machine_command import machine_command
 from pgassay.fleet.spreading.machine_differences import WARM, check_shared_hosts, differences
 from pgassay.fleet.spreading.member import Member, facts_of
@@ -132,7 +132,7 @@ def _coordinated(
         view.message(f"the fleet has {join(missing)} no more: it goes on without")
     with held(folder):
         if shares_data:
-            sharing = Sharing(plan, members, view, (pace or Pace()).copy_s)
+            sharing = DataSharing(plan, members, view, (pace or Pace()).copy_s)
             copies = sharing.run(partial(request_of, plan))
             plan = plan.model_copy(update={"copies": copies})
             plans.write(folder, plan)
@@ -158,12 +158,14 @@ def _workloads(request: CompareRequest) -> list[WorkloadSpec]:
     return [parse_workload(request.workload)]
 
 
-def _gather_facts(machines: Sequence[Machine], view: FleetView, *, with_storage: bool) -> dict[str, Document]:
+def _gather_facts(
+    machines: Sequence[FleetMachine], view: FleetView, *, with_storage: bool
+) -> dict[str, Document]:
     """What each machine says of itself, all at once; raises UsageError where none answers."""
     probed = " and probing their disks" if with_storage else ""
     view.message(f"asking {plural(len(machines), 'machine')} what they are{probed}")
 
-    def asked(machine: Machine) -> Document | str:
+    def asked(machine: FleetMachine) -> Document | str:
         try:
             return facts_of(machine, noise_s=_NOISE_S, with_storage=with_storage)
         except MachineLostError:

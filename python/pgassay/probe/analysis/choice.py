@@ -24,7 +24,7 @@ _BACKGROUND = 0.1
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedLevels:
     """A decision with its measured values: regrets in the values' order, the choice and the knee.
 
     `probability`: that the choice is better than the default; None where it is the default, or no default was
@@ -48,7 +48,7 @@ class Judged:
         return next(found, (-math.inf, math.inf))
 
 
-def judge(decision: Decision, estimates: Estimates) -> Judged | None:
+def judge(decision: Decision, estimates: Estimates) -> JudgedLevels | None:
     """The regrets of all measured values against the best of them; None with fewer than two.
 
     A value's regret is the time it takes over the best value's, less one, with the interval of the difference
@@ -65,12 +65,12 @@ def judge(decision: Decision, estimates: Estimates) -> Judged | None:
     near = [value for value in found.values if regrets[value] <= TOLERANCE]
     default = decision.default
     if default not in found.values:
-        return Judged(decision, alternatives, near[0], near[0], None)
+        return JudgedLevels(decision, alternatives, near[0], near[0], None)
     likely = {value: found.probability(value, default) for value in near}
     better = [value for value in near if likely[value] >= LIKELY]
     if regrets[default] <= TOLERANCE or not better:
-        return Judged(decision, alternatives, default, near[0], None)
-    return Judged(decision, alternatives, better[0], near[0], likely[better[0]])
+        return JudgedLevels(decision, alternatives, default, near[0], None)
+    return JudgedLevels(decision, alternatives, better[0], near[0], likely[better[0]])
 
 
 def _alternative(found: Joint, value: str) -> Alternative:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from pgassay.model.probe import Alternative, Method, Recommendation
-from pgassay.probe.analysis.choice import TOLERANCE, Judged, judge
+from pgassay.probe.analysis.choice import TOLERANCE, JudgedLevels, judge
 from pgassay.probe.analysis.estimates import Estimates
 from pgassay.probe.analysis.plan import (
     DEFAULT_HANDLES,
@@ -50,7 +50,7 @@ def curve_method(have: Facilities, estimates: Estimates) -> Method | None:
     return max(have.methods, key=measured, default=None)
 
 
-def judged_decisions(have: Facilities, estimates: Estimates) -> dict[str, Judged]:
+def judged_decisions(have: Facilities, estimates: Estimates) -> dict[str, JudgedLevels]:
     """Every decision with at least two measured values, by its name."""
     chosen = curve_method(have, estimates)
     found = {each.name: judge(each, estimates) for each in decisions(have, chosen)}
@@ -81,20 +81,22 @@ def recommendations(have: Facilities, estimates: Estimates) -> dict[str, Recomme
     return made
 
 
-def _method(judged: Judged) -> Recommendation:
+def _method(judged: JudgedLevels) -> Recommendation:
     others = [each for each in judged.alternatives if each.value != judged.choice]
     costs = ", ".join(f"{each.value} {_signed(each, judged)}" for each in others)
     reason = f"over cold, cached and bitmap scans together, time against {judged.choice}'s: {costs}"
     return _made(judged, reason, knee=None)
 
 
-def _signed(other: Alternative, judged: Judged) -> str:
+def _signed(other: Alternative, judged: JudgedLevels) -> str:
     """The time of another value relative to the choice's."""
     change = (1 + other.regret) / (1 + judged.regret_of[judged.choice]) - 1
     return percent_fixed(change, signed=True)
 
 
-def _workers(one: Judged, several: Judged | None, method: str | None) -> dict[str, Recommendation]:
+def _workers(
+    one: JudgedLevels, several: JudgedLevels | None, method: str | None
+) -> dict[str, Recommendation]:
     """One figure for 18, a range for 19: enough for one scan, and for a scan on every core."""
     wide = several or one
     most = max(int(one.choice), int(wide.choice))
@@ -126,7 +128,9 @@ def _workers(one: Judged, several: Judged | None, method: str | None) -> dict[st
     }
 
 
-def _growing_workers(one: Judged, several: Judged | None, method: str | None) -> dict[str, Recommendation]:
+def _growing_workers(
+    one: JudgedLevels, several: JudgedLevels | None, method: str | None
+) -> dict[str, Recommendation]:
     """The most workers of a pool that grows as they are wanted; it begins with the default."""
     wide = several if several is not None and int(several.choice) >= int(one.choice) else one
     what = "a cold scan" if wide is one else "cold scans on all cores at once"
@@ -146,7 +150,7 @@ def _growing_workers(one: Judged, several: Judged | None, method: str | None) ->
     }
 
 
-def _concurrency(judged: Judged, what: str, method: str | None) -> Recommendation:
+def _concurrency(judged: JudgedLevels, what: str, method: str | None) -> Recommendation:
     reason = _knee_words(judged, what)
     if method != "sync":
         above = f"more than io_max_concurrency ({DEFAULT_HANDLES} by default) puts no more reads in flight"
@@ -156,7 +160,7 @@ def _concurrency(judged: Judged, what: str, method: str | None) -> Recommendatio
     return _made(judged, reason, knee=judged.knee)
 
 
-def _handles(judged: Judged, depth: Judged) -> Recommendation:
+def _handles(judged: JudgedLevels, depth: JudgedLevels) -> Recommendation:
     """As many as effective_io_concurrency uses: of itself it puts nothing in flight."""
     value = max(DEFAULT_HANDLES, int(depth.choice))
     is_default = value == DEFAULT_HANDLES
@@ -175,18 +179,18 @@ def _handles(judged: Judged, depth: Judged) -> Recommendation:
     )
 
 
-def _curve(judged: Judged, what: str) -> Recommendation:
+def _curve(judged: JudgedLevels, what: str) -> Recommendation:
     return _made(judged, _knee_words(judged, what), knee=judged.knee)
 
 
-def _combine(judged: Judged, method: str | None) -> Recommendation:
+def _combine(judged: JudgedLevels, method: str | None) -> Recommendation:
     reason = _knee_words(judged, f"cold and cached scans by {method}")
     if int(judged.choice.removesuffix("kB")) > _MAX_COMBINE_DEFAULT_KB:
         reason += f"; io_max_combine_limit must be raised to {judged.choice} as well, and needs a restart"
     return _made(judged, reason, knee=judged.knee)
 
 
-def _knee_words(judged: Judged, what: str) -> str:
+def _knee_words(judged: JudgedLevels, what: str) -> str:
     regrets = judged.regret_of
     default = regrets.get(judged.decision.default)
     words = f"measured on {what}: the best is within {percent_fixed(TOLERANCE)} from {judged.knee} on"
@@ -197,7 +201,7 @@ def _knee_words(judged: Judged, what: str) -> str:
     return f"{words}; the present {judged.decision.default} costs {percent_fixed(default)} more time"
 
 
-def _made(judged: Judged, reason: str, *, knee: str | None) -> Recommendation:
+def _made(judged: JudgedLevels, reason: str, *, knee: str | None) -> Recommendation:
     made = Recommendation(
         value=judged.choice,
         default=judged.decision.default,

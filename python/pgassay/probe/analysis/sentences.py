@@ -13,7 +13,7 @@ from pgassay.model.probe import (
     ProbeRecord,
     Recommendation,
 )
-from pgassay.probe.analysis.choice import Judged, difference
+from pgassay.probe.analysis.choice import JudgedLevels, difference
 from pgassay.probe.analysis.estimates import Estimate, Estimates
 from pgassay.probe.analysis.plan import (
     CEILING_DEPTHS,
@@ -45,7 +45,7 @@ def sentences(
     estimates: Estimates,
     cells: Sequence[CellResult],
     made: Ceilings,
-    judged: Mapping[str, Judged],
+    judged: Mapping[str, JudgedLevels],
     recommend: Mapping[str, Recommendation],
 ) -> tuple[str, ...]:
     """All sentences, the most useful first; each rests on cells that were run."""
@@ -187,7 +187,7 @@ def _competition(have: Facilities, estimates: Estimates) -> list[str]:
     return [f"With every core busy with other work, of a cold scan's speed {', '.join(listed)}."]
 
 
-def _read_ahead(have: Facilities, estimates: Estimates, judged: Mapping[str, Judged]) -> list[str]:
+def _read_ahead(have: Facilities, estimates: Estimates, judged: Mapping[str, JudgedLevels]) -> list[str]:
     """What the device's read-ahead is worth to sync, which has no other look-ahead on a sequential scan."""
     name = next((name for name in ("read_ahead_kb, sync", "read_ahead_kb") if name in judged), None)
     if name is None or have.read_ahead_kb is None:

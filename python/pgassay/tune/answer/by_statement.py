@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 
 from pgassay.model.tuning.answer import Fix, FixStatement, StatementAnswer, StatementVerdict
-from pgassay.tune.effects import Effect, Proved
+from pgassay.tune.proof.effects import Effect, Proved
 from pgassay.tune.search.selection import Baseline, Seconds
 
 # A ratio nearer to 1 than this is none that anybody asked for.

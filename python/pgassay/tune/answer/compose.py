@@ -10,15 +10,14 @@ from pgassay.model.arm import ArmSpec
 from pgassay.model.tuning.answer import Fix, StatementAnswer, TuneCause, TuneProof, TuneResult, TuneSymptom
 from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.answer.by_statement import answers, workload_gain
-from pgassay.tune.answer.judged import Judged
 from pgassay.tune.answer.parameter_group import parameter_group
+from pgassay.tune.answer.proof_verdict import FoundAndProved
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.sentences import PROOF_REFUSED, has_nothing_to_do, summary
 from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.answer.verdicts import proof_of, ranked
-from pgassay.tune.effects import Proved, read_proof, remaining_of
+from pgassay.tune.proof.effects import Proved, read_proof, remaining_of
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, more_s, typed
-from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import Baseline
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import StoredSearch
@@ -165,7 +164,9 @@ def has_its_data(spec: ArmSpec) -> bool:
     return not is_dump_of_a_run(source) or Path(source).exists()
 
 
-def _can_be_decided(judged: Judged, stored: StoredExperiment | None, second: StoredExperiment | None) -> bool:
+def _can_be_decided(
+    judged: FoundAndProved, stored: StoredExperiment | None, second: StoredExperiment | None
+) -> bool:
     """Whether more blocks may say more: a stage that is decided has none to come, but a second after it."""
     if second is None and judged.remaining:
         return True
@@ -213,7 +214,9 @@ def _notes(search: StoredSearch) -> dict[str, str]:
     return notes
 
 
-def _judged(search: StoredSearch, stored: StoredExperiment | None, second: StoredExperiment | None) -> Judged:
+def _judged(
+    search: StoredSearch, stored: StoredExperiment | None, second: StoredExperiment | None
+) -> FoundAndProved:
     """What is known of all candidates, by the search and by both stages of the proof."""
     members = search.members
     baseline = Baseline(measured(search.statements), search.seconds, {}, endless=search.endless)
@@ -222,24 +225,15 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
     if proved is not None and search.shared is None:
         found = remaining_of(proved, search.margin, search.made_faster)
     confirmed = read_proof(second, search.remaining_members) if second is not None else None
-    return Judged(
-        candidates=search.candidates,
+    return FoundAndProved(
+        found=search.model_copy(update={"notes": _notes(search)}),
         baseline=baseline,
-        searched=Searched(
-            tried=search.tried,
-            notes=_notes(search),
-            screened=search.screened,
-            selection=search.selection,
-            alike=search.alike,
-        ),
-        members=search.selection.ids,
         predicted=search.predicted,
         proved=proved,
         remaining=search.remaining or found,
         confirmed=confirmed,
         margin=search.margin,
-        checks=search.checks,
-        notes=_notes(search),
+        unlike=search.unlike,
         side_costs={
             each.id: side_costs(each, tried.wal_bytes, search.statements, search.facts)
             for each in search.candidates
@@ -248,7 +242,4 @@ def _judged(search: StoredSearch, stored: StoredExperiment | None, second: Store
         writing_elsewhere={
             each.id: writing_elsewhere(each, search.statements, search.facts) for each in search.candidates
         },
-        unsafe=search.unsafe,
-        left_out=search.left_out,
-        unlike=search.unlike,
     )

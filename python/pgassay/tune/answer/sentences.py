@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from pgassay.model.tuning.answer import Fix, StatementAnswer, TuneProof
-from pgassay.tune.answer.judged import looked_slower
+from pgassay.tune.answer.proof_verdict import looked_slower
 from pgassay.words import percent, plural
 from pgassay.words import seconds as duration
 

@@ -12,9 +12,9 @@ from pgassay.model.tuning.answer import (
     FixVerdict,
     TuneProof,
 )
-from pgassay.tune.answer.judged import Judged, proven_verdict
+from pgassay.tune.answer.proof_verdict import FoundAndProved, proven_verdict
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.effects import Effect, Proved
+from pgassay.tune.proof.effects import Effect, Proved
 from pgassay.tune.search.selection import (
     WORSE_MAX,
     Baseline,
@@ -47,15 +47,15 @@ NO_TIME = "no time was left to try it: give more with --max-time"
 NOT_TOLD = "it looked slower once; whether it is could not be told from the noise of the runs"
 
 
-def ranked(judged: Judged) -> tuple[Fix, ...]:
+def ranked(judged: FoundAndProved) -> tuple[Fix, ...]:
     """Every candidate with its verdict: what is recommended first, by what it gains."""
-    fixes = [_fix(judged, candidate) for candidate in judged.candidates]
+    fixes = [_fix(judged, candidate) for candidate in judged.found.candidates]
     fixes.sort(key=lambda fix: (_ORDER[fix.verdict], -(fix.gain or 0.0), fix.id))
     return tuple(fix.model_copy(update={"rank": rank}) for rank, fix in enumerate(fixes, start=1))
 
 
-def _fix(judged: Judged, candidate: Candidate) -> Fix:
-    tried = judged.searched.tried.get(candidate.id)
+def _fix(judged: FoundAndProved, candidate: Candidate) -> Fix:
+    tried = judged.found.tried.get(candidate.id)
     verdict, evidence, effect, note = verdict_of(judged, candidate)
     statements: tuple[FixStatement, ...] = ()
     gain, interval, at_least = None, None, False
@@ -66,7 +66,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
         gain = _own_gain(judged.baseline, tried)
         statements = tuple(_tried_statements(judged.baseline, tried))
         at_least = any(each.at_least for each in statements)
-    others = judged.notes.get(candidate.id, "")
+    others = judged.found.notes.get(candidate.id, "")
     elsewhere = judged.writing_elsewhere.get(candidate.id, frozenset())
     # What a write of another table took beside it is chance.
     chance = {each.name for each in judged.baseline.statements if each.of.name in elsewhere}
@@ -105,7 +105,7 @@ def _fix(judged: Judged, candidate: Candidate) -> Fix:
             per_month=candidate.per_month,
             wal_bytes=tried.wal_bytes if tried else None,
         ),
-        same_results=judged.checks.get(candidate.id, _not_checked(judged.baseline, candidate)),
+        same_results=judged.found.checks.get(candidate.id, _not_checked(judged.baseline, candidate)),
         applied_by=_applied_by(candidate),
         rewritten={each.statement: each.sql for each in candidate.rewrites},
         note="; ".join(part for part in (note, freed, late, others, side) if part),
@@ -153,18 +153,20 @@ def _not_checked(baseline: Baseline, candidate: Candidate) -> str:
     return f"not checked: {', '.join(endless)} did not end before" if endless else "not checked"
 
 
-def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Evidence, Effect | None, str]:
+def verdict_of(
+    judged: FoundAndProved, candidate: Candidate
+) -> tuple[FixVerdict, Evidence, Effect | None, str]:
     """(verdict, what it rests on, what the proof says, why)."""
     name = candidate.id
-    if name in judged.unsafe:
-        return "unsafe", "none", None, judged.unsafe[name]
-    if name in judged.left_out:
-        return "screened out", "none", None, judged.left_out[name]
-    if name in judged.searched.screened:
-        return "screened out", "planner", None, judged.searched.screened[name]
+    if name in judged.found.unsafe:
+        return "unsafe", "none", None, judged.found.unsafe[name]
+    if name in judged.found.left_out:
+        return "screened out", "none", None, judged.found.left_out[name]
+    if name in judged.found.screened:
+        return "screened out", "planner", None, judged.found.screened[name]
     if name in judged.members:
         return proven_verdict(judged, name)
-    tried = judged.searched.tried.get(name)
+    tried = judged.found.tried.get(name)
     if tried is None:
         return "not decided", "none", None, NO_TIME
     if tried.refused:
@@ -175,7 +177,7 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
     if alone < WORSE_MAX:
         return "no help", "search", None, NOT_TOLD
     once = _once(judged, tried)
-    selection = judged.searched.selection
+    selection = judged.found.selection
     beside, left_bytes = selection.beside.get(name), selection.over.get(name)
     if alone < judged.baseline.gain_min(judged.margin):
         return ("not decided", "search", None, once) if once else ("no help", "search", None, "")
@@ -195,7 +197,7 @@ def verdict_of(judged: Judged, candidate: Candidate) -> tuple[FixVerdict, Eviden
     return "not needed", "search", None, _beside_what_was_chosen(judged, name)
 
 
-def _once(judged: Judged, tried: Tried) -> str:
+def _once(judged: FoundAndProved, tried: Tried) -> str:
     """The statements that a fix made faster when it was tried, and that nothing that was chosen does; or ''.
 
     Nothing that makes a statement faster is called of no help.
@@ -204,7 +206,7 @@ def _once(judged: Judged, tried: Tried) -> str:
     taken = {
         name
         for each in judged.members
-        if (other := judged.searched.tried.get(each)) is not None
+        if (other := judged.found.tried.get(each)) is not None
         for name in faster_of(other.seconds, base)
     }
     gains = {
@@ -222,10 +224,10 @@ def _too_large(tried: Tried, left_bytes: float) -> str:
     return f"it takes {size(tried.bytes or 0)}, and of --max-space there is {left} left"
 
 
-def _beside_what_was_chosen(judged: Judged, name: str) -> str:
+def _beside_what_was_chosen(judged: FoundAndProved, name: str) -> str:
     """Why one that helps alone was not chosen; where it could not be told from one that was, which."""
-    titles = {each.id: each.title for each in judged.candidates}
-    other = judged.searched.alike.get(name)
+    titles = {each.id: each.title for each in judged.found.candidates}
+    other = judged.found.alike.get(name)
     if other is None:
         return BESIDE
     return f"{BESIDE}: its gain can't be told from that of '{titles[other]}', which costs less"

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pgassay.tune.candidate import Candidate, Layer
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.evidence import FinderEvidence
 
 
 @dataclass(frozen=True)
-class Saving:
+class ExpectedSaving:
     """Milliseconds that a candidate is expected to save in one plan of a statement (numbered from 0).
 
     `most_ms`: what it may save at most, where which plan comes instead can't be told; that decides whether it
@@ -27,14 +27,14 @@ class Saving:
 
 
 @dataclass(frozen=True)
-class Offer:
+class FinderOffer:
     """A candidate without `statements` and `predicted`, which follow from the savings in registry.find.
 
     `without_gain`: told for another reason than time (space, risk), whatever the savings are.
     """
 
     candidate: Candidate
-    savings: tuple[Saving, ...] = ()
+    savings: tuple[ExpectedSaving, ...] = ()
     without_gain: bool = False
 
 
@@ -45,4 +45,4 @@ class Finder:
     name: str
     layer: Layer
     kinds: tuple[str, ...]
-    find: Callable[[Evidence], Iterable[Offer]]
+    find: Callable[[FinderEvidence], Iterable[FinderOffer]]

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from pgassay.tune.candidate import Candidate, Symptom
-from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.design.brin import BRIN
 from pgassay.tune.finders.design.btree import BTREE
 from pgassay.tune.finders.design.covering import COVERING
@@ -16,7 +16,7 @@ from pgassay.tune.finders.design.like_prefix import LIKE_PREFIX
 from pgassay.tune.finders.design.partial import PARTIAL
 from pgassay.tune.finders.design.partitioning import PARTITIONING
 from pgassay.tune.finders.design.unneeded import UNNEEDED
-from pgassay.tune.finders.evidence.evidence import Evidence, statement_ms
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, statement_ms
 from pgassay.tune.finders.infrastructure.memory import MEMORY
 from pgassay.tune.finders.infrastructure.planner_costs import PLANNER_COSTS
 from pgassay.tune.finders.infrastructure.processors import PROCESSORS
@@ -71,15 +71,15 @@ def find(symptom: Symptom) -> tuple[Candidate, ...]:
     at their predicted best, unless it is told for another reason than time. A workload of many statements is
     made faster one statement after the other: what is little beside all of them is much beside what is left.
     """
-    evidence = Evidence(symptom)
+    evidence = FinderEvidence(symptom)
     offers = [offer for finder in FINDERS for offer in finder.find(evidence)]
     made = list(_merged(offers, evidence))
     return tuple(candidate for _, candidate in sorted(made, key=lambda each: (-each[0], each[1].id)))
 
 
-def _merged(offers: Iterable[Offer], evidence: Evidence) -> Iterable[tuple[float, Candidate]]:
+def _merged(offers: Iterable[FinderOffer], evidence: FinderEvidence) -> Iterable[tuple[float, Candidate]]:
     """Offers of one id as one candidate, with the gain of the workload that it predicts."""
-    groups: dict[str, list[Offer]] = defaultdict(list)
+    groups: dict[str, list[FinderOffer]] = defaultdict(list)
     for offer in offers:
         groups[offer.candidate.id].append(offer)
     predicted = {id_: _ratios(same, evidence, lambda saving: saving.ms) for id_, same in groups.items()}
@@ -104,7 +104,9 @@ def _merged(offers: Iterable[Offer], evidence: Evidence) -> Iterable[tuple[float
             yield gain, best.candidate.model_copy(update={"statements": names, "predicted": ratios})
 
 
-def _ratios(offers: list[Offer], evidence: Evidence, saves_ms: Callable[[Saving], float]) -> dict[str, float]:
+def _ratios(
+    offers: list[FinderOffer], evidence: FinderEvidence, saves_ms: Callable[[ExpectedSaving], float]
+) -> dict[str, float]:
     """New time over old for each statement: over all its plans, those that nothing changes included."""
     saved: dict[tuple[str, int], float] = defaultdict(float)
     for offer in offers:
@@ -121,7 +123,7 @@ def _ratios(offers: list[Offer], evidence: Evidence, saves_ms: Callable[[Saving]
     return {name: round(1 - less[name] / total[name], 4) for name in sorted(total)}
 
 
-def _is_worth_trying(offers: list[Offer], evidence: Evidence, left: float) -> bool:
+def _is_worth_trying(offers: list[FinderOffer], evidence: FinderEvidence, left: float) -> bool:
     """Whether what it may save is worth measuring it; `left` of the workload is what it is compared with."""
     ratios = _ratios(offers, evidence, lambda saving: saving.possible_ms)
     gain = sum((1 - ratio) * evidence.share(name) for name, ratio in ratios.items())

@@ -11,7 +11,7 @@ from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.rewrites.conditions.calls import has_aggregates, is_aggregate
 from pgassay.tune.rewrites.conditions.proofs import resolved
 from pgassay.tune.rewrites.names.outputs import output_expression
-from pgassay.tune.rewrites.names.scope import Found, Scope
+from pgassay.tune.rewrites.names.scope import FoundColumn, Scope
 from pgassay.tune.rewrites.names.tree_scopes import scoped_selects
 from pgassay.tune.rewrites.tree import RefusedError, column, items, names_of, walk
 
@@ -113,6 +113,6 @@ def check_grouping(site: Site, reference: ast.ColumnRef) -> None:
     raise RefusedError(f"{named(found, reference)} stands where the statement is grouped by something else")
 
 
-def named(found: Found, reference: ast.ColumnRef) -> str:
+def named(found: FoundColumn, reference: ast.ColumnRef) -> str:
     """A column as sentences name it."""
     return f"{found.entry.name}.{found.column.name}" if found.entry.name else ".".join(names_of(reference))

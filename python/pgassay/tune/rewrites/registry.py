@@ -64,7 +64,7 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Description:
+class RewriteDescription:
     """A change of the application that is told and never made; `text` is a sentence."""
 
     kind: str
@@ -77,7 +77,7 @@ class Rewritten:
 
     found: tuple[StatementRewrite, ...] = ()
     refused: tuple[Refusal, ...] = ()
-    described: tuple[Description, ...] = ()
+    described: tuple[RewriteDescription, ...] = ()
 
 
 def rewrites(statement: TunedStatement, facts: SchemaFacts) -> Rewritten:
@@ -112,7 +112,7 @@ def rewrites(statement: TunedStatement, facts: SchemaFacts) -> Rewritten:
                 found.append(_made(statement, rewrite, group, context))
             except RefusedError as reason:
                 refused.append(Refusal(rewrite.kind, str(reason)))
-    texts = tuple(Description("keyset", text) for text in _deep_offsets(context))
+    texts = tuple(RewriteDescription("keyset", text) for text in _deep_offsets(context))
     return Rewritten(tuple(found), tuple(dict.fromkeys(refused)), texts)
 
 
@@ -182,4 +182,4 @@ def _order_text(item: ast.Node) -> str:
     return write(select).removeprefix("SELECT ")
 
 
-__all__ = ["KINDS", "REWRITES", "Description", "Refusal", "Rewritten", "Site", "rewrites"]
+__all__ = ["KINDS", "REWRITES", "Refusal", "RewriteDescription", "Rewritten", "Site", "rewrites"]

@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pgassay.tune.arms import SharedArms, shared_arms
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.running.needed import proof_s, start_s
+from pgassay.tune.proof.arms import SharedArms, shared_arms
+from pgassay.tune.running.time_needed import proof_s, start_s
 from pgassay.tune.search.proof_time import PROOF_SHARE
-from pgassay.tune.search.selection import Baseline, Seconds, Tried, gain_over
+from pgassay.tune.search.run import SearchRun
+from pgassay.tune.search.selection import Baseline, Seconds, gain_over
 
 
 @dataclass(frozen=True)
@@ -25,44 +25,38 @@ class ArmsInTime:
 
 
 def arms_in_time(
-    copy: TrialCopy,
-    baseline: Baseline,
-    chosen: Seconds,
-    members: Sequence[Candidate],
-    tried: Mapping[str, Tried],
-    facts: SchemaFacts | None,
-    left_s: float,
+    run: SearchRun, chosen: Seconds, members: Sequence[Candidate], facts: SchemaFacts | None, left_s: float
 ) -> ArmsInTime:
     """The arms of the most statements whose proof can come to a verdict in the time that is left.
 
-    `baseline`, `chosen`: the workload as its proof has it, as it is and with all members. Where the proof of
-    all takes too long, the statement that takes most of it is left out, and what serves that one alone: one
-    slow report would else leave all others unproven. One statement stays in any case. Raises as
+    The run's baseline and `chosen`: the workload as its proof has it, as it is and with all members. Where
+    the proof of all takes too long, the statement that takes most of it is left out, and what serves that one
+    alone: one slow report would else leave all others unproven. One statement stays in any case. Raises as
     `shared_arms`.
     """
-    everything = shared = shared_arms(copy, baseline, members, tried, facts)
-    kept, left, cut = [*members], baseline, dict[str, float]()
-    block_s = whole_block_s = _block_s(shared, copy, left, chosen)
+    everything = shared = shared_arms(run, members, facts)
+    whole, kept, cut = run.baseline, [*members], dict[str, float]()
+    block_s = whole_block_s = _block_s(run, shared, chosen)
     while len(shared.statements) > 1 and proof_s(block_s, 0.0, is_shared=True) > PROOF_SHARE * left_s:
-        slowest = max(shared.statements, key=lambda name: _taken_s(name, shared, left, chosen))
+        slowest = max(shared.statements, key=lambda name: _taken_s(name, shared, whole, chosen))
         left = replace(
-            left,
-            statements=tuple(each for each in left.statements if each.name != slowest),
-            endless=tuple(name for name in left.endless if name != slowest),
+            run.baseline,
+            statements=tuple(each for each in run.baseline.statements if each.name != slowest),
+            endless=tuple(name for name in run.baseline.endless if name != slowest),
         )
-        names = {each.name for each in left.statements}
+        run, names = replace(run, baseline=left), {each.name for each in left.statements}
         for member in [each for each in kept if each.id in everything.touched]:
             touched = everything.touched[member.id]
             if names.isdisjoint(touched):
                 kept.remove(member)
-                cut[member.id] = gain_over(baseline.weights, baseline.seconds, chosen, touched)
-        shared = shared_arms(copy, left, kept, tried, facts)
-        block_s = _block_s(shared, copy, left, chosen)
+                cut[member.id] = gain_over(whole.weights, whole.seconds, chosen, touched)
+        shared = shared_arms(run, kept, facts)
+        block_s = _block_s(run, shared, chosen)
     return ArmsInTime(shared, cut, whole_block_s)
 
 
-def _block_s(shared: SharedArms, copy: TrialCopy, baseline: Baseline, chosen: Seconds) -> float:
-    return start_s(shared, copy.opened_s, baseline.seconds, chosen, baseline.endless)
+def _block_s(run: SearchRun, shared: SharedArms, chosen: Seconds) -> float:
+    return start_s(shared, run.copy.opened_s, run.baseline.seconds, chosen, run.baseline.endless)
 
 
 def _taken_s(name: str, shared: SharedArms, baseline: Baseline, chosen: Seconds) -> float:

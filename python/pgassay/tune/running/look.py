@@ -11,21 +11,21 @@ from pgassay.environment.linux import machine
 from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.terminal.progress import Progress
-from pgassay.tune.arms import SharedArms, can_share
-from pgassay.tune.asking import as_of_the_source, asking_again, symptom_for, unprobed
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.endless.limits import as_proven, expected_in_proof, give_in_proof
-from pgassay.tune.endless.rows import compare_on_data
 from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.finder_inputs import ask_finders_again, facts_of_source, symptom_for, unprobed
 from pgassay.tune.plan import PlannedTune, TuneRequest
-from pgassay.tune.proof import hand_over
-from pgassay.tune.proving import Proving
+from pgassay.tune.proof.arms import SharedArms, can_share
+from pgassay.tune.proof.experiment import hand_over
+from pgassay.tune.proof.stages import ProofStages
 from pgassay.tune.running.in_time import arms_in_time
 from pgassay.tune.search.executions import most_executions
-from pgassay.tune.search.finders_again import look_with_chosen
+from pgassay.tune.search.finders_again import search_with_chosen
 from pgassay.tune.search.generic_plans import GenericPlan, generic_plans
+from pgassay.tune.search.on_top import search_with_settings
+from pgassay.tune.search.paired_timing import retime_selection
 from pgassay.tune.search.proof_time import (
     PREDICTION_SHARE,
     PROOF_SHARE,
@@ -35,16 +35,18 @@ from pgassay.tune.search.proof_time import (
     too_short,
     trial_time,
 )
-from pgassay.tune.search.search import Searched, best_so_far, search
-from pgassay.tune.search.second_look import look_with_settings
+from pgassay.tune.search.record import SearchRecord
+from pgassay.tune.search.run import Clock, SearchRun
+from pgassay.tune.search.search import search
 from pgassay.tune.search.selection import Baseline, Seconds, total_s
-from pgassay.tune.search.turns import Clock, settled
-from pgassay.tune.source.origin import Origin, unlike
+from pgassay.tune.source.origin import CopyOrigin, differences_from_source
 from pgassay.tune.stored import (
     StoredSearch,
     stored_search,
 )
-from pgassay.tune.tools import Gathered, Tools, gather
+from pgassay.tune.timeouts.limits import as_proven, expected_in_proof, wait_as_in_proof
+from pgassay.tune.timeouts.rows import compare_on_data
+from pgassay.tune.tools import TuneTools, gather
 
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
 # with the chosen set show.
@@ -58,7 +60,7 @@ STATEMENT_SHARE_MAX, STATEMENT_S_MIN = 0.2, 10.0
 
 
 @dataclass
-class Known:
+class TuneRun:
     """What is known so far; each step adds to it.
 
     `before`: an earlier search of the same folder, whose candidates are not tried again; `used_before_s`: the
@@ -72,17 +74,16 @@ class Known:
     baseline: Baseline | None = None
     plans: dict[str, tuple[ExplainedPlan, ...]] = field(default_factory=dict)
     asked: Symptom | None = None
-    gathered: Gathered = field(default_factory=Gathered)
-    searched: Searched = field(default_factory=Searched)
+    found: SearchRecord = field(default_factory=SearchRecord)
     trial: TrialTime = field(default_factory=TrialTime)
     shared: SharedArms | None = None
     whole_block_s: float = 0.0
     handed_over: ArmSpec | None = None
-    proving: Proving | None = None
+    proof: ProofStages | None = None
     copy_notes: tuple[str, ...] = ()
     load_s: float = 0.0
     warnings: list[str] = field(default_factory=list)
-    origin: Origin | None = None
+    origin: CopyOrigin | None = None
     unlike: dict[str, str] = field(default_factory=dict)
     before: StoredSearch | None = None
     searched_on: StoredSearch | None = None
@@ -93,8 +94,8 @@ class Known:
     @property
     def stored(self) -> StoredSearch:
         """The search as it is stored: that of the proof, where one was begun."""
-        if self.proving is not None:
-            return self.proving.search
+        if self.proof is not None:
+            return self.proof.search
         return self.searched_on or search_of(self)
 
     @property
@@ -104,79 +105,74 @@ class Known:
 
 
 def look(
-    known: Known, tools: Tools, request: TuneRequest, progress: Progress, *, proves: bool = True
+    run: TuneRun, tools: TuneTools, request: TuneRequest, progress: Progress, *, proves: bool = True
 ) -> None:
     """Measure the workload as it is, gather candidates, and try them on the copy.
 
     `proves`: choose no more than a proof in the time that is left has room for; else all of it is for that.
     """
-    planned = known.planned
+    planned = run.planned
     spec = planned.spec
     snapshot = snapshots.ensure(spec.build, spec.dataset, spec.prepare, progress.stage)
     sizes = [relation["bytes"] for relation in snapshot.facts["relations"].values()]
-    planned = known.planned = planned.with_cache_for(sum(sizes))
+    planned = run.planned = planned.with_cache_for(sum(sizes))
     with TrialCopy(
         planned.spec,
         cache=planned.base.protocol.cache,
         statement_timeout_s=max(STATEMENT_S_MIN, STATEMENT_SHARE_MAX * planned.request.max_time_s),
         on_stage=progress.stage,
     ) as copy:
-        measure_and_gather(known, tools, copy, progress)
-        _search(known, tools, copy, request, progress, _search_s(known, copy, progress, proves=proves))
-        assert known.baseline is not None and known.asked is not None
-        asked, baseline, found = known.asked, known.baseline, known.gathered
-        known.gathered = compare_on_data(copy, tools, asked, baseline, found, known.searched)
-        shares = proves and _shares(known, copy)
+        measure_and_gather(run, tools, copy, progress)
+        search_run = _search(run, tools, copy, request, progress, proves=proves)
+        assert run.asked is not None
+        compare_on_data(search_run, tools, run.asked)
+        shares = proves and _shares(run, search_run)
         if proves and not shares:
-            _settle(known, copy)
+            _settle(run, search_run)
         progress.stage("planning what was chosen for all values of parameters")
-        known.generic = generic_plans(
-            copy, known.baseline, known.gathered.named(known.searched.selection.ids)
-        )
-        progress.message(best_so_far(known.baseline, known.gathered.to_try, known.searched))
+        run.generic = generic_plans(search_run)
+        progress.message(search_run.best_so_far())
         if shares:
-            members = known.gathered.named(known.searched.selection.ids)
-            known.handed_over = hand_over(copy, members, progress.stage)
+            run.handed_over = hand_over(copy, run.found.members, progress.stage)
 
 
-def measure_and_gather(known: Known, tools: Tools, copy: TrialCopy, progress: Progress) -> None:
+def measure_and_gather(run: TuneRun, tools: TuneTools, copy: TrialCopy, progress: Progress) -> None:
     """Measure the workload as it is on the copy, and ask for candidates."""
-    planned = known.planned
-    known.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
-    known.load_s = copy.snapshot.facts.get("seconds", 0.0)
+    planned = run.planned
+    run.copy_notes = tuple(copy.snapshot.facts.get("notes", ()))
+    run.load_s = copy.snapshot.facts.get("seconds", 0.0)
     # First of all: the server counts what measuring reads and updates, rolled back or not.
-    known.facts = as_of_the_source(tools.read_facts(copy.session), planned.given, known.origin)
+    run.facts = facts_of_source(tools.read_facts(copy.session), planned.given, run.origin)
     progress.stage("measuring the workload as it is")
-    measured_now = baseline_of(copy, planned.statements, goes_on=known.origin is not None)
-    known.baseline, known.plans = measured_now.baseline, measured_now.plans
-    known.warnings += measured_now.said
+    measured_now = baseline_of(copy, planned.statements, goes_on=run.origin is not None)
+    run.baseline, run.plans = measured_now.baseline, measured_now.plans
+    run.warnings += measured_now.said
     for sentence in measured_now.said:
         progress.message(sentence)
-    planned = known.planned = replace(planned, statements=measured_now.statements)
-    if known.origin is not None:
-        known.unlike = unlike(known.origin, known.baseline)
+    planned = run.planned = replace(planned, statements=measured_now.statements)
+    if run.origin is not None:
+        run.unlike = differences_from_source(run.origin, run.baseline)
     progress.stage("looking for candidates")
-    known.asked = symptom_for(planned, known.baseline, known.plans, known.facts, known.origin, known.load_s)
-    known.gathered = gather(tools, known.asked, copy.session)
-    if said := unprobed(planned, known.origin):
-        known.warnings.append(said)
-    if known.before is not None:
-        known.searched = _taken_over(known.before, known.baseline, known.gathered)
-    to_try = known.gathered.to_try
-    more = "more than " if known.baseline.endless else ""
+    run.asked = symptom_for(planned, run.baseline, run.plans, run.facts, run.origin, run.load_s)
+    run.found = gather(tools, run.asked, copy.session)
+    if said := unprobed(planned, run.origin):
+        run.warnings.append(said)
+    if run.before is not None:
+        _take_over(run.before, run.baseline, run.found)
+    more = "more than " if run.baseline.endless else ""
     progress.message(
-        f"{more}{total_s(known.baseline.calls, known.baseline.seconds):.3g} s for all statements; "
-        f"{len(known.gathered.candidates)} candidates, {len(to_try)} to be tried on a copy"
+        f"{more}{total_s(run.baseline.calls, run.baseline.seconds):.3g} s for all statements; "
+        f"{len(run.found.candidates)} candidates, {len(run.found.to_try)} to be tried on a copy"
     )
 
 
-def _taken_over(before: StoredSearch, baseline: Baseline, gathered: Gathered) -> Searched:
+def _take_over(before: StoredSearch, baseline: Baseline, found: SearchRecord) -> None:
     """What an earlier search tried of these candidates, at the speed that the workload has now."""
-    ids = {each.id for each in gathered.to_try}
+    ids = {each.id for each in found.to_try}
     speed = {
         name: s / before.seconds[name] for name, s in baseline.seconds.items() if before.seconds.get(name)
     }
-    tried = {
+    found.tried = {
         name: replace(
             each,
             seconds={of: s * speed[of] for of, s in each.seconds.items() if of in speed},
@@ -188,41 +184,38 @@ def _taken_over(before: StoredSearch, baseline: Baseline, gathered: Gathered) ->
         # What was tried on top of others is offered again once those are chosen.
         if name in ids and not each.on_top
     }
-    return Searched(
-        tried=tried,
-        screened={name: why for name, why in before.screened.items() if name in ids},
-        checks={name: said for name, said in before.checks.items() if name in ids},
-        notes={name: said for name, said in before.notes.items() if name in ids},
-    )
+    found.screened = {name: why for name, why in before.screened.items() if name in ids}
+    found.checks |= {name: said for name, said in before.checks.items() if name in ids}
+    found.notes = {name: said for name, said in before.notes.items() if name in ids}
 
 
-def _search_s(known: Known, copy: TrialCopy, progress: Progress, *, proves: bool) -> float:
+def _search_s(run: TuneRun, copy: TrialCopy, progress: Progress, *, proves: bool) -> float:
     """How long the search may take; says at once where no time for a proof is left after it."""
-    assert known.baseline is not None
-    left_s = max(known.left_s, 0.0)
+    assert run.baseline is not None
+    left_s = max(run.left_s, 0.0)
     if not proves:
         return left_s
-    max_time_s = known.planned.request.max_time_s
-    expected = replace(known.baseline, seconds=expected_in_proof(known.baseline))
-    known.trial = _trial_time(known, expected, expected.seconds, copy)
-    if _can_share(known, ()):
+    max_time_s = run.planned.request.max_time_s
+    expected = replace(run.baseline, seconds=expected_in_proof(run.baseline))
+    run.trial = _trial_time(run, expected, expected.seconds, copy)
+    if _can_share(run, ()):
         return SHARED_SEARCH_SHARE * left_s
-    said = too_short(max_time_s - left_s, left_s, expected, known.trial)
-    if said and known.gathered.to_try:
+    said = too_short(max_time_s - left_s, left_s, expected, run.trial)
+    if said and run.found.to_try:
         progress.message(said)
-        known.warnings.append(said)
-    return search_s(left_s, expected.seconds, known.trial)
+        run.warnings.append(said)
+    return search_s(left_s, expected.seconds, run.trial)
 
 
 def _trial_time(
-    known: Known,
+    run: TuneRun,
     baseline: Baseline,
     chosen: Seconds,
     copy: TrialCopy,
     built_s: Mapping[str, float] | None = None,
 ) -> TrialTime:
     """What a trial of the proof will take, by what the search's copy took."""
-    spec, cache = known.planned.spec, known.planned.base.protocol.cache
+    spec, cache = run.planned.spec, run.planned.base.protocol.cache
     processors, most = spec.cpus or machine.cores_usable(), most_executions(cache, [spec.build])
     return trial_time(
         spec.workload, processors, baseline, chosen, copy.opened_s, built_s, executions_max=most
@@ -230,99 +223,86 @@ def _trial_time(
 
 
 def _search(
-    known: Known, tools: Tools, copy: TrialCopy, request: TuneRequest, progress: Progress, time_s: float
-) -> None:
-    """Try the candidates on the copy, alone and together, for so many seconds."""
-    planned, baseline, asked, to_try = known.planned, known.baseline, known.asked, known.gathered.to_try
-    assert baseline is not None and asked is not None
-    begins_at, tells_at = time.monotonic(), known.began_at + TELLS_AT_SHARE * planned.request.max_time_s
-    gain_min, members_max = (
-        baseline.gain_min(planned.request.margin),
-        request.members_max_of(len(planned.statements)),
+    run: TuneRun, tools: TuneTools, copy: TrialCopy, request: TuneRequest, progress: Progress, *, proves: bool
+) -> SearchRun:
+    """Try the candidates on the copy, alone and together, for as long as there is time for it."""
+    assert run.baseline is not None and run.asked is not None
+    time_s = _search_s(run, copy, progress, proves=proves)
+    planned, begins_at = run.planned, time.monotonic()
+    whole = SearchRun(
+        copy,
+        run.baseline,
+        run.found,
+        Clock(begins_at + time_s),
+        progress.message,
+        gain_min=run.baseline.gain_min(planned.request.margin),
+        members_max=request.members_max_of(len(planned.statements)),
+        space_bytes=math.inf if request.max_space_bytes is None else request.max_space_bytes,
     )
-    space_bytes = math.inf if request.max_space_bytes is None else request.max_space_bytes
+    tells_at = run.began_at + TELLS_AT_SHARE * planned.request.max_time_s
     progress.stage("trying candidates on a copy")
-    for attempt, share in ((search, FIRST_LOOK_SHARE), (look_with_settings, SETTINGS_LOOK_SHARE)):
-        clock = Clock(begins_at + share * time_s, tells_at)
-        attempt(
-            copy, baseline, to_try, clock, known.searched, progress.message,
-            gain_min=gain_min, members_max=members_max, space_bytes=space_bytes,
-        )  # fmt: skip
+    for attempt, share in ((search, FIRST_LOOK_SHARE), (search_with_settings, SETTINGS_LOOK_SHARE)):
+        attempt(replace(whole, clock=Clock(begins_at + share * time_s, tells_at)))
     # From here on a single fix is no news: the whole set is told when the search ends.
-    progress.message(best_so_far(baseline, to_try, known.searched))
+    progress.message(whole.best_so_far())
     progress.stage("looking for candidates with what was chosen")
-    known.gathered = look_with_chosen(
-        copy, baseline, known.gathered, Clock(begins_at + time_s, math.inf), known.searched,
-        progress.message, asking_again(tools, copy, asked, planned.given),
-        gain_min=gain_min, members_max=members_max, space_bytes=space_bytes,
-    )  # fmt: skip
+    search_with_chosen(whole, ask_finders_again(tools, copy, run.asked, planned.given))
+    return whole
 
 
-def _shares(known: Known, copy: TrialCopy) -> bool:
+def _shares(run: TuneRun, search_run: SearchRun) -> bool:
     """Whether the proof's arms take turns in one server; then which arms there are, and what is left out."""
-    assert known.baseline is not None
-    selection = known.searched.selection
-    members = known.gathered.named(selection.ids)
-    if not members or not _can_share(known, members):
+    found = run.found
+    if not found.members or not _can_share(run, found.members):
         return False
-    baseline, proven = as_proven(known.baseline, selection)
-    found = arms_in_time(
-        copy, baseline, proven.steps[-1].seconds, members, known.searched.tried, known.facts, known.left_s
+    baseline, proven = as_proven(search_run.baseline, found.selection)
+    in_time = arms_in_time(
+        replace(search_run, baseline=baseline), proven.steps[-1].seconds, found.members, run.facts, run.left_s
     )
-    known.shared, known.whole_block_s = found.shared, found.whole_block_s
-    for name, gain in (*dict.fromkeys(found.shared.unused, 1.0).items(), *found.cut.items()):
-        selection = selection.less(name, gain)
-    known.searched.selection = selection
+    run.shared, run.whole_block_s = in_time.shared, in_time.whole_block_s
+    for name, gain in (*dict.fromkeys(in_time.shared.unused, 1.0).items(), *in_time.cut.items()):
+        found.selection = found.selection.less(name, gain)
     return True
 
 
-def _can_share(known: Known, members: Sequence[Candidate]) -> bool:
-    assert known.baseline is not None
-    planned = known.planned
+def _can_share(run: TuneRun, members: Sequence[Candidate]) -> bool:
+    assert run.baseline is not None
+    planned = run.planned
     cache, clients = planned.base.protocol.cache, planned.spec.workload.clients
-    return can_share(planned.spec, cache, known.baseline, members, clients)
+    return can_share(planned.spec, cache, run.baseline, members, clients)
 
 
-def _settle(known: Known, copy: TrialCopy) -> None:
+def _settle(run: TuneRun, search_run: SearchRun) -> None:
     """Keep what a proof has room for, and time that set anew beside what its proof will compare it with."""
-    assert known.baseline is not None
-    searched = known.searched
-    built_s = {name: each.build_s or 0.0 for name, each in searched.tried.items()}
-    baseline, selection = as_proven(known.baseline, searched.selection)
+    found, as_it_is, copy = run.found, search_run.baseline, search_run.copy
+    built_s = {name: each.build_s or 0.0 for name, each in found.tried.items()}
+    baseline, selection = as_proven(as_it_is, found.selection)
     chosen = selection.steps[-1].seconds if selection.steps else baseline.seconds
-    known.trial = _trial_time(known, baseline, chosen, copy, built_s)
-    known.whole_block_s = known.trial.block_s(selection, baseline.seconds, len(selection.steps))
-    kept = provable(selection, baseline.weights, baseline.seconds, PROOF_SHARE * known.left_s, known.trial)
-    cut = searched.selection.first(len(kept.steps), total_s(baseline.weights, baseline.seconds))
+    run.trial = _trial_time(run, baseline, chosen, copy, built_s)
+    run.whole_block_s = run.trial.block_s(selection, baseline.seconds, len(selection.steps))
+    kept = provable(selection, baseline.weights, baseline.seconds, PROOF_SHARE * run.left_s, run.trial)
+    cut = found.selection.first(len(kept.steps), total_s(baseline.weights, baseline.seconds))
     # How long endless statements are waited for, and which there are, follows from what is left of the set.
-    baseline, searched.selection = as_proven(known.baseline, cut)
-    give_in_proof(copy.endless, baseline)
-    searched.selection, searched.rounds = settled(
-        copy,
-        baseline,
-        searched.selection,
-        {each.id: each for each in known.gathered.to_try},
-        searched.tried,
-        time.monotonic() + PREDICTION_SHARE * max(known.left_s, 0.0),
-        known.baseline.gain_min(known.planned.request.margin),
-    )
+    baseline, found.selection = as_proven(as_it_is, cut)
+    wait_as_in_proof(copy.endless, baseline)
+    ends_at = time.monotonic() + PREDICTION_SHARE * max(run.left_s, 0.0)
+    retime_selection(replace(search_run, baseline=baseline), ends_at)
 
 
-def search_of(known: Known) -> StoredSearch:
+def search_of(run: TuneRun) -> StoredSearch:
     """What is to be kept of the search."""
-    assert known.baseline is not None
-    planned = known.planned
+    assert run.baseline is not None
+    planned = run.planned
     return stored_search(
         planned.statements,
-        known.baseline,
-        known.gathered,
-        known.searched,
-        known.facts,
+        run.baseline,
+        run.found,
+        run.facts,
         planned.request.margin,
-        known.unlike,
-        known.trial,
-        known.shared,
-        known.load_s,
-        known.generic,
-        known.whole_block_s,
+        run.unlike,
+        run.trial,
+        run.shared,
+        run.load_s,
+        run.generic,
+        run.whole_block_s,
     )

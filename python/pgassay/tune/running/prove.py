@@ -8,65 +8,63 @@ from pgassay.record.layout import TUNE_REQUEST_FILE
 from pgassay.terminal.progress import Progress
 from pgassay.tune.answer.compose import Told, compose, has_its_data
 from pgassay.tune.answer.sentences import PROOF_REFUSED
-from pgassay.tune.proving import Proving
-from pgassay.tune.running.look import Known, search_of
-from pgassay.tune.running.needed import can_be_begun, proof_s
-from pgassay.tune.search.proof_time import lasting, typed
+from pgassay.tune.proof.stages import ProofStages
+from pgassay.tune.running.look import TuneRun, search_of
+from pgassay.tune.running.time_needed import can_be_begun, proof_s
+from pgassay.tune.search.proof_time import typed, warnings_to_keep
 from pgassay.tune.stored import StoredSearch, write_result, write_search
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 
 
-def prove_chosen(known: Known, search: StoredSearch, progress: Progress) -> None:
+def prove_chosen(run: TuneRun, search: StoredSearch, progress: Progress) -> None:
     """Begin the proof of a search, and run it in the time that is left, or until somebody stops it."""
-    known.proving = Proving(known.folder, search, known.planned)
-    write_search(known.folder, search)
-    write_result(known.folder, result_of(known, is_interrupted=True))
+    run.proof = ProofStages(run.folder, search, run.planned)
+    write_search(run.folder, search)
+    write_result(run.folder, result_of(run, is_interrupted=True))
     try:
-        known.proving.run(lambda: known.left_s, progress)
+        run.proof.run(lambda: run.left_s, progress)
     except (KeyboardInterrupt, InterruptionError):
-        known.is_interrupted = True
-        known.proving.read()
+        run.is_interrupted = True
+        run.proof.read()
     except (UsageError, MeasurementError) as error:
         # What was found stands, with the blocks that there are: a disk that can't hold all arms, most of all.
-        known.proving.read()
-        known.warnings.append(f"{PROOF_REFUSED}: {error}")
-        progress.message(known.warnings[-1])
+        run.proof.read()
+        run.warnings.append(f"{PROOF_REFUSED}: {error}")
+        progress.message(run.warnings[-1])
 
 
-def search_to_prove(known: Known) -> StoredSearch:
+def search_to_prove(run: TuneRun) -> StoredSearch:
     """What is kept of the search once it ended."""
-    return search_of(known).model_copy(update={"warnings": lasting(known.warnings)})
+    return search_of(run).model_copy(update={"warnings": warnings_to_keep(run.warnings)})
 
 
-def has_time_to_prove(known: Known, search: StoredSearch, progress: Progress) -> bool:
+def has_time_to_prove(run: TuneRun, search: StoredSearch, progress: Progress) -> bool:
     """Whether the proof can come to a verdict in the time that is left; says so where it can't."""
     # What the search's copy has need not be made again.
-    data_s = 0.0 if known.handed_over is not None else search.data_s
+    data_s = 0.0 if run.handed_over is not None else search.data_s
     needed_s = proof_s(search.block_s, data_s, is_shared=search.shared is not None)
-    if can_be_begun(needed_s, known.left_s):
+    if can_be_begun(needed_s, run.left_s):
         return True
-    left_s = max(known.left_s, 0.0)
+    left_s = max(run.left_s, 0.0)
     said = f"the proof was not begun: it takes about {typed(needed_s)}, and {left_s:.0f} s were left"
-    known.warnings.append(said)
+    run.warnings.append(said)
     progress.message(said)
     return False
 
 
-def result_of(known: Known, *, is_interrupted: bool) -> TuneResult:
+def result_of(run: TuneRun, *, is_interrupted: bool) -> TuneResult:
     """The answer with what is known."""
-    assert known.baseline is not None
+    assert run.baseline is not None
     told = Told(
-        folder=known.folder,
-        symptom=symptom_of(
-            known.planned, known.baseline, known.plans, known.copy_notes, known.origin, known.unlike
-        ),
-        plan_cause=cause_of_plans(known.baseline, known.plans),
-        seconds_used=known.used_before_s + time.monotonic() - known.began_at,
+        folder=run.folder,
+        symptom=symptom_of(run.planned, run.baseline, run.plans, run.copy_notes, run.origin, run.unlike),
+        plan_cause=cause_of_plans(run.baseline, run.plans),
+        seconds_used=run.used_before_s + time.monotonic() - run.began_at,
         is_interrupted=is_interrupted,
-        warnings=known.warnings,
-        is_kept=(known.folder / TUNE_REQUEST_FILE).is_file() and has_its_data(known.planned.spec),
+        warnings=run.warnings,
+        is_kept=(run.folder / TUNE_REQUEST_FILE).is_file() and has_its_data(run.planned.spec),
     )
-    proving = known.proving
-    if proving is None:
-        return compose(known.stored, told, None)
-    return compose(proving.search, told, proving.first, proving.second)
+    proof = run.proof
+    if proof is None:
+        return compose(run.stored, told, None)
+    return compose(proof.search, told, proof.first, proof.second)

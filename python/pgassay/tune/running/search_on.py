@@ -14,22 +14,22 @@ from pgassay.record.layout import (
 )
 from pgassay.terminal.progress import Progress
 from pgassay.tune.plan import TuneRequest
-from pgassay.tune.running.look import Known, look
+from pgassay.tune.running.look import TuneRun, look
 from pgassay.tune.running.prove import has_time_to_prove, prove_chosen, search_to_prove
 from pgassay.tune.stored import StoredSearch, write_search
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 
 # A set of the second search is another family: its proof has an error rate of its own (docs/statistics.md).
 _KEPT = (SEARCH_FILE, TUNE_FILE, PROOF_FOLDER, CONFIRMATION_FOLDER)
 
 
 def search_on(
-    known: Known,
-    tools: Tools,
+    run: TuneRun,
+    tools: TuneTools,
     request: TuneRequest,
     progress: Progress,
-    begins: Callable[[Known], None] = lambda _: None,
-) -> Known:
+    begins: Callable[[TuneRun], None] = lambda _: None,
+) -> TuneRun:
     """Try what was not tried, and prove what is chosen then; returns the run that has the answer.
 
     What was tried before is not tried again: its seconds are scaled by what each statement takes now. Where
@@ -37,78 +37,77 @@ def search_on(
     `begins` is called with the new run before it makes data. Raises as the search does; the earlier answer
     is untouched then.
     """
-    before = known.stored
-    fresh = Known(known.planned, known.folder, known.began_at, origin=known.origin, before=before)
-    fresh.used_before_s = known.used_before_s
+    before = run.stored
+    fresh = TuneRun(run.planned, run.folder, run.began_at, origin=run.origin, before=before)
+    fresh.used_before_s = run.used_before_s
     begins(fresh)
     progress.stage("going on with what was not tried")
     look(fresh, tools, request, progress)
     found = search_to_prove(fresh)
-    if known.proving is not None and not {*found.selection.ids} - {*before.selection.ids}:
-        _keep_proof(known, found)
-        return known
+    if run.proof is not None and not {*found.selection.ids} - {*before.selection.ids}:
+        _keep_proof(run, found)
+        return run
     if not found.selection.ids:
-        known.searched_on = found
-        write_search(known.folder, found)
-        return known
+        run.searched_on = found
+        write_search(run.folder, found)
+        return run
     if not has_time_to_prove(fresh, found, progress):
-        if known.proving is not None:
-            _keep_proof(known, found)
-            known.warnings += fresh.warnings
-            return known
-        write_search(known.folder, found)
+        if run.proof is not None:
+            _keep_proof(run, found)
+            run.warnings += fresh.warnings
+            return run
+        write_search(run.folder, found)
         return fresh
-    if known.proving is not None:
-        set_aside(known.folder)
+    if run.proof is not None:
+        set_aside(run.folder)
     prove_chosen(fresh, found, progress)
     return fresh
 
 
 def with_time_left(
-    known: Known,
-    tools: Tools,
+    run: TuneRun,
+    tools: TuneTools,
     request: TuneRequest,
     progress: Progress,
-    begins: Callable[[Known], None],
+    begins: Callable[[TuneRun], None],
     *,
     load_s: float = 0.0,
-) -> Known:
+) -> TuneRun:
     """Search on while the proof is decided, something is left, and the time reaches for it.
 
     Left is what was not tried, and what was found and had no room in the proof.
 
     Returns the run that has the answer. Where a later search fails, the earlier answer stands, and says so.
     """
-    while not known.is_interrupted:
-        search, proving = known.stored, known.proving
+    while not run.is_interrupted:
+        search, proof = run.stored, run.proof
         waiting = _waiting(search)
-        is_proven = proving is not None and proving.is_decided
+        is_proven = proof is not None and proof.is_decided
         if not waiting or not (is_proven or not search.selection.ids):
             break
-        if search.search_on_s(load_s) > known.left_s:
+        if search.search_on_s(load_s) > run.left_s:
             break
         try:
-            known = search_on(known, tools, request, progress, begins)
+            run = search_on(run, tools, request, progress, begins)
         except (UsageError, MeasurementError) as error:
-            known.warnings.append(f"what was not tried could not be tried after the proof: {error}")
+            run.warnings.append(f"what was not tried could not be tried after the proof: {error}")
             break
         load_s = 0.0
-        if _waiting(known.stored) >= waiting:
+        if _waiting(run.stored) >= waiting:
             break
-    return known
+    return run
 
 
 def _waiting(search: StoredSearch) -> int:
     return len(search.untried) + len(search.left_for_later)
 
 
-def _keep_proof(known: Known, found: StoredSearch) -> None:
+def _keep_proof(run: TuneRun, found: StoredSearch) -> None:
     """The earlier search with what was tried since; its chosen set, which its proof is of, stays."""
-    assert known.proving is not None
-    before = known.proving.search
-    known_ids = {each.id for each in before.candidates}
-    more = tuple(each for each in found.candidates if each.id not in known_ids)
-    known.proving.search = before.model_copy(
+    assert run.proof is not None
+    before = run.proof.search
+    more = tuple(each for each in found.candidates if each.id not in before.by_id)
+    run.proof.search = before.model_copy(
         update={
             "candidates": (*before.candidates, *more),
             "tried": found.tried | before.tried,
@@ -119,7 +118,7 @@ def _keep_proof(known: Known, found: StoredSearch) -> None:
             "left_out": found.left_out | before.left_out,
         }
     )
-    write_search(known.folder, known.proving.search)
+    write_search(run.folder, run.proof.search)
 
 
 def set_aside(folder: Path) -> Path:

@@ -7,7 +7,7 @@ is evidence, and the verdict says how much.
 """
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pglast import ast
@@ -16,6 +16,7 @@ from psycopg import Connection, OperationalError, pq
 from psycopg.pq.abc import PGconn
 from psycopg.rows import TupleRow
 
+from pgassay.experiment.running.result_bag import FLOATS_UNKNOWN, WITHIN_ROUNDING
 from pgassay.tune.candidate import RewriteProof, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.rewrites.conditions.decided import why_undecided
@@ -29,6 +30,7 @@ from pgassay.tune.same_results.rows import (
     CommandError,
     Outcome,
     Row,
+    RowOrder,
     command,
     difference,
     run,
@@ -48,7 +50,7 @@ class SameResults:
     `instances` is how many small instances agreed, `with_rows` how many of them gave a row that empty tables
     do not give: count(*) has one whatever the conditions are.
     `counterexample` is the parameters and the rows on which they differ. "equal" never says more than that
-    no difference was found.
+    no difference was found. `is_rounded`: floats of the data are the same within rounding alone.
     """
 
     verdict: Verdict
@@ -56,6 +58,7 @@ class SameResults:
     instances: int = 0
     with_rows: int = 0
     counterexample: str | None = None
+    is_rounded: bool = False
 
     @property
     def accepted(self) -> bool:
@@ -65,15 +68,8 @@ class SameResults:
     @property
     def words(self) -> str:
         """As reports say it: "proven", "equal on 40 instances", "different", "not checked"."""
-        return f"equal on {self.instances} instances" if self.verdict == "equal" else self.verdict
-
-
-@dataclass(frozen=True)
-class Order:
-    """How far the order of rows can be compared: all of it, or of the output columns at these places."""
-
-    total: bool = False
-    keys: tuple[int, ...] = ()
+        said = f"equal on {self.instances} instances" if self.verdict == "equal" else self.verdict
+        return f"{said}; {WITHIN_ROUNDING}" if self.accepted and self.is_rounded else said
 
 
 class _DecidedError(Exception):
@@ -118,14 +114,15 @@ def same_results(
         return SameResults("not checked", "the connection is in a transaction")
     sets = original.parameters or ((),)
     try:
-        rows = None
+        rows, is_rounded = None, False
         if on_data:
-            rows = _on_data(session, (original.sql, other_sql), sets, order, timeout_ms, rows_max)
-        return _on_instances(
-            session, trees, sets, order, facts, _Wanted(proof, instances, seed, timeout_ms, rows)
-        )
-    except _DecidedError as found:
-        return found.result
+            texts = (original.sql, other_sql)
+            rows, is_rounded = _on_data(session, texts, sets, order, timeout_ms, rows_max)
+        wanted = _Wanted(proof, instances, seed, timeout_ms, rows)
+        found = _on_instances(session, trees, sets, order, facts, wanted)
+        return replace(found, is_rounded=is_rounded)
+    except _DecidedError as decided:
+        return decided.result
     except CommandError as error:
         if session.status != pq.ConnStatus.OK:
             raise OperationalError(str(error)) from error
@@ -141,15 +138,15 @@ class _Wanted:
     data_rows: int | None
 
 
-def _order(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> Order:
+def _order(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> RowOrder:
     """What of the original's order has to be kept. Raises `RefusedError` where that can't be seen in the
     rows."""
     tree, other = trees
     if not isinstance(tree, ast.SelectStmt) or not tree.sortClause:
-        return Order()
+        return RowOrder()
     scopes = scopes_by_select(tree, facts)
     if has_total_order(tree, scopes):
-        return Order(total=True)
+        return RowOrder(total=True)
     places = []
     for item in items(tree.sortClause):
         place = _place(tree, item)
@@ -159,7 +156,7 @@ def _order(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> Order:
     same_clause = isinstance(other, ast.SelectStmt) and meaning(other.sortClause) == meaning(tree.sortClause)
     if len(places) < len(items(tree.sortClause)) and not same_clause:
         raise RefusedError("it is ordered by what is not in its output, so the order can't be compared")
-    return Order(keys=tuple(places))
+    return RowOrder(keys=tuple(places))
 
 
 def _place(tree: ast.SelectStmt, item: ast.Node) -> int | None:
@@ -185,42 +182,51 @@ def _on_data(
     session: PGconn,
     texts: tuple[str, str],
     sets: tuple[Row, ...],
-    order: Order,
+    order: RowOrder,
     timeout_ms: int,
     rows_max: int,
-) -> int:
-    """Compare on the data in one snapshot; return how many rows came. Raises `_DecidedError`."""
+) -> tuple[int, bool]:
+    """How many rows came, and whether only the rounding of floats differs, on the data in one snapshot.
+
+    Raises `_DecidedError`.
+    """
     command(session, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     try:
         command(session, f"SET LOCAL statement_timeout = {timeout_ms}")
-        rows = 0
+        rows, is_rounded = 0, False
         for values in sets:
-            one, other = (run(session, text, values, order.keys, rows_max) for text in texts)
-            _compare(one, other, order, values, "the data")
-            rows += one.rows
-        return rows
+            one, other = (run(session, text, values, order, rows_max) for text in texts)
+            is_rounded |= _compare(one, other, values, "the data")
+            rows += one.bag.rows
+        return rows, is_rounded
     finally:
         command(session, "ROLLBACK")
 
 
-def _compare(one: Outcome, other: Outcome, order: Order, values: Row, where: str) -> None:
+def _compare(one: Outcome, other: Outcome, values: Row, where: str) -> bool:
+    """Whether they are the same within the rounding of floats alone; raises `_DecidedError` for others."""
     late = [outcome for outcome in (one, other) if outcome.error == QUERY_CANCELED]
     if late:
         raise _DecidedError(SameResults("not checked", f"it took longer than its time on {where}"))
     if one.too_many or other.too_many:
-        raise _DecidedError(SameResults("not checked", f"it returns more than {one.rows} rows on {where}"))
-    found = difference(one, other, order.total)
+        raise _DecidedError(
+            SameResults("not checked", f"it returns more than {one.bag.rows} rows on {where}")
+        )
+    found = difference(one, other)
+    if found == FLOATS_UNKNOWN:
+        raise _DecidedError(SameResults("not checked", f"on {where} {found}"))
     if found is not None:
         given = "".join(f"${number} = {value}; " for number, value in enumerate(values, 1))
         example = f"{given}the original: {one.shown()}; the other: {other.shown()}"
         raise _DecidedError(SameResults("different", f"on {where} {found}", counterexample=example))
+    return one.bag.is_rounded_to(other.bag)
 
 
 def _on_instances(
     session: PGconn,
     trees: tuple[ast.Node, ...],
     sets: tuple[Row, ...],
-    order: Order,
+    order: RowOrder,
     facts: SchemaFacts,
     wanted: _Wanted,
 ) -> SameResults:
@@ -242,13 +248,13 @@ def _on_instances(
             command(session, "SAVEPOINT pgassay_instance")
             scratch.fill(instance)
             values = _values(sets, number, wanted.seed)
-            one, other = (run(session, text, values, order.keys) for text in texts)
+            one, other = (run(session, text, values, order) for text in texts)
             try:
-                _compare(one, other, order, values, "a small instance")
+                _compare(one, other, values, "a small instance")
             except _DecidedError as found:
                 raise _with_content(found.result, scratch) from found
             empty = empty or one
-            with_rows += bool(one.rows) and difference(empty, one, ordered=False) is not None
+            with_rows += bool(one.bag.rows) and difference(empty, one) is not None
             command(session, "ROLLBACK TO SAVEPOINT pgassay_instance")
         return _judged(wanted, wanted.instances, with_rows, "")
     finally:

@@ -30,7 +30,7 @@ QUOTE = "$pgassay_instance$"
 
 
 @dataclass(frozen=True)
-class Instance:
+class SmallInstance:
     """Rows by table, each as INSERT, in the order in which they are tried."""
 
     number: int
@@ -154,11 +154,11 @@ class Scratch:
         except CommandError:
             command(self.session, "ROLLBACK TO SAVEPOINT pgassay_constraint")
 
-    def instance(self, number: int, seed: int) -> Instance:
+    def instance(self, number: int, seed: int) -> SmallInstance:
         """The instance of that number; the same for the same seed. The first has no row at all."""
         chance = random.Random(f"{seed}/{number}")
         if number == 0:
-            return Instance(0, ())
+            return SmallInstance(0, ())
         inserts: list[str] = []
         narrow: dict[str, list[str]] = {}
         for table in self.tables:
@@ -172,7 +172,7 @@ class Scratch:
             for _ in range(chance.choice(ROWS)):
                 rows.append(self._row(table, chance, narrow, keyed, shares, rows))
             inserts += [self._insert(table, row) for row in rows]
-        return Instance(number, tuple(inserts))
+        return SmallInstance(number, tuple(inserts))
 
     def _row(
         self,
@@ -223,7 +223,7 @@ class Scratch:
         overriding = " OVERRIDING SYSTEM VALUE" if any(one.identity for one in table.columns) else ""
         return f"INSERT INTO pg_temp.{identifier(table.name)} ({names}){overriding} VALUES ({values})"
 
-    def fill(self, instance: Instance) -> None:
+    def fill(self, instance: SmallInstance) -> None:
         """Put the instance's rows in; what the table's constraints refuse stays out."""
         blocks = [
             f"BEGIN {sql}; EXCEPTION WHEN OTHERS THEN NULL; END;"

@@ -17,9 +17,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.tune.search.selection import (
+    FixSelection,
     Seconds,
-    Selection,
-    Step,
+    SelectionStep,
     Tried,
     faster_of,
     gain_of,
@@ -83,7 +83,7 @@ def select(
     has_time: Callable[[], bool] = lambda: True,
     space: Space = NO_LIMIT,
     by_space: bool | None = None,
-) -> Selection:
+) -> FixSelection:
     """Take fixes one after the other, the one that gains most first, until none gains `gain_min`.
 
     `weights`: how often each statement runs. `pick` decides between those that gain about as much by the same
@@ -98,7 +98,7 @@ def select(
         by_space = _is_better_by_space(weights, base, tried, gain_min, members_max, anew, space)
     current = dict(base)
     left = _left_of(tried, anew, space, by_space)
-    steps, taken = list[Step](), list[str]()
+    steps, taken = list[SelectionStep](), list[str]()
     beside, changed = dict[str, float](), set[str]()
     while len(steps) < members_max and (fitting := space.fitting(left.known, taken)):
         gains = left.gains(weights, current)
@@ -124,9 +124,9 @@ def select(
         left.expect(best, touched, current)
         current.update(touched)
         taken.append(best)
-        steps.append(Step(best, total_s(weights, current), dict(current)))
+        steps.append(SelectionStep(best, total_s(weights, current), dict(current)))
     gains = left.gains(weights, current)
-    return Selection(tuple(steps), beside | gains, left.over(gains, taken, gain_min))
+    return FixSelection(tuple(steps), beside | gains, left.over(gains, taken, gain_min))
 
 
 def _is_better_by_space(

@@ -21,8 +21,8 @@ from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.sql_text import constant
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.search.selection import Baseline
-from pgassay.tune.search.touched import differs, estimates, is_told_by_plan
+from pgassay.tune.search.planner_screen import differs, estimates, is_told_by_plan
+from pgassay.tune.search.run import SearchRun
 from pgassay.tune.statements import MeasuredStatement
 
 _NAME = "pgassay_generic"
@@ -44,13 +44,12 @@ class GenericPlan(Frozen):
     unused: tuple[str, ...] = ()
 
 
-def generic_plans(
-    copy: TrialCopy, baseline: Baseline, members: Sequence[Candidate]
-) -> tuple[GenericPlan, ...]:
-    """Execute what has another generic plan than a custom one with these members, by set of values.
+def generic_plans(run: SearchRun) -> tuple[GenericPlan, ...]:
+    """Execute what has another generic plan than a custom one with the chosen set, by set of values.
 
     The copy has the members applied afterwards. What can't be prepared or executed is left out.
     """
+    copy, baseline, members = run.copy, run.baseline, run.found.members
     indexes = {each.id: _made_by(each) for each in members}
     texts = {rewrite.statement: rewrite.sql for each in members for rewrite in each.rewrites}
     asked = [each for each in baseline.statements if each.of.parameters and each.name not in baseline.endless]

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from pgassay.model.workload import WorkloadSpec
 from pgassay.tune.search.executions import executions_in_trial
-from pgassay.tune.search.selection import Baseline, Seconds, Selection, total_s
+from pgassay.tune.search.selection import Baseline, FixSelection, Seconds, total_s
 
 # What a trial takes beside its statements, at least; and beside those and starting its server on a copy.
 TRIAL_OVERHEAD_S, TRIAL_CHECKS_S = 3.0, 1.0
@@ -40,7 +40,9 @@ def trials_in_block(members: int) -> int:
     return ARMS_OF_ONE + (members if members > 1 else 0)
 
 
-def proof_trials_s(selection: Selection, base: Seconds, count: int, often: Mapping[str, int]) -> list[float]:
+def proof_trials_s(
+    selection: FixSelection, base: Seconds, count: int, often: Mapping[str, int]
+) -> list[float]:
     """What the statements take in each trial of a block of the proof of the first `count` fixes, in seconds.
 
     A trial runs each statement as `often` says, else once, whatever its weight is. The chosen set and its
@@ -72,17 +74,17 @@ class TrialTime:
         """Of each trial."""
         return max(TRIAL_OVERHEAD_S, TRIAL_CHECKS_S + self.opened_s)
 
-    def block_s(self, selection: Selection, base: Seconds, count: int) -> float:
+    def block_s(self, selection: FixSelection, base: Seconds, count: int) -> float:
         """A block of the proof of the first `count` fixes."""
         trials = proof_trials_s(selection, base, count, self.executions)
         return math.fsum(self.overhead_s + TRIAL_TIMES * seconds / self.at_once for seconds in trials)
 
-    def data_s(self, selection: Selection, count: int) -> float:
+    def data_s(self, selection: FixSelection, count: int) -> float:
         """Making the data of its arms: each has all members but at most one."""
         built = math.fsum(self.built_s.get(name, 0.0) for name in selection.ids[:count])
         return (count + 1 if count > 1 else 1) * (self.opened_s + built)
 
-    def proof_s(self, selection: Selection, base: Seconds, count: int) -> float:
+    def proof_s(self, selection: FixSelection, base: Seconds, count: int) -> float:
         """The whole proof of the first `count` fixes, with as many blocks as it should have."""
         return self.data_s(selection, count) + BLOCKS_WANTED * self.block_s(selection, base, count)
 
@@ -117,12 +119,12 @@ def trial_time(
 
 
 def provable(
-    selection: Selection,
+    selection: FixSelection,
     weights: Mapping[str, float],
     base: Seconds,
     time_s: float,
     trial: TrialTime | None = None,
-) -> Selection:
+) -> FixSelection:
     """The first of what was taken, as many as a proof of so many seconds has room for; one in any case.
 
     Each is an arm more in every block. `base`: the seconds of the workload's statements as it is.
@@ -157,7 +159,7 @@ def too_short(used_s: float, left_s: float, baseline: Baseline, trial: TrialTime
     )
 
 
-def lasting(warnings: Iterable[str]) -> tuple[str, ...]:
+def warnings_to_keep(warnings: Iterable[str]) -> tuple[str, ...]:
     """Those that hold as well where the proof gets more time later."""
     return tuple(each for each in warnings if not each.startswith(_NOT_ENOUGH))
 

@@ -96,7 +96,7 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Step:
+class SelectionStep:
     """A fix that was taken: the workload's seconds with it and all before, and of the statements."""
 
     id: str
@@ -105,13 +105,13 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Selection:
+class FixSelection:
     """What was taken, in order; `beside`: for each fix not taken, its gain on top of those that were.
 
     `over`: by id of what was not taken, as it takes more space than was allowed, the bytes that were left.
     """
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[SelectionStep, ...] = ()
     beside: Mapping[str, float] = field(default_factory=dict)
     over: Mapping[str, float] = field(default_factory=dict)
 
@@ -120,7 +120,7 @@ class Selection:
         """The fixes that were taken."""
         return tuple(step.id for step in self.steps)
 
-    def first(self, count: int, whole_s: float) -> "Selection":
+    def first(self, count: int, whole_s: float) -> "FixSelection":
         """The first so many of them alone; what the others gained on top of those is in `beside`.
 
         `whole_s`: the workload's seconds without any.
@@ -130,17 +130,19 @@ class Selection:
             step.id: before / step.total_s
             for before, step in list(zip(totals, self.steps, strict=False))[count:]
         }
-        return Selection(self.steps[:count], {**self.beside, **others}, self.over)
+        return FixSelection(self.steps[:count], {**self.beside, **others}, self.over)
 
-    def less(self, name: str, gain: float) -> "Selection":
+    def less(self, name: str, gain: float) -> "FixSelection":
         """The same without one of them, which gains so much in it."""
         steps = tuple(step for step in self.steps if step.id != name)
-        return Selection(steps, {**self.beside, name: gain}, self.over)
+        return FixSelection(steps, {**self.beside, name: gain}, self.over)
 
-    def with_more(self, again: "Selection") -> "Selection":
+    def with_more(self, again: "FixSelection") -> "FixSelection":
         """The same with what was chosen on top of it."""
         over = {name: left for name, left in self.over.items() if name not in again.ids}
-        return Selection((*self.steps, *again.steps), {**self.beside, **again.beside}, {**over, **again.over})
+        return FixSelection(
+            (*self.steps, *again.steps), {**self.beside, **again.beside}, {**over, **again.over}
+        )
 
 
 def total_s(weights: Mapping[str, float], seconds: Seconds) -> float:

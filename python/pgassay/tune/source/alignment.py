@@ -12,7 +12,7 @@ from pglast import ast, scan
 from pglast.parser import ParseError
 
 from pgassay.tune.rewrites.tree import IGNORED, RefusedError, items, read, substitute, walk
-from pgassay.tune.source.log import Logged
+from pgassay.tune.source.log import LoggedValues
 
 # As many different sets of values of a statement are kept while a log is read.
 SETS_KEPT_MAX = 2000
@@ -27,7 +27,7 @@ class UnlikeError(Exception):
 
 
 @dataclass
-class Found:
+class LoggedSets:
     """The sets of values of one statement in a log: how often each ran, and the longest of its times.
 
     `numeric`: the parameters that stood for numbers with a fraction.
@@ -54,7 +54,7 @@ class Found:
         return tuple(found)[:SETS_MAX]
 
 
-def aligned(normalised: ast.Node, logged: Logged) -> tuple[dict[int, str | None], set[int]]:
+def aligned(normalised: ast.Node, logged: LoggedValues) -> tuple[dict[int, str | None], set[int]]:
     """By the number of each parameter its value in the logged statement; those that are no whole numbers.
 
     Raises UnlikeError where the statements differ in more, or the log does not tell a value.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from pgassay.environment.server.setting_values import parse_number
 from pgassay.model.build import Build
-from pgassay.tune.source.server import Source
+from pgassay.tune.source.server import SourceServer
 
 _PLANNING = "Query Tuning"
 # Beside those of _PLANNING: memory, parallel workers, reading ahead, and what decides the meaning of a value.
@@ -39,7 +39,7 @@ MEGABYTE = 1024**2
 
 
 def settings_of(
-    source: Source, given: Mapping[str, str], build: Build, memory_bytes: int, known: frozenset[str]
+    source: SourceServer, given: Mapping[str, str], build: Build, memory_bytes: int, known: frozenset[str]
 ) -> dict[str, str]:
     """The settings that a copy takes over, but for those that the user has `given`.
 
@@ -73,7 +73,7 @@ def buffers_bytes(text: str, block_bytes: int) -> int:
     return round(number * block_bytes) if number is not None else round(parse_number(text, "B") or 0)
 
 
-def differences(source: Source, settings: Mapping[str, str], build: Build) -> list[str]:
+def differences(source: SourceServer, settings: Mapping[str, str], build: Build) -> list[str]:
     """In what the copy's server is not the source, in sentences."""
     notes = []
     wanted = source.settings.get("shared_buffers")
@@ -99,6 +99,6 @@ def differences(source: Source, settings: Mapping[str, str], build: Build) -> li
     return notes
 
 
-def missing_extensions(source: Source, build: Build) -> list[str]:
+def missing_extensions(source: SourceServer, build: Build) -> list[str]:
     """The extensions of the database that the build comes without."""
     return [name for name in source.facts.extensions if name not in {*build.extensions, "plpgsql"}]

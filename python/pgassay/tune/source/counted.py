@@ -17,7 +17,7 @@ from psycopg import sql
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
 from pgassay.tune.rewrites.tree import RefusedError, names_of, read, walk
-from pgassay.tune.source.server import Source
+from pgassay.tune.source.server import SourceServer
 
 LIBRARY = "pg_stat_statements"
 HIDDEN_TEXT = "<insufficient privilege>"
@@ -57,7 +57,7 @@ FROM {schema}.pg_stat_statements_info"""
 
 
 @dataclass(frozen=True)
-class CountedStatement:
+class SourceStatement:
     """A statement as the server counted it since its counters began.
 
     `sql` has its constants as $1, $2 …; `total_ms` is the time of all its calls, `share` its part of the time
@@ -79,13 +79,13 @@ class CountedStatement:
 
 
 @dataclass(frozen=True)
-class Counted:
+class SourceCounts:
     """The statements that were chosen, and what was passed over; `total_ms` and `statements` are of all.
 
     `since`, `since_s`: when counting began, and how many seconds ago; '' and None where it is not known.
     """
 
-    chosen: tuple[CountedStatement, ...]
+    chosen: tuple[SourceStatement, ...]
     ignored: dict[str, int] = field(default_factory=dict)
     total_ms: float = 0.0
     statements: int = 0
@@ -95,7 +95,7 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Row:
+class CountedRow:
     """A row of the view, of all roles together; `query_id` is None where the role may not see the text.
 
     `blocks`: those that it looked at, in shared buffers or not.
@@ -110,7 +110,9 @@ class Row:
     blocks: float = 0.0
 
 
-def read_counted(source: Source, session: ControlSession, wanted: int, only: Collection[str] = ()) -> Counted:
+def read_counted(
+    source: SourceServer, session: ControlSession, wanted: int, only: Collection[str] = ()
+) -> SourceCounts:
     """The `wanted` statements that `choose` takes; of those with the numbers of `only`, where it names any.
 
     Raises UsageError, with what to type on the server, where the extension is missing or can't be read,
@@ -132,7 +134,7 @@ def read_counted(source: Source, session: ControlSession, wanted: int, only: Col
     except psycopg.Error as error:
         raise UsageError(_unreadable(source, error)) from None
     read_rows = [
-        Row(query_id, str(query or ""), calls, total_ms, count, bool(is_top), blocks)
+        CountedRow(query_id, str(query or ""), calls, total_ms, count, bool(is_top), blocks)
         for query_id, query, calls, total_ms, count, is_top, blocks in rows
     ]
     missing = [number for number in only if all(row.query_id != number for row in read_rows)]
@@ -157,7 +159,7 @@ def read_counted(source: Source, session: ControlSession, wanted: int, only: Col
     return counted
 
 
-def _unreadable(source: Source, error: psycopg.Error) -> str:
+def _unreadable(source: SourceServer, error: psycopg.Error) -> str:
     reason = first_line(error)
     if error.sqlstate == _NOT_LOADED:
         remedy = "add it to shared_preload_libraries and restart the server"
@@ -170,7 +172,9 @@ def _only(ignored: dict[str, int]) -> str:
     return f" (only {words})" if words else ""
 
 
-def choose(rows: Sequence[Row], wanted: int, since: str = "", only: frozenset[str] = frozenset()) -> Counted:
+def choose(
+    rows: Sequence[CountedRow], wanted: int, since: str = "", only: frozenset[str] = frozenset()
+) -> SourceCounts:
     """The statements that took most in all, for a call, or for a row that they return. Pure.
 
     The three take turns, so that neither a report nor what is called often crowds out the rest. INSERTs of
@@ -185,8 +189,8 @@ def choose(rows: Sequence[Row], wanted: int, since: str = "", only: frozenset[st
     total_ms = sum(row.total_ms for row in top)
     hidden = [row for row in top if row.query_id is None or row.query == HIDDEN_TEXT]
     ignored[HIDDEN] = len(hidden)
-    able: list[tuple[Row, ast.Node]] = []
-    inserts: list[tuple[Row, ast.Node]] = []
+    able: list[tuple[CountedRow, ast.Node]] = []
+    inserts: list[tuple[CountedRow, ast.Node]] = []
     shown = (row for row in top if row.query_id is not None and row.query != HIDDEN_TEXT)
     for row in _by_text(row for row in shown if not only or row.query_id in only):
         if row.calls <= 0:
@@ -205,13 +209,13 @@ def choose(rows: Sequence[Row], wanted: int, since: str = "", only: frozenset[st
     left = max(wanted - len(taken), 0)
     ignored[VALUES] = len(inserts[left:])
     places = [(row, tree) for row, tree in able if row.query_id in taken] + inserts[:left]
-    chosen: list[CountedStatement] = []
+    chosen: list[SourceStatement] = []
     for row, tree in sorted(places, key=lambda place: -place[0].total_ms):
         query_id = str(row.query_id)
         name = _name(tree, query_id, (each.name for each in chosen))
         share = row.total_ms / total_ms if total_ms else 0.0
-        chosen.append(CountedStatement(name, query_id, row.query, row.calls, row.total_ms, row.rows, share))
-    return Counted(
+        chosen.append(SourceStatement(name, query_id, row.query, row.calls, row.total_ms, row.rows, share))
+    return SourceCounts(
         tuple(chosen),
         {kind: count for kind, count in ignored.items() if count},
         total_ms,
@@ -221,12 +225,12 @@ def choose(rows: Sequence[Row], wanted: int, since: str = "", only: frozenset[st
     )
 
 
-def _by_text(rows: Iterable[Row]) -> list[Row]:
+def _by_text(rows: Iterable[CountedRow]) -> list[CountedRow]:
     """One row for each text, the one that took most first, with the number of that which took most of it.
 
     A driver that sends 7 as smallint and 70000 as integer has two statements of one text.
     """
-    alike: dict[str, list[Row]] = {}
+    alike: dict[str, list[CountedRow]] = {}
     for row in sorted(rows, key=lambda row: -row.total_ms):
         alike.setdefault(row.query, []).append(row)
     found = [
@@ -242,7 +246,7 @@ def _by_text(rows: Iterable[Row]) -> list[Row]:
     return sorted(found, key=lambda row: -row.total_ms)
 
 
-def _in_turns(rows: Sequence[Row], wanted: int) -> set[str | None]:
+def _in_turns(rows: Sequence[CountedRow], wanted: int) -> set[str | None]:
     """The numbers of the first `wanted` rows by total time, mean time and blocks for a row, in turns."""
     often = [row for row in rows if row.calls >= CALLS_MIN]
     orders = (

@@ -17,7 +17,7 @@ from pgassay.environment.server.programs import clean_environment, ensure_privat
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
 from pgassay.terminal.progress import Progress
-from pgassay.tune.source.server import APPLICATION, Source
+from pgassay.tune.source.server import APPLICATION, SourceServer
 from pgassay.words import duration, size
 
 PROGRAM = "pg_dump"
@@ -37,7 +37,7 @@ _VARIABLES = {
 }  # fmt: skip
 
 
-def cost_sentence(source: Source) -> str:
+def cost_sentence(source: SourceServer) -> str:
     """What the dump costs the source, before it begins."""
     expected_s = source.table_bytes / DUMP_BYTES_PER_S
     costs = (
@@ -57,7 +57,7 @@ def cost_sentence(source: Source) -> str:
     )
 
 
-def refuse_small_disk(source: Source) -> None:
+def refuse_small_disk(source: SourceServer) -> None:
     """Raise UsageError where the disk of pgassay's home can't hold the dump and the copies made from it."""
     needed = COPIES_MIN * source.bytes + PACKED_SHARE * source.table_bytes + MARGIN_BYTES
     free = shutil.disk_usage(home()).free
@@ -91,7 +91,7 @@ PLAIN_FORMAT = ("--format=plain", "--no-owner", "--no-privileges", "--no-tablesp
 
 @contextlib.contextmanager
 def dumped(
-    source: Source, build: Build, progress: Progress, options: Sequence[str] = CUSTOM_FORMAT
+    source: SourceServer, build: Build, progress: Progress, options: Sequence[str] = CUSTOM_FORMAT
 ) -> Iterator[Dumped]:
     """The dump of the database for the length of the `with` block, longer where `is_kept` is set.
 
@@ -117,7 +117,7 @@ def dumped(
         registry.forget(token)
 
 
-def _dump(source: Source, build: Build, file: Path, progress: Progress, options: Sequence[str]) -> None:
+def _dump(source: SourceServer, build: Build, file: Path, progress: Progress, options: Sequence[str]) -> None:
     if "--schema-only" not in options:
         progress.message(cost_sentence(source))
     # Where pgassay is killed it goes with it, and its locks on the source with that.
@@ -141,7 +141,7 @@ def _dump(source: Source, build: Build, file: Path, progress: Progress, options:
         raise UsageError(_complaint(said, source))
 
 
-def _watched(process: "subprocess.Popen[str]", source: Source, file: Path, progress: Progress) -> str:
+def _watched(process: "subprocess.Popen[str]", source: SourceServer, file: Path, progress: Progress) -> str:
     """Wait for its end, showing how much is there; what it complained of."""
     expected = max(PACKED_SHARE * source.table_bytes, 1.0)
     while True:
@@ -168,7 +168,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
         process.kill()
 
 
-def variables(source: Source) -> Mapping[str, str]:
+def variables(source: SourceServer) -> Mapping[str, str]:
     """The environment of pg_dump: how to connect, and nothing else of the user's libpq variables.
 
     Nothing of it stands on its command line, which every user of the machine can read.
@@ -190,7 +190,7 @@ def variables(source: Source) -> Mapping[str, str]:
     }  # fmt: skip
 
 
-def _complaint(said: str, source: Source) -> str:
+def _complaint(said: str, source: SourceServer) -> str:
     secret = str(source.resolved.parameters.get("password") or "")
     lines = [line.strip() for line in scrub(said, [secret]).splitlines() if line.strip()]
     errors = [line for line in lines if "error:" in line] or lines[-1:] or ["it ended without a word"]

@@ -23,17 +23,17 @@ from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.rewrites.tree import RefusedError, cast, read, substitute, walk, write
 from pgassay.tune.source.alignment import (
     LIST_ELEMENTS,
-    Found,
+    LoggedSets,
     UnlikeError,
     aligned,
     cut_lists,
     list_lengths,
     with_lists,
 )
-from pgassay.tune.source.counted import CountedStatement
+from pgassay.tune.source.counted import SourceStatement
 from pgassay.tune.source.documents import with_documents
-from pgassay.tune.source.log import Logged
-from pgassay.tune.source.server import Source
+from pgassay.tune.source.log import LoggedValues
+from pgassay.tune.source.server import SourceServer
 from pgassay.tune.source.use import Use
 from pgassay.tune.source.uses import merged, numbers_of, uses_of
 from pgassay.tune.source.values import NoValueError, age_bounds, draw
@@ -51,20 +51,20 @@ _SHOWN_MAX = 100
 
 
 @dataclass
-class Wanted:
+class WantedStatements:
     """A statement that is to get values. `tree` has one parameter for each constant of the source's text."""
 
-    counted: CountedStatement
+    counted: SourceStatement
     tree: ast.Node
     fingerprint: str
     cut: set[int]
     lengths: Counter[tuple[tuple[int, int], ...]] = field(default_factory=Counter)
-    found: Found = field(default_factory=Found)
-    logged: list[Logged] = field(default_factory=list)
+    found: LoggedSets = field(default_factory=LoggedSets)
+    logged: list[LoggedValues] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class Gathered:
+class ServerStatements:
     """The statements that are measured, those left out, and what was assumed, in sentences."""
 
     statements: tuple[TunedStatement, ...]
@@ -92,7 +92,7 @@ def given_values(path: Path) -> Given:
     return {name: tuple(alike.items()) for name, alike in found.items()}
 
 
-def unmatched(given: Given, chosen: Iterable[CountedStatement]) -> list[str]:
+def unmatched(given: Given, chosen: Iterable[SourceStatement]) -> list[str]:
     """The beginnings of a user's statements that are none of those of the server, without their literals."""
     known = {pglast.fingerprint(each.sql) for each in chosen}
     texts = [text for name, alike in given.items() if name not in known for text, _ in alike]
@@ -100,12 +100,12 @@ def unmatched(given: Given, chosen: Iterable[CountedStatement]) -> list[str]:
 
 
 def gather(
-    source: Source,
+    source: SourceServer,
     session: ControlSession,
-    chosen: Iterable[CountedStatement],
+    chosen: Iterable[SourceStatement],
     given: Given,
-    log: Iterable[Logged],
-) -> Gathered:
+    log: Iterable[LoggedValues],
+) -> ServerStatements:
     """Give every statement its sets of values; raises UsageError where a user's values don't fit."""
     wanted = [_wanted(each) for each in chosen]
     read_logged(wanted, log, source.resolved.server.dbname)
@@ -128,18 +128,18 @@ def gather(
         notes += [f"{counted.name}: {sentence}" for sentence in assumed]
         weight = float(f"{counted.calls / calls_min:.4g}")
         statements.append(statement.model_copy(update={"weight": weight}))
-    return Gathered(tuple(statements), tuple(left_out), tuple(notes))
+    return ServerStatements(tuple(statements), tuple(left_out), tuple(notes))
 
 
-def _wanted(counted: CountedStatement) -> Wanted:
+def _wanted(counted: SourceStatement) -> WantedStatements:
     tree = merged(read(counted.sql))
-    return Wanted(counted, tree, pglast.fingerprint(counted.sql), cut_lists(counted.sql))
+    return WantedStatements(counted, tree, pglast.fingerprint(counted.sql), cut_lists(counted.sql))
 
 
 def _with_values(
-    source: Source,
+    source: SourceServer,
     session: ControlSession,
-    wanted: Wanted,
+    wanted: WantedStatements,
     given: Given,
 ) -> tuple[str, tuple[Values, ...], tuple[str, ...]]:
     """(the statement's text, its sets of values, what was assumed)."""
@@ -171,7 +171,7 @@ def _most_alike(
     """Of a user's texts with its fingerprint the one that differs in constants alone, else the last."""
     for sql, sets in texts:
         try:
-            aligned(tree, Logged(sql, sets[0]))
+            aligned(tree, LoggedValues(sql, sets[0]))
         except UnlikeError:
             continue
         return sql, sets
@@ -181,14 +181,14 @@ def _most_alike(
 # --- From a log.
 
 
-def read_logged(wanted: Iterable[Wanted], log: Iterable[Logged], database: str) -> None:
+def read_logged(wanted: Iterable[WantedStatements], log: Iterable[LoggedValues], database: str) -> None:
     """Count the values with which a log has each of the statements, into their `found`.
 
     Statements whose lists are of other lengths have one fingerprint: each takes those of its own length.
     Where it shows lists of several lengths in the place of one that the server has cut, the most frequent
     length is taken, and the executions that had it.
     """
-    by_print: dict[str, list[Wanted]] = {}
+    by_print: dict[str, list[WantedStatements]] = {}
     for each in wanted:
         by_print.setdefault(each.fingerprint, []).append(each)
     fingerprints: dict[str, str] = {}
@@ -214,7 +214,7 @@ def read_logged(wanted: Iterable[Wanted], log: Iterable[Logged], database: str) 
                 _count(statement, tree, logged)
 
 
-def _with_logged_lists(wanted: Wanted) -> ast.Node:
+def _with_logged_lists(wanted: WantedStatements) -> ast.Node:
     if not wanted.lengths:
         return wanted.tree
     return with_lists(wanted.tree, dict(wanted.lengths.most_common(1)[0][0]))
@@ -227,7 +227,7 @@ def _fingerprint(sql: str) -> str:
         return ""
 
 
-def _count(wanted: Wanted, tree: ast.Node, logged: Logged) -> None:
+def _count(wanted: WantedStatements, tree: ast.Node, logged: LoggedValues) -> None:
     try:
         values, numeric = aligned(tree, logged)
     except UnlikeError:

@@ -43,7 +43,7 @@ _CSV_LINE = re.compile(r'\d{4}-\d\d-\d\d [^,\n]{5,40},(?:(?:"[^"\n]*"|[^",\n]*),
 
 
 @dataclass(frozen=True)
-class Logged:
+class LoggedValues:
     """An executed statement. `parameters`: the values of $1 … in its text, None where it has none.
 
     `duration_ms` is None where the log does not say how long it took; `database` is '' where it does not say
@@ -56,7 +56,7 @@ class Logged:
     database: str = ""
 
 
-def read_log(path: Path) -> Iterator[Logged]:
+def read_log(path: Path) -> Iterator[LoggedValues]:
     """The statements of a log file; raises UsageError for one that can't be read or is no log."""
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
@@ -67,7 +67,7 @@ def read_log(path: Path) -> Iterator[Logged]:
         ) from error
 
 
-def logged_statements(lines: Iterable[str], source: str) -> Iterator[Logged]:
+def logged_statements(lines: Iterable[str], source: str) -> Iterator[LoggedValues]:
     """The statements of a log's lines; `source` names it in messages.
 
     Raises UsageError for what is no log.
@@ -96,7 +96,7 @@ def logged_statements(lines: Iterable[str], source: str) -> Iterator[Logged]:
         )
 
 
-def _is_unreadable(logged: Logged) -> bool:
+def _is_unreadable(logged: LoggedValues) -> bool:
     """Whether it is written in another encoding: its values would be others than the server's."""
     return any(_UNREADABLE in text for text in (logged.sql, *logged.parameters) if text)
 
@@ -158,7 +158,7 @@ def _of_text(lines: Iterable[str]) -> Iterator[Message]:
         yield message, detail, ""
 
 
-def _statement(message: str, detail: str, database: str) -> Logged | None:
+def _statement(message: str, detail: str, database: str) -> LoggedValues | None:
     plan = _PLAN.match(message)
     if plan is not None:
         return _of_plan(plan["body"], float(plan["ms"]), database)
@@ -168,10 +168,12 @@ def _statement(message: str, detail: str, database: str) -> Logged | None:
     parameters = parameters_of(detail)
     if parameters is None:
         return None
-    return Logged(match["sql"].strip(), parameters, float(match["ms"]) if match["ms"] else None, database)
+    return LoggedValues(
+        match["sql"].strip(), parameters, float(match["ms"]) if match["ms"] else None, database
+    )
 
 
-def _of_plan(body: str, duration_ms: float, database: str) -> Logged | None:
+def _of_plan(body: str, duration_ms: float, database: str) -> LoggedValues | None:
     """The statement of an auto_explain message, whose plan is text or JSON."""
     if body.lstrip().startswith("{"):
         try:
@@ -182,7 +184,7 @@ def _of_plan(body: str, duration_ms: float, database: str) -> Logged | None:
         if not isinstance(query, str):
             return None
         parameters = parameters_of(f"Parameters: {said}" if isinstance(said, str) else "")
-        return None if parameters is None else Logged(query.strip(), parameters, duration_ms, database)
+        return None if parameters is None else LoggedValues(query.strip(), parameters, duration_ms, database)
     _, found, rest = body.partition("Query Text:")
     begins = _PLAN_BEGINS.search(rest) if found else None
     if begins is None:
@@ -192,7 +194,7 @@ def _of_plan(body: str, duration_ms: float, database: str) -> Logged | None:
     return (
         None
         if parameters is None
-        else Logged(rest[: begins.start()].strip(), parameters, duration_ms, database)
+        else LoggedValues(rest[: begins.start()].strip(), parameters, duration_ms, database)
     )
 
 

@@ -32,7 +32,7 @@ _PASSING = frozenset(
 
 
 @dataclass(frozen=True)
-class Origin:
+class CopyOrigin:
     """The server that statements came from.
 
     `plans` has by the text of each measured statement, with its values, the plan that the source has for it,
@@ -57,7 +57,7 @@ class Origin:
         return max(1, round(self.told.sessions or 0.0))
 
 
-def unlike(origin: Origin, baseline: Baseline) -> dict[str, str]:
+def differences_from_source(origin: CopyOrigin, baseline: Baseline) -> dict[str, str]:
     """By the name of each measured statement that is not on the copy what it is on the source: why. Pure."""
     found: dict[str, str] = {}
     times = _times_ms(baseline)

@@ -29,22 +29,22 @@ from pgassay.model.tuning.answer import TuneResult
 from pgassay.model.tuning.source import TuneSource
 from pgassay.terminal.progress import Progress
 from pgassay.trial.before_and_after.vacuum_state import read_holders
+from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import run_held
 from pgassay.tune.source.copied import differences, missing_extensions, settings_of
-from pgassay.tune.source.counted import Counted, read_counted
+from pgassay.tune.source.counted import SourceCounts, read_counted
 from pgassay.tune.source.dump import Dumped, dumped, refuse_small_disk, refuse_without_program
 from pgassay.tune.source.files import write_files
-from pgassay.tune.source.gather import Gathered, explained_on, gather, given_values, unmatched
+from pgassay.tune.source.gather import ServerStatements, explained_on, gather, given_values, unmatched
 from pgassay.tune.source.locales import Collation, installed_locales, locale_of
-from pgassay.tune.source.log import Logged, read_log
-from pgassay.tune.source.origin import Origin, holder_of
-from pgassay.tune.source.server import Source, open_source
+from pgassay.tune.source.log import LoggedValues, read_log
+from pgassay.tune.source.origin import CopyOrigin, holder_of
+from pgassay.tune.source.server import SourceServer, open_source
 from pgassay.tune.source.sessions import AtWork, read_at_work
-from pgassay.tune.start.base import Start, workload_named
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import write_result
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 from pgassay.words import percent
 
 STATEMENTS_DEFAULT = 20
@@ -74,16 +74,16 @@ class ServerRequest:
 class _Read:
     """What was read of the source before its copy is made."""
 
-    source: Source
-    counted: Counted
+    source: SourceServer
+    counted: SourceCounts
     at_work: AtWork
-    gathered: Gathered
+    gathered: ServerStatements
     plans: dict[str, ExplainedPlan | str]
     held_by: str
 
 
 def tune_server(
-    wanted: ServerRequest, tools: Tools, progress: Progress, *, wait: bool, isolates: bool = True
+    wanted: ServerRequest, tools: TuneTools, progress: Progress, *, wait: bool, isolates: bool = True
 ) -> TuneResult:
     """Tune the statements that took most of a server's time; see `pgassay.tune.run.run_tune`.
 
@@ -127,7 +127,7 @@ def tune_server(
     return result
 
 
-def _version_of(source: Source) -> str:
+def _version_of(source: SourceServer) -> str:
     if source.major < MAJOR_MIN:
         raise UsageError(
             f"{source.name} runs PostgreSQL {source.resolved.server.version}, and copies are made with "
@@ -136,7 +136,7 @@ def _version_of(source: Source) -> str:
     return str(source.major)
 
 
-def _refuse_missing_extensions(source: Source, build: Build) -> None:
+def _refuse_missing_extensions(source: SourceServer, build: Build) -> None:
     missing = missing_extensions(source, build)
     if missing:
         raise UsageError(
@@ -146,7 +146,7 @@ def _refuse_missing_extensions(source: Source, build: Build) -> None:
         )
 
 
-def _command_without_secrets(wanted: ServerRequest, source: Source) -> CompareRequest:
+def _command_without_secrets(wanted: ServerRequest, source: SourceServer) -> CompareRequest:
     compare = wanted.request.compare
     shown = source.resolved.server.connection
     words = tuple(shown if word == wanted.connection_string else word for word in compare.command)
@@ -155,7 +155,7 @@ def _command_without_secrets(wanted: ServerRequest, source: Source) -> CompareRe
 
 @contextlib.contextmanager
 def _data(
-    typed: str, source: Source, build: Build, progress: Progress
+    typed: str, source: SourceServer, build: Build, progress: Progress
 ) -> Iterator[tuple[str, Dumped | None]]:
     """What follows `--dataset`: as it was typed, or the dump that is made of the source, and that dump."""
     if not typed:
@@ -170,10 +170,10 @@ def _data(
 # --- Reading.
 
 
-def _read(wanted: ServerRequest, source: Source, progress: Progress) -> _Read:
+def _read(wanted: ServerRequest, source: SourceServer, progress: Progress) -> _Read:
     """The statements with their values, and their plans on the source."""
     given = given_values(wanted.values) if wanted.values is not None else {}
-    log: Iterator[Logged] = read_log(wanted.log) if wanted.log is not None else iter(())
+    log: Iterator[LoggedValues] = read_log(wanted.log) if wanted.log is not None else iter(())
     progress.stage("reading the statements of the server")
     with source.session() as session:
         counted = read_counted(source, session, wanted.statements, wanted.only)
@@ -238,7 +238,7 @@ def _request(
     )
 
 
-def _origin(read: _Read, settings: dict[str, str], notes: tuple[str, ...]) -> Origin:
+def _origin(read: _Read, settings: dict[str, str], notes: tuple[str, ...]) -> CopyOrigin:
     source, counted = read.source, read.counted
     taken = {each.name for each in read.gathered.statements}
     told = TuneSource(
@@ -253,7 +253,7 @@ def _origin(read: _Read, settings: dict[str, str], notes: tuple[str, ...]) -> Or
         settings=settings,
         sessions=read.at_work.sessions,
     )
-    return Origin(
+    return CopyOrigin(
         told=told,
         plans=read.plans,
         mean_ms={each.name: each.mean_ms for each in counted.chosen},

@@ -51,7 +51,7 @@ class SourceSetting:
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceServer:
     """A server that has answered, and what its catalogs say of the database.
 
     `bytes` are those of the whole database, its indexes included; `collation` and `character_type` are the
@@ -102,7 +102,7 @@ class Source:
         return read_only_session(self.resolved, is_superuser=self.is_superuser)
 
 
-def open_source(connection_string: str) -> Source:
+def open_source(connection_string: str) -> SourceServer:
     """Connect by libpq's rules and read what the catalogs say of the database.
 
     Raises UsageError, in one sentence without any secret, for a server that can't be reached or is too old,
@@ -125,7 +125,7 @@ def open_source(connection_string: str) -> Source:
             f"correct the rights of {resolved.server.user}"
         ) from None
     size, collation, character_type, provider, locale, icu_rules, encoding = database
-    return Source(
+    return SourceServer(
         resolved=resolved,
         role=str(role),
         is_superuser=bool(is_superuser),

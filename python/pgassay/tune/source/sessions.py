@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from pgassay.environment.server.sessions import ControlSession
-from pgassay.tune.source.counted import Counted
+from pgassay.tune.source.counted import SourceCounts
 
 LOOKS, BETWEEN_LOOKS_S = 20, 0.1
 # More than so many for each processor here only queue longer than they do on the source.
@@ -48,7 +48,7 @@ class AtWork:
         )
 
 
-def read_at_work(session: ControlSession, counted: Counted) -> AtWork:
+def read_at_work(session: ControlSession, counted: SourceCounts) -> AtWork:
     """Look for two seconds, and divide what was counted by the time since then."""
     seen = 0
     for number in range(LOOKS):

@@ -11,7 +11,7 @@ from pglast import ast
 from pglast.enums import A_Expr_Kind, SQLValueFunctionOp
 
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
-from pgassay.tune.rewrites.names.scope import Found, Scope
+from pgassay.tune.rewrites.names.scope import FoundColumn, Scope
 from pgassay.tune.rewrites.names.tree_scopes import scope_of, scoped_selects
 from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, substitute, walk
 from pgassay.tune.source.use import WORDS, Use, UseKind
@@ -241,7 +241,7 @@ def _compared(
     )
 
 
-def _resolved(scope: Scope, reference: ast.ColumnRef) -> Found | None:
+def _resolved(scope: Scope, reference: ast.ColumnRef) -> FoundColumn | None:
     try:
         return scope.resolve(reference)
     except RefusedError:

@@ -9,24 +9,22 @@ import pytest
 import tune_samples as samples
 from pgassay.model.tuning.answer import Fix
 from pgassay.report.tune import text
-from pgassay.tune.answer.judged import Judged
+from pgassay.tune.answer.proof_verdict import FoundAndProved
 from pgassay.tune.answer.sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, OF_THE_SEARCH, ranked
-from pgassay.tune.effects import Proved
-from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import Selection, Step, Tried
+from pgassay.tune.proof.effects import Proved
+from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
 
 
 def of_two(beside: dict[str, float], word: str) -> dict[str, Fix]:
     """Both helped alone and `good` was chosen, of which its proof says `word`."""
-    searched = Searched(
+    searched = samples.searched(
         tried={f"index:{name}": Tried(f"index:{name}", {"list": 0.1}) for name in ("good", "second")},
-        selection=Selection((Step("index:good", 0.7, {"list": 0.1}),), beside),
+        selection=FixSelection((SelectionStep("index:good", 0.7, {"list": 0.1}),), beside),
     )
     known = samples.judged(
         candidates=(samples.candidate("good"), samples.candidate("second")),
-        searched=searched,
-        members=("index:good",),
+        **searched,
         proved=samples.proved("good", words={"good": word}),
     )
     return {fix.id.removeprefix("index:"): fix for fix in ranked(known)}
@@ -55,8 +53,8 @@ def test_what_was_passed_over_is_refuted_only_by_what_stands_in_its_place(
 
 def test_what_helped_alone_before_it_was_stopped_is_not_passed_over() -> None:
     """Ctrl-C while candidates are tried: nothing is chosen yet."""
-    searched = Searched(tried={"index:useless": Tried("index:useless", {"list": 0.1})})
-    fix = only(samples.of_one(searched=searched))
+    searched = samples.searched(tried={"index:useless": Tried("index:useless", {"list": 0.1})})
+    fix = only(samples.of_one(**searched))
     assert (fix.verdict, fix.note) == ("not decided", ALONE)
     said = summary((fix,), None, 1.6, margin=0.03, is_interrupted=True)
     assert said.startswith(
@@ -64,7 +62,7 @@ def test_what_helped_alone_before_it_was_stopped_is_not_passed_over() -> None:
     )
 
 
-def only(known: Judged) -> Fix:
+def only(known: FoundAndProved) -> Fix:
     (fix,) = ranked(known)
     return fix
 
@@ -72,9 +70,9 @@ def only(known: Judged) -> Fix:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"searched": Searched(tried={"index:useless": Tried("index:useless", refused="no space left")})},
-        {"left_out": {"index:useless": "a dump has lost what this mends"}, "searched": Searched()},
-        {"unsafe": {"index:useless": "not checked: it took longer than its time"}, "searched": Searched()},
+        samples.searched(tried={"index:useless": Tried("index:useless", refused="no space left")}),
+        samples.searched(left_out={"index:useless": "a dump has lost what this mends"}),
+        samples.searched(unsafe={"index:useless": "not checked: it took longer than its time"}),
     ],
 )
 def test_what_could_not_be_tried_leaves_open_whether_there_is_something_to_do(
@@ -88,8 +86,8 @@ def test_what_could_not_be_tried_leaves_open_whether_there_is_something_to_do(
 
 
 def test_what_the_planner_passes_over_needs_nothing() -> None:
-    searched = Searched(screened={"index:useless": "the planner uses it in no statement, once it is there"})
-    fixes = (only(samples.of_one(searched=searched)),)
+    unused = {"index:useless": "the planner uses it in no statement, once it is there"}
+    fixes = (only(samples.of_one(**samples.searched(screened=unused))),)
     assert has_nothing_to_do(fixes)
     assert summary(fixes, None, 1.6, margin=0.03).startswith("Nothing to do: ")
 
@@ -114,7 +112,7 @@ def test_a_write_that_was_stopped_with_a_fix_is_not_called_as_fast_as_before() -
     tried = Tried(
         "index:useless", {"place": math.inf}, 1.0, 8192, with_s=(math.inf,) * 4, without_s=(1.0,) * 4
     )
-    fix = only(samples.of_one(searched=Searched(tried={"index:useless": tried})))
+    fix = only(samples.of_one(**samples.searched(tried={"index:useless": tried})))
     assert (fix.verdict, fix.cost.write_ratio) == ("worse", None)
     assert fix.note == "place took so long with it that it was stopped"
 
@@ -135,13 +133,13 @@ def test_a_member_whose_trials_failed_says_where_the_reason_stands() -> None:
 
 def test_what_was_not_measured_of_a_gain_is_told() -> None:
     tried = Tried("index:useless", {"list": 0.1}, 1.0, 8192, stopped=("report",))
-    fix = only(samples.of_one(searched=Searched(tried={"index:useless": tried})))
+    fix = only(samples.of_one(**samples.searched(tried={"index:useless": tried})))
     assert "its gain is without report, which another makes much faster" in fix.note
 
 
 def test_a_time_of_nothing_makes_no_figure_that_json_does_not_have() -> None:
     tried = Tried("index:useless", {"list": 0.0, "report": 0.5}, 1.0, 8192)
-    answer = samples.answer(samples.of_one(searched=Searched(tried={"index:useless": tried})))
+    answer = samples.answer(samples.of_one(**samples.searched(tried={"index:useless": tried})))
     assert [each.name for each in answer.fixes[0].statements] == ["report"]
     assert "null" not in json.dumps(
         json.loads(text.render_json(answer))["fixes"][0]["statements"][0]["ratio"]

@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -20,12 +19,11 @@ from pgassay.report.tune import text
 from pgassay.tune.answer.compose import Told, compose
 from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import BESIDE, NOT_TOLD, ranked
-from pgassay.tune.effects import turned
-from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import Selection, Step, Tried
+from pgassay.tune.proof.effects import turned
+from pgassay.tune.search.record import SearchRecord
+from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
 from pgassay.tune.stored import read_folder, stored_search, write_result, write_search
 from pgassay.tune.symptom import storage_notes, told_cause
-from pgassay.tune.tools import Gathered
 
 _ALL = "all chosen fixes together"
 
@@ -112,10 +110,8 @@ def test_what_is_not_decided_goes_on_where_its_data_are_kept(go_on: str, advice:
 
 
 def test_nothing_to_do_says_what_the_next_best_thing_gains() -> None:
-    searched = Searched(tried={"index:useless": Tried("index:useless", {"list": 0.99})})
-    known = samples.judged(
-        candidates=(samples.candidate("useless"),), searched=searched, members=(), proved=None
-    )
+    searched = samples.searched(tried={"index:useless": Tried("index:useless", {"list": 0.99})})
+    known = samples.judged(candidates=(samples.candidate("useless"),), proved=None, **searched)
     answer = samples.answer(known)
     assert answer.nothing_to_do
     assert answer.verdict == (
@@ -126,16 +122,14 @@ def test_nothing_to_do_says_what_the_next_best_thing_gains() -> None:
 
 def test_a_gain_that_could_not_be_told_from_that_of_a_cheaper_fix_says_so() -> None:
     named = {name: samples.candidate(name) for name in ("cheap", "dear", "other")}
-    searched = Searched(
+    searched = samples.searched(
         tried={each.id: Tried(each.id, {"list": 0.1}) for each in named.values()},
-        selection=Selection(
-            (Step("index:cheap", 0.7, {"list": 0.1}),), {"index:dear": 1.0, "index:other": 1.0}
+        selection=FixSelection(
+            (SelectionStep("index:cheap", 0.7, {"list": 0.1}),), {"index:dear": 1.0, "index:other": 1.0}
         ),
         alike={"index:dear": "index:cheap"},
     )
-    known = samples.judged(
-        candidates=tuple(named.values()), searched=searched, members=("index:cheap",), proved=None, notes={}
-    )
+    known = samples.judged(candidates=tuple(named.values()), proved=None, **searched)
     fixes = by_name(ranked(known))
     assert (
         fixes["dear"].note == f"{BESIDE}: its gain can't be told from that of 'index cheap', which costs less"
@@ -146,9 +140,9 @@ def test_a_gain_that_could_not_be_told_from_that_of_a_cheaper_fix_says_so() -> N
 def test_what_has_no_room_is_named_with_its_size_and_is_no_reason_for_more_time() -> None:
     large = samples.candidate("large")
     tried = {large.id: Tried(large.id, {"list": 0.1}, bytes=300 << 20)}
-    found = Searched(tried=tried, selection=Selection((), {large.id: 2.2}, {large.id: 50 << 20}))
+    selection = FixSelection((), {large.id: 2.2}, {large.id: 50 << 20})
     answer = samples.answer(
-        samples.judged(candidates=(large,), searched=found, members=(), proved=None, notes={})
+        samples.judged(candidates=(large,), proved=None, **samples.searched(tried=tried, selection=selection))
     )
     assert (answer.fixes[0].verdict, answer.fixes[0].evidence) == ("screened out", "search")
     assert answer.fixes[0].note == "it takes 300 MB, and of --max-space there is 50.0 MB left"
@@ -279,8 +273,7 @@ def test_redacted_output_hides_a_condition_wherever_an_index_is_named() -> None:
 
 def test_a_stored_search_gives_the_same_answer_again(tmp_path: Path) -> None:
     known = samples.judged()
-    gathered = Gathered(tuple(known.candidates), dict(known.checks), dict(known.unsafe), dict(known.left_out))
-    search = stored_search(samples.STATEMENTS, known.baseline, gathered, known.searched, None, known.margin)
+    search = stored_search(samples.STATEMENTS, known.baseline, known.found, None, known.margin)
     assert search.predicted == {
         "index:good": pytest.approx(1.6 / 0.7),
         "index:second": pytest.approx(0.7 / 0.3),
@@ -301,9 +294,8 @@ def test_a_stored_search_gives_the_same_answer_again(tmp_path: Path) -> None:
 
 def test_an_endless_statement_survives_the_file(tmp_path: Path) -> None:
     endless = Tried("index:useless", {"list": math.inf}, without_s=(1.0,) * 4, with_s=(math.inf,) * 4)
-    searched = Searched(tried={"index:useless": endless})
-    gathered = Gathered((samples.candidate("useless"),))
-    search = stored_search(samples.STATEMENTS, samples.BASELINE, gathered, searched, None, 0.03)
+    found = SearchRecord(candidates=(samples.candidate("useless"),), tried={"index:useless": endless})
+    search = stored_search(samples.STATEMENTS, samples.BASELINE, found, None, 0.03)
     write_search(tmp_path, search)
     write_result(tmp_path, samples.answer())
     again, _ = read_folder(tmp_path)
@@ -329,19 +321,20 @@ def test_what_looked_slower_is_worse_only_when_every_round_says_so(
     without_s: tuple[float, ...], with_s: tuple[float, ...], verdict: str
 ) -> None:
     tried = Tried("index:useless", {"list": 2.0}, 1.0, 8192, without_s=without_s, with_s=with_s)
-    (fix,) = ranked(samples.of_one(searched=Searched(tried={"index:useless": tried})))
+    (fix,) = ranked(samples.of_one(**samples.searched(tried={"index:useless": tried})))
     assert (fix.verdict, fix.evidence) == (verdict, "search")
     assert fix.note == ("" if verdict == "worse" else NOT_TOLD)
 
 
 def test_an_index_that_nobody_needs_is_told_by_what_it_frees() -> None:
     tried = Tried("index:useless", {"list": 1.0}, 0.0, -8 * 1024**2)
-    known = samples.of_one(searched=Searched(tried={"index:useless": tried}))
+    known = samples.of_one(**samples.searched(tried={"index:useless": tried}))
     (fix,) = ranked(known)
     assert (fix.verdict, fix.note) == ("no help", "it frees 8.00 MB of the disk")
     # A setting frees none, and data that another server has made anew are no gain of space.
     for nothing in ({"sql": (), "settings": {"work_mem": "64MB"}}, {"storage": StorageSpec()}):
-        other = replace(known, candidates=(samples.candidate("useless", **nothing),))
+        found = {"candidates": (samples.candidate("useless", **nothing),), "tried": known.found.tried}
+        other = samples.of_one(**samples.searched(**found))
         assert ranked(other)[0].note == ""
 
 
@@ -349,8 +342,10 @@ def test_what_it_frees_is_told_as_well_where_its_time_is_not_decided() -> None:
     tried = Tried("index:good", {"list": 0.9}, 0.0, -(8 * 1024**2))
     known = samples.judged(
         candidates=(samples.candidate("good"),),
-        searched=Searched(tried={"index:good": tried}),
-        members=("index:good",),
+        **samples.searched(
+            tried={"index:good": tried},
+            selection=FixSelection((SelectionStep("index:good", 0.7, {"list": 0.9}),)),
+        ),
         proved=samples.proved("good", words={"good": "inconclusive"}),
     )
     (fix,) = ranked(known)

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from finder_samples import COLUMNS, ROWS, facts, plan, symptom
-from pgassay.tune.candidate import Machine
+from pgassay.tune.candidate import AdvisedMachine
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.evidence import FinderEvidence
 from pgassay.tune.finders.operations.analyze import _Saved, _statistics, _Wrong
 from pgassay.tune.finders.registry import find
 
@@ -35,7 +35,7 @@ def test_like_has_the_operator_class_of_the_columns_type(kind: str, opclass: str
 
 def test_statistics_of_other_kinds_on_the_same_columns_have_another_name() -> None:
     long = "a_column_with_a_name_that_is_long_" * 2
-    evidence = Evidence(symptom(plan(), known=facts()))
+    evidence = FinderEvidence(symptom(plan(), known=facts()))
     (scan,) = evidence.scans
     wrong = _Wrong(scan, 10.0, scan.node, _Saved(1.0, 1.0))
     names = {
@@ -93,7 +93,7 @@ def test_memory_for_a_bitmap_is_a_quarter_of_the_machines_at_most(
     changes = {"type": "Bitmap Heap Scan", "heap_blocks_lossy": pages, "heap_blocks_exact": 0}
     node = read.nodes[0].model_copy(update=changes)
     seen = symptom(read.model_copy(update={"nodes": (node,)}), known=facts())
-    machine = Machine(memory_bytes=int(memory_gb * (1 << 30)))
+    machine = AdvisedMachine(memory_bytes=int(memory_gb * (1 << 30)))
     found = [
         each.settings["work_mem"]
         for each in find(replace(seen, machine=machine))

@@ -7,9 +7,9 @@ import pytest
 
 from pgassay.model.probe import Ceilings
 from pgassay.model.storage import StorageSpec
-from pgassay.tune import asking
+from pgassay.tune import finder_inputs
 from pgassay.tune.plan import PlannedTune
-from pgassay.tune.source.origin import Origin
+from pgassay.tune.source.origin import CopyOrigin
 
 KEPT = SimpleNamespace(
     ceilings=Ceilings(
@@ -27,17 +27,17 @@ def planned(cache: str, storage: StorageSpec | None = None) -> PlannedTune:
     return cast("PlannedTune", SimpleNamespace(spec=spec, base=SimpleNamespace(protocol=protocol)))
 
 
-def elsewhere() -> Origin:
-    return cast("Origin", SimpleNamespace(is_here=False))
+def elsewhere() -> CopyOrigin:
+    return cast("CopyOrigin", SimpleNamespace(is_here=False))
 
 
 def test_the_kept_probe_of_the_disk_tells_its_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "last_probe", lambda _: KEPT)
-    found = asking._probed(planned("cold"))
+    monkeypatch.setattr(finder_inputs, "last_probe", lambda _: KEPT)
+    found = finder_inputs._probed(planned("cold"))
     assert found == {"random_read_us": 90.0, "sequential_read_mb_s": 2000.0}
-    assert asking.unprobed(planned("cold"), None) == ""
+    assert finder_inputs.unprobed(planned("cold"), None) == ""
     # An imitated volume is not the disk that was probed.
-    assert asking._probed(planned("cold", StorageSpec(kind="loop"))) == {}
+    assert finder_inputs._probed(planned("cold", StorageSpec(kind="loop"))) == {}
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,6 @@ def test_the_kept_probe_of_the_disk_tells_its_reads(monkeypatch: pytest.MonkeyPa
 def test_without_one_the_answer_says_what_is_left_out(
     monkeypatch: pytest.MonkeyPatch, cache: str, origin: Any, says: bool
 ) -> None:
-    monkeypatch.setattr(asking, "last_probe", lambda _: None)
-    said = asking.unprobed(planned(cache), origin)
+    monkeypatch.setattr(finder_inputs, "last_probe", lambda _: None)
+    said = finder_inputs.unprobed(planned(cache), origin)
     assert ("pgassay probe " in said and "effective_io_concurrency" in said) is says

@@ -7,7 +7,7 @@ import pytest
 from finder_samples import ROWS, facts, symptom
 from pgassay.analysis.plans.read import read_plans
 from pgassay.sql_text import identifier
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.evidence import FinderEvidence
 
 
 def sentence(*above: str, looked_at: int) -> str:
@@ -23,7 +23,7 @@ def sentence(*above: str, looked_at: int) -> str:
         node = {**rest, "Node Type": name, "Sort Key": ["t.a"], "Plans": [below]}
         node.pop("Schema", None)
     document = [{"Plan": node, "Planning Time": 0.1, "Execution Time": 6}]
-    (scan,) = Evidence(symptom(read_plans(json.dumps(document), "made")[0], known=facts())).scans
+    (scan,) = FinderEvidence(symptom(read_plans(json.dumps(document), "made")[0], known=facts())).scans
     return scan.sentence
 
 

@@ -8,10 +8,10 @@ import pytest
 import tune_samples as samples
 from finder_samples import COLUMNS, ROWS, facts, index, plan, symptom
 from pgassay.analysis.plans.read import read_plans
-from pgassay.tune.candidate import Candidate, Machine, Symptom, TunedStatement
+from pgassay.tune.candidate import AdvisedMachine, Candidate, Symptom, TunedStatement
 from pgassay.tune.facts.schema import IndexKey
 from pgassay.tune.finders import registry
-from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.registry import FINDERS, find
 
 
@@ -133,10 +133,14 @@ def test_memory_makes_a_random_page_as_cheap_as_the_next_one() -> None:
     known = facts(index("i", "a")).model_copy(
         update={"settings": {"random_page_cost": "4", "effective_cache_size": "524288"}}
     )
-    here = Machine(memory_bytes=8 << 30, reads_memory=True)
+    here = AdvisedMachine(memory_bytes=8 << 30, reads_memory=True)
     (found,) = [each for each in find(replace(symptom(plan(), known=known), machine=here)) if each.settings]
     assert found.settings["random_page_cost"] == "1.1" and "in memory" in found.reason
-    for machine in (Machine(), Machine(memory_bytes=8 << 30), replace(here, memory_bytes=1 << 20)):
+    for machine in (
+        AdvisedMachine(),
+        AdvisedMachine(memory_bytes=8 << 30),
+        replace(here, memory_bytes=1 << 20),
+    ):
         assert not find(replace(symptom(plan(), known=known), machine=machine))
     # Where an index is to be made first, what it may save is not known, and it is tried all the same.
     bare = facts().model_copy(update={"settings": known.settings})
@@ -180,7 +184,7 @@ def test_shared_buffers_are_told_where_they_are_empty_before_each_statement() ->
     node = read.nodes[0].model_copy(update={"buffers_read": 8_000, "buffers_hit": 0})
     seen = symptom(read.model_copy(update={"nodes": (node,)}), known=known)
     for empties in (True, False):
-        machine = Machine(memory_bytes=8 << 30, empties_buffers=empties)
+        machine = AdvisedMachine(memory_bytes=8 << 30, empties_buffers=empties)
         found = [each for each in find(replace(seen, machine=machine)) if each.kind == "shared-buffers"]
         assert len(found) == 1
         assert ("--cache as-is" in found[0].why_not) is empties
@@ -268,7 +272,7 @@ def test_what_may_save_enough_is_offered_though_it_is_expected_to_save_less(
     candidate = Candidate(
         id="statistics", layer="operations", kind="made", title="", reason="", statements=()
     )  # fmt: skip
-    offer = Offer(candidate, (Saving("q", 0, ms, most_ms),))
+    offer = FinderOffer(candidate, (ExpectedSaving("q", 0, ms, most_ms),))
     made = Finder("made", "operations", ("made",), lambda _evidence: [offer])
     monkeypatch.setattr(registry, "FINDERS", (made,))
     found = find(known)

@@ -7,9 +7,8 @@ from finder_samples import facts, plan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.finders.evidence.sql_text import SqlText
 from pgassay.tune.search.finders_again import found_with, may_be_added, unused, written
-from pgassay.tune.search.search import Searched
+from pgassay.tune.search.planner_screen import index_made_by
 from pgassay.tune.search.selection import Tried
-from pgassay.tune.search.touched import index_made_by
 
 
 def making(sql: str, **changes: object) -> Candidate:
@@ -52,7 +51,7 @@ def test_an_index_that_only_a_constraints_check_uses_stays() -> None:
         "for-a-query": Tried("for-a-query", {"list": 0.1, "place": 0.09}),
         "slows": Tried("slows", {"place": 0.2}),
     }
-    assert written(samples.BASELINE, Searched(tried=tried)) == {"for-a-check"}
+    assert written(samples.search_run(tried=tried)) == {"for-a-check"}
 
 
 @pytest.mark.parametrize(

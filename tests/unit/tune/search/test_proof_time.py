@@ -15,7 +15,6 @@ from pgassay.tune.search.proof_time import (
     SEARCH_SHARE,
     SEARCH_SHARE_MIN,
     TrialTime,
-    lasting,
     more_s,
     proof_trials_s,
     provable,
@@ -23,15 +22,19 @@ from pgassay.tune.search.proof_time import (
     too_short,
     trial_time,
     typed,
+    warnings_to_keep,
 )
-from pgassay.tune.search.selection import Baseline, Selection, Step
+from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep
 from pgassay.tune.statements import measured
 from pgassay.workloads.registry import parse_workload
 
 BASE = {"list": 2.0, "report": 1.0}
 WEIGHTS = dict.fromkeys(BASE, 1.0)
-CHOSEN = Selection(
-    (Step("best", 1.5, {"list": 0.5, "report": 1.0}), Step("next", 1.0, {"list": 0.5, "report": 0.5}))
+CHOSEN = FixSelection(
+    (
+        SelectionStep("best", 1.5, {"list": 0.5, "report": 1.0}),
+        SelectionStep("next", 1.0, {"list": 0.5, "report": 0.5}),
+    )
 )
 
 
@@ -45,7 +48,7 @@ def test_a_proof_takes_its_arms_data_and_six_blocks_of_trials() -> None:
 
 
 def test_a_proof_has_room_for_what_is_executed_several_times() -> None:
-    selection = Selection((Step("fix", 0.0001, {"a": 0.0001}),))
+    selection = FixSelection((SelectionStep("fix", 0.0001, {"a": 0.0001}),))
     assert proof_trials_s(selection, {"a": 0.001}, 1, {"a": 150}) == pytest.approx([0.015, 0.015, 0.15])
     statements = (
         TunedStatement(name="read", sql=""),
@@ -104,7 +107,7 @@ def test_too_little_time_is_said_at_once_with_the_time_that_suffices() -> None:
     assert said.startswith(
         "nothing can be proven in the 20 s that are left: 4 blocks for one fix take 50s and more"
     )
-    assert lasting((said, "q did not end in 2 s")) == ("q did not end in 2 s",)
+    assert warnings_to_keep((said, "q did not end in 2 s")) == ("q did not end in 2 s",)
     enough_s = 60 * int(said.rpartition("--max-time ")[2].removesuffix("m"))
     assert too_short(5.0, enough_s - 5.0, baseline, trial) == ""
     # What it names suffices for a fix that gains nothing, after the search has had its whole share.

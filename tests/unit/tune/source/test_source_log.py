@@ -19,9 +19,9 @@ from pgassay.tune.source.alignment import (
     list_lengths,
     with_lists,
 )
-from pgassay.tune.source.counted import CountedStatement
-from pgassay.tune.source.gather import Wanted, read_logged
-from pgassay.tune.source.log import Logged, logged_statements, parameters_of, read_log
+from pgassay.tune.source.counted import SourceStatement
+from pgassay.tune.source.gather import WantedStatements, read_logged
+from pgassay.tune.source.log import LoggedValues, logged_statements, parameters_of, read_log
 
 PREFIX = "2024-05-01 10:00:00.000 UTC [4711] app@shop "
 TEXT = f"""\
@@ -42,10 +42,10 @@ TEXT = f"""\
 {PREFIX}LOG:  checkpoint starting: time
 """
 FOUND = [
-    Logged("SELECT * FROM orders\nWHERE customer = 42", (), 12.5),
-    Logged("SELECT * FROM orders WHERE customer = $1 AND note = $2", ("7", "it's\nmine"), 1.25),
-    Logged("SELECT $1", (None,), None),
-    Logged("SELECT * FROM orders WHERE id = $1", ("5",), 3.0),
+    LoggedValues("SELECT * FROM orders\nWHERE customer = 42", (), 12.5),
+    LoggedValues("SELECT * FROM orders WHERE customer = $1 AND note = $2", ("7", "it's\nmine"), 1.25),
+    LoggedValues("SELECT $1", (None,), None),
+    LoggedValues("SELECT * FROM orders WHERE id = $1", ("5",), 3.0),
 ]
 MESSAGES = [
     ("duration: 12.500 ms  statement: SELECT * FROM orders\nWHERE customer = 42", ""),
@@ -81,7 +81,7 @@ def test_csvlog_and_jsonlog_say_the_same_and_whose_it_is() -> None:
         json.dumps({"timestamp": "2024", "dbname": "shop", "message": message, "detail": detail})
         for message, detail in MESSAGES
     ]
-    wanted = [Logged(each.sql, each.parameters, each.duration_ms, "shop") for each in FOUND]
+    wanted = [LoggedValues(each.sql, each.parameters, each.duration_ms, "shop") for each in FOUND]
     for text in (table.getvalue(), "\n".join(documents)):
         assert list(logged_statements(lines(text), "log")) == wanted
 
@@ -107,7 +107,10 @@ def test_values_in_another_encoding_are_not_used(tmp_path: Path) -> None:
     said = f"{PREFIX}LOG:  execute <unnamed>: SELECT $1\n{PREFIX}DETAIL:  parameters: $1 = 'M\xfcller'\n"
     said += f"{PREFIX}LOG:  statement: SELECT 'M\xfcller'\n"
     file.write_bytes(said.encode("latin-1") + said.replace("M", "H").encode())
-    assert list(read_log(file)) == [Logged("SELECT $1", ("H\xfcller",)), Logged("SELECT 'H\xfcller'")]
+    assert list(read_log(file)) == [
+        LoggedValues("SELECT $1", ("H\xfcller",)),
+        LoggedValues("SELECT 'H\xfcller'"),
+    ]
 
 
 def test_a_verbose_log_is_read_behind_its_codes() -> None:
@@ -119,7 +122,7 @@ def test_a_verbose_log_is_read_behind_its_codes() -> None:
 def test_a_mark_of_the_byte_order_hides_no_format() -> None:
     message = {"message": "duration: 1.000 ms  statement: SELECT 1", "dbname": "shop"}
     text = f"\ufeff{json.dumps(message)}\n"
-    assert list(logged_statements(lines(text), "log")) == [Logged("SELECT 1", (), 1.0, "shop")]
+    assert list(logged_statements(lines(text), "log")) == [LoggedValues("SELECT 1", (), 1.0, "shop")]
 
 
 VALUE = st.none() | st.text(
@@ -151,14 +154,14 @@ def test_a_damaged_log_is_read_as_far_as_it_goes(parts: list[str], damage: bytes
 
 
 def values_in(normalised: str, logged: str, *parameters: str | None) -> dict[int, str | None]:
-    return aligned(read(normalised), Logged(logged, parameters))[0]
+    return aligned(read(normalised), LoggedValues(logged, parameters))[0]
 
 
 def test_constants_and_parameters_of_a_logged_statement_are_those_of_the_normalised_one() -> None:
     normalised = "SELECT * FROM t WHERE a = $1 AND b > $2 AND c < now() - interval $3 LIMIT $4"
     logged = "select * from t where a = $1 and b > -2.5 and c < now() - interval '1 day' limit 10"
     assert values_in(normalised, logged, "x") == {1: "x", 2: "-2.5", 3: "1 day", 4: "10"}
-    assert aligned(read(normalised), Logged(logged, ("x",)))[1] == {2}
+    assert aligned(read(normalised), LoggedValues(logged, ("x",)))[1] == {2}
     assert values_in("SELECT $1, $2, $3", "SELECT NULL, true, 'a'") == {1: None, 2: "true", 3: "a"}
 
 
@@ -187,22 +190,22 @@ def test_a_list_that_the_server_cut_is_as_long_as_the_log_shows() -> None:
     assert write(with_lists(read(sql), lengths)) == "SELECT * FROM t WHERE a IN ($1, $3, $4) AND b = $2"
 
 
-def wanted(sql: str) -> Wanted:
+def wanted(sql: str) -> WantedStatements:
     import pglast
 
-    counted = CountedStatement("q", "1", sql, 10.0, 100.0, 10.0, 1.0)
-    return Wanted(counted, read(sql), pglast.fingerprint(sql), cut_lists(sql))
+    counted = SourceStatement("q", "1", sql, 10.0, 100.0, 10.0, 1.0)
+    return WantedStatements(counted, read(sql), pglast.fingerprint(sql), cut_lists(sql))
 
 
 def test_the_most_frequent_the_slowest_and_the_rarest_set_of_a_log_are_measured() -> None:
     statement = wanted("SELECT * FROM t WHERE a = $1")
     log = [
-        *[Logged("SELECT * FROM t WHERE a = 1", (), 1.0)] * 5,
-        *[Logged("SELECT * FROM t WHERE a = $1", ("2",), 50.0)] * 2,
-        Logged("SELECT * FROM t WHERE a = 3", (), 2.0),
-        Logged("SELECT * FROM t WHERE a = 9", (), 99.0, "elsewhere"),
-        Logged("SELECT * FROM t WHERE b = 4", (), 2.0),
-        Logged("no SQL", (), 2.0),
+        *[LoggedValues("SELECT * FROM t WHERE a = 1", (), 1.0)] * 5,
+        *[LoggedValues("SELECT * FROM t WHERE a = $1", ("2",), 50.0)] * 2,
+        LoggedValues("SELECT * FROM t WHERE a = 3", (), 2.0),
+        LoggedValues("SELECT * FROM t WHERE a = 9", (), 99.0, "elsewhere"),
+        LoggedValues("SELECT * FROM t WHERE b = 4", (), 2.0),
+        LoggedValues("no SQL", (), 2.0),
     ]
     read_logged([statement], log, "shop")
     assert statement.found.chosen() == (("1",), ("2",), ("3",))
@@ -210,7 +213,9 @@ def test_the_most_frequent_the_slowest_and_the_rarest_set_of_a_log_are_measured(
 
 def test_lists_of_the_most_frequent_length_are_taken_from_a_log() -> None:
     statement = wanted("SELECT * FROM t WHERE a IN ($1 /*, ... */)")
-    log = [Logged(f"SELECT * FROM t WHERE a IN ({members})") for members in ("1, 2", "3, 4", "5", "1, 2")]
+    log = [
+        LoggedValues(f"SELECT * FROM t WHERE a IN ({members})") for members in ("1, 2", "3, 4", "5", "1, 2")
+    ]
     read_logged([statement], log, "shop")
     assert statement.found.chosen() == (("1", "2"), ("3", "4"))
 
@@ -219,6 +224,9 @@ def test_statements_with_lists_of_other_lengths_each_take_the_values_of_their_ow
     """Up to 17 the server counts each length of a list apart, and one fingerprint is all of theirs."""
     two, three = (wanted(f"SELECT * FROM t WHERE a IN ({list_})") for list_ in ("$1, $2", "$1, $2, $3"))
     assert two.fingerprint == three.fingerprint
-    log = [Logged(f"SELECT * FROM t WHERE a IN ({members})") for members in ("1, 2", "3, 4, 5", "1, 2, 3, 4")]
+    log = [
+        LoggedValues(f"SELECT * FROM t WHERE a IN ({members})")
+        for members in ("1, 2", "3, 4, 5", "1, 2, 3, 4")
+    ]
     read_logged([two, three], log, "shop")
     assert (two.found.chosen(), three.found.chosen()) == ((("1", "2"),), (("3", "4", "5"),))

@@ -14,7 +14,7 @@ from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.answer import FixStatement
 from pgassay.model.tuning.source import SourceLeftOut, TuneSource
 from pgassay.report.tune.text import render_markdown
-from pgassay.tune.answer.judged import UNLIKE
+from pgassay.tune.answer.proof_verdict import UNLIKE
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.source import dump
@@ -22,7 +22,7 @@ from pgassay.tune.source.copied import differences, missing_extensions, settings
 from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, VALUES, choose
 from pgassay.tune.source.files import left_out_text, statements_text
 from pgassay.tune.source.gather import gather, given_values, unmatched
-from pgassay.tune.source.origin import Origin, plan_difference, time_difference, unlike
+from pgassay.tune.source.origin import CopyOrigin, differences_from_source, plan_difference, time_difference
 from pgassay.tune.statements import statements_of
 from pgassay.workloads.registry import parse_workload
 from source_samples import BUILD, KNOWN, SECRET, row, source
@@ -190,14 +190,14 @@ def test_each_statement_that_did_not_come_back_is_named_with_the_reasons() -> No
     baseline = replace(samples.BASELINE, estimates=dict.fromkeys(("list", "report", "place"), plan(SCAN)))
     told = TuneSource(name="db", version="17", seconds=1, statements=3, share=1)
     texts = {each.of.name: each.sql for each in baseline.statements}
-    origin = Origin(
+    origin = CopyOrigin(
         told,
         {texts["list"]: plan(INDEXED), texts["report"]: plan(SCAN), texts["place"]: "permission denied"},
         {"list": 1000.0, "report": 90_000.0},
         {},
         is_here=False,
     )
-    found = unlike(origin, baseline)
+    found = differences_from_source(origin, baseline)
     assert "Index Scan" in found["list"]
     assert found["report"] == "it takes 90.00 s on the source on average, and 500 ms on the copy"
     assert found["place"] == "the source does not plan it (permission denied)"

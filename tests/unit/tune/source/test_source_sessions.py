@@ -16,7 +16,7 @@ from pgassay.tune.run import TOOLS
 from pgassay.tune.source import dump, run
 from pgassay.tune.source.copied import settings_of
 from pgassay.tune.source.gather import explained_on, types_of
-from pgassay.tune.source.server import Source, SourceSetting, _parameters
+from pgassay.tune.source.server import SourceServer, SourceSetting, _parameters
 from source_samples import BUILD, KNOWN, source
 
 
@@ -53,7 +53,7 @@ def test_a_session_that_the_server_ends_is_one_sentence(monkeypatch: pytest.Monk
         with pytest.raises(psycopg.OperationalError):
             asked()
     monkeypatch.setattr(run, "open_source", lambda _string: source())
-    monkeypatch.setattr(Source, "session", lambda _source: lost)
+    monkeypatch.setattr(SourceServer, "session", lambda _source: lost)
     monkeypatch.setattr(run, "plan_tune", lambda *_given: None)
     monkeypatch.setattr(run, "resolve", lambda _build: BUILD)
     compare = CompareRequest(factors=(), workload="", dataset="dump:shop.dump")

@@ -9,10 +9,10 @@ Prediction: the pages of the range, and one range of pages at each end, are read
 
 from collections.abc import Iterator
 
-from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched, ranges
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.evidence import FinderEvidence
 from pgassay.words import percent_rounded
 
 CORRELATION_MIN = 0.95
@@ -22,7 +22,7 @@ _SMALL_TABLE_PAGES, _SMALL_RANGE, _RANGE = 8192, 32, 128
 _SEARCH_MS = 0.1
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for scan in evidence.scans:
         table = scan.read_table
         if not scan.is_sequential or table.pages < PAGES_MIN:

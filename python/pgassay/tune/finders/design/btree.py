@@ -12,10 +12,10 @@ order the index gives goes, and with a LIMIT only as many rows are read as it ta
 
 from collections.abc import Iterator
 
-from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, serves
 from pgassay.tune.finders.evidence.conditions import Condition
-from pgassay.tune.finders.evidence.evidence import Evidence, Scan, parents
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan, parents
 from pgassay.tune.finders.evidence.shares import distinct_values, together
 from pgassay.tune.finders.evidence.work import index_ms, is_correlated
 
@@ -26,7 +26,7 @@ SCATTERED_SHARE_MAX, BESIDE_SHARE_MAX = 0.2, 0.5
 _SHARE_MAX = 0.8
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for scan in evidence.scans:
         if scan.node.type == "Index Only Scan":
             continue
@@ -35,7 +35,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
         yield from _for_extreme(evidence, scan)
 
 
-def single_values(scan: Scan, rows: float) -> list[Condition]:
+def single_values(scan: TableScan, rows: float) -> list[Condition]:
     """The scan's conditions that compare a column with one value, the most telling first."""
     found: dict[str, Condition] = {}
     for condition in scan.conditions:
@@ -50,7 +50,7 @@ def single_values(scan: Scan, rows: float) -> list[Condition]:
     return sorted(kept, key=telling)[:KEYS_MAX]
 
 
-def ranges(scan: Scan) -> dict[str, list[Condition]]:
+def ranges(scan: TableScan) -> dict[str, list[Condition]]:
     """The scan's bounds by their column."""
     found: dict[str, list[Condition]] = {}
     for condition in scan.conditions:
@@ -59,7 +59,7 @@ def ranges(scan: Scan) -> dict[str, list[Condition]]:
     return found
 
 
-def fetched(scan: Scan, used: list[Condition], rows: float) -> float:
+def fetched(scan: TableScan, used: list[Condition], rows: float) -> float:
     """The rows that an index on these conditions lets through, for the whole statement.
 
     What passed all conditions is known; those that the index does not have are undone by statistics.
@@ -69,7 +69,7 @@ def fetched(scan: Scan, used: list[Condition], rows: float) -> float:
     return min(max(passed / max(together(rest, scan.table, rows), 1e-6), passed), max(scan.rows_in, passed))
 
 
-def _for_filter(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
+def _for_filter(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
     """An index on what the scan filters by."""
     rows = evidence.rows_of(scan.table)
     equal = single_values(scan, rows)
@@ -99,7 +99,7 @@ def _for_filter(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
     )  # fmt: skip
 
 
-def _for_order(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
+def _for_order(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
     """An index that gives the rows in the order that is asked for."""
     if not scan.sort or scan.sort_node is None:
         return
@@ -133,7 +133,7 @@ def _for_order(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
     )  # fmt: skip
 
 
-def _for_extreme(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
+def _for_extreme(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
     """max() or min() of a column that no index has in order."""
     extreme = evidence.text(scan.statement).extreme
     above = next(parents(scan.plan, scan.node), None)
@@ -155,7 +155,7 @@ def _for_extreme(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
     )  # fmt: skip
 
 
-def _handing_on_ms(scan: Scan) -> float:
+def _handing_on_ms(scan: TableScan) -> float:
     """The own time of a Gather above the scan, which an index scan of few rows does without."""
     above = [node for node in parents(scan.plan, scan.node) if node.type in ("Gather", "Gather Merge")]
     return sum(node.own_ms or 0.0 for node in above)

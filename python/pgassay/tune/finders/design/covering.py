@@ -16,11 +16,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched, ranges, single_values
 from pgassay.tune.finders.design.join import lookups
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there, serves
-from pgassay.tune.finders.evidence.evidence import Evidence, Scan, statement_ms
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan, statement_ms
 from pgassay.tune.finders.evidence.work import btree_bytes, index_ms, is_correlated, width_of
 
 VISIBLE_MIN = 0.8
@@ -35,7 +35,7 @@ _PAGE_MS = 0.0008
 class _Covered:
     """A scan that an index could serve without the heap: by these keys, with these columns beside them."""
 
-    scan: Scan
+    scan: TableScan
     keys: tuple[str, ...]
     included: tuple[str, ...]
     wanted: float
@@ -46,7 +46,7 @@ class _Covered:
         return NewIndex(self.scan.table, tuple(Key(name) for name in self.keys), included=included)
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     alike: dict[tuple[str, str, tuple[str, ...]], list[_Covered]] = defaultdict(list)
     for scan in evidence.scans:
         if scan.node.type == "Index Only Scan" or evidence.text(scan.statement).target is not None:
@@ -67,7 +67,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
         yield from _for_join(evidence, scan)
 
 
-def _for_join(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
+def _for_join(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
     """For a join whose lookups an index would serve, and the planner reads the whole table nevertheless."""
     found = lookups(evidence, scan)
     read = evidence.text(scan.statement).columns_read(scan.table, scan.alias)
@@ -93,7 +93,7 @@ def _for_join(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
         )  # fmt: skip
 
 
-def _covered(evidence: Evidence, scan: Scan, read: frozenset[str]) -> _Covered | None:
+def _covered(evidence: FinderEvidence, scan: TableScan, read: frozenset[str]) -> _Covered | None:
     rows = evidence.rows_of(scan.table)
     equal = single_values(scan, rows)
     bounds = ranges(scan)
@@ -122,7 +122,7 @@ def _is_narrow(table: TableFacts, included: Sequence[str], count: int, size: int
     return len(included) <= count and width_of(table, included) <= size
 
 
-def _offers(evidence: Evidence, group: Sequence[_Covered]) -> Iterator[Offer]:
+def _offers(evidence: FinderEvidence, group: Sequence[_Covered]) -> Iterator[FinderOffer]:
     """An index for each scan that it pays for; and one for all with the same keys, where they want others."""
     table = group[0].scan.table
     paying = []
@@ -140,7 +140,7 @@ def _offers(evidence: Evidence, group: Sequence[_Covered]) -> Iterator[Offer]:
             yield from _offer(evidence, each, union, after, size)
 
 
-def _after(evidence: Evidence, covered: _Covered, included: tuple[str, ...]) -> tuple[float, int]:
+def _after(evidence: FinderEvidence, covered: _Covered, included: tuple[str, ...]) -> tuple[float, int]:
     """What the scan takes with these columns in the index, in milliseconds, and the index's size."""
     scan, rows = covered.scan, evidence.rows_of(covered.scan.table)
     size = btree_bytes(scan.table, rows, [*covered.keys, *included], evidence.facts.block_bytes)
@@ -151,8 +151,8 @@ def _after(evidence: Evidence, covered: _Covered, included: tuple[str, ...]) -> 
 
 
 def _offer(
-    evidence: Evidence, covered: _Covered, included: tuple[str, ...], after: float, size: int
-) -> Iterator[Offer]:
+    evidence: FinderEvidence, covered: _Covered, included: tuple[str, ...], after: float, size: int
+) -> Iterator[FinderOffer]:
     index = covered.index(included)
     if not is_there(index):
         yield from index_offer(

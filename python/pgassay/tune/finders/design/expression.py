@@ -8,14 +8,14 @@ expression the planner takes half a per cent of the rows for it, so ANALYZE foll
 
 from collections.abc import Iterator
 
-from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.evidence import FinderEvidence
 from pgassay.tune.finders.evidence.work import index_ms
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for scan in evidence.scans:
         for condition in scan.conditions:
             if condition.expression is None or not condition.immutable or not condition.columns:

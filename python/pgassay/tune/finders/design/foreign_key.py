@@ -10,15 +10,15 @@ from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import ConstraintFacts, TableFacts
-from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import Key, NewIndex
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.evidence import FinderEvidence
 from pgassay.tune.finders.evidence.work import btree_bytes
 
 _CALL_MS = 0.03
 
 
-def _keys(evidence: Evidence, name: str) -> Iterator[tuple[TableFacts, ConstraintFacts]]:
+def _keys(evidence: FinderEvidence, name: str) -> Iterator[tuple[TableFacts, ConstraintFacts]]:
     for table in evidence.facts.tables:
         for constraint in table.constraints:
             if constraint.name == name and constraint.kind == "foreign":
@@ -33,7 +33,7 @@ def _has_index(table: TableFacts, columns: tuple[str, ...]) -> bool:
     )  # fmt: skip
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for statement, number, plan in evidence.plans:
         for trigger in plan.triggers:
             for table, constraint in _keys(evidence, trigger.constraint or ""):
@@ -46,7 +46,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                     continue
                 index = NewIndex(top, tuple(Key(name) for name in constraint.columns))
                 calls = trigger.calls or 1.0
-                yield Offer(
+                yield FinderOffer(
                     Candidate(
                         id=index.id,
                         layer="design",
@@ -62,7 +62,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                             top, evidence.rows_of(top), constraint.columns, evidence.facts.block_bytes
                         ),
                     ),
-                    (Saving(statement.name, number, trigger.ms - calls * _CALL_MS),),
+                    (ExpectedSaving(statement.name, number, trigger.ms - calls * _CALL_MS),),
                 )
 
 

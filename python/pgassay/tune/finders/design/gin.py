@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator
 
 from pgassay.sql_text import identifier
-from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer
 from pgassay.tune.finders.evidence.conditions import Condition, normalised
-from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import index_ms, width_of
 
 _LETTERS = re.compile(r"[^\W_]{3}")
@@ -25,7 +25,7 @@ _SEARCH_MS = 0.05
 _SIZE_OF_WIDTH, _TRIGRAMS_OF_WIDTH = 0.6, 1.5
 
 
-def _key(evidence: Evidence, scan: Scan, condition: Condition) -> tuple[Key, str] | None:
+def _key(evidence: FinderEvidence, scan: TableScan, condition: Condition) -> tuple[Key, str] | None:
     """The key with its operator class, and what it searches; None where GIN has none."""
     column = scan.table.column(condition.column) if condition.column else None
     text = condition.column or condition.expression
@@ -54,7 +54,7 @@ def _key(evidence: Evidence, scan: Scan, condition: Condition) -> tuple[Key, str
     return None
 
 
-def _is_there(scan: Scan, key: Key) -> bool:
+def _is_there(scan: TableScan, key: Key) -> bool:
     wanted = normalised(key.text) if key.is_expression else key.text
     return any(
         index.valid
@@ -65,7 +65,7 @@ def _is_there(scan: Scan, key: Key) -> bool:
     )
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for scan in evidence.scans:
         for condition in scan.conditions:
             found = _key(evidence, scan, condition)

@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
-from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import single_values
 from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, serves
 from pgassay.tune.finders.evidence.conditions import join_columns
-from pgassay.tune.finders.evidence.evidence import JOINS, Evidence, Scan, executions, parents
+from pgassay.tune.finders.evidence.evidence import JOINS, FinderEvidence, TableScan, executions, parents
 from pgassay.tune.finders.evidence.shares import equal_share
 from pgassay.tune.finders.evidence.work import DESCENT_MS, index_ms
 
@@ -24,7 +24,7 @@ _BETWEEN = frozenset({"Hash", "Gather", "Gather Merge", "Sort", "Materialize", "
 _KEEPS_INNER = frozenset({"Full", "Right", "Right Anti", "Right Semi"})
 
 
-def _join_above(scan: Scan) -> tuple[PlanNode, PlanNode, list[PlanNode]] | None:
+def _join_above(scan: TableScan) -> tuple[PlanNode, PlanNode, list[PlanNode]] | None:
     """The join just above the scan, the input of it that the scan is, and the nodes between."""
     child = scan.node
     between: list[PlanNode] = []
@@ -50,7 +50,7 @@ def _other_rows(plan: ExplainedPlan, join: PlanNode, mine: PlanNode) -> float | 
     return (other.rows or 0.0) * (other.loops or 0.0 if is_shared else executions(other))
 
 
-def _columns(scan: Scan, join: PlanNode) -> list[str]:
+def _columns(scan: TableScan, join: PlanNode) -> list[str]:
     found = []
     for key in ("Hash Cond", "Merge Cond", "Join Filter"):
         for left, right in join_columns(join.conditions.get(key, "")):
@@ -60,7 +60,7 @@ def _columns(scan: Scan, join: PlanNode) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _is_kept(scan: Scan, join: PlanNode, mine: PlanNode) -> bool:
+def _is_kept(scan: TableScan, join: PlanNode, mine: PlanNode) -> bool:
     """Whether every row of the scan's side must come out, so that it is read in any case."""
     sides = [node for node in scan.plan.nodes if node.parent == join.id and node.subplan is None]
     is_outer = bool(sides) and sides[0].id == mine.id
@@ -83,7 +83,7 @@ class Lookups:
     after_ms: float
 
 
-def lookups(evidence: Evidence, scan: Scan) -> Lookups | None:
+def lookups(evidence: FinderEvidence, scan: TableScan) -> Lookups | None:
     """What joining by lookups instead of the whole scan would be; None where that gives other rows."""
     above = _join_above(scan)
     # An index that has all columns is read as a narrower table, without a condition.
@@ -105,7 +105,7 @@ def lookups(evidence: Evidence, scan: Scan) -> Lookups | None:
     return Lookups(columns, outer, matched, before, after)
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for scan in evidence.scans:
         found = lookups(evidence, scan)
         if found is None:

@@ -9,11 +9,11 @@ Prediction: the rows that passed are fetched instead of all being looked at.
 
 from collections.abc import Iterator
 
-from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there
 from pgassay.tune.finders.evidence.conditions import Condition
-from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import index_ms
 
 _C = ("C", "POSIX", "ucs_basic")
@@ -30,7 +30,7 @@ def prefix_of(pattern: str) -> str:
     return made
 
 
-def _opclass(evidence: Evidence, scan: Scan, condition: Condition) -> str | None:
+def _opclass(evidence: FinderEvidence, scan: TableScan, condition: Condition) -> str | None:
     """The operator class to name; '' where the default does; None where LIKE can't use an index."""
     column = scan.table.column(condition.column or condition.columns[0])
     if column is None or not column.deterministic:
@@ -47,7 +47,7 @@ def _opclass(evidence: Evidence, scan: Scan, condition: Condition) -> str | None
     return "text_pattern_ops"
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for scan in evidence.scans:
         for condition in scan.conditions:
             if condition.kind != "like" or not condition.values or not prefix_of(condition.values[0]):

@@ -6,16 +6,16 @@ Threshold: at most a fifth of the rows by the column's statistics, so that the i
 large as a full one, and writes of other rows leave it alone.
 Prediction: the rows that the other keys let through are fetched.
 Of one value among many that are as rare (one customer's orders) it is offered as such: an index on the column
-gains the same for all of them, and is taken where it does (`search/turns.py`).
+gains the same for all of them, and is taken where it does (`search/paired_timing.py`).
 """
 
 from collections.abc import Iterator
 
-from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import KEYS_MAX, fetched, ranges, single_values
 from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, is_there, serves
 from pgassay.tune.finders.evidence.conditions import Condition
-from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.shares import same, share
 from pgassay.tune.finders.evidence.work import btree_bytes, index_ms
 from pgassay.words import percent_rounded
@@ -25,7 +25,7 @@ SHARE_MAX = 0.2
 FREQUENT_MIN = 0.5
 
 
-def _is_literal(evidence: Evidence, scan: Scan, condition: Condition) -> bool:
+def _is_literal(evidence: FinderEvidence, scan: TableScan, condition: Condition) -> bool:
     if condition.kind in ("true", "false", "null", "not null"):
         return True
     return condition.kind == "equal" and any(
@@ -34,7 +34,7 @@ def _is_literal(evidence: Evidence, scan: Scan, condition: Condition) -> bool:
     )
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for scan in evidence.scans:
         rows = evidence.rows_of(scan.table)
         few = [
@@ -57,7 +57,9 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
         yield from _for_condition(evidence, scan, fixed, rows)
 
 
-def _for_condition(evidence: Evidence, scan: Scan, fixed: Condition, rows: float) -> Iterator[Offer]:
+def _for_condition(
+    evidence: FinderEvidence, scan: TableScan, fixed: Condition, rows: float
+) -> Iterator[FinderOffer]:
     equal = [each for each in single_values(scan, rows) if each.column != fixed.column]
     bounds = [name for name in ranges(scan) if name != fixed.column]
     names = [str(each.column) for each in equal]
@@ -99,7 +101,7 @@ def _for_condition(evidence: Evidence, scan: Scan, fixed: Condition, rows: float
     )  # fmt: skip
 
 
-def _is_one_of_many(scan: Scan, fixed: Condition) -> bool:
+def _is_one_of_many(scan: TableScan, fixed: Condition) -> bool:
     """Whether other values of the column are as rare, and no value is what most of the other rows have."""
     column = scan.table.column(str(fixed.column))
     if fixed.kind != "equal" or column is None:

@@ -26,11 +26,11 @@ from pglast.stream import RawStream
 from pgassay.sql_text import constant, identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import ColumnFacts, ConstraintFacts, TableFacts
-from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.design.btree import ranges
 from pgassay.tune.finders.design.carried_over import after_the_rows, before_the_rows, unchanged
 from pgassay.tune.finders.evidence.building import defined_anew, place
-from pgassay.tune.finders.evidence.evidence import Evidence, Scan, statement_ms
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan, statement_ms
 from pgassay.tune.finders.evidence.shares import distinct_values
 from pgassay.tune.names import bounded
 from pgassay.words import percent_rounded
@@ -54,7 +54,7 @@ _LARGEST = {"smallint": 2**15 - 1, "integer": 2**31 - 1, "bigint": 2**63 - 1}
 _DAYS = re.compile(r"(\d{4}-\d\d-\d\d)")
 
 
-def _key(scan: Scan) -> tuple[str, str] | None:
+def _key(scan: TableScan) -> tuple[str, str] | None:
     """The column that the scan filters by, and how: range or list."""
     for name in ranges(scan):
         return name, "RANGE"
@@ -88,7 +88,7 @@ def _bounds(column: ColumnFacts) -> list[str] | None:
     return None
 
 
-def _parts(evidence: Evidence, table: TableFacts, column: ColumnFacts, how: str) -> list[str] | None:
+def _parts(evidence: FinderEvidence, table: TableFacts, column: ColumnFacts, how: str) -> list[str] | None:
     """The partitions' bounds as SQL."""
     if how == "LIST":
         distinct = distinct_values(column, evidence.rows_of(table))
@@ -101,7 +101,7 @@ def _parts(evidence: Evidence, table: TableFacts, column: ColumnFacts, how: str)
     return [f"FOR VALUES FROM ({constant(first)}) TO ({constant(last)})" for first, last in pairwise(bounds)]
 
 
-def _obstacle(evidence: Evidence, table: TableFacts, key: str) -> str:
+def _obstacle(evidence: FinderEvidence, table: TableFacts, key: str) -> str:
     """Why the change can't be made by SQL alone; '' where it can."""
     if any(index.unique and key not in {each.column for each in index.keys} for index in table.indexes):
         return f"a unique key of {table.name} is without {key}"
@@ -217,8 +217,8 @@ def _partitions(table: TableFacts, parts: Sequence[str]) -> list[str]:
     return made
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
-    by_table: dict[str, list[Scan]] = {}
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
+    by_table: dict[str, list[TableScan]] = {}
     for scan in evidence.scans:
         if scan.table.kind == "table" and scan.table.pages >= PAGES_MIN:
             by_table.setdefault(place(scan.table), []).append(scan)
@@ -228,11 +228,11 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             yield from _for_key(evidence, scans, name, how)
 
 
-def _time(evidence: Evidence, scan: Scan) -> float:
+def _time(evidence: FinderEvidence, scan: TableScan) -> float:
     return evidence.share(scan.statement.name) * scan.ms / statement_ms(scan.plan)
 
 
-def _for_key(evidence: Evidence, scans: list[Scan], key: str, how: str) -> Iterator[Offer]:
+def _for_key(evidence: FinderEvidence, scans: list[TableScan], key: str, how: str) -> Iterator[FinderOffer]:
     table = scans[0].table
     column = table.column(key)
     if column is None or abs(column.correlation or 0.0) > CORRELATION_MAX:
@@ -254,7 +254,7 @@ def _for_key(evidence: Evidence, scans: list[Scan], key: str, how: str) -> Itera
     sql, undo = _sql(table, key, how, parts)
     without = sorted({scan.statement.name for scan in scans} - {scan.statement.name for scan in helped})
     words = f"; without it are {', '.join(without)}" if without else ""
-    yield Offer(
+    yield FinderOffer(
         Candidate(
             id=f"partitions:{place(table)}:{how.lower()}({identifier(key)})",
             layer="design",
@@ -274,7 +274,7 @@ def _for_key(evidence: Evidence, scans: list[Scan], key: str, how: str) -> Itera
             bytes=0,
         ),
         tuple(
-            Saving(
+            ExpectedSaving(
                 scan.statement.name,
                 scan.plan_number,
                 scan.ms * (1 - min(scan.rows / max(scan.rows_in, 1.0) + 1 / (len(parts) + 1), 1.0)),

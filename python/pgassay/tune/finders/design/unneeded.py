@@ -21,9 +21,9 @@ from collections.abc import Iterator
 from pgassay.sql_text import constant, identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, TableFacts
-from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import defined_anew
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.evidence import FinderEvidence
 from pgassay.tune.finders.evidence.work import size_in_words
 from pgassay.words import join
 
@@ -78,7 +78,7 @@ def _is_for_references(table: TableFacts, index: IndexFacts) -> bool:
     )
 
 
-def _never_scanned(evidence: Evidence, table: TableFacts, index: IndexFacts) -> tuple[str, str] | None:
+def _never_scanned(evidence: FinderEvidence, table: TableFacts, index: IndexFacts) -> tuple[str, str] | None:
     used = any(index.name in scan.indexes for scan in evidence.scans)
     others = sum(each.scans or 0 for each in table.indexes if each is not index)
     is_idle = index.last_scan_days is not None and index.last_scan_days >= IDLE_DAYS_MIN
@@ -103,14 +103,14 @@ def _never_scanned(evidence: Evidence, table: TableFacts, index: IndexFacts) -> 
     )
 
 
-def _counted(evidence: Evidence) -> str:
+def _counted(evidence: FinderEvidence) -> str:
     days = evidence.facts.counted_days
     if days is None:
         return "a time that is not known"
     return f"{days:,.0f} days of counting" if days >= 1 else "less than a day of counting"
 
 
-def _too_soon(evidence: Evidence, kind: str) -> str:
+def _too_soon(evidence: FinderEvidence, kind: str) -> str:
     """Why an index that nothing scanned is told and not tried; '' where it was counted for long enough."""
     days = evidence.facts.counted_days
     if kind != "never scanned" or (days is not None and days >= COUNTED_DAYS_MIN):
@@ -121,7 +121,7 @@ def _too_soon(evidence: Evidence, kind: str) -> str:
     )
 
 
-def _needless(evidence: Evidence, table: TableFacts) -> Iterator[tuple[IndexFacts, str, str]]:
+def _needless(evidence: FinderEvidence, table: TableFacts) -> Iterator[tuple[IndexFacts, str, str]]:
     """Each index that may go, with the kind of its needlessness and its sentence."""
     beside = {index.name: _beside(table, index) for index in table.indexes if _may_go(index)}
     rested_on = {found[0].name for found in beside.values() if found is not None}
@@ -143,7 +143,7 @@ def _made_again(table: TableFacts, index: IndexFacts) -> str:
     return defined_anew(index.definition, name=index.name)
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for table in evidence.facts.tables:
         savings = tuple(_savings(evidence, table))
         if table.parent is not None:
@@ -153,7 +153,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                 continue
             too_soon = _too_soon(evidence, kind)
             name = f"{identifier(index.schema_)}.{identifier(index.name)}"
-            yield Offer(
+            yield FinderOffer(
                 Candidate(
                     id=f"drop-index:{index.schema_}.{index.name}",
                     layer="design",
@@ -173,14 +173,14 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             )
 
 
-def _savings(evidence: Evidence, table: TableFacts) -> Iterator[Saving]:
+def _savings(evidence: FinderEvidence, table: TableFacts) -> Iterator[ExpectedSaving]:
     """One index's part of the time of the statements that write new rows or versions into the table."""
     for statement, number, plan in evidence.plans:
         for node in plan.nodes:
             if node.type != "ModifyTable" or node.relation != table.name or not node.own_ms:
                 continue
             if node.name.startswith(("Insert", "Update", "Merge")):
-                yield Saving(statement.name, number, node.own_ms / (len(table.indexes) + 1))
+                yield ExpectedSaving(statement.name, number, node.own_ms / (len(table.indexes) + 1))
 
 
 UNNEEDED = Finder("unneeded-index", "design", ("unneeded-index",), _find)

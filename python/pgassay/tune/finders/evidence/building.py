@@ -10,9 +10,9 @@ from pglast.stream import RawStream
 from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, IndexKey, TableFacts
-from pgassay.tune.finders.base import Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, FinderOffer
 from pgassay.tune.finders.evidence.conditions import normalised
-from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import btree_bytes
 from pgassay.tune.names import NAME_BYTES_MAX, digest, shortened
 from pgassay.tune.rewrites.tree import as_people_write, short_casts
@@ -186,9 +186,9 @@ def is_there(index: NewIndex) -> bool:
 
 
 def index_offer(
-    evidence: Evidence, kind: str, scan: Scan, index: NewIndex, saved_ms: float, reason: str, *,
+    evidence: FinderEvidence, kind: str, scan: TableScan, index: NewIndex, saved_ms: float, reason: str, *,
     size: float | None = None, before: Sequence[str] = (), analyze: bool = False, for_one_value: bool = False,
-) -> Iterator[Offer]:  # fmt: skip
+) -> Iterator[FinderOffer]:  # fmt: skip
     """The offer of an index that saves this much in the scan's plan; nothing where it saves nothing.
 
     `before`: SQL that it needs, as an extension. `analyze`: statistics of its expression are needed.
@@ -200,7 +200,7 @@ def index_offer(
     if size is None:
         size = btree_bytes(index.table, evidence.rows_of(index.table), columns, evidence.facts.block_bytes)
     after = (f"ANALYZE {place(index.table)}",) if analyze else ()
-    yield Offer(
+    yield FinderOffer(
         Candidate(
             id=index.id,
             layer="design",
@@ -213,5 +213,5 @@ def index_offer(
             bytes=int(size),
             for_one_value=for_one_value,
         ),
-        (Saving(scan.statement.name, scan.plan_number, saved_ms),),
+        (ExpectedSaving(scan.statement.name, scan.plan_number, saved_ms),),
     )

@@ -21,7 +21,7 @@ JOINS = frozenset({"Nested Loop", "Hash Join", "Merge Join"})
 
 
 @dataclass(frozen=True)
-class Scan:
+class TableScan:
     """A node that reads a table, with the nodes that belong to it (bitmap index scans).
 
     `table` is the partitioned table where a partition is read. `rows_in` are the rows looked at and `rows`
@@ -88,7 +88,7 @@ def executions(node: PlanNode) -> float:
     return (node.loops or 0.0) / max(node.processes, 1.0)
 
 
-class Evidence:
+class FinderEvidence:
     """A symptom, read: every finder asks this one and no node twice."""
 
     def __init__(self, symptom: Symptom) -> None:
@@ -117,7 +117,7 @@ class Evidence:
         )
 
     @cached_property
-    def scans(self) -> tuple[Scan, ...]:
+    def scans(self) -> tuple[TableScan, ...]:
         """The scans of all plans that ran, of tables that the facts know."""
         return tuple(scan for each in self.plans for scan in self._scans(*each))
 
@@ -154,7 +154,7 @@ class Evidence:
         except ValueError:
             return default
 
-    def _scans(self, statement: TunedStatement, number: int, plan: ExplainedPlan) -> Iterator[Scan]:
+    def _scans(self, statement: TunedStatement, number: int, plan: ExplainedPlan) -> Iterator[TableScan]:
         for node in plan.nodes:
             if node.type not in SCANS or node.never_executed or not node.loops:
                 continue
@@ -165,7 +165,7 @@ class Evidence:
             sort, keys, limit = _order_above(plan, node)
             texts = [node.conditions.get(key, "") for key in ("Index Cond", "Recheck Cond", "Filter")]
             found = [each for text in texts if text for each in conditions(text, node.alias or table.name)]
-            yield Scan(
+            yield TableScan(
                 statement=statement,
                 plan_number=number,
                 plan=plan,

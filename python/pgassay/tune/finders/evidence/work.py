@@ -7,9 +7,9 @@ worth trying: only measured trials decide what is recommended.
 
 from collections.abc import Sequence
 
-from pgassay.tune.candidate import Machine
+from pgassay.tune.candidate import AdvisedMachine
 from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.finders.evidence.evidence import Scan
+from pgassay.tune.finders.evidence.evidence import TableScan
 
 # A row of a sequential scan with one comparison; of an index scan, its heap page elsewhere or beside the one
 # before; of an index-only scan; a descent of a B-tree. Measured on PostgreSQL 18, pages cached, TIMING on.
@@ -29,7 +29,7 @@ _SIMPLE = frozenset({"equal", "in", "outer", "range", "null", "not null", "true"
 _PACE_MAX, _PACE_COSTLY_MAX = 20.0, 3.0
 
 
-def pace(scan: Scan) -> float:
+def pace(scan: TableScan) -> float:
     """How slow this machine's rows are beside the figures above, from the scan's own time.
 
     A regular expression's time is its own and not the machine's: such scans say less.
@@ -47,16 +47,16 @@ def is_correlated(table: TableFacts, column: str | None) -> bool:
     return found is not None and abs(found.correlation or 0.0) >= _CORRELATED
 
 
-def miss_share(scan: Scan) -> float:
+def miss_share(scan: TableScan) -> float:
     """The share of the scan's pages that were not in shared buffers."""
     hit, read = scan.node.own_buffers_hit or 0, scan.node.own_buffers_read or 0
     return read / (hit + read) if hit + read else 0.0
 
 
 def index_ms(
-    scan: Scan,
+    scan: TableScan,
     rows: float,
-    machine: Machine,
+    machine: AdvisedMachine,
     *,
     beside: bool = False,
     only: bool = False,

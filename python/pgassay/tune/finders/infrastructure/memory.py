@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping
 
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.tune.candidate import Candidate, TunedStatement
-from pgassay.tune.finders.base import Finder, Offer, Saving
-from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import size_in_words
 
 _MEMORY_SHARE, _MEMORY_UNKNOWN_KB = 0.25, 1 << 20
@@ -76,13 +76,13 @@ def _saved_ms(plan: ExplainedPlan, node: PlanNode) -> float:
 
 def _saving(
     statement: TunedStatement, number: int, plan: ExplainedPlan, nodes: tuple[PlanNode, ...]
-) -> Saving:
+) -> ExpectedSaving:
     """What memory would save in these nodes, and what another plan would at most."""
     most = _SAVED_MAX * sum(each.own_ms or 0.0 for each in nodes)
-    return Saving(statement.name, number, sum(_saved_ms(plan, each) for each in nodes), most)
+    return ExpectedSaving(statement.name, number, sum(_saved_ms(plan, each) for each in nodes), most)
 
 
-def _lossy(evidence: Evidence) -> Iterator[tuple[Scan, float, float]]:
+def _lossy(evidence: FinderEvidence) -> Iterator[tuple[TableScan, float, float]]:
     """Scans whose bitmap kept pages without their rows, with what it needs in kB and what that saves."""
     for scan in evidence.scans:
         lossy, exact = scan.node.heap_blocks_lossy or 0, scan.node.heap_blocks_exact or 0
@@ -91,7 +91,7 @@ def _lossy(evidence: Evidence) -> Iterator[tuple[Scan, float, float]]:
             yield scan, (lossy + exact) * _BITMAP_PAGE_BYTES / _KB, 0.8 * scan.ms * again
 
 
-def _not_hashed(evidence: Evidence) -> Iterator[tuple[TunedStatement, int, PlanNode, float, float]]:
+def _not_hashed(evidence: FinderEvidence) -> Iterator[tuple[TunedStatement, int, PlanNode, float, float]]:
     """Subplans of IN that were run through for each row, since a hash of their rows was too large."""
     for statement, number, plan in evidence.plans:
         for node in plan.nodes:
@@ -113,14 +113,14 @@ def _is_hash(node: PlanNode) -> bool:
     return node.type == "Hash" or (node.type == "Aggregate" and bool(node.batches))
 
 
-def _work_mem(evidence: Evidence) -> Iterator[Offer]:
+def _work_mem(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     have_kb = evidence.setting("work_mem", 4096)
     multiplier = evidence.setting("hash_mem_multiplier", 2.0)
     memory = evidence.symptom.machine.memory_bytes
     limit_kb = memory * _MEMORY_SHARE / _KB if memory else _MEMORY_UNKNOWN_KB
     clients = max(evidence.symptom.clients, 1)
     needed: dict[str, float] = {}
-    savings: dict[str, list[Saving]] = {"sort": [], "hash": []}
+    savings: dict[str, list[ExpectedSaving]] = {"sort": [], "hash": []}
     sentences = []
     for statement, number, plan in evidence.plans:
         spilled = [node for node in plan.nodes if node.disk and not node.never_executed]
@@ -142,7 +142,7 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
         if need_kb * clients > limit_kb:
             continue
         needed["sort"] = max(needed.get("sort", 0.0), need_kb)
-        savings["sort"].append(Saving(scan.statement.name, scan.plan_number, saved))
+        savings["sort"].append(ExpectedSaving(scan.statement.name, scan.plan_number, saved))
         sentences.append(
             f"of the bitmap of {scan.read_table.name} {scan.node.heap_blocks_lossy or 0:,} pages did "
             "not fit with "
@@ -151,7 +151,7 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
     for statement, number, node, need_kb, saved in _not_hashed(evidence):
         if need_kb * clients <= limit_kb:
             needed["hash"] = max(needed.get("hash", 0.0), need_kb)
-            savings["hash"].append(Saving(statement.name, number, saved))
+            savings["hash"].append(ExpectedSaving(statement.name, number, saved))
             sentences.append(
                 f"{node.subplan} of {statement.name} was gone through {node.loops or 0:,.0f} times "
                 "instead of being "
@@ -164,12 +164,12 @@ def _work_mem(evidence: Evidence) -> Iterator[Offer]:
 
 def _offers(
     needed: Mapping[str, float],
-    savings: Mapping[str, list[Saving]],
+    savings: Mapping[str, list[ExpectedSaving]],
     reason: str,
     have_kb: float,
     multiplier: float,
     most_kb: float,
-) -> Iterator[Offer]:
+) -> Iterator[FinderOffer]:
     """The settings for what sorts and hashes need in kB; `most_kb` fits into the memory of one client."""
     wanted_kb = max(needed.get("sort", 0.0), needed.get("hash", 0.0) / max(multiplier, 1.0))
     wanted_mb = max(math.ceil(wanted_kb / _KB), 1)
@@ -195,18 +195,18 @@ def _setting(
     title: str,
     reason: str,
     settings: dict[str, str],
-    savings: list[Saving],
+    savings: list[ExpectedSaving],
     *,
     why_not: str = "",
-) -> Offer:
+) -> FinderOffer:
     candidate = Candidate(
         id=id_, layer="infrastructure", kind=kind, title=title, reason=reason, statements=(),
         settings=settings, restart="shared_buffers" in settings, bytes=0, why_not=why_not,
     )  # fmt: skip
-    return Offer(candidate, tuple(savings))
+    return FinderOffer(candidate, tuple(savings))
 
 
-def _shared_buffers(evidence: Evidence) -> Iterator[Offer]:
+def _shared_buffers(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     memory = evidence.symptom.machine.memory_bytes
     if not memory:
         return
@@ -237,7 +237,9 @@ def _shared_buffers(evidence: Evidence) -> Iterator[Offer]:
         timed = top.io_read_ms or 0.0
         processes = max((node.processes for node in plan.nodes), default=1.0)
         savings.append(
-            Saving(statement.name, number, max(timed * 0.9, read * _READ_BLOCK_MS) / max(processes, 1.0))
+            ExpectedSaving(
+                statement.name, number, max(timed * 0.9, read * _READ_BLOCK_MS) / max(processes, 1.0)
+            )
         )
     if not savings:
         return
@@ -250,7 +252,7 @@ def _shared_buffers(evidence: Evidence) -> Iterator[Offer]:
     )  # fmt: skip
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     yield from _work_mem(evidence)
     yield from _shared_buffers(evidence)
 

@@ -17,11 +17,11 @@ scan and its join. Whether any plan changes, the planner says before anything is
 from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched, ranges, single_values
 from pgassay.tune.finders.design.join import lookups
 from pgassay.tune.finders.evidence.building import Key, serves
-from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import index_ms, miss_share
 from pgassay.words import percent_rounded
 
@@ -29,7 +29,7 @@ COST_MIN, COST_RATIO_MIN = 1.1, 1.33
 _CACHE_OF_MEMORY = 0.75
 
 
-def _cost(evidence: Evidence, missed: float) -> float | None:
+def _cost(evidence: FinderEvidence, missed: float) -> float | None:
     """random_page_cost by the probe, or for pages that are all in memory; None where neither is known."""
     machine = evidence.symptom.machine
     if reads_memory(evidence):
@@ -40,14 +40,14 @@ def _cost(evidence: Evidence, missed: float) -> float | None:
     return round(max(machine.random_read_us / sequential_us * max(missed, 0.02), COST_MIN), 1)
 
 
-def reads_memory(evidence: Evidence) -> bool:
+def reads_memory(evidence: FinderEvidence) -> bool:
     """Whether all pages come from memory: by the cache state, and as they fit there."""
     machine, block = evidence.symptom.machine, evidence.facts.block_bytes
     size = sum(table.pages * block for table in evidence.facts.tables)
     return machine.reads_memory and size <= _CACHE_OF_MEMORY * (machine.memory_bytes or 0)
 
 
-def _why(evidence: Evidence, scan: Scan) -> str:
+def _why(evidence: FinderEvidence, scan: TableScan) -> str:
     """What a random page costs here, in words."""
     if reads_memory(evidence):
         return "what it reads is in memory, where a random page costs what the next one does"
@@ -57,7 +57,7 @@ def _why(evidence: Evidence, scan: Scan) -> str:
     )
 
 
-def _unused(evidence: Evidence, scan: Scan) -> tuple[str, float] | None:
+def _unused(evidence: FinderEvidence, scan: TableScan) -> tuple[str, float] | None:
     """An index that is there and not used, and what using it would save."""
     rows = evidence.rows_of(scan.table)
     equal = single_values(scan, rows)
@@ -78,7 +78,7 @@ def _unused(evidence: Evidence, scan: Scan) -> tuple[str, float] | None:
     return None
 
 
-def _possible_ms(evidence: Evidence, scan: Scan) -> float:
+def _possible_ms(evidence: FinderEvidence, scan: TableScan) -> float:
     """What a scan takes for some of its rows, or with its join; 0 where all of them are wanted."""
     joined = lookups(evidence, scan)
     if joined is not None:
@@ -86,17 +86,17 @@ def _possible_ms(evidence: Evidence, scan: Scan) -> float:
     return scan.ms if scan.conditions else 0.0
 
 
-def _offered(evidence: Evidence, scan: Scan) -> tuple[str, Saving] | None:
+def _offered(evidence: FinderEvidence, scan: TableScan) -> tuple[str, ExpectedSaving] | None:
     """Why another cost may help, and what it would save."""
     found = _unused(evidence, scan)
     name, number = scan.statement.name, scan.plan_number
     if found is not None and found[1] > 0:
-        return f"{scan.sentence}, though {found[0]} is there", Saving(name, number, found[1])
+        return f"{scan.sentence}, though {found[0]} is there", ExpectedSaving(name, number, found[1])
     most_ms = _possible_ms(evidence, scan) if reads_memory(evidence) else 0.0
-    return (scan.sentence, Saving(name, number, 0.0, most_ms)) if most_ms > 0 else None
+    return (scan.sentence, ExpectedSaving(name, number, 0.0, most_ms)) if most_ms > 0 else None
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     have_cost = evidence.setting("random_page_cost", 4.0)
     have_cache = evidence.setting("effective_cache_size") * evidence.facts.block_bytes
     memory = evidence.symptom.machine.memory_bytes
@@ -116,7 +116,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
         if not settings:
             continue
         words = ", ".join(f"{name} = {value}" for name, value in sorted(settings.items()))
-        yield Offer(
+        yield FinderOffer(
             Candidate(
                 id=f"planner-costs:{words.replace(' ', '')}",
                 layer="infrastructure",

@@ -11,8 +11,8 @@ JIT's own time goes, and what it made faster is not known before the trial.
 from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.finders.base import Finder, Offer, Saving
-from pgassay.tune.finders.evidence.evidence import Evidence, statement_ms
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, statement_ms
 
 STATEMENT_MS_MIN = 50.0
 JIT_SHARE_MIN = 0.1
@@ -23,7 +23,7 @@ _WORTH = 0.85
 _SHARED = frozenset({"Seq Scan", "Bitmap Heap Scan", "Hash Join", "Hash", "Aggregate", "Index Only Scan"})
 
 
-def _parallel(evidence: Evidence) -> Iterator[Offer]:
+def _parallel(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     processors = evidence.symptom.machine.processors
     if not processors:
         return
@@ -48,7 +48,7 @@ def _parallel(evidence: Evidence) -> Iterator[Offer]:
         settings = {"max_parallel_workers_per_gather": str(workers)}
         if evidence.setting("max_parallel_workers", 8) < workers:
             settings["max_parallel_workers"] = str(workers)
-        yield Offer(
+        yield FinderOffer(
             Candidate(
                 id=f"parallel:{workers}",
                 layer="infrastructure",
@@ -61,16 +61,16 @@ def _parallel(evidence: Evidence) -> Iterator[Offer]:
                 settings=settings,
                 bytes=0,
             ),
-            (Saving(statement.name, number, saved),),
+            (ExpectedSaving(statement.name, number, saved),),
         )
 
 
-def _jit(evidence: Evidence) -> Iterator[Offer]:
+def _jit(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for statement, number, plan in evidence.plans:
         total = statement_ms(plan)
         if not plan.jit_ms or plan.jit_ms < JIT_SHARE_MIN * total:
             continue
-        yield Offer(
+        yield FinderOffer(
             Candidate(
                 id="jit:off",
                 layer="infrastructure",
@@ -83,11 +83,11 @@ def _jit(evidence: Evidence) -> Iterator[Offer]:
                 settings={"jit": "off"},
                 bytes=0,
             ),
-            (Saving(statement.name, number, plan.jit_ms),),
+            (ExpectedSaving(statement.name, number, plan.jit_ms),),
         )
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     yield from _parallel(evidence)
     yield from _jit(evidence)
 

@@ -14,8 +14,8 @@ which the system reads ahead for already, by a third. Half of what writing the i
 from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.finders.base import Finder, Offer, Saving
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
+from pgassay.tune.finders.evidence.evidence import FinderEvidence
 from pgassay.tune.finders.evidence.work import size_in_words
 from pgassay.words import percent_rounded
 
@@ -31,7 +31,7 @@ UNTRIED = (
 )
 
 
-def _reading(evidence: Evidence) -> Iterator[Offer]:
+def _reading(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     if evidence.symptom.machine.random_read_us is None:
         return
     for scan in evidence.scans:
@@ -53,7 +53,7 @@ def _reading(evidence: Evidence) -> Iterator[Offer]:
         if not settings:
             continue
         words = ", ".join(f"{name} = {value}" for name, value in sorted(settings.items()))
-        yield Offer(
+        yield FinderOffer(
             Candidate(
                 id=f"io:{words.replace(' ', '')}",
                 layer="infrastructure",
@@ -67,11 +67,11 @@ def _reading(evidence: Evidence) -> Iterator[Offer]:
                 restart="io_method" in settings,
                 bytes=0,
             ),
-            (Saving(scan.statement.name, scan.plan_number, waited * (0.75 if bitmap else 0.33)),),
+            (ExpectedSaving(scan.statement.name, scan.plan_number, waited * (0.75 if bitmap else 0.33)),),
         )
 
 
-def _writing(evidence: Evidence) -> Iterator[Offer]:
+def _writing(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     requested, timed = evidence.facts.checkpoints_requested, evidence.facts.checkpoints_timed
     if requested is None or requested < REQUESTED_MIN:
         return
@@ -88,7 +88,7 @@ def _writing(evidence: Evidence) -> Iterator[Offer]:
         if not written or images < IMAGES_SHARE_MIN * written:
             continue
         writing = sum(node.own_ms or 0.0 for node in plan.nodes if node.type == "ModifyTable")
-        yield Offer(
+        yield FinderOffer(
             Candidate(
                 id=f"max_wal_size:{wanted_mb}MB",
                 layer="infrastructure",
@@ -102,11 +102,11 @@ def _writing(evidence: Evidence) -> Iterator[Offer]:
                 bytes=(wanted_mb - int(have_mb)) * _MB,
                 why_not=UNTRIED,
             ),
-            (Saving(statement.name, number, writing * min(images / written, 1.0) * 0.5),),
+            (ExpectedSaving(statement.name, number, writing * min(images / written, 1.0) * 0.5),),
         )
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     yield from _reading(evidence)
     yield from _writing(evidence)
 

@@ -9,13 +9,13 @@ shrinks as that limit grows. The price is the difference of a month's bill, by t
 from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate, OtherStorage
-from pgassay.tune.finders.base import Finder, Offer, Saving
-from pgassay.tune.finders.evidence.evidence import Evidence, statement_ms
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, statement_ms
 
 READ_SHARE_MIN, LIMIT_SHARE_MIN = 0.33, 0.7
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for other in evidence.symptom.storages:
         savings, sentences = [], []
         for statement, number, plan in evidence.plans:
@@ -30,13 +30,13 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             factor, limit = _bound(other, rate, single / (waited / 1e3))
             if factor <= 1:
                 continue
-            savings.append(Saving(statement.name, number, waited * (1 - 1 / factor)))
+            savings.append(ExpectedSaving(statement.name, number, waited * (1 - 1 / factor)))
             sentences.append(
                 f"{statement.name} waited {waited:.0f} of {whole:.0f} ms for reads, at {rate / 1e6:,.0f} "
                 f"MB/s, which is what the volume's {limit} let through"
             )
         if savings:
-            yield Offer(_candidate(other, sentences), tuple(savings))
+            yield FinderOffer(_candidate(other, sentences), tuple(savings))
 
 
 def _bound(other: OtherStorage, rate: float, pages: float) -> tuple[float, str]:

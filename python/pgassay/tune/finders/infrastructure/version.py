@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from pgassay.model.plans.plan import PlanNode
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.finders.base import Finder, Offer
-from pgassay.tune.finders.evidence.evidence import JOINS, Evidence, statement_ms
+from pgassay.tune.finders.base import Finder, FinderOffer
+from pgassay.tune.finders.evidence.evidence import JOINS, FinderEvidence, statement_ms
 
 NODE_SHARE_MIN = 0.1
 _EQUAL = re.compile(r"\b(\w+)\.(\w+) = (\w+)\.(\w+)\b")
@@ -32,26 +32,26 @@ class Improvement:
 
     since: int
     words: str
-    applies: Callable[[Evidence, PlanNode, tuple[PlanNode, ...]], bool]
+    applies: Callable[[FinderEvidence, PlanNode, tuple[PlanNode, ...]], bool]
 
 
-def _searches_for_several(_evidence: Evidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
+def _searches_for_several(_evidence: FinderEvidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
     return node.type in _BY_INDEX and "= ANY" in node.conditions.get("Index Cond", "")
 
 
-def _reads(_evidence: Evidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
+def _reads(_evidence: FinderEvidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
     return node.type in _READING and (node.own_buffers_read or 0) > 0
 
 
-def _scans_whole(evidence: Evidence, node: PlanNode, nodes: tuple[PlanNode, ...]) -> bool:
+def _scans_whole(evidence: FinderEvidence, node: PlanNode, nodes: tuple[PlanNode, ...]) -> bool:
     return node.type == "Seq Scan" and _reads(evidence, node, nodes)
 
 
-def _has_or(_evidence: Evidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
+def _has_or(_evidence: FinderEvidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
     return node.type == "Seq Scan" and " OR " in node.conditions.get("Filter", "")
 
 
-def _could_skip(evidence: Evidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
+def _could_skip(evidence: FinderEvidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
     """A table read whole by a column that an index has behind its first, which is not compared."""
     for scan in evidence.scans:
         if scan.node is not node or not scan.is_sequential:
@@ -64,11 +64,11 @@ def _could_skip(evidence: Evidence, node: PlanNode, _nodes: tuple[PlanNode, ...]
     return False
 
 
-def _aggregates_a_join(_evidence: Evidence, node: PlanNode, nodes: tuple[PlanNode, ...]) -> bool:
+def _aggregates_a_join(_evidence: FinderEvidence, node: PlanNode, nodes: tuple[PlanNode, ...]) -> bool:
     return "Aggregate" in node.type and any(each.parent == node.id and each.type in JOINS for each in nodes)
 
 
-def _joins_itself(evidence: Evidence, node: PlanNode, nodes: tuple[PlanNode, ...]) -> bool:
+def _joins_itself(evidence: FinderEvidence, node: PlanNode, nodes: tuple[PlanNode, ...]) -> bool:
     """A join of a table with itself by a column that alone is a key."""
     if node.type not in JOINS:
         return False
@@ -86,7 +86,7 @@ def _joins_itself(evidence: Evidence, node: PlanNode, nodes: tuple[PlanNode, ...
     return False
 
 
-def _filters_by_not_in(_evidence: Evidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
+def _filters_by_not_in(_evidence: FinderEvidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
     return _NOT_IN.search(node.conditions.get("Filter", "")) is not None
 
 
@@ -102,14 +102,14 @@ IMPROVEMENTS = (
 )
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     major = evidence.facts.version // 10_000
     for other in evidence.symptom.versions:
         since = [each for each in IMPROVEMENTS if major < each.since <= other.build.major]
         reasons = list(dict.fromkeys(_reasons(evidence, since)))
         if not reasons:
             continue
-        yield Offer(
+        yield FinderOffer(
             Candidate(
                 id=f"version:{other.build.major}",
                 layer="infrastructure",
@@ -125,7 +125,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
         )
 
 
-def _reasons(evidence: Evidence, improvements: list[Improvement]) -> Iterator[str]:
+def _reasons(evidence: FinderEvidence, improvements: list[Improvement]) -> Iterator[str]:
     for statement, _, plan in evidence.plans:
         nodes = tuple(plan.nodes)
         for node in nodes:

@@ -23,10 +23,10 @@ from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import place
 from pgassay.tune.finders.evidence.conditions import sort_columns
-from pgassay.tune.finders.evidence.evidence import JOINS, Evidence, Scan, parents, statement_ms
+from pgassay.tune.finders.evidence.evidence import JOINS, FinderEvidence, TableScan, parents, statement_ms
 from pgassay.tune.finders.evidence.shares import together
 from pgassay.tune.finders.evidence.work import SEQUENTIAL_ROW_MS
 from pgassay.tune.names import bounded, digest
@@ -52,7 +52,7 @@ class _Saved:
 class _Wrong:
     """A scan whose rows were estimated wrongly, the node that depends on it, and what a right one saves."""
 
-    scan: Scan
+    scan: TableScan
     factor: float
     dependent: PlanNode
     saved: _Saved
@@ -64,7 +64,9 @@ def factor_of(node: PlanNode) -> float:
     return max(estimated / came, came / estimated)
 
 
-def _dependent(evidence: Evidence, plan: ExplainedPlan, wrong: PlanNode) -> tuple[PlanNode, _Saved] | None:
+def _dependent(
+    evidence: FinderEvidence, plan: ExplainedPlan, wrong: PlanNode
+) -> tuple[PlanNode, _Saved] | None:
     """What was planned for the wrong number of a node's rows, and what the right one would save in it."""
     total = statement_ms(plan)
     rows = (wrong.rows or 0.0) * (wrong.loops or 0.0)
@@ -95,7 +97,7 @@ def _dependent(evidence: Evidence, plan: ExplainedPlan, wrong: PlanNode) -> tupl
 
 
 def _inner_once_ms(
-    evidence: Evidence, plan: ExplainedPlan, outer: float, inner: PlanNode
+    evidence: FinderEvidence, plan: ExplainedPlan, outer: float, inner: PlanNode
 ) -> tuple[float, float]:
     """Reading the inner side's tables once: at least, and with hashing as is expected."""
     rows = 0.0
@@ -106,7 +108,7 @@ def _inner_once_ms(
     return rows * SEQUENTIAL_ROW_MS, rows * SEQUENTIAL_ROW_MS * 3 + outer * SEQUENTIAL_ROW_MS * 2
 
 
-def _has_index(evidence: Evidence, plan_nodes: list[PlanNode]) -> bool:
+def _has_index(evidence: FinderEvidence, plan_nodes: list[PlanNode]) -> bool:
     """Whether a side is read whole though its table has indexes that a nested loop could use."""
     tables = [evidence.table_of(node) for node in plan_nodes]
     return any(table is not None and table.indexes for table in tables) or any(
@@ -114,7 +116,7 @@ def _has_index(evidence: Evidence, plan_nodes: list[PlanNode]) -> bool:
     )
 
 
-def wrong_scans(evidence: Evidence) -> Iterator[_Wrong]:
+def wrong_scans(evidence: FinderEvidence) -> Iterator[_Wrong]:
     """Scans whose estimate is wrong by FACTOR_MIN and more, and whose plan depends on it."""
     for scan in evidence.scans:
         factor = factor_of(scan.node)
@@ -129,7 +131,7 @@ def wrong_scans(evidence: Evidence) -> Iterator[_Wrong]:
             yield _Wrong(scan, factor, *found)
 
 
-def is_stale(evidence: Evidence, table: TableFacts) -> bool:
+def is_stale(evidence: FinderEvidence, table: TableFacts) -> bool:
     """Whether the statistics are missing or of other rows than the table has now."""
     if table.rows < 0 or not any(column.distinct is not None for column in table.columns):
         return True
@@ -148,18 +150,18 @@ def _sentence(wrong: _Wrong) -> str:
 
 def _offer(
     wrong: _Wrong, kind: str, id_: str, title: str, reason: str, sql: tuple[str, ...], undo: str
-) -> Offer:
+) -> FinderOffer:
     scan = wrong.scan
-    return Offer(
+    return FinderOffer(
         Candidate(
             id=id_, layer="operations", kind=kind, title=title, reason=reason, statements=(), sql=sql,
             undo=(undo,) if undo else (), undoable=bool(undo), bytes=0,
         ),
-        (Saving(scan.statement.name, scan.plan_number, wrong.saved.ms, wrong.saved.most_ms),),
+        (ExpectedSaving(scan.statement.name, scan.plan_number, wrong.saved.ms, wrong.saved.most_ms),),
     )  # fmt: skip
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for wrong in wrong_scans(evidence):
         table = wrong.scan.table
         where, name = place(table), table.name
@@ -176,7 +178,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
     yield from _groups(evidence)
 
 
-def _extended(evidence: Evidence, wrong: _Wrong) -> Iterator[Offer]:
+def _extended(evidence: FinderEvidence, wrong: _Wrong) -> Iterator[FinderOffer]:
     scan, table = wrong.scan, wrong.scan.table
     where, rows = place(table), evidence.rows_of(table)
     known = [each for each in scan.conditions if each.column and table.column(each.column)]
@@ -205,8 +207,8 @@ def _extended(evidence: Evidence, wrong: _Wrong) -> Iterator[Offer]:
 
 
 def _statistics(
-    evidence: Evidence, wrong: _Wrong, columns: list[str], kinds: tuple[str, ...]
-) -> Iterator[Offer]:
+    evidence: FinderEvidence, wrong: _Wrong, columns: list[str], kinds: tuple[str, ...]
+) -> Iterator[FinderOffer]:
     table = wrong.scan.table
     for have in evidence.facts.statistics:
         if have.table == table.name and set(columns) <= set(have.columns) and set(kinds) & set(have.kinds):
@@ -226,7 +228,7 @@ def _statistics(
     )  # fmt: skip
 
 
-def _groups(evidence: Evidence) -> Iterator[Offer]:
+def _groups(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     """Groups of several columns, counted as if they had nothing to do with each other."""
     for scan in evidence.scans:
         if is_stale(evidence, scan.read_table):
@@ -246,10 +248,10 @@ def _groups(evidence: Evidence) -> Iterator[Offer]:
                     "the columns "
                     f"{', '.join(str(name) for name in names)} of {scan.table.name} depend on each other"
                 )
-                yield Offer(each.candidate.model_copy(update={"reason": reason}), each.savings)
+                yield FinderOffer(each.candidate.model_copy(update={"reason": reason}), each.savings)
 
 
-def _sorted_for(scan: Scan, aggregate: PlanNode) -> tuple[PlanNode, _Saved] | None:
+def _sorted_for(scan: TableScan, aggregate: PlanNode) -> tuple[PlanNode, _Saved] | None:
     """A sort below the aggregate, for groups too many to be hashed, or an aggregate that went to disk."""
     between = [each for each in parents(scan.plan, scan.node) if each.depth > aggregate.depth]
     sorts = [each for each in between if each.type in ("Sort", "Incremental Sort")]

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import place
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.evidence import FinderEvidence
 from pgassay.tune.finders.operations.vacuum import harmed
 
 _ROWS_MIN = 10_000
@@ -27,13 +27,13 @@ _OFF = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"
 UNTRIED = "what autovacuum does in a day no trial of minutes shows: it is told and not tried"
 
 
-def _option(evidence: Evidence, table: TableFacts, name: str, default: float) -> float:
+def _option(evidence: FinderEvidence, table: TableFacts, name: str, default: float) -> float:
     value = table.options.get(name)
     return float(value) if value is not None else evidence.setting(name, default)
 
 
 def _remedy(
-    evidence: Evidence, table: TableFacts
+    evidence: FinderEvidence, table: TableFacts
 ) -> tuple[str, str, tuple[str, ...], str, dict[str, str]] | None:
     """Id, title, SQL, why, and settings."""
     where, name = place(table), table.name
@@ -78,7 +78,7 @@ def _as_it_was(table: TableFacts, names: tuple[str, ...]) -> Iterator[str]:
         yield f"ALTER TABLE {place(table)} RESET ({', '.join(not_had)})"
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for scan, saved, why in harmed(evidence):
         table = scan.read_table
         remedy = _remedy(evidence, table)
@@ -86,7 +86,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             continue
         id_, title, sql, reason, settings = remedy
         changed = _ENABLED if id_.endswith(":enabled") else _FACTORS
-        yield Offer(
+        yield FinderOffer(
             Candidate(
                 id=id_,
                 layer="operations",
@@ -102,7 +102,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                 why_not=UNTRIED,
                 bytes=0,
             ),
-            (Saving(scan.statement.name, scan.plan_number, saved),),
+            (ExpectedSaving(scan.statement.name, scan.plan_number, saved),),
         )
 
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, TableFacts
-from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import place
-from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import btree_bytes, expected_pages
 
 TIMES_MIN = 2.0
@@ -24,7 +24,7 @@ _PAGE_IN_ROWS = 15.0
 _FIRST_WITH_REPACK = 190_000
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for scan in evidence.scans:
         if scan.is_sequential:
             yield from _table(evidence, scan)
@@ -32,7 +32,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             yield from _index(evidence, scan)
 
 
-def _table(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
+def _table(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
     table = scan.read_table
     rows = evidence.rows_of(table)
     needed = expected_pages(table, rows, evidence.facts.block_bytes)
@@ -46,7 +46,7 @@ def _table(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
     saved = (io_ms + max(scan.ms - io_ms, 0.0) * page_part) * gone
     where = place(table)
     has_repack = evidence.facts.version >= _FIRST_WITH_REPACK
-    yield Offer(
+    yield FinderOffer(
         Candidate(
             id=f"rewrite:{where}",
             layer="operations",
@@ -62,7 +62,7 @@ def _table(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
             physical=True,
             bytes=int((needed - table.pages) * evidence.facts.block_bytes),
         ),
-        (Saving(scan.statement.name, scan.plan_number, saved),),
+        (ExpectedSaving(scan.statement.name, scan.plan_number, saved),),
     )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def _unlocked(table: TableFacts) -> str:
     return "; REPACK (CONCURRENTLY) does it beside reads and writes, from wal_level = replica on"
 
 
-def _index(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
+def _index(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
     table = scan.read_table
     index: IndexFacts | None = next((each for each in table.indexes if each.name == scan.node.index), None)
     if (
@@ -93,7 +93,7 @@ def _index(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
     pages = min(float(touched), float(index.pages))
     part = pages * _PAGE_IN_ROWS / (pages * _PAGE_IN_ROWS + max(scan.rows_in, 1.0))
     name = f"{identifier(index.schema_)}.{identifier(index.name)}"
-    yield Offer(
+    yield FinderOffer(
         Candidate(
             id=f"reindex:{name}",
             layer="operations",
@@ -108,7 +108,7 @@ def _index(evidence: Evidence, scan: Scan) -> Iterator[Offer]:
             physical=True,
             bytes=int((needed - index.pages) * evidence.facts.block_bytes),
         ),
-        (Saving(scan.statement.name, scan.plan_number, scan.ms * part * (1 - needed / index.pages)),),
+        (ExpectedSaving(scan.statement.name, scan.plan_number, scan.ms * part * (1 - needed / index.pages)),),
     )
 
 

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import place
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.evidence import FinderEvidence
 from pgassay.words import percent_rounded
 
 HOT_MAX, ELSEWHERE_MIN = 0.5, 0.5
@@ -42,7 +42,7 @@ def _touches_index(table: TableFacts, columns: frozenset[str]) -> bool:
     return False
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for statement, number, plan in evidence.plans:
         columns = evidence.text(statement).updated_columns
         for node in plan.nodes:
@@ -59,7 +59,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
             where, count = place(table), len(table.indexes)
             anew = f"VACUUM (FULL, ANALYZE) {where}"
             part = 0.5 * count / (count + 2)
-            yield Offer(
+            yield FinderOffer(
                 Candidate(
                     id=f"fillfactor:{where}",
                     layer="operations",
@@ -77,7 +77,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                     physical=True,
                     bytes=int(table.bytes * (100 / _FILLFACTOR - 1)),
                 ),
-                (Saving(statement.name, number, node.own_ms * (1 - hot / updated) * part),),
+                (ExpectedSaving(statement.name, number, node.own_ms * (1 - hot / updated) * part),),
             )  # fmt: skip
 
 

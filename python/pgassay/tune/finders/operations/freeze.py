@@ -11,16 +11,16 @@ from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.finders.base import Finder, Offer
+from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import place
-from pgassay.tune.finders.evidence.evidence import Evidence
+from pgassay.tune.finders.evidence.evidence import FinderEvidence
 
 AGE_TIMES_MIN = 1.25
 _DEFAULT_MAX_AGE, _DEFAULT_MULTIXACT_MAX_AGE = 200_000_000, 400_000_000
 UNTRIED = "no statement becomes faster by it: it is told for its risk, and not tried"
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     limits = {
         "transactions": evidence.setting("autovacuum_freeze_max_age", _DEFAULT_MAX_AGE),
         "multixacts": evidence.setting("autovacuum_multixact_freeze_max_age", _DEFAULT_MULTIXACT_MAX_AGE),
@@ -37,7 +37,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
         return
     old.sort(key=lambda each: (-each[0], each[1].name))
     _, worst, kind, age = old[0]
-    yield Offer(
+    yield FinderOffer(
         Candidate(
             id="freeze",
             layer="operations",

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.finders.base import Finder, Offer, Saving
+from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import place
-from pgassay.tune.finders.evidence.evidence import Evidence, Scan
+from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import FETCH_MS, index_ms
 from pgassay.words import percent_rounded
 
@@ -34,7 +34,7 @@ def dead_share(table: TableFacts) -> float:
     return dead / (dead + live) if dead + live >= _ROWS_MIN else 0.0
 
 
-def _covered_ms(evidence: Evidence, scan: Scan) -> tuple[str, float] | None:
+def _covered_ms(evidence: FinderEvidence, scan: TableScan) -> tuple[str, float] | None:
     """The index of a scan that could do without the heap, and what it would take then."""
     if scan.node.type not in ("Index Scan", "Bitmap Heap Scan") or scan.rows_in < _ROWS_MIN:
         return None
@@ -48,7 +48,7 @@ def _covered_ms(evidence: Evidence, scan: Scan) -> tuple[str, float] | None:
     return None
 
 
-def harmed(evidence: Evidence) -> Iterator[tuple[Scan, float, str]]:
+def harmed(evidence: FinderEvidence) -> Iterator[tuple[TableScan, float, str]]:
     """Scans that VACUUM would help, with the milliseconds that it saves them and why."""
     for scan in evidence.scans:
         table = scan.read_table
@@ -81,10 +81,10 @@ def harmed(evidence: Evidence) -> Iterator[tuple[Scan, float, str]]:
             )  # fmt: skip
 
 
-def _find(evidence: Evidence) -> Iterator[Offer]:
+def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
     for scan, saved, why in harmed(evidence):
         where = place(scan.read_table)
-        yield Offer(
+        yield FinderOffer(
             Candidate(
                 id=f"vacuum:{where}",
                 layer="operations",
@@ -97,7 +97,7 @@ def _find(evidence: Evidence) -> Iterator[Offer]:
                 physical=True,
                 bytes=0,
             ),
-            (Saving(scan.statement.name, scan.plan_number, saved),),
+            (ExpectedSaving(scan.statement.name, scan.plan_number, saved),),
         )
 
 

@@ -20,7 +20,7 @@ from pgassay.tune.rewrites.functions import (
     SAFE_CASTS,
 )
 from pgassay.tune.rewrites.names.data_types import FLOATS, KNOWN_TYPES, TEXTS
-from pgassay.tune.rewrites.names.scope import Column, Cte, Scope
+from pgassay.tune.rewrites.names.scope import Cte, Scope, ScopeColumn
 from pgassay.tune.rewrites.names.tree_scopes import scoped_selects, scopes_below
 from pgassay.tune.rewrites.tree import (
     RefusedError,
@@ -141,7 +141,7 @@ def _errors_of_value(node: ast.Node, scope: Scope) -> Errors:
     return "may" if any(_is_computed(column) for column in columns) else "never"
 
 
-def _is_computed(column: Column) -> bool:
+def _is_computed(column: ScopeColumn) -> bool:
     """Whether reading the column may compute what can fail: a generated column that is not stored, or an
     expression of a subquery. Reading any other raises no error, of whatever type it is."""
     return column.source.computed if column.source is not None else not column.type

@@ -9,7 +9,7 @@ from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.rewrites.conditions.calls import has_aggregates, returns_sets
 from pgassay.tune.rewrites.functions import COMPARISONS
 from pgassay.tune.rewrites.names.data_types import INTEGERS, KNOWN_TYPES, compared_exactly
-from pgassay.tune.rewrites.names.scope import Entry, Found, Scope
+from pgassay.tune.rewrites.names.scope import Entry, FoundColumn, Scope
 from pgassay.tune.rewrites.tree import (
     conjuncts,
     constant,
@@ -74,7 +74,7 @@ def is_reference(node: object) -> bool:
     return isinstance(node, ast.ColumnRef) and "*" not in names_of(node)
 
 
-def resolved(scope: Scope, node: object) -> Found | None:
+def resolved(scope: Scope, node: object) -> FoundColumn | None:
     """What a column reference of this very SELECT means; None where it is none, or of a SELECT around it."""
     if not isinstance(node, ast.ColumnRef) or not is_reference(node):
         return None
@@ -82,7 +82,7 @@ def resolved(scope: Scope, node: object) -> Found | None:
     return found if found.level == 0 else None
 
 
-def alike(one: Found, other: Found) -> bool:
+def alike(one: FoundColumn, other: FoundColumn) -> bool:
     """Whether two columns are compared by PostgreSQL's own equality without a cast that matters."""
     types = {one.column.type, other.column.type}
     return types <= INTEGERS or (len(types) == 1 and types <= KNOWN_TYPES)
@@ -224,14 +224,14 @@ def has_one_row(select: ast.SelectStmt, facts: SchemaFacts) -> bool:
     return not select.groupClause and (has_aggregates(select) or not select.fromClause)
 
 
-def _local(scope: Scope, node: ast.Node) -> Found | None:
+def _local(scope: Scope, node: ast.Node) -> FoundColumn | None:
     found = resolved(scope, node)
     if found is None or found.column.type not in KNOWN_TYPES or not found.column.deterministic:
         return None
     return found
 
 
-def _is_fixed(scope: Scope, one: Found, node: ast.Node, known: set[Name]) -> bool:
+def _is_fixed(scope: Scope, one: FoundColumn, node: ast.Node, known: set[Name]) -> bool:
     """Whether what `one` is equal to leaves it a single value; a float is equal to several integers."""
     if isinstance(node, ast.ColumnRef):
         found = scope.resolve(node)

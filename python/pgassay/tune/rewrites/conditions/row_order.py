@@ -8,7 +8,7 @@ from pglast import ast
 from pgassay.tune.rewrites.conditions.proofs import determined
 from pgassay.tune.rewrites.names.data_types import FLOATS, INTEGERS, has_twins
 from pgassay.tune.rewrites.names.outputs import output_expression
-from pgassay.tune.rewrites.names.scope import Column, Found, Scope
+from pgassay.tune.rewrites.names.scope import FoundColumn, Scope, ScopeColumn
 from pgassay.tune.rewrites.tree import (
     RefusedError,
     constant,
@@ -63,7 +63,7 @@ def _mixes_twins(args: object, scope: Scope) -> bool:
     return numbers and not plain
 
 
-def _column_has_twins(column: Column) -> bool:
+def _column_has_twins(column: ScopeColumn) -> bool:
     return has_twins(column.type, column.source.type if column.source is not None else "")
 
 
@@ -89,7 +89,7 @@ def twin_column(select: ast.SelectStmt, scope: Scope, united: bool) -> str | Non
     outputs = [one.val for one in items(select.targetList) if isinstance(one, ast.ResTarget)]
     values: list[object] = list(outputs) if select.distinctClause == (None,) or united else []
     values += [output_expression(select, one, scope) for one in items(select.groupClause)]
-    found: list[Found] = []
+    found: list[FoundColumn] = []
     for value in values:
         for node in references(value) if isinstance(value, ast.GroupingSet) else [value]:
             if isinstance(node, ast.ColumnRef):
@@ -101,10 +101,10 @@ def twin_column(select: ast.SelectStmt, scope: Scope, united: bool) -> str | Non
     return next((one.column.name for one in twins if one.entry.name not in known), None)
 
 
-def _columns_of(node: ast.ColumnRef, scope: Scope) -> list[Found]:
+def _columns_of(node: ast.ColumnRef, scope: Scope) -> list[FoundColumn]:
     """The column that a reference means, or those of a star."""
     words = names_of(node)
     if words[-1] != "*":
         return [scope.resolve(node)]
     chosen = [entry for entry in scope.entries if len(words) == 1 or entry.name == words[-2]]
-    return [Found(entry, column, 0) for entry in chosen for column in entry.columns or ()]
+    return [FoundColumn(entry, column, 0) for entry in chosen for column in entry.columns or ()]

@@ -16,7 +16,7 @@ SYSTEM_COLUMNS = frozenset({"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"})
 
 
 @dataclass(frozen=True)
-class Column:
+class ScopeColumn:
     """A column of something in FROM. `type` has no length; '' where it is not known."""
 
     name: str
@@ -33,25 +33,25 @@ class Entry:
     name: str
     node: ast.Node
     table: TableFacts | None = None
-    columns: tuple[Column, ...] | None = None
+    columns: tuple[ScopeColumn, ...] | None = None
     nullable: bool = False
     select: ast.SelectStmt | None = None
     lateral: bool = False
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> ScopeColumn | None:
         """The column of that name."""
         return next((column for column in self.columns or () if column.name == name), None)
 
 
 @dataclass
-class Found:
+class FoundColumn:
     """What a reference means. `level`: 0 for the SELECT it stands in, 1 for the one around that …
 
     `regrouped`: that SELECT has ROLLUP or its kin, which put NULL in place of the column's value.
     """
 
     entry: Entry
-    column: Column
+    column: ScopeColumn
     level: int
     regrouped: bool = False
 
@@ -83,7 +83,7 @@ class Scope:
     # What a reference in ON or in a LATERAL subquery sees of this SELECT, by the reference's id.
     visible: dict[int, list[Entry]] = field(default_factory=dict)
 
-    def resolve(self, reference: ast.ColumnRef) -> Found:
+    def resolve(self, reference: ast.ColumnRef) -> FoundColumn:
         """What the reference means. Raises `RefusedError` where that is not sure."""
         words = names_of(reference)
         if "*" in words or "?" in words or len(words) > 3:
@@ -97,7 +97,7 @@ class Scope:
                 seen = scope.visible.get(id(reference))
                 if seen is not None and not any(entry is found[0] for entry in seen):
                     raise RefusedError(f"{'.'.join(words)} stands where its table is not seen")
-                return Found(*found, level, has_grouping_sets(scope.select))
+                return FoundColumn(*found, level, has_grouping_sets(scope.select))
             hidden = scope.blind
             scope, level = scope.parent, level + 1
         raise RefusedError(f"{'.'.join(words)} is no column of the tables that are known")
@@ -113,7 +113,7 @@ class Scope:
                 continue
         return False
 
-    def look_up(self, words: tuple[str, ...]) -> tuple[Entry, Column] | None:
+    def look_up(self, words: tuple[str, ...]) -> tuple[Entry, ScopeColumn] | None:
         """The column of this SELECT that the words mean, None where they mean none of it."""
         if len(words) == 1:
             return self.unqualified(words[0])
@@ -134,7 +134,7 @@ class Scope:
             raise RefusedError(f"{'.'.join(words)} may be a field of a composite value")
         return None
 
-    def unqualified(self, name: str) -> tuple[Entry, Column] | None:
+    def unqualified(self, name: str) -> tuple[Entry, ScopeColumn] | None:
         """The column that a bare name means."""
         if name in self.merged:
             entry = self.merged[name]

@@ -13,7 +13,7 @@ from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.rewrites.functions import AGGREGATE_TYPES
 from pgassay.tune.rewrites.names.data_types import base_type
 from pgassay.tune.rewrites.names.outputs import output_name
-from pgassay.tune.rewrites.names.scope import Column, Cte, Entry, Found, Scope
+from pgassay.tune.rewrites.names.scope import Cte, Entry, FoundColumn, Scope, ScopeColumn
 from pgassay.tune.rewrites.tree import RefusedError, has_grouping_sets, items, names_of, references, walk
 
 
@@ -94,7 +94,7 @@ def _table(scope: Scope, node: ast.RangeVar, nullable: bool) -> Entry:
     return Entry(called, node, table=table, columns=table_columns(table), nullable=nullable)
 
 
-def table_columns(table: TableFacts) -> tuple[Column, ...]:
+def table_columns(table: TableFacts) -> tuple[ScopeColumn, ...]:
     """A table's columns as its readers see them; a NOT NULL that was never validated proves nothing."""
     doubtful = {
         name
@@ -103,7 +103,7 @@ def table_columns(table: TableFacts) -> tuple[Column, ...]:
         for name in constraint.columns
     }
     return tuple(
-        Column(
+        ScopeColumn(
             column.name,
             # Reading what is computed then may fail, as with types that are not known.
             "" if column.computed else base_type(column.type),
@@ -126,7 +126,7 @@ def _subselect(scope: Scope, node: ast.RangeSubselect, nullable: bool) -> Entry:
 
 def _output(
     scope: Scope, query: object, renamed: tuple[str, ...], before: Mapping[str, Cte] | None = None
-) -> tuple[Column, ...] | None:
+) -> tuple[ScopeColumn, ...] | None:
     """The output columns of a subquery, or of a CTE that sees those `before` it; None: not known."""
     if not isinstance(query, ast.SelectStmt) or query.valuesLists or query.op != SetOperation.SETOP_NONE:
         return None
@@ -145,7 +145,7 @@ def _output(
             words = names_of(node.val)
             chosen = [entry for entry in inner.entries if len(words) == 1 or entry.name == words[-2]]
             columns += [
-                replace(one, not_null=Found(entry, one, 0, regrouped).not_null)
+                replace(one, not_null=FoundColumn(entry, one, 0, regrouped).not_null)
                 for entry in chosen
                 for one in entry.columns or ()
             ]
@@ -159,18 +159,18 @@ def _output(
     )
 
 
-def _output_column(inner: Scope, node: ast.ResTarget) -> Column:
+def _output_column(inner: Scope, node: ast.ResTarget) -> ScopeColumn:
     name = output_name(node)
     if isinstance(node.val, ast.ColumnRef):
         try:
             found = inner.resolve(node.val)
         except RefusedError:
-            return Column(name, "", False, False)
+            return ScopeColumn(name, "", False, False)
         return replace(found.column, name=name, not_null=found.not_null)
     if isinstance(node.val, ast.FuncCall) and node.val.over is None:
         kind = _aggregate_type(inner, node.val)
-        return Column(name, kind, False, kind not in ("text", "character varying", "character", ""))
-    return Column(name, "", False, False)
+        return ScopeColumn(name, kind, False, kind not in ("text", "character varying", "character", ""))
+    return ScopeColumn(name, "", False, False)
 
 
 def _aggregate_type(inner: Scope, call: ast.FuncCall) -> str:

@@ -10,13 +10,13 @@ from pgassay.environment.linux.device import device_of
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.model.storage import StorageSpec
 from pgassay.tune.alternatives import other_storages, other_versions
-from pgassay.tune.candidate import Candidate, Machine, Symptom
+from pgassay.tune.candidate import AdvisedMachine, Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.plan import PlannedTune
 from pgassay.tune.search.selection import Baseline, total_s
-from pgassay.tune.source.origin import Origin
-from pgassay.tune.tools import Tools, found_by
+from pgassay.tune.source.origin import CopyOrigin
+from pgassay.tune.tools import TuneTools, found_by
 
 # What a server has that nobody configured, and the servers of trials have otherwise.
 SOURCE_SETTINGS = {"autovacuum": "on"}
@@ -30,7 +30,7 @@ def symptom_for(
     baseline: Baseline,
     plans: Plans,
     facts: SchemaFacts,
-    origin: Origin | None,
+    origin: CopyOrigin | None,
     load_s: float,
 ) -> Symptom:
     """What finders judge. `load_s`: what loading the data took."""
@@ -39,7 +39,7 @@ def symptom_for(
         plans=plans,
         facts=facts,
         share=_shares(baseline),
-        machine=Machine(
+        machine=AdvisedMachine(
             memory_bytes=planned.spec.memory_bytes or machine.memory_bytes(),
             processors=machine.cores_usable(),
             reads_memory=planned.base.protocol.cache in _OF_MEMORY,
@@ -47,7 +47,7 @@ def symptom_for(
             **_probed(planned),
         )
         if origin is None or origin.is_here
-        else Machine(),
+        else AdvisedMachine(),
         has_physical_state=planned.has_physical_state,
         versions=other_versions(planned.spec, load_s, planned.request.max_time_s),
         storages=other_storages(planned.spec),
@@ -69,7 +69,7 @@ def _probed(planned: PlannedTune) -> dict[str, float | None]:
     }
 
 
-def unprobed(planned: PlannedTune, origin: Origin | None) -> str:
+def unprobed(planned: PlannedTune, origin: CopyOrigin | None) -> str:
     """What is said where advice on reads of the disk is left out, since no probe of it is kept; else ''."""
     is_elsewhere = origin is not None and not origin.is_here
     if is_elsewhere or planned.base.protocol.cache in _OF_MEMORY or _probed(planned):
@@ -92,8 +92,8 @@ def _shares(baseline: Baseline) -> dict[str, float]:
     return share
 
 
-def as_of_the_source(
-    facts: SchemaFacts, given: Mapping[str, str], origin: Origin | None = None
+def facts_of_source(
+    facts: SchemaFacts, given: Mapping[str, str], origin: CopyOrigin | None = None
 ) -> SchemaFacts:
     """The facts without what pgassay's own servers are started with so that nothing disturbs a trial.
 
@@ -105,8 +105,8 @@ def as_of_the_source(
     return facts if origin is None or origin.counted is None else facts.counted_by(origin.counted)
 
 
-def asking_again(
-    tools: Tools, copy: TrialCopy, symptom: Symptom, given: Mapping[str, str]
+def ask_finders_again(
+    tools: TuneTools, copy: TrialCopy, symptom: Symptom, given: Mapping[str, str]
 ) -> Callable[[Baseline, Plans, Mapping[str, str]], tuple[Candidate, ...]]:
     """Asks the finders of the plans with what is applied to the copy just then, and of its catalogs.
 
@@ -115,7 +115,7 @@ def asking_again(
     """
 
     def ask(upon: Baseline, plans: Plans, texts: Mapping[str, str]) -> tuple[Candidate, ...]:
-        facts = as_of_the_source(tools.read_facts(copy.session), given).counted_by(symptom.facts)
+        facts = facts_of_source(tools.read_facts(copy.session), given).counted_by(symptom.facts)
         statements = tuple(
             each.model_copy(update={"sql": texts.get(each.name, each.sql)}) for each in symptom.statements
         )

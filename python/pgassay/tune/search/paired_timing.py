@@ -10,12 +10,13 @@ import statistics
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.tune.arms import AS_IT_IS, CHOSEN, without
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.copy import TrialCopy
-from pgassay.tune.search.selection import ROUNDS, Baseline, Seconds, Selection, Tried, is_longer, total_s
+from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, without
+from pgassay.tune.search.run import SearchRun
+from pgassay.tune.search.selection import ROUNDS, Baseline, Seconds, Tried, is_longer, total_s
 from pgassay.tune.statements import sql_with
 
 # Of the chosen set and the sets beside it: each is timed so often at most, and at least, if twice the time
@@ -28,10 +29,6 @@ LEAVING_ROUNDS_MIN = 4
 # Of normal values: their deviation over the median distance from their median, times the deviation of the
 # median of many over that of their mean.
 MEDIAN_DEVIATION_TIMES = 1.4826 * math.sqrt(math.pi / 2)
-
-
-# Timing in turn takes eight rounds, and applying it twice, of what trying it took; with room to be wrong.
-ROUNDS_TIMES = 10.0
 # Of those that gain about as much as the best and are cheaper so many are set beside it; smaller is what
 # takes at most this part of its space.
 CHEAPER_MAX, SMALLER_SHARE_MAX = 2, 0.8
@@ -44,55 +41,29 @@ GENERAL_TIMES_MAX = 1.5
 ALIKE_TIMES_MAX = 1.1
 
 
-@dataclass(frozen=True)
-class Clock:
-    """When the search is to end, and when the best so far is to be told (monotonic seconds)."""
-
-    ends_at: float
-    tells_at: float
-
-    @property
-    def is_over(self) -> bool:
-        """Whether no time is left."""
-        return time.monotonic() >= self.ends_at
-
-    def has_rounds(self, *tried: Tried) -> bool:
-        """Whether there is time to apply and to time these in turn."""
-        return time.monotonic() + ROUNDS_TIMES * max(each.took_s for each in tried) < self.ends_at
-
-
 def timed(
-    copy: TrialCopy,
-    baseline: Baseline,
-    fixes: Sequence[Candidate],
-    names: Collection[str],
-    *,
-    anew: bool = False,
+    run: SearchRun, fixes: Sequence[Candidate], names: Collection[str], *, anew: bool = False
 ) -> dict[str, float]:
     """Have exactly these fixes applied, and time these statements. Raises UsageError, MeasurementError.
 
     `anew`: on data that were put back, where what writes is timed once, as a trial does it.
     """
-    copy.align(fixes, anew=anew)
+    run.copy.align(fixes, anew=anew)
     texts = {rewrite.statement: rewrite.sql for each in fixes for rewrite in each.rewrites}
     return {
-        each.name: copy.seconds(
+        each.name: run.copy.seconds(
             each,
             sql_with(each, texts),
-            usual_s=baseline.seconds[each.name],
+            usual_s=run.baseline.seconds[each.name],
             once=anew and each.of.writes,
         )
-        for each in baseline.statements
+        for each in run.baseline.statements
         if each.name in names
     }
 
 
 def seconds_in_turn(
-    copy: TrialCopy,
-    baseline: Baseline,
-    one: Sequence[Candidate],
-    other: Sequence[Candidate],
-    names: Collection[str],
+    run: SearchRun, one: Sequence[Candidate], other: Sequence[Candidate], names: Collection[str]
 ) -> tuple[list[Seconds], list[Seconds]] | None:
     """The seconds of these statements in each round with `one` set of fixes, and with the `other`.
 
@@ -101,7 +72,7 @@ def seconds_in_turn(
     taken: dict[bool, list[Seconds]] = {False: [], True: []}
     try:
         for is_other in ROUNDS:
-            taken[is_other].append(timed(copy, baseline, other if is_other else one, names))
+            taken[is_other].append(timed(run, other if is_other else one, names))
     except (UsageError, MeasurementError):
         return None
     return taken[False], taken[True]
@@ -113,38 +84,36 @@ def totals(baseline: Baseline, others: Seconds, rounds: Sequence[Seconds]) -> tu
 
 
 def in_turn(
-    copy: TrialCopy,
-    baseline: Baseline,
+    run: SearchRun,
     one: Sequence[Candidate],
     other: Sequence[Candidate],
     names: Collection[str],
     others: Seconds,
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """The whole workload's seconds in each round, likewise; `others`: those of the statements not timed."""
-    rounds = seconds_in_turn(copy, baseline, one, other, names)
+    rounds = seconds_in_turn(run, one, other, names)
     if rounds is None:
         return None
-    return totals(baseline, others, rounds[0]), totals(baseline, others, rounds[1])
+    return totals(run.baseline, others, rounds[0]), totals(run.baseline, others, rounds[1])
 
 
 @dataclass(frozen=True)
-class Turns:
+class PairedTiming:
     """Decides by timing in turn what one timing of each candidate does not tell. `tried`: by id.
 
-    `on_top`: by id what one touches on top of what was taken, where that was asked. `alike` gets by the id of
-    what was not taken the one that was, where their gains could not be told apart.
+    `on_top`: by id what one touches on top of what was taken, where that was asked. The record's `alike` gets
+    by the id of what was not taken the one that was, where their gains could not be told apart.
     """
 
-    copy: TrialCopy
-    baseline: Baseline
-    candidates: Mapping[str, Candidate]
+    run: SearchRun
     tried: Mapping[str, Tried]
-    clock: Clock
-    gain_min: float
     on_top: dict[str, Seconds] = field(default_factory=dict)
-    alike: dict[str, str] = field(default_factory=dict)
     # By the id of what spares too little for its space the one that was taken instead.
     dearer: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def _candidates(self) -> dict[str, Candidate]:
+        return self.run.found.by_id
 
     def preferred(self, taken: Sequence[str], names: Sequence[str], current: Seconds) -> str:
         """Of the best (the first) and those that gain about as much: which is taken.
@@ -154,7 +123,7 @@ class Turns:
         """
         best, *others = names
         cheaper = [name for name in others if self._is_cheaper(name, best)]
-        cheaper.sort(key=lambda name: (self.candidates[name].for_one_value, self.tried[name].bytes or 0))
+        cheaper.sort(key=lambda name: (self._candidates[name].for_one_value, self.tried[name].bytes or 0))
         for name in cheaper[:CHEAPER_MAX]:
             if self._is_as_good(taken, name, best, current):
                 return name
@@ -166,22 +135,22 @@ class Turns:
         if rounds is None:
             is_alike = is_good = not taken and self._took_alike(name, best)
         else:
-            is_general = self.candidates[best].for_one_value and not self.candidates[name].for_one_value
+            is_general = self._candidates[best].for_one_value and not self._candidates[name].for_one_value
             # As the rounds are numbered: the first are those of the cheaper one.
-            is_good = not is_longer(*rounds, 1 / (GENERAL_TIMES_MAX if is_general else self.gain_min))
-            is_alike = not any(is_longer(*pair, 1 / self.gain_min) for pair in (rounds, rounds[::-1]))
+            is_good = not is_longer(*rounds, 1 / (GENERAL_TIMES_MAX if is_general else self.run.gain_min))
+            is_alike = not any(is_longer(*pair, 1 / self.run.gain_min) for pair in (rounds, rounds[::-1]))
             longer_s = statistics.median(rounds[0]) - statistics.median(rounds[1])
-            is_little = longer_s < (self.gain_min - 1) * total_s(self.baseline.weights, current)
+            is_little = longer_s < (self.run.gain_min - 1) * total_s(self.run.baseline.weights, current)
             if is_little and self._is_tiny(name, best):
                 is_good = True
                 self.dearer[best] = name
         if is_alike:
-            self.alike[best] = name
+            self.run.found.alike[best] = name
         return is_good
 
     def _took_alike(self, name: str, best: str) -> bool:
         """Whether the statements that either touches took hardly longer with the one than with the best."""
-        weights, base = self.baseline.weights, self.baseline.seconds
+        weights, base = self.run.baseline.weights, self.run.baseline.seconds
         found = [self.tried[each].seconds for each in (name, best)]
         names = {statement for each in found for statement in each}
         mine, least = (math.fsum(weights[one] * each.get(one, base[one]) for one in names) for each in found)
@@ -192,26 +161,26 @@ class Turns:
         if self.dearer.get(name) in taken:
             return False
         rounds = self._rounds(taken, None, name, current)
-        return None if rounds is None else is_longer(*rounds, 1 / self.gain_min)
+        return None if rounds is None else is_longer(*rounds, 1 / self.run.gain_min)
 
     def _rounds(
         self, taken: Sequence[str], one: str | None, other: str, current: Seconds
     ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
         compared = [self.tried[name] for name in (one, other) if name is not None]
-        if not self.clock.has_rounds(*compared):
+        if not self.run.clock.has_rounds(*compared):
             return None
         names = {name for each in compared for name in self.on_top.get(each.id, each.seconds)}
         first, second = (
-            [self.candidates[each] for each in (*taken, *([name] if name else []))] for name in (one, other)
+            [self._candidates[each] for each in (*taken, *([name] if name else []))] for name in (one, other)
         )
-        return in_turn(self.copy, self.baseline, first, second, names, current)
+        return in_turn(self.run, first, second, names, current)
 
     def _is_tiny(self, name: str, best: str) -> bool:
         sizes = [self.tried[each].bytes or 0 for each in (name, best)]
         return sizes[1] > 0 and sizes[0] <= TINY_SHARE_MAX * sizes[1]
 
     def _is_cheaper(self, name: str, best: str) -> bool:
-        one, other = self.candidates[name], self.candidates[best]
+        one, other = self._candidates[name], self._candidates[best]
         if not all(each.sql and not each.settings for each in (one, other)):
             return False
         if one.for_one_value != other.for_one_value:
@@ -221,11 +190,7 @@ class Turns:
 
 
 def prediction_rounds(
-    copy: TrialCopy,
-    baseline: Baseline,
-    members: Sequence[Candidate],
-    names: Collection[str],
-    ends_at: float,
+    run: SearchRun, members: Sequence[Candidate], names: Collection[str], ends_at: float
 ) -> dict[str, tuple[float, ...]]:
     """The workload's seconds in each round with every set that the proof compares, by the arm's name.
 
@@ -240,8 +205,8 @@ def prediction_rounds(
     if len(members) > 1:
         sets |= {without(each): [other for other in members if other is not each] for each in members}
     order = list(sets)
-    writes = any(each.of.writes for each in baseline.statements if each.name in names)
-    anew = writes and copy.snapshot.bytes <= PUT_BACK_BYTES_MAX
+    writes = any(each.of.writes for each in run.baseline.statements if each.name in names)
+    anew = writes and run.copy.snapshot.bytes <= PUT_BACK_BYTES_MAX
     rounds: list[dict[str, float]] = []
     longest_s, time_s = 0.0, ends_at - time.monotonic()
     while len(rounds) < PREDICTION_ROUNDS_MAX:
@@ -249,10 +214,12 @@ def prediction_rounds(
         if began + longest_s > ends_at + (time_s if len(rounds) < PREDICTION_ROUNDS_MIN else 0.0):
             break
         try:
-            seconds = {name: timed(copy, baseline, sets[name], names, anew=anew) for name in order}
+            seconds = {name: timed(run, sets[name], names, anew=anew) for name in order}
         except (UsageError, MeasurementError):
             break
-        whole = {name: totals(baseline, baseline.seconds, [each])[0] for name, each in seconds.items()}
+        whole = {
+            name: totals(run.baseline, run.baseline.seconds, [each])[0] for name, each in seconds.items()
+        }
         if all(math.isfinite(each) for each in whole.values()):
             rounds.append(whole)
         longest_s = max(longest_s, time.monotonic() - began)
@@ -260,39 +227,32 @@ def prediction_rounds(
     return {name: tuple(each[name] for each in rounds) for name in sets} if rounds else {}
 
 
-def settled(
-    copy: TrialCopy,
-    baseline: Baseline,
-    selection: Selection,
-    candidates: Mapping[str, Candidate],
-    tried: dict[str, Tried],
-    ends_at: float,
-    gain_min: float,
-) -> tuple[Selection, dict[str, tuple[float, ...]]]:
-    """What was chosen without what gains too little in it once it is timed anew, and the rounds of that set.
+def retime_selection(run: SearchRun, ends_at: float) -> None:
+    """Leave out of what was chosen what gains too little in it once it is timed anew; keep that set's rounds.
 
     One at a time: of two that do the same neither gains anything beside the other. Half of the time that is
     left until `ends_at` is for each set. What is left out of a set that gains too little as a whole, and so
-    does not hide its gain, gets that gain in `tried`.
+    does not hide its gain, gets that gain in the record's `tried`.
     """
-    while selection.steps:
-        members = [candidates[name] for name in selection.ids]
-        names = {statement for each in members for statement in tried[each.id].touched}
+    found, base = run.found, run.baseline.seconds
+    while found.selection.steps:
+        members = found.members
+        names = {statement for each in members for statement in found.tried[each.id].touched}
         # And what one touches only on top of the others.
-        last = selection.steps[-1].seconds
-        names |= {each for each, before in baseline.seconds.items() if last.get(each, before) != before}
+        last = found.selection.steps[-1].seconds
+        names |= {each for each, before in base.items() if last.get(each, before) != before}
         now = time.monotonic()
-        rounds = prediction_rounds(copy, baseline, members, names, now + (ends_at - now) / 2)
-        if len(rounds.get(CHOSEN, ())) < LEAVING_ROUNDS_MIN:
-            return selection, rounds
-        together, gains = _gains(rounds, members, statistics.median)
+        found.rounds = prediction_rounds(run, members, names, now + (ends_at - now) / 2)
+        if len(found.rounds.get(CHOSEN, ())) < LEAVING_ROUNDS_MIN:
+            return
+        together, gains = _gains(found.rounds, members, statistics.median)
         weakest = min(gains, key=lambda name: gains[name])
-        if gains[weakest] >= gain_min:
-            return selection, rounds
-        if together < gain_min:
-            tried[weakest] = replace(tried[weakest], gain_again=together)
-        selection = selection.less(weakest, gains[weakest])
-    return selection, {}
+        if gains[weakest] >= run.gain_min:
+            return
+        if together < run.gain_min:
+            found.tried[weakest] = replace(found.tried[weakest], gain_again=together)
+        found.selection = found.selection.less(weakest, gains[weakest])
+    found.rounds = {}
 
 
 def _gains(

@@ -7,11 +7,11 @@ import pytest
 import tune_samples as samples
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.answer import Fix, FixStatement
-from pgassay.tune.answer.judged import HIDDEN, NOT_CONFIRMED
+from pgassay.tune.answer.proof_verdict import HIDDEN, NOT_CONFIRMED
 from pgassay.tune.answer.verdicts import ranked
-from pgassay.tune.arms import AS_IT_IS, without
-from pgassay.tune.effects import Effect, Proved, does_not_help, effect_of, remaining_of, with_one_of_two
-from pgassay.tune.proving import alpha_of
+from pgassay.tune.proof.arms import AS_IT_IS, without
+from pgassay.tune.proof.effects import Effect, Proved, does_not_help, effect_of, remaining_of, with_one_of_two
+from pgassay.tune.proof.stages import alpha_of
 
 NAMES = ("good", "second", "third")
 IDS = tuple(f"index:{name}" for name in NAMES)

@@ -5,9 +5,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.model.tuning.answer import Evidence, FixStatement, FixVerdict
-from pgassay.tune.candidate import Candidate
-from pgassay.tune.effects import Effect, Proved, does_not_help, hides_gains
-from pgassay.tune.search.search import Searched
+from pgassay.tune.proof.effects import Effect, Proved, does_not_help, hides_gains
+from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import STATEMENT_MARGIN, WORSE_MAX, Baseline
 from pgassay.words import percent
 
@@ -26,36 +25,34 @@ PRICE = "its price: {slower} gets slower; as often as each is called, it saves m
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What is known of all candidates; `checks`: by id what is said of the same results.
+class FoundAndProved:
+    """What the search found, and what its proof says so far.
 
-    `unsafe`: by id why a candidate's results are not the same, or could not be shown to be. `left_out`: by id
-    why one was not tried at all. `unlike`: by the name of a measured statement why it is not on the copy what
-    it is on the server that it was read from: nothing is called proven for it. `remaining`: the members that
-    were left where two or more did not help, whose verdicts are those of `confirmed`, a second stage.
-    `side_costs`: by id what a fix costs standbys and later updates. `writing_elsewhere`: by id the names of
-    statements that write, and none of its tables.
+    `unlike`: by the name of a measured statement why it is not on the copy what it is on the server that it
+    was read from: nothing is called proven for it. `remaining`: the members that were left where two or more
+    did not help, whose verdicts are those of `confirmed`, a second stage. `predicted`, `side_costs`,
+    `writing_elsewhere`: by id what a fix gains by the search, what it costs standbys and later updates, and
+    the names of statements that write, and none of its tables.
     """
 
-    candidates: Sequence[Candidate]
+    found: SearchRecord
     baseline: Baseline
-    searched: Searched
-    members: tuple[str, ...] = ()
     predicted: Mapping[str, float] = field(default_factory=dict)
     proved: Proved | None = None
     remaining: tuple[str, ...] = ()
     confirmed: Proved | None = None
     margin: float = 0.03
-    checks: Mapping[str, str] = field(default_factory=dict)
-    unsafe: Mapping[str, str] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
     unlike: Mapping[str, str] = field(default_factory=dict)
     side_costs: Mapping[str, str] = field(default_factory=dict)
     writing_elsewhere: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The ids of what was chosen."""
+        return self.found.selection.ids
 
-def proven_verdict(judged: Judged, name: str) -> tuple[FixVerdict, Evidence, Effect | None, str]:
+
+def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evidence, Effect | None, str]:
     """(verdict, what it rests on, what the proof says, why) of one that was chosen."""
     proved = judged.confirmed if name in judged.remaining else judged.proved
     effect = proved.members.get(name) if proved else None
@@ -127,7 +124,7 @@ def _is_price(baseline: Baseline, effect: Effect, lost: Collection[str]) -> bool
     return before_s > after_s
 
 
-def _helps_unlike_alone(judged: Judged, effect: Effect) -> bool:
+def _helps_unlike_alone(judged: FoundAndProved, effect: Effect) -> bool:
     """Whether statements that are not on the copy what they are on their server save most of the time."""
     if not judged.unlike:
         return False
@@ -149,11 +146,10 @@ def _less_than_matters(effect: Effect, margin: float) -> str:
     return f"{less} by its estimate; its interval reaches further" if high and high >= 1 + margin else less
 
 
-def _alone(judged: Judged, effect: Effect) -> str:
+def _alone(judged: FoundAndProved, effect: Effect) -> str:
     """That a gain is not that of the set over the set without it, and why."""
-    titles = {each.id: each.title for each in judged.candidates}
-    other = titles.get(effect.in_place_of)
-    return f"alone it does what it does with '{other}': this is what it gains alone" if other else ""
+    other = judged.found.by_id.get(effect.in_place_of)
+    return f"alone it does what it does with '{other.title}': this is what it gains alone" if other else ""
 
 
 def _slowed(effect: Effect) -> str:

@@ -10,8 +10,8 @@ from pydantic import TypeAdapter, ValidationError
 from pgassay.model.arm import DatasetSpec
 from pgassay.record.documents import write_file
 from pgassay.record.layout import TUNE_REQUEST_FILE
+from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.plan import PlannedTune, TuneRequest
-from pgassay.tune.start.base import Start, workload_named
 
 FORMAT = 1
 

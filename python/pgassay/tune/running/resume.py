@@ -19,14 +19,14 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.answer.compose import Told, compose, has_its_data
 from pgassay.tune.answer.sentences import PROOF_REFUSED
 from pgassay.tune.plan import TuneRequest, plan_tune
-from pgassay.tune.proving import Proving, deadline, remove_copies
+from pgassay.tune.proof.stages import ProofStages, deadline, remove_copies
 from pgassay.tune.running.copies import removed_afterwards
-from pgassay.tune.running.kept import kept_request
-from pgassay.tune.running.look import Known
+from pgassay.tune.running.look import TuneRun
 from pgassay.tune.running.prove import result_of
 from pgassay.tune.running.search_on import search_on, with_time_left
+from pgassay.tune.running.stored_request import kept_request
 from pgassay.tune.stored import StoredSearch, read_folder, write_result
-from pgassay.tune.tools import Tools
+from pgassay.tune.tools import TuneTools
 
 
 @dataclass
@@ -36,7 +36,7 @@ class _Continued:
     folder: Path
     search: StoredSearch
     before: TuneResult
-    proving: Proving
+    proof: ProofStages
     began_at: float
     max_time_s: float
     request: TuneRequest | None
@@ -49,8 +49,14 @@ class _Continued:
         return self.began_at + self.max_time_s - time.monotonic()
 
 
-def go_on(
-    folder: Path, max_time_s: float, progress: Progress, tools: Tools, *, wait: bool, isolates: bool = True
+def resume_tune(
+    folder: Path,
+    max_time_s: float,
+    progress: Progress,
+    tools: TuneTools,
+    *,
+    wait: bool,
+    isolates: bool = True,
 ) -> TuneResult:
     """Continue for so many seconds more: the proof until it is decided, then what was not tried.
 
@@ -61,24 +67,26 @@ def go_on(
     search, before = read_folder(folder)
     kept = kept_request(folder)
     _refuse_without_anything(folder, search, is_kept=kept is not None)
-    proving = Proving(folder, search)
-    proving.read()
-    if proving.first is not None:
-        refuse_without_source(folder, before, proving.first)
-    run = _Continued(folder, search, before, proving, time.monotonic(), max_time_s, kept[0] if kept else None)
+    proof = ProofStages(folder, search)
+    proof.read()
+    if proof.first is not None:
+        refuse_without_source(folder, before, proof.first)
+    continued = _Continued(
+        folder, search, before, proof, time.monotonic(), max_time_s, kept[0] if kept else None
+    )
     if kept is not None and not kept[1]:
         tools = replace(tools, rewrites=None)
     with host_lock(progress, wait=wait), isolated(leaves_network=isolates) as missing, held(folder):
-        run.missing = missing
+        continued.missing = missing
         # Waiting for others is no part of the time.
-        run.began_at = time.monotonic()
+        continued.began_at = time.monotonic()
         if (folder / PROOF_FOLDER).is_dir():
-            _go_on_proving(run, progress)
-        result = _search_on(run, tools, progress) if not run.is_interrupted else None
-        result = result or _answer(run)
+            _resume_proof(continued, progress)
+        result = _search_on(continued, tools, progress) if not continued.is_interrupted else None
+        result = result or _answer(continued)
         write_result(folder, result)
     if not result.go_on:
-        _remove_dump_of(run)
+        _remove_dump_of(continued)
     return result
 
 
@@ -93,84 +101,91 @@ def _refuse_without_anything(folder: Path, search: StoredSearch, *, is_kept: boo
         raise UsageError(f"{folder}: its proof was never begun: start anew with --workload")
 
 
-def _go_on_proving(run: _Continued, progress: Progress) -> None:
+def _resume_proof(continued: _Continued, progress: Progress) -> None:
     kept = {snapshot.key for snapshot in snapshots.list_snapshots()}
     try:
-        run.proving.go_on(deadline(time.monotonic(), run.left_s), progress)
+        continued.proof.resume(deadline(time.monotonic(), continued.left_s), progress)
     except (KeyboardInterrupt, InterruptionError):
-        run.is_interrupted = True
-        run.proving.read()
+        continued.is_interrupted = True
+        continued.proof.read()
     except (UsageError, MeasurementError) as error:
         # What its blocks say so far stands, also where the disk can't hold the second stage.
-        run.proving.read()
-        if run.proving.first is not None:
-            run.warnings.append(f"{PROOF_REFUSED}: {error}")
-            write_result(run.folder, _answer(run))
+        continued.proof.read()
+        if continued.proof.first is not None:
+            continued.warnings.append(f"{PROOF_REFUSED}: {error}")
+            write_result(continued.folder, _answer(continued))
         raise
     finally:
-        remove_copies(run.proving.specs(), kept)
+        remove_copies(continued.proof.specs(), kept)
 
 
-def _answer(run: _Continued) -> TuneResult:
+def _answer(continued: _Continued) -> TuneResult:
     """The answer by the search and the proof as they are stored."""
-    request = run.request
+    request = continued.request
     spec = request.start.spec if request is not None and request.start is not None else None
     told = Told(
-        folder=run.folder.resolve(),
-        symptom=run.before.symptom,
-        plan_cause=run.before.cause,
-        seconds_used=run.before.seconds_used + time.monotonic() - run.began_at,
-        is_interrupted=run.is_interrupted,
-        warnings=(*run.missing, *run.warnings),
+        folder=continued.folder.resolve(),
+        symptom=continued.before.symptom,
+        plan_cause=continued.before.cause,
+        seconds_used=continued.before.seconds_used + time.monotonic() - continued.began_at,
+        is_interrupted=continued.is_interrupted,
+        warnings=(*continued.missing, *continued.warnings),
         is_kept=spec is not None and has_its_data(spec),
     )
-    return compose(run.proving.search, told, run.proving.first, run.proving.second)
+    return compose(continued.proof.search, told, continued.proof.first, continued.proof.second)
 
 
-def _search_on(run: _Continued, tools: Tools, progress: Progress) -> TuneResult | None:
+def _search_on(continued: _Continued, tools: TuneTools, progress: Progress) -> TuneResult | None:
     """Try what was not tried, and prove the set that it leads to; None where there is no need, or no time."""
-    search, is_begun = run.proving.search, run.proving.first is not None
-    if run.request is None or (is_begun and not search.untried and not search.left_for_later):
+    search, is_begun = continued.proof.search, continued.proof.first is not None
+    if continued.request is None or (is_begun and not search.untried and not search.left_for_later):
         return None
-    if is_begun and (not run.proving.is_decided or search.search_on_s() > run.left_s):
+    if is_begun and (not continued.proof.is_decided or search.search_on_s() > continued.left_s):
         return None
-    with _known(run, progress) as (known, runs):
+    with _as_running(continued, progress) as (run, runs):
         try:
             if not is_begun:
-                known = search_on(known, tools, run.request, progress, runs.append)
-            known = with_time_left(
-                known, tools, run.request, progress, runs.append, load_s=search.load_s if is_begun else 0.0
+                run = search_on(run, tools, continued.request, progress, runs.append)
+            run = with_time_left(
+                run,
+                tools,
+                continued.request,
+                progress,
+                runs.append,
+                load_s=search.load_s if is_begun else 0.0,
             )
         except (KeyboardInterrupt, InterruptionError):
             # The stored search and its proof are as they were.
-            run.is_interrupted = True
+            continued.is_interrupted = True
             return None
-        if known is runs[0]:
-            run.warnings += known.warnings
+        if run is runs[0]:
+            continued.warnings += run.warnings
             return None
-        return result_of(known, is_interrupted=known.is_interrupted)
+        return result_of(run, is_interrupted=run.is_interrupted)
 
 
 @contextlib.contextmanager
-def _known(run: _Continued, progress: Progress) -> Iterator[tuple[Known, list[Known]]]:
+def _as_running(continued: _Continued, progress: Progress) -> Iterator[tuple[TuneRun, list[TuneRun]]]:
     """The stored run as one that is at work; removes the copies that are made from it."""
-    assert run.request is not None
-    request = replace(run.request, compare=replace(run.request.compare, max_time_s=run.max_time_s))
+    assert continued.request is not None
+    request = replace(
+        continued.request, compare=replace(continued.request.compare, max_time_s=continued.max_time_s)
+    )
     planned = plan_tune(request, progress.stage).with_data_format()
-    known = Known(planned, run.folder, run.began_at, origin=request.origin)
-    known.used_before_s = run.before.seconds_used
-    if run.proving.first is not None:
-        known.proving = run.proving
+    run = TuneRun(planned, continued.folder, continued.began_at, origin=request.origin)
+    run.used_before_s = continued.before.seconds_used
+    if continued.proof.first is not None:
+        run.proof = continued.proof
     else:
-        known.searched_on = run.search
-    runs = [known]
+        run.searched_on = continued.search
+    runs = [run]
     with removed_afterwards(runs):
-        yield known, runs
+        yield run, runs
 
 
-def _remove_dump_of(run: _Continued) -> None:
+def _remove_dump_of(continued: _Continued) -> None:
     """A server's dump that was kept for this, once there is nothing more to do with it."""
-    request = run.request
+    request = continued.request
     spec = request.start.spec if request is not None and request.start is not None else None
     if spec is not None and is_dump_of_a_run(spec.dataset.source):
         remove_dump(Path(spec.dataset.source))

@@ -9,10 +9,11 @@ import pytest
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.plan import plan_tune
-from pgassay.tune.search.search import Searched, search
-from pgassay.tune.search.second_look import look_with_settings
+from pgassay.tune.search.on_top import search_with_settings
+from pgassay.tune.search.record import SearchRecord
+from pgassay.tune.search.run import Clock, SearchRun
+from pgassay.tune.search.search import search
 from pgassay.tune.search.selection import gain_of
-from pgassay.tune.search.turns import Clock
 from tuned_orders import index, request
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -48,15 +49,14 @@ def test_an_index_that_a_setting_makes_useful_is_found(tmp_path: Path, *, is_cho
     candidates = [wanted, useless, cost]
     with TrialCopy(planned.spec, cache="as-is", statement_timeout_s=60, on_stage=lambda *_: None) as copy:
         baseline = baseline_of(copy, planned.statements, goes_on=False).baseline
-        found, clock = Searched(), Clock(time.monotonic() + 240, time.monotonic() + 240)
-        said: list[str] = []
-        search(copy, baseline, candidates, clock, found, said.append, gain_min=1.03, members_max=2)
+        clock, record = Clock(time.monotonic() + 240), SearchRecord(candidates=tuple(candidates))
+        run = SearchRun(copy, baseline, record, clock, print, gain_min=1.03, members_max=2)
+        found = run.found
+        search(run)
         assert set(found.screened) == {wanted.id, useless.id, *(() if is_chosen else (cost.id,))}
         assert found.selection.ids == ((cost.id,) if is_chosen else ())
-        assert found.waiting == {wanted.id: cost.id}
-        look_with_settings(
-            copy, baseline, candidates, clock, found, said.append, gain_min=1.03, members_max=2
-        )
+        assert run.waiting == {wanted.id: cost.id}
+        search_with_settings(run)
         assert copy.ground == () and found.screened.keys() == {useless.id}
         # What an index takes on top stands as what it would take alone, so that its gain is its own.
         assert found.selection.ids == (cost.id, wanted.id)

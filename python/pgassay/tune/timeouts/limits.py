@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.search.selection import Baseline, Seconds, Selection, total_s
+from pgassay.tune.search.selection import Baseline, FixSelection, Seconds, total_s
 
 # Each statement is given a tenth of what a slow one may take at most, and seconds at least, before any of
 # those that did not end in it is given more.
@@ -38,7 +38,7 @@ def may_end_in(time_s: float, plan: ExplainedPlan, ended: Mapping[str, tuple[flo
 
 
 @dataclass
-class Waiting:
+class StatementTimeout:
     """A statement that did not end in `limit_s` with its plan as it is."""
 
     limit_s: float
@@ -82,7 +82,7 @@ def proof_limits(endless: Sequence[str], seconds: Seconds, chosen: Seconds) -> d
     return found
 
 
-def as_proven(baseline: Baseline, selection: Selection) -> tuple[Baseline, Selection]:
+def as_proven(baseline: Baseline, selection: FixSelection) -> tuple[Baseline, FixSelection]:
     """The workload and the chosen set as their proof has them.
 
     Without the statements that end with the chosen set neither, and no other taking longer than it is waited
@@ -113,7 +113,7 @@ def as_proven(baseline: Baseline, selection: Selection) -> tuple[Baseline, Selec
     return kept, replace(selection, steps=tuple(steps))
 
 
-def give_in_proof(endless: Mapping[str, Waiting], proven: Baseline) -> None:
+def wait_as_in_proof(endless: Mapping[str, StatementTimeout], proven: Baseline) -> None:
     """Wait for those of the proof as long as it does, so that what is predicted is what it can measure."""
     for name in proven.endless:
         endless[name].limit_s = proven.seconds[name]

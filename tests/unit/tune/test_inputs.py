@@ -22,8 +22,8 @@ from pgassay.model.live.diagnosis import (
 )
 from pgassay.record.experiment import write_experiment
 from pgassay.record.layout import SEARCH_FILE
+from pgassay.tune.inputs.base import kind_of
 from pgassay.tune.plan import TuneRequest, plan_tune, request_from
-from pgassay.tune.start.base import kind_of
 
 REQUEST = TuneRequest(CompareRequest(factors=(), max_time_s=600.0))
 

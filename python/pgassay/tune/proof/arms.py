@@ -14,10 +14,10 @@ from pgassay.model.experiment import CacheState, Protocol
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.answer.side_costs import writing_elsewhere
 from pgassay.tune.candidate import Candidate, TunedStatement
-from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.search.planner_screen import differs, estimates, is_told_by_plan
+from pgassay.tune.search.run import SearchRun
 from pgassay.tune.search.selection import Baseline, Tried
-from pgassay.tune.search.touched import differs, estimates, is_told_by_plan
 from pgassay.tune.statements import MeasuredStatement, workload_of
 from pgassay.tune.switchable import indexes_of, is_switchable
 
@@ -121,19 +121,13 @@ def can_share(
     )
 
 
-def shared_arms(
-    copy: TrialCopy,
-    baseline: Baseline,
-    members: Sequence[Candidate],
-    tried: Mapping[str, Tried],
-    facts: SchemaFacts | None,
-) -> SharedArms:
-    """Ask the planner of the copy, on which the members are applied and taken back. Raises as that does."""
-    statements = baseline.statements
+def shared_arms(run: SearchRun, members: Sequence[Candidate], facts: SchemaFacts | None) -> SharedArms:
+    """The arms of these members, by the copy's planner; they are applied and taken back there."""
+    statements, tried = run.baseline.statements, run.found.tried
 
     def plans(fixes: Sequence[Candidate]) -> Plans:
-        copy.align(fixes)
-        return estimates(copy, statements, _texts(fixes))
+        run.copy.align(fixes)
+        return estimates(run.copy, statements, _texts(fixes))
 
     def plans_without(left: Sequence[Candidate], ids: Collection[str]) -> Plans:
         return plans([each for each in left if each.id not in ids])

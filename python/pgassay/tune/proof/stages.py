@@ -24,11 +24,11 @@ from pgassay.model.arm import ArmSpec
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER
 from pgassay.terminal.progress import Progress
-from pgassay.tune.arms import AS_IT_IS, FACTOR, arms_of, arms_of_shared
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.effects import read_proof, remaining_of
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune, request_from
-from pgassay.tune.proof import prove
+from pgassay.tune.proof.arms import AS_IT_IS, FACTOR, arms_of, arms_of_shared
+from pgassay.tune.proof.effects import read_proof, remaining_of
+from pgassay.tune.proof.experiment import prove
 from pgassay.tune.search.proof_time import (
     FIRST_STAGE_SHARE,
     PROOF_SHARE,
@@ -48,7 +48,7 @@ def alpha_of(members: int) -> float:
 
 
 @dataclass
-class Proving:
+class ProofStages:
     """A search's proof, as far as it has come. `first`, `second`: its stages' experiments.
 
     `planned`: how the workload as it is was planned; None when it is gone on with, where the record of the
@@ -69,7 +69,7 @@ class Proving:
         self.first = self._prove(self.search.members, PROOF_FOLDER, share * left_s(), progress)
         self._to_the_end((1.0,) if is_staged else (), left_s, progress)
 
-    def go_on(self, left_s: Callable[[], float], progress: Progress) -> None:
+    def resume(self, left_s: Callable[[], float], progress: Progress) -> None:
         """More blocks for the stage that came to no verdict; the first, once the second began, is over.
 
         Raises UsageError for a folder whose experiments can't be read or gone on with.

@@ -15,7 +15,8 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.search.selection import Baseline, Seconds
+from pgassay.tune.search.run import SearchRun
+from pgassay.tune.search.selection import Seconds
 from pgassay.tune.statements import MeasuredStatement, sql_with
 
 # Below that a difference of the planner's cost is none.
@@ -69,9 +70,7 @@ def differs(before: ExplainedPlan, after: ExplainedPlan, *, by_cost: bool) -> bo
     return by_cost and abs(costs[1] - costs[0]) > COST_CHANGE_MIN * max(costs)
 
 
-def touched_by(
-    copy: TrialCopy, baseline: Baseline, candidate: Candidate
-) -> tuple[list[MeasuredStatement], bool]:
+def touched_by(run: SearchRun, candidate: Candidate) -> tuple[list[MeasuredStatement], bool]:
     """The statements that an applied candidate touches, and whether any plan shows it.
 
     Those whose plan is another one now; where a plan does not tell all, those that it was found for and those
@@ -80,9 +79,9 @@ def touched_by(
     rewritten = {each.statement: each.sql for each in candidate.rewrites}
     by_use = is_told_by_plan(candidate)
     touched, is_used = [], not by_use
-    for statement in baseline.statements:
-        plan = copy.estimate(sql_with(statement, rewritten), statement.name)
-        is_changed = differs(baseline.estimates[statement.name], plan, by_cost=not by_use)
+    for statement in run.baseline.statements:
+        plan = run.copy.estimate(sql_with(statement, rewritten), statement.name)
+        is_changed = differs(run.baseline.estimates[statement.name], plan, by_cost=not by_use)
         is_written = bool(candidate.sql) and _writes(plan)
         is_meant = statement.of.name in candidate.statements
         # The queries of a constraint's triggers, which look for rows that refer to one, are in no plan.
@@ -109,7 +108,7 @@ def estimates_with(
         return estimates(copy, statements, texts)
 
 
-def promised(copy: TrialCopy, baseline: Baseline, candidate: Candidate) -> Mapping[str, float]:
+def promised(run: SearchRun, candidate: Candidate) -> Mapping[str, float]:
     """New over old time by statement, before a trial: by its finder, of a rewrite by the planner's costs.
 
     Costs of one statement's texts compare, whatever a unit of them takes.
@@ -117,17 +116,16 @@ def promised(copy: TrialCopy, baseline: Baseline, candidate: Candidate) -> Mappi
     texts = {each.statement: each.sql for each in candidate.rewrites}
     if candidate.predicted or not texts:
         return candidate.predicted
-    written = [each for each in baseline.statements if each.of.name in texts]
-    plans = estimates(copy, written, texts)
+    written = [each for each in run.baseline.statements if each.of.name in texts]
+    plans, before = estimates(run.copy, written, texts), run.baseline.estimates
     return {
-        each.of.name: plans[each.name].cost_total / max(baseline.estimates[each.name].cost_total, 1e-9)
+        each.of.name: plans[each.name].cost_total / max(before[each.name].cost_total, 1e-9)
         for each in written
     }
 
 
 def waits_for(
-    copy: TrialCopy,
-    baseline: Baseline,
+    run: SearchRun,
     with_settings: Mapping[str, Mapping[str, ExplainedPlan]],
     settings: Mapping[str, Candidate],
 ) -> str | None:
@@ -136,15 +134,14 @@ def waits_for(
     `with_settings`: by the setting's id the plans of all statements with it and without the index.
     """
     for name, before in with_settings.items():
-        after = estimates_with(copy, baseline.statements, {}, settings[name])
+        after = estimates_with(run.copy, run.baseline.statements, {}, settings[name])
         if any(differs(before[each], after[each], by_cost=False) for each in before):
             return name
     return None
 
 
 def on_top(
-    copy: TrialCopy,
-    baseline: Baseline,
+    run: SearchRun,
     taken: Sequence[Candidate],
     candidate: Candidate,
     *,
@@ -157,6 +154,7 @@ def on_top(
     what it touches alone. Those that it changes little, `current` being what they took, are timed without it
     once more, as the machine may have become faster or slower since (`set_beside`).
     """
+    copy, statements = run.copy, run.baseline.statements
     before_texts = {rewrite.statement: rewrite.sql for each in taken for rewrite in each.rewrites}
     own_texts = {rewrite.statement: rewrite.sql for rewrite in candidate.rewrites}
     if before_texts.keys() & own_texts.keys():
@@ -165,19 +163,19 @@ def on_top(
     by_use = is_told_by_plan(candidate)
     try:
         copy.align(taken)
-        before = estimates(copy, baseline.statements, before_texts)
+        before = estimates(copy, statements, before_texts)
         if is_planner_setting(candidate):
-            after = estimates_with(copy, baseline.statements, texts, candidate)
+            after = estimates_with(copy, statements, texts, candidate)
             if not any(differs(before[name], after[name], by_cost=False) for name in before):
                 return {}
         copy.push(candidate)
     except (UsageError, MeasurementError):
         return None
     try:
-        after = estimates(copy, baseline.statements, texts)
+        after = estimates(copy, statements, texts)
         touched = [
             each
-            for each in baseline.statements
+            for each in statements
             if (each.name in alone and not by_use)
             or (candidate.sql and _writes(after[each.name]))
             or differs(before[each.name], after[each.name], by_cost=not by_use)

@@ -22,15 +22,15 @@ from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.plan import TuneRequest, plan_tune, request_from
-from pgassay.tune.proving import Proving, deadline, planned_again, remove_copies
+from pgassay.tune.proof.stages import ProofStages, deadline, planned_again, remove_copies
 from pgassay.tune.run import run_tune
-from pgassay.tune.running.folder import go_on
+from pgassay.tune.running.resume import resume_tune
 from pgassay.tune.search import search
-from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import Baseline, Selection, Step
+from pgassay.tune.search.record import SearchRecord
+from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep
 from pgassay.tune.statements import measured
 from pgassay.tune.stored import StoredSearch, stored_search, write_search
-from pgassay.tune.tools import Gathered, Tools
+from pgassay.tune.tools import TuneTools
 from tuned_orders import SLOW, index, request
 
 pytestmark = pytest.mark.server
@@ -57,7 +57,7 @@ def test_a_compared_workload_is_tuned_with_the_data_and_settings_of_its_record(t
         seen.append(symptom.facts.settings)
         return ()
 
-    result = run_tune(made, Tools(read_facts, finders), NullProgress(), wait=True, isolates=False)
+    result = run_tune(made, TuneTools(read_facts, finders), NullProgress(), wait=True, isolates=False)
     assert (result.symptom.cache, result.symptom.statements[0].name) == ("warm-pages", "slow")
     assert seen[0]["work_mem"] == "8192"
     assert "its arm work_mem=8MB" in result.warnings[0]
@@ -73,7 +73,7 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first run has no time for any candidate; a later one tries both, and a third proves nothing new."""
-    tools = Tools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE))
+    tools = TuneTools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE))
     before = {snapshot.key for snapshot in snapshots.list_snapshots()}
     out = tmp_path / "out"
     with monkeypatch.context() as patched:
@@ -83,7 +83,7 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
     assert {fix.verdict for fix in first.fixes} == {"not decided"} and first.proof is None
     assert first.go_on.startswith(f"pgassay tune {out} --max-time ")
     assert f"Go on with {first.go_on}." in first.verdict
-    second = go_on(out, 120, NullProgress(), tools, wait=True, isolates=False)
+    second = resume_tune(out, 120, NullProgress(), tools, wait=True, isolates=False)
     assert {fix.id: fix.verdict for fix in second.fixes} == {
         "index:by_customer": "recommended",
         "index:by_note": "recommended",
@@ -93,8 +93,8 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
     stored = StoredSearch.model_validate_json((out / "search.json").read_bytes())
     more = index("more", "CREATE INDEX more ON orders (id)")
     write_search(out, stored.model_copy(update={"candidates": (*stored.candidates, more)}))
-    tools = Tools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE, more))
-    third = go_on(out, 120, NullProgress(), tools, wait=True, isolates=False)
+    tools = TuneTools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE, more))
+    third = resume_tune(out, 120, NullProgress(), tools, wait=True, isolates=False)
     verdicts = {fix.id: fix.verdict for fix in third.fixes}
     assert verdicts["index:more"] == "screened out" and verdicts["index:by_note"] == "recommended"
     # Nothing further was chosen: the proof that is there stands.
@@ -107,14 +107,14 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
 def test_a_larger_set_is_proven_anew_and_the_earlier_proof_is_kept(tmp_path: Path) -> None:
     out, asked = tmp_path / "out", request(tmp_path, SLOW + NOTED, max_time_s=120)
     one, both = (
-        Tools(read_facts, lambda _: (BY_CUSTOMER,)),
-        Tools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE)),
+        TuneTools(read_facts, lambda _: (BY_CUSTOMER,)),
+        TuneTools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE)),
     )
     first = run_tune(asked, one, NullProgress(), wait=True, isolates=False)
     assert [fix.verdict for fix in first.fixes] == ["recommended"]
     stored = StoredSearch.model_validate_json((out / "search.json").read_bytes())
     write_search(out, stored.model_copy(update={"candidates": (*stored.candidates, BY_NOTE)}))
-    second = go_on(out, 120, NullProgress(), both, wait=True, isolates=False)
+    second = resume_tune(out, 120, NullProgress(), both, wait=True, isolates=False)
     assert {fix.id for fix in second.fixes if fix.verdict == "recommended"} == {
         "index:by_customer",
         "index:by_note",
@@ -147,11 +147,11 @@ def test_what_is_left_of_a_set_that_lost_two_members_is_confirmed_in_fresh_block
     compare = replace(asked.compare, margin=MARGIN, cache="warm-pages")
     planned = plan_tune(replace(asked, compare=compare), lambda *_: None).with_data_format()
     baseline = Baseline(measured(planned.statements), {"slow": 0.02}, {})
-    steps = tuple(Step(each.id, 0.01, {"slow": 0.01}) for each in members)
-    chosen = Searched(selection=Selection(steps))
-    found = stored_search(planned.statements, baseline, Gathered(members), chosen, None, MARGIN)
+    steps = tuple(SelectionStep(each.id, 0.01, {"slow": 0.01}) for each in members)
+    record = SearchRecord(candidates=members, selection=FixSelection(steps))
+    found = stored_search(planned.statements, baseline, record, None, MARGIN)
     (tmp_path / "out").mkdir()
-    proving = Proving(tmp_path / "out", found, planned)
+    proving = ProofStages(tmp_path / "out", found, planned)
     ends = deadline(time.monotonic(), 900)
     before = {snapshot.key for snapshot in snapshots.list_snapshots()}
     try:
@@ -173,7 +173,7 @@ def test_what_is_left_of_a_set_that_lost_two_members_is_confirmed_in_fresh_block
     stored = StoredSearch.model_validate_json((tmp_path / "out" / "search.json").read_bytes())
     assert stored.remaining == proving.search.remaining
     # Going on reads both stages; nothing is left to decide.
-    again = Proving(tmp_path / "out", stored)
+    again = ProofStages(tmp_path / "out", stored)
     again.read()
     assert again.second is not None and again.second.stopped == "decided"
     assert planned_again(tmp_path / "out" / "proof", stored).spec.settings == planned.spec.settings
@@ -216,7 +216,7 @@ def test_a_newer_version_is_tried_on_data_of_its_own_and_goes_away_again(
             }
             # What was applied before is there on the other server too.
             assert any(node.index == "by_customer" for node in copy.estimate(SLOW, "slow").nodes)
-            assert not rows.buckets_unlike(copy.rows(planned.statements[0].sql))
+            assert rows.is_same_as(copy.rows(planned.statements[0].sql))
             copy.pop()
             assert version() == older.version
             assert any(node.index == "by_customer" for node in copy.estimate(SLOW, "slow").nodes)
@@ -240,7 +240,11 @@ def test_eighteen_does_by_itself_what_seventeen_does_not(
     compare = replace(asked.compare, build=resolve("17").bin_directory)
     before = {snapshot.key for snapshot in snapshots.list_snapshots()}
     result = run_tune(
-        replace(asked, compare=compare), Tools(read_facts, find), NullProgress(), wait=True, isolates=False
+        replace(asked, compare=compare),
+        TuneTools(read_facts, find),
+        NullProgress(),
+        wait=True,
+        isolates=False,
     )
     found = {fix.id: fix for fix in result.fixes}["version:18"]
     assert (found.kind, found.layer, found.applied_by) == ("version", "infrastructure", "hand")

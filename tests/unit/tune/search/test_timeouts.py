@@ -13,35 +13,34 @@ from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.report.tune.text import render_markdown
 from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import ranked
-from pgassay.tune.arms import AS_IT_IS
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
-from pgassay.tune.effects import Proved, effect_of
-from pgassay.tune.endless.estimated_plan import as_if_executed
-from pgassay.tune.endless.limits import (
-    Waiting,
-    as_proven,
-    expected_in_proof,
-    first_s,
-    give_in_proof,
-    may_end_in,
-    proof_limits,
-    unsolved,
-)
 from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.proof.arms import AS_IT_IS
+from pgassay.tune.proof.effects import Proved, effect_of
 from pgassay.tune.rewrites.registry import Rewritten
 from pgassay.tune.same_results.check import SameResults
-from pgassay.tune.search.search import Searched
 from pgassay.tune.search.selection import (
     STOPPED_S_MIN,
     Baseline,
-    Selection,
-    Step,
+    FixSelection,
+    SelectionStep,
     Tried,
     longest_s,
     total_s,
 )
 from pgassay.tune.source.origin import time_difference
-from pgassay.tune.tools import Tools, gather
+from pgassay.tune.timeouts.estimated_plan import as_if_executed
+from pgassay.tune.timeouts.limits import (
+    StatementTimeout,
+    as_proven,
+    expected_in_proof,
+    first_s,
+    may_end_in,
+    proof_limits,
+    unsolved,
+    wait_as_in_proof,
+)
+from pgassay.tune.tools import TuneTools, gather
 
 ROWS = {"parts": 20_000.0, "items": 60_000.0}
 
@@ -130,7 +129,7 @@ def test_a_statement_is_given_more_only_where_it_may_end_in_it() -> None:
 
 
 def test_it_is_executed_again_where_its_cost_fell_clearly_or_costs_do_not_compare() -> None:
-    waiting = Waiting(5.0, estimated(scan("items", 1000, 1)))
+    waiting = StatementTimeout(5.0, estimated(scan("items", 1000, 1)))
     index = [samples.candidate("one")]
     by_index = node("Index Scan", 400, 1, Relation_Name="items", Index_Name="i")
     assert waiting.may_end(estimated(by_index), index)
@@ -152,7 +151,7 @@ def test_once_it_ended_it_is_stopped_early_with_the_other_candidates() -> None:
 
 SECONDS = {"list": 5.0, "report": 0.5, "place": 5.0}
 ENDLESS = replace(samples.BASELINE, seconds=SECONDS, endless=("list", "place"))
-CHOSEN = Selection((Step("index:good", 5.51, {"list": 0.01, "report": 0.5, "place": 5.0}),), {})
+CHOSEN = FixSelection((SelectionStep("index:good", 5.51, {"list": 0.01, "report": 0.5, "place": 5.0}),), {})
 
 
 def test_the_proof_stops_an_endless_statement_early_and_leaves_out_what_nothing_mends() -> None:
@@ -172,8 +171,8 @@ def test_the_proof_stops_an_endless_statement_early_and_leaves_out_what_nothing_
     assert selection.steps[0].seconds == {"list": 0.01, "report": 0.5}
     assert selection.steps[0].total_s == total_s(baseline.weights, selection.steps[0].seconds)
     assert as_proven(ENDLESS, selection)[0].seconds == baseline.seconds, "the second time changes nothing"
-    waiting = {name: Waiting(5.0, estimated(scan("items", 1, 1))) for name in ENDLESS.endless}
-    give_in_proof(waiting, baseline)
+    waiting = {name: StatementTimeout(5.0, estimated(scan("items", 1, 1))) for name in ENDLESS.endless}
+    wait_as_in_proof(waiting, baseline)
     assert [waiting[name].limit_s for name in ("list", "place")] == [1.0, 5.0]
     assert expected_in_proof(ENDLESS) == {"list": 1.0, "report": 0.5, "place": 1.0}
     assert as_proven(samples.BASELINE, CHOSEN) == (samples.BASELINE, CHOSEN)
@@ -200,7 +199,7 @@ def test_a_gain_over_what_was_stopped_is_a_lower_bound() -> None:
         assert effect_of(made.result, name, {"list": 1.0}).word == "inconclusive"
 
 
-def endless_judged(**changes: object) -> samples.Judged:
+def endless_judged(**changes: object) -> samples.FoundAndProved:
     tried = {
         "index:good": Tried("index:good", {"list": 0.01, "place": 5.0}, 2.5, 8192),
         "index:second": Tried("index:second", {"list": 2.5}, 2.5, 8192, on_top=True),
@@ -212,8 +211,7 @@ def endless_judged(**changes: object) -> samples.Judged:
         **{
             "baseline": ENDLESS,
             "candidates": (samples.candidate("good"), samples.candidate("second")),
-            "searched": Searched(tried=tried, selection=CHOSEN),
-            "members": ("index:good",),
+            **samples.searched(tried=tried, selection=CHOSEN),
             "proved": Proved(made.result, together, {"index:good": together}),
             **changes,
         }
@@ -279,7 +277,7 @@ def test_candidates_say_that_they_rest_on_an_estimate_and_rewrites_are_not_run_o
         return samples.candidate("one"), samples.candidate("two", statements=("list", "report"))
 
     symptom = Symptom(samples.STATEMENTS[:2], {}, FACTS, {}, endless=frozenset({"list"}))
-    found = gather(Tools(lambda _: FACTS, find, rewrites, same), symptom, cast(ControlSession, None))
+    found = gather(TuneTools(lambda _: FACTS, find, rewrites, same), symptom, cast(ControlSession, None))
     reasons = {each.id: each.reason for each in found.candidates}
     assert reasons["index:one"].startswith("by the planner's estimate: 999 rows")
     assert reasons["index:two"].startswith("999 rows")

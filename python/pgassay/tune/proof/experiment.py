@@ -21,10 +21,10 @@ from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Protocol
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
-from pgassay.tune.arms import CHOSEN, FACTOR, SharedArms, arms_of, arms_of_shared, shared_protocol
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.plan import PlannedTune
+from pgassay.tune.proof.arms import CHOSEN, FACTOR, SharedArms, arms_of, arms_of_shared, shared_protocol
 from pgassay.tune.search.executions import executions_in_trial, most_executions
 from pgassay.tune.search.selection import Seconds
 from pgassay.tune.statements import MeasuredStatement, importance_of

@@ -15,10 +15,17 @@ import pytest
 
 import tune_samples as samples
 from pgassay.errors import UsageError
-from pgassay.tune.arms import AS_IT_IS, CHOSEN, without
 from pgassay.tune.candidate import Candidate, TunedStatement
-from pgassay.tune.search.selection import Baseline, Selection, Step, Tried
-from pgassay.tune.search.turns import Clock, Turns, predicted_gains, prediction_rounds, settled, shrunk
+from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, without
+from pgassay.tune.search.paired_timing import (
+    PairedTiming,
+    predicted_gains,
+    prediction_rounds,
+    retime_selection,
+    shrunk,
+)
+from pgassay.tune.search.run import Clock, SearchRun
+from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep, Tried
 from pgassay.tune.statements import MeasuredStatement, measured
 
 STATEMENTS = measured(
@@ -60,10 +67,13 @@ class Copy:
         return self.times[self.applied] * self.slower[(self.runs - 1) % len(self.slower)]
 
 
-def turns(copy: Copy, sizes: dict[str, int], clock: Clock = LATER) -> Turns:
+def run_on(copy: Copy, baseline: Baseline = BASELINE, *, clock: Clock = LATER, **found: object) -> SearchRun:
+    return samples.search_run(copy, baseline, clock=clock, **{"candidates": (PLAIN, PARTIAL), **found})
+
+
+def turns(copy: Copy, sizes: dict[str, int], clock: Clock = LATER, **found: object) -> PairedTiming:
     tried = {name: Tried(name, {"list": 0.1}, bytes=size) for name, size in sizes.items()}
-    by_id = {each.id: each for each in (PLAIN, PARTIAL)}
-    return Turns(copy, BASELINE, by_id, tried, clock, 1.03)  # type: ignore[arg-type]  # a stand-in
+    return PairedTiming(run_on(copy, clock=clock, **found), tried)
 
 
 def taking(plain: float, partial: float) -> dict[frozenset[str], float]:
@@ -103,7 +113,7 @@ def test_the_larger_one_is_taken_where_it_is_clearly_faster() -> None:
     sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
     choosing = turns(Copy(taking(0.10, 0.30)), sizes)
     assert choosing.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
-    assert choosing.alike == {}
+    assert choosing.run.found.alike == {}
 
 
 @pytest.mark.parametrize(
@@ -130,11 +140,11 @@ def test_what_can_not_be_told_apart_is_said_and_the_cheaper_one_is_taken() -> No
     sizes = {PLAIN.id: 900_000, PARTIAL.id: 16_384}
     choosing = turns(Copy(taking(0.10, 0.10), slower=(1.0, 1.3, 1.1, 1.0, 1.4, 1.2, 1.0)), sizes)
     assert choosing.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PARTIAL.id
-    assert choosing.alike == {PLAIN.id: PARTIAL.id}
+    assert choosing.run.found.alike == {PLAIN.id: PARTIAL.id}
     # The cheaper one that is faster as well is no matter of chance.
     faster = turns(Copy(taking(0.30, 0.10)), sizes)
     assert faster.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PARTIAL.id
-    assert faster.alike == {}
+    assert faster.run.found.alike == {}
 
 
 @pytest.mark.parametrize(("seconds", "taken"), [(0.105, PARTIAL.id), (0.15, PLAIN.id)])
@@ -145,7 +155,7 @@ def test_without_time_for_turns_one_timing_tells_what_is_alike(seconds: float, t
     tried = {**choosing.tried, PARTIAL.id: Tried(PARTIAL.id, {"list": seconds}, bytes=16_384)}
     choosing = replace(choosing, tried=tried)
     assert choosing.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == taken
-    assert choosing.alike == ({PLAIN.id: PARTIAL.id} if taken == PARTIAL.id else {})
+    assert choosing.run.found.alike == ({PLAIN.id: PARTIAL.id} if taken == PARTIAL.id else {})
     # On top of another both may take something else.
     assert choosing.preferred(("other",), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
     assert copy.runs == 0
@@ -157,11 +167,11 @@ def test_an_index_that_serves_all_values_stands_before_a_smaller_one_for_one_of_
     # Somewhat faster is not enough: what serves all values is worth more.
     for partial, taken in ((0.08, PLAIN.id), (0.03, PARTIAL.id)):
         noisy = Copy(taking(0.10, partial), slower=(1.0, 1.3, 1.1, 1.0, 1.4, 1.2, 1.0))
-        choosing = replace(turns(noisy, sizes), candidates={PLAIN.id: PLAIN, PARTIAL.id: one_value})
+        choosing = turns(noisy, sizes, candidates=(PLAIN, one_value))
         alone = {"list": 1.0, "report": 0.0}
         assert choosing.preferred((), (PARTIAL.id, PLAIN.id), alone) == taken
     # Never the other way round, however small it is.
-    quiet = replace(turns(Copy({}), sizes), candidates={PLAIN.id: PLAIN, PARTIAL.id: one_value})
+    quiet = turns(Copy({}), sizes, candidates=(PLAIN, one_value))
     assert quiet.preferred((), (PLAIN.id, PARTIAL.id), BASELINE.seconds) == PLAIN.id
 
 
@@ -180,7 +190,7 @@ def test_predictions_are_of_the_sets_that_the_proof_compares_whatever_the_machin
     times = taking(0.2, 0.5)
     times[frozenset({PLAIN.id, PARTIAL.id})] = 0.1
     copy = Copy(times, slower=(*([1.0] * 4), *([3.0] * 1000)))
-    rounds = prediction_rounds(copy, BASELINE, [PLAIN, PARTIAL], {"list"}, time.monotonic() + 60)  # type: ignore[arg-type]  # a stand-in
+    rounds = prediction_rounds(run_on(copy), [PLAIN, PARTIAL], {"list"}, time.monotonic() + 60)
     assert set(rounds) == {AS_IT_IS, CHOSEN, without(PLAIN), without(PARTIAL)}
     assert {len(each) for each in rounds.values()} == {6}
     together, each = predicted_gains(
@@ -189,7 +199,7 @@ def test_predictions_are_of_the_sets_that_the_proof_compares_whatever_the_machin
     assert together == pytest.approx(10)
     # Without the one the other is left.
     assert each == {PLAIN.id: pytest.approx(5), PARTIAL.id: pytest.approx(2)}
-    alone = prediction_rounds(copy, BASELINE, [PLAIN], {"list"}, time.monotonic() + 60)  # type: ignore[arg-type]  # a stand-in
+    alone = prediction_rounds(run_on(copy), [PLAIN], {"list"}, time.monotonic() + 60)
     assert set(alone) == {AS_IT_IS, CHOSEN}
     gain, by_id = predicted_gains(alone, [PLAIN])
     assert by_id == {PLAIN.id: gain}
@@ -205,7 +215,7 @@ def test_what_writes_is_predicted_on_data_that_were_put_back_as_in_a_trial(
     place = measured((TunedStatement(name="list", sql="INSERT INTO t VALUES (1)", writes=writes),))
     baseline = Baseline(place, {"list": 1.0}, {})
     copy = Copy(taking(0.5, 0.5), snapshot=SimpleNamespace(bytes=size))
-    rounds = prediction_rounds(copy, baseline, [PLAIN], {"list"}, time.monotonic() + 60)  # type: ignore[arg-type]  # a stand-in
+    rounds = prediction_rounds(run_on(copy, baseline), [PLAIN], {"list"}, time.monotonic() + 60)
     assert (copy.put_back, copy.once) == (put_back, put_back)
     together, _ = predicted_gains(rounds, [PLAIN])
     assert together == pytest.approx(2.0)
@@ -237,25 +247,18 @@ def test_of_what_is_chosen_shrunk_predictions_are_nearer_where_rounds_are_noisy_
     assert np.mean(nearer) <= share * np.mean(median)
 
 
-def settled_with(times: dict[frozenset[str], float]) -> tuple[Selection, dict[str, Tried]]:
+def retimed(times: dict[frozenset[str], float]) -> tuple[FixSelection, dict[str, Tried]]:
     tried = {each.id: Tried(each.id, {"list": 0.5}) for each in (PLAIN, PARTIAL)}
-    chosen = Selection((Step(PLAIN.id, 1.5, {}), Step(PARTIAL.id, 1.4, {})))
-    by_id = {each.id: each for each in (PLAIN, PARTIAL)}
-    selection, rounds = settled(
-        Copy(times),
-        BASELINE,
-        chosen,
-        by_id,
-        tried,
-        time.monotonic() + 60,
-        1.03,  # type: ignore[arg-type]  # a stand-in
-    )
-    assert set(rounds) == ({AS_IT_IS, CHOSEN} if selection.ids else set())
-    return selection, tried
+    chosen = FixSelection((SelectionStep(PLAIN.id, 1.5, {}), SelectionStep(PARTIAL.id, 1.4, {})))
+    run = run_on(Copy(times), tried=tried, selection=chosen)
+    retime_selection(run, time.monotonic() + 60)
+    found = run.found
+    assert set(found.rounds) == ({AS_IT_IS, CHOSEN} if found.selection.ids else set())
+    return found.selection, found.tried
 
 
 def test_of_two_that_do_the_same_one_stays_in_the_set_that_is_proved() -> None:
-    selection, tried = settled_with(taking(0.1, 0.1001))
+    selection, tried = retimed(taking(0.1, 0.1001))
     assert len(selection.ids) == 1
     (left,) = {PLAIN.id, PARTIAL.id} - set(selection.ids)
     assert selection.beside[left] == pytest.approx(1.0, abs=0.01)
@@ -265,7 +268,7 @@ def test_of_two_that_do_the_same_one_stays_in_the_set_that_is_proved() -> None:
 
 
 def test_what_was_chosen_by_luck_is_no_help_once_it_is_timed_anew() -> None:
-    selection, tried = settled_with(taking(1.0, 1.0))
+    selection, tried = retimed(taking(1.0, 1.0))
     assert selection.ids == ()
     # The whole set gained nothing: neither hid the other's gain.
     assert [each.gain(BASELINE.weights, BASELINE.seconds) for each in tried.values()] == [1.0, 1.0]
@@ -274,20 +277,13 @@ def test_what_was_chosen_by_luck_is_no_help_once_it_is_timed_anew() -> None:
 def test_what_was_stopped_with_a_member_alone_is_timed_with_the_set_that_is_proved() -> None:
     """The proof measures it, so that what is predicted must not leave it out."""
     copy, alone = Copy(taking(0.1, 0.1)), Tried(PLAIN.id, {"list": 0.5}, stopped=("report",))
-    settled(
-        copy,
-        BASELINE,
-        Selection((Step(PLAIN.id, 1.5, {}),)),
-        {PLAIN.id: PLAIN},
-        {PLAIN.id: alone},
-        time.monotonic() + 60,
-        1.03,  # type: ignore[arg-type]  # a stand-in
-    )
+    selection = FixSelection((SelectionStep(PLAIN.id, 1.5, {}),))
+    retime_selection(run_on(copy, tried={PLAIN.id: alone}, selection=selection), time.monotonic() + 60)
     assert set(copy.asked) == {"list", "report"}
 
 
 def test_without_time_or_where_a_set_fails_nothing_is_predicted_by_rounds() -> None:
     ended = time.monotonic() - 1
-    assert prediction_rounds(Copy({}), BASELINE, [PLAIN], {"list"}, ended) == {}  # type: ignore[arg-type]  # a stand-in
+    assert prediction_rounds(run_on(Copy({})), [PLAIN], {"list"}, ended) == {}
     broken = Copy(taking(0.1, 0.1), fails=PLAIN.id)
-    assert prediction_rounds(broken, BASELINE, [PLAIN], {"list"}, ended + 60) == {}  # type: ignore[arg-type]  # a stand-in
+    assert prediction_rounds(run_on(broken), [PLAIN], {"list"}, ended + 60) == {}

@@ -13,7 +13,7 @@ from pgassay.model.experiment import CacheState, Experiment
 from pgassay.model.workload import WorkloadSpec
 from pgassay.record.experiment import load_experiment
 from pgassay.tune.candidate import TunedStatement
-from pgassay.tune.start.base import Start, workload_named
+from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.statements import checked
 from pgassay.workloads.sysbench import calls_of
 

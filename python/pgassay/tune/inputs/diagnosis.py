@@ -19,7 +19,7 @@ from pgassay.model.workload import Statement
 from pgassay.record.documents import read_result
 from pgassay.sql_text import REDACTED, without_literals
 from pgassay.tune.candidate import TunedStatement
-from pgassay.tune.start.base import Start, workload_named
+from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.statements import checked, parameters_in, statements_of
 from pgassay.workloads.registry import parse_workload
 

@@ -5,23 +5,22 @@ from pathlib import Path
 
 import pytest
 
+import tune_samples as samples
 from pgassay.environment.datasets import snapshots
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.experiment import load
 from pgassay.terminal.progress import NullProgress
-from pgassay.tune.asking import symptom_for
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import StatementRewrite
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.endless.rows import NOT_ON_DATA, compare_on_data
 from pgassay.tune.facts.read import read_facts
+from pgassay.tune.finder_inputs import symptom_for
 from pgassay.tune.plan import plan_tune
-from pgassay.tune.proving import remove_copies
+from pgassay.tune.proof.stages import remove_copies
 from pgassay.tune.run import TOOLS, run_tune, with_rewrites
-from pgassay.tune.search.search import Searched
-from pgassay.tune.search.selection import Selection, Step, Tried
+from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
 from pgassay.tune.stored import read_folder
-from pgassay.tune.tools import Gathered
+from pgassay.tune.timeouts.rows import NOT_ON_DATA, compare_on_data
 from tuned_orders import index, request
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -155,23 +154,26 @@ def test_a_rewrite_is_compared_on_the_data_once_an_index_makes_both_end(tmp_path
             assert baseline.endless == ("endless",) and copy.endless.keys() == {"endless"}
             asked = symptom_for(planned, baseline, measured.plans, read_facts(copy.session), None, load_s=0.0)
             for chosen in (same, other):
-                steps = (Step(chosen.id, 0.02, {"endless": 0.02}),)
+                steps = (SelectionStep(chosen.id, 0.02, {"endless": 0.02}),)
                 tried = {made.id: Tried(made.id, {"endless": 0.05})}
-                found = Searched(tried=tried, selection=Selection(steps))
-                gathered = Gathered((made, same, other))
-                judged = compare_on_data(copy, TOOLS, asked, baseline, gathered, found)
+                run = samples.search_run(
+                    copy, baseline, candidates=(made, same, other), tried=tried, selection=FixSelection(steps)
+                )
+                found = run.found
+                compare_on_data(run, TOOLS, asked)
                 rest = other if chosen is same else same
                 assert found.notes[rest.id] == NOT_ON_DATA
                 if chosen is same:
                     assert "compared on the data with 'index by_part' in place" in found.notes[same.id]
-                    assert not judged.unsafe and found.selection.ids == (same.id,)
+                    assert not found.unsafe and found.selection.ids == (same.id,)
                 else:
-                    assert judged.unsafe[other.id].startswith("different: on the data")
+                    assert found.unsafe[other.id].startswith("different: on the data")
                     assert found.selection.ids == ()
             # Without anything that makes it end as it is written, nothing is waited for.
-            found = Searched(selection=Selection((Step(same.id, 0.02, {"endless": 0.02}),)))
-            compare_on_data(copy, TOOLS, asked, baseline, Gathered((made, same)), found)
-            assert found.notes == {same.id: NOT_ON_DATA}
+            selection = FixSelection((SelectionStep(same.id, 0.02, {"endless": 0.02}),))
+            run = samples.search_run(copy, baseline, candidates=(made, same), selection=selection)
+            compare_on_data(run, TOOLS, asked)
+            assert run.found.notes == {same.id: NOT_ON_DATA}
             # Waited for as long as it was as it is, it takes that; stopped before, how long is not known.
             (endless,), copy.endless["endless"].limit_s = measured.baseline.statements, 1.0
             assert copy.seconds(endless, "SELECT pg_sleep(60)", usual_s=1.0) == 1.0

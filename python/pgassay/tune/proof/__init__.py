@@ -1,0 +1,1 @@
+"""The proof of what a search chose: its arms, its experiment, what that says, and its two stages."""
