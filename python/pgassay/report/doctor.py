@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pgassay.model.doctor import DoctorReport, Finding
 from pgassay.model.workload import ClientCeiling
 from pgassay.report import terminal
-from pgassay.report.compare.json import render_document
+from pgassay.report.page import json_text
 from pgassay.report.section import Paragraph, Section, plain_table
 from pgassay.report.text import ascii_only, clean, percent_fixed, plural, seconds, size
 
@@ -60,7 +60,7 @@ def summary(report: DoctorReport) -> str:
 
 def render_json(report: DoctorReport) -> str:
     """One JSON document, ASCII, numbers that are not finite as null."""
-    return render_document(report)
+    return json_text(report)
 
 
 def render_ceilings(workload: str, ceilings: Sequence[ClientCeiling], *, unicode: bool) -> str:

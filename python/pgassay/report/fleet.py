@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 
 from pgassay.model.machines.fleet import FleetMachine, FleetStatus
-from pgassay.report.compare.json import render_document
+from pgassay.report.page import json_text
 from pgassay.report.text import aligned, ascii_only, clean
 from pgassay.words import bare_quantity, plural, size
 
@@ -27,7 +27,7 @@ def render(status: FleetStatus, *, now: datetime, unicode: bool = True) -> str:
 
 def render_json(status: FleetStatus) -> str:
     """One JSON document with a newline at its end; schema in schemas/fleet.schema.json."""
-    return render_document(status)
+    return json_text(status)
 
 
 def _row(machine: FleetMachine) -> list[str]:

@@ -1,7 +1,7 @@
 """A plan that was not run, as lines for a person or one document for scripts; pure."""
 
 from pgassay.model.result import Planned, PlannedCell
-from pgassay.report.compare.json import render_document
+from pgassay.report.page import json_text
 from pgassay.report.text import ascii_only, clean, duration
 from pgassay.words import percent_rounded, plural
 
@@ -30,7 +30,7 @@ def render(planned: Planned, *, unicode: bool = True) -> str:
 
 def render_json(planned: Planned) -> str:
     """One JSON document with a newline at its end; schema in schemas/planned.schema.json."""
-    return render_document(planned)
+    return json_text(planned)
 
 
 def _time_lines(planned: Planned) -> list[str]:

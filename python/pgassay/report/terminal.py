@@ -79,7 +79,7 @@ def render(
     text is pure ASCII, and other characters of names are written as escapes.
     """
     page = _Page(width=max(_WIDTH_MIN, width), colour=colour, unicode=colour if unicode is None else unicode)
-    for section in sections:
+    for section in shown(sections, "terminal"):
         page.section(section)
     return page.finish()
 

@@ -12,7 +12,7 @@ from pgassay.model.volumes.offer import (
     VolumesResult,
     VolumeType,
 )
-from pgassay.report.compare.json import render_document
+from pgassay.report.page import json_text
 from pgassay.report.text import aligned, ascii_only, clean, duration
 from pgassay.words import figure
 
@@ -36,7 +36,7 @@ def render(result: VolumesResult, *, unicode: bool = True) -> str:
 
 def render_json(result: VolumesResult) -> str:
     """One JSON document with a newline at its end; schema in schemas/volumes.schema.json."""
-    return render_document(result)
+    return json_text(result)
 
 
 def _list_lines(result: VolumesResult) -> list[str]:

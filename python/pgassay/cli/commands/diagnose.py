@@ -4,12 +4,10 @@ import argparse
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import publish
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pgassay.live.diagnosis.sampling import OnElapsed
     from pgassay.model.live.diagnosis import Diagnosis
 
@@ -62,11 +60,15 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Look, judge, print; of stored ones, print."""
     _check(arguments)
+    from pgassay.analysis.diagnosis.change import change_of
+    from pgassay.report.diagnosis import change, text
+
     stored = _stored(arguments.dsn)
     if len(stored) == 2:
-        _say_change(arguments, *stored)
+        page = change.page_of(change_of(*stored))
     else:
-        _say(arguments, stored[0] if stored else _look(arguments))
+        page = text.page_of(stored[0] if stored else _look(arguments))
+    publish(page, arguments)
     return 0
 
 
@@ -105,32 +107,6 @@ def _look(arguments: argparse.Namespace) -> "Diagnosis":
         return diagnose(found)
 
 
-def _say(arguments: argparse.Namespace, diagnosis: "Diagnosis") -> None:
-    from pgassay.report.diagnosis import text as report
-
-    if arguments.json:
-        sys.stdout.write(report.render_json(diagnosis))
-    else:
-        sys.stdout.write(report.render(diagnosis, unicode=is_unicode()))
-    sys.stdout.flush()  # the result is said, whatever happens to the page
-    if arguments.html is not None:
-        _write_page(arguments.html, report.render_html(diagnosis))
-
-
-def _say_change(arguments: argparse.Namespace, before: "Diagnosis", after: "Diagnosis") -> None:
-    from pgassay.analysis.diagnosis.change import change_of
-    from pgassay.report.diagnosis import change as report
-
-    change = change_of(before, after)
-    if arguments.json:
-        sys.stdout.write(report.render_json(change))
-    else:
-        sys.stdout.write(report.render(change, unicode=is_unicode()))
-    sys.stdout.flush()
-    if arguments.html is not None:
-        _write_page(arguments.html, report.render_html(change))
-
-
 def _check(arguments: argparse.Namespace) -> None:
     """What can't be done is said before anybody waits."""
     from pgassay.errors import UsageError
@@ -157,10 +133,3 @@ def _progress(seconds: float, *, quiet: bool) -> "OnElapsed":
             sys.stderr.flush()
 
     return notify
-
-
-def _write_page(file: "Path", content: str) -> None:
-    from pgassay.record.documents import write_file
-
-    write_file(file, content.encode())
-    print(f"report: {file}", file=sys.stderr)

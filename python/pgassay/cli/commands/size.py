@@ -1,7 +1,6 @@
 """`pgassay size`: which volume a workload needs, from the requests that it made."""
 
 import argparse
-import sys
 
 from pgassay.cli import options
 from pgassay.cli.commands.compare import add_plan_options, request_of
@@ -130,10 +129,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Record or read, replay, prove, print, and write the page."""
-    from pgassay.cli.chart_library import chart_library
-    from pgassay.cli.output import print_result, write_page
+    from pgassay.cli.output import publish
     from pgassay.record.experiment import load
-    from pgassay.report.size import text
+    from pgassay.report.size.text import page_of
     from pgassay.sizing.proof import to_prove
     from pgassay.sizing.size import size
 
@@ -153,12 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = result.model_copy(
             update={"warnings": (*result.warnings, *(f"{each}." for each in chosen.left_out))}
         )
-    is_for_terminal = print_result(result, text, arguments)
-    sys.stdout.flush()  # the result is said, whatever happens to the page
-    target = arguments.html or stored.folder / PAGE_FILE
-    write_page(target, text.render_html(result, chart_library=chart_library()))
-    if is_for_terminal:
-        print(f"report: {target}")
+    publish(page_of(result), arguments, keep=stored.folder / PAGE_FILE)
     return EXIT_FAILED if any(each.stopped == "failed" for each in (stored, *proofs)) else 0
 
 

@@ -1,14 +1,9 @@
 """`pgassay diff`: two experiments beside each other; needs no server."""
 
 import argparse
-import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode, write_page
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
+from pgassay.cli.output import publish
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -32,15 +27,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Read both, compare, print, and write the page that was asked for."""
     from pgassay.analysis.diff.experiments import compare_experiments
     from pgassay.record.experiment import load
-    from pgassay.report.diff import text
+    from pgassay.report.diff.text import page_of
 
     found = compare_experiments(load(arguments.first), load(arguments.second))
-    if arguments.html is not None:
-        write_page(arguments.html, text.render_html(found))
-    if arguments.json:
-        sys.stdout.write(text.render_json(found))
-    elif arguments.markdown:
-        sys.stdout.write(text.render_markdown(found))
-    else:
-        sys.stdout.write(text.render(found, unicode=is_unicode()))
+    publish(page_of(found), arguments)
     return 0
