@@ -114,9 +114,7 @@ def diagnosis_pages(interval: Mapping[str, Any], folder: Path) -> dict[str, str]
     """What `pgassay diagnose` says of a recorded interval."""
     fields = {_RENAMED.get(name, name): value for name, value in interval.items()}
     diagnosis = diagnose(_INTERVAL.validate_python({**fields, "folder": folder}))
-    forms = _forms(diagnosis_report.page_of(diagnosis))
-    del forms["md"]  # the command had no such form when the set was recorded
-    return forms
+    return _forms(diagnosis_report.page_of(diagnosis))
 
 
 def _forms(page: Page) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """The terminal's report, the Markdown report and the listing."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -8,8 +9,8 @@ import pytest
 import report_examples as examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.workload import Metric
-from pgassay.report import listing
 from pgassay.report.compare import page as comparison
+from pgassay.report.listings import ListedResult, results_page
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -133,13 +134,14 @@ def test_markdown_holds_verdict_arms_and_command() -> None:
 
 def test_the_listing_is_in_order_of_start_and_survives_a_damaged_folder() -> None:
     rows = [
-        listing.ListingRow("r/b", "2026-03-02T08:00:00+00:00", "b", "1 block", "max-time", ""),
-        listing.ListingRow(
-            "r/a", "2026-03-01T08:00:00+00:00", "a " * 60, "12 blocks", "decided", "x.\ny.\nz."
+        ListedResult("r/b", "2026-03-02T08:00:00+00:00", "b", "1 block", "max-time"),
+        ListedResult(
+            "r/a", "2026-03-01T08:00:00+00:00", "a " * 60, "12 blocks", "decided", ("x.", "y.", "z.")
         ),
-        listing.ListingRow("r/c", "", "", "", "", "", error="r/c/experiment.json is damaged"),
+        ListedResult("r/c", error="r/c/experiment.json is damaged"),
     ]
-    lines = listing.render(rows, unicode=False).splitlines()
+    made = results_page(rows)
+    lines = made.terminal(unicode=False).splitlines()
     assert [line.split()[0] for line in lines[::2]] == ["r/c", "r/a", "r/b"]
     assert "is damaged" in lines[1]
     assert lines[3].strip() == "x. (and 2 more)"
@@ -147,7 +149,9 @@ def test_the_listing_is_in_order_of_start_and_survives_a_damaged_folder() -> Non
     assert "1 block " in lines[4]
     assert lines[5].strip() == "no verdict yet"
     assert all(line.isascii() for line in lines)
-    assert "pgassay compare" in listing.render([])
+    assert "| r/b | 2026-03-02 08:00 | 1 block | limit of time | b | no verdict yet |" in made.markdown()
+    assert json.loads(made.json())["results"][1]["verdict"] == ["x.", "y.", "z."]
+    assert "pgassay compare" in results_page([]).terminal()
 
 
 @pytest.mark.parametrize(

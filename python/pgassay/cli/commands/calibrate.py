@@ -44,8 +44,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="N",
         help="so many copies of the data, each for an arm (default 3): more tell better how they differ",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
+    options.add_formats(parser, markdown="for an issue or a wiki")
     options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run, factors=[])
 

@@ -51,8 +51,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="N",
         help="the number of the server's processors, of a server on another machine",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page as well")
+    options.add_formats(parser)
     parser.add_argument("--quiet", action="store_true", help="say nothing while it looks")
     parser.set_defaults(run=run)
 

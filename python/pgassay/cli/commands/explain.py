@@ -40,7 +40,6 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--plan", type=_numbers, metavar="N", help="of several plans this one; all; or two of them: 1,2"
     )
     options.add_formats(parser, "the plans")
-    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page here as well")
     options.add_redact(parser)
     parser.set_defaults(run=run)
 

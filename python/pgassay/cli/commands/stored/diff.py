@@ -19,7 +19,6 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("first", type=options.folder, metavar="A", help="the first experiment's folder")
     parser.add_argument("second", type=options.folder, metavar="B", help="the second experiment's folder")
     options.add_formats(parser, "the comparison")
-    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page here as well")
     parser.set_defaults(run=run)
 
 

@@ -24,7 +24,6 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add = parser.add_argument
     add("folder", type=options.folder, metavar="FOLDER", help="a folder of gates, of experiments, or of both")
     options.add_formats(parser, "the history", markdown="for an issue or a wiki")
-    add("--html", type=options.folder, metavar="FILE", help="write a page with drawings here as well")
     add(
         "--alpha",
         type=options.fraction,

@@ -73,7 +73,7 @@ def _other_row(parent: "Path", folder: "Path", found: "OtherResult | UsageError"
     from pgassay.cli.outcome import REPORT_FILE
     from pgassay.errors import UsageError
     from pgassay.report.index import IndexRow
-    from pgassay.report.listing import ended_words
+    from pgassay.report.listings import ended_words
     from pgassay.report.text import clean
 
     relative = folder.relative_to(parent)

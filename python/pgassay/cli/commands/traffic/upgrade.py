@@ -66,7 +66,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--cpus", metavar="NUMBER", help="cap on a server's processors, as 1 or 0.5")
     add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
     add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
-    options.add_formats(parser, "the answer")
+    options.add_formats(parser, "the answer", html=options.HTML_INSTEAD)
     options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run)
 
