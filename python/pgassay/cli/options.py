@@ -107,6 +107,13 @@ def add_formats(
                 action.default = argparse.SUPPRESS
 
 
+def check_html(arguments: argparse.Namespace) -> None:
+    """Raise UsageError, before anybody waits, where the folder of `--html` is missing."""
+    html: Path | None = getattr(arguments, "html", None)
+    if html is not None and not html.absolute().parent.is_dir():
+        raise UsageError(f"--html {html}: its folder does not exist, make it first")
+
+
 def add_redact(parser: argparse.ArgumentParser) -> None:
     """`--redact`, alike wherever plans and statements are shown."""
     parser.add_argument(

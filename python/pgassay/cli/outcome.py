@@ -28,7 +28,7 @@ def finish(stored: StoredExperiment, arguments: argparse.Namespace) -> int:
     # The page is longer than a screen: what a person came for stands at its end as well.
     below = ("", *verdicts.headline_lines(result))
     report = stored.folder / REPORT_FILE if arguments.draws_page else None
-    publish(page_of(result, stored), arguments, keep=report, below=below)
+    publish(page_of(result, stored), arguments, keep=report, below=below, is_measured=True)
     if stored.stopped == "failed":
         return EXIT_FAILED
     if arguments.fail_if and any(

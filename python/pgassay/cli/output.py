@@ -69,21 +69,21 @@ def publish(
     *,
     keep: Path | None = None,
     below: "Sequence[str]" = (),
+    is_measured: bool = False,
     is_printed: bool = False,
 ) -> None:
     """Print a page, and write it as HTML where --html says, else to `keep`.
 
-    below: what a person reads below it; a line that says where the HTML page is comes last. is_printed: it
-    was printed already.
+    below: what a person reads below it; a line that says where the HTML page is comes last. is_measured:
+    `keep` is among the records of what was just measured. is_printed: it was printed already. Raises
+    UsageError when the page can't be written, of what was just measured MeasurementError.
     """
     if not is_printed:
         print_page(page, arguments)  # the result is said, whatever happens to the HTML page
-    chosen: Path | None = getattr(arguments, "html", None)
-    if chosen is not None:
-        write_page(chosen, page)
-    elif keep is not None:
-        keep_page(keep, page)
-    target = chosen or keep
+    target: Path | None = getattr(arguments, "html", None) or keep
+    if target is not None:
+        write = keep_page if is_measured and target == keep else write_page
+        write(target, page)
     if is_for_reading(arguments):
         for line in (*below, *([f"report: {target}"] if target is not None else [])):
             print(line)

@@ -93,7 +93,7 @@ def _opened(path: Path) -> "DaskFleet":
 
 
 def _finish(folder: Path, result: CombinedResult, arguments: argparse.Namespace) -> int:
-    publish(combine.page_of(result), arguments, keep=folder / REPORT_FILE)
+    publish(combine.page_of(result), arguments, keep=folder / REPORT_FILE, is_measured=True)
     _write_pages(folder)
     if result.stopped == "failed":
         return EXIT_FAILED

@@ -115,8 +115,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(
             f"--seconds {arguments.seconds:g}: look for {SECONDS_MIN:g} to {SECONDS_MAX:g} seconds"
         )
-    if arguments.html is not None and not arguments.html.absolute().parent.is_dir():
-        raise UsageError(f"--html {arguments.html}: its folder does not exist, make it first")
 
 
 def _progress(seconds: float, *, quiet: bool) -> "OnElapsed":

@@ -211,8 +211,6 @@ def _check_targets(arguments: argparse.Namespace) -> None:
     """What can't be written is said before a minute is spent."""
     from pgassay.errors import UsageError
 
-    if arguments.html is not None and not arguments.html.absolute().parent.is_dir():
-        raise UsageError(f"--html {arguments.html}: its folder does not exist, make it first")
     if arguments.out is not None and arguments.out.exists() and not arguments.out.is_dir():
         raise UsageError(f"--out {arguments.out} is a file: name a folder")
 

@@ -97,5 +97,5 @@ def run(arguments: argparse.Namespace) -> int:
     )
     with progress_of(arguments) as progress:
         result = run_upgrade(wanted, progress, wait=not arguments.no_wait)
-    publish(page_of(result), arguments, keep=Path(result.folder) / REPORT_FILE)
+    publish(page_of(result), arguments, keep=Path(result.folder) / REPORT_FILE, is_measured=True)
     return EXIT_LOOK if result.decision in ("in the way", "look") else 0
