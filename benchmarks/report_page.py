@@ -18,7 +18,7 @@ from pathlib import Path
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.record.experiment import StoredExperiment, TrialWriter, load, write_experiment
-from pgassay.report.compare.page import render_html
+from pgassay.report.compare.page import page_of
 
 TRIALS = 200
 SECONDS_MAX, BYTES_MAX = 3.0, 3_000_000
@@ -67,7 +67,7 @@ def main() -> None:
         times, page = [], ""
         for _ in range(arguments.runs):
             begun = time.perf_counter()
-            page = render_html(analyse(stored), stored, chart_library=library)
+            page = page_of(analyse(stored), stored).html(chart_library=library)
             times.append(time.perf_counter() - begun)
     median = statistics.median(times)
     print(f"{len(stored.trials)} trials: median {median:.2f} s (target at most {SECONDS_MAX:g})")

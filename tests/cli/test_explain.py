@@ -119,7 +119,7 @@ def test_a_page_is_written_beside_the_output(folder: Path) -> None:
         (["plan.txt", "--plan", "2"], "--plan 2: plan.txt has 1"),
         (["plan.txt", "--plan", "first"], "is no plan's number"),
         (["plan.txt", "postgresql.log"], "postgresql.log has 3 plans: choose one of each file with --plan"),
-        (["plan.txt", "--html", "/nowhere/page.html"], "can't write the page"),
+        (["plan.txt", "--html", "/nowhere/page.html"], "its folder does not exist, make it first"),
     ],
 )
 def test_what_can_t_be_done_is_said_in_a_sentence(folder: Path, words: list[str], said: str) -> None:

@@ -71,10 +71,10 @@ def test_the_calibrations_schema_is_up_to_date_and_obeyed() -> None:
         ]
         ledger = LedgerResult(experiments=1, evidence=float("inf"), alarm=True) if blocks else None
         result = calibrate(samples.stored(plan, records), ledger)
-        document = json.loads(calibration.render_json(result))
+        document = json.loads(calibration.page_of(result).json())
         jsonschema.validate(document, schema.CALIBRATION.schema(), cls=jsonschema.Draft202012Validator)
         assert set(document) <= rows("calibrate.md")
-        assert calibration.render(result, unicode=False).isascii()
+        assert calibration.page_of(result).terminal(unicode=False).isascii()
     assert {each.alias or name for name, each in CalibrationResult.model_fields.items()} <= rows(
         "calibrate.md"
     )

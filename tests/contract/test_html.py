@@ -19,7 +19,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.result import TwinResult
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.record.experiment import StoredExperiment
-from pgassay.report.compare.page import render_html
+from pgassay.report.compare.page import page_of
 from pgassay.report.diff import text as diff
 from processor_time import growth
 
@@ -112,14 +112,14 @@ def long_workload(arm: Arm) -> WorkloadSpec:
 def hostile() -> str:
     """The page of that experiment."""
     stored = hostile_stored()
-    return render_html(analyse(stored), stored)
+    return page_of(analyse(stored), stored).html()
 
 
 @cache
 def hostile_diff() -> str:
     """The page of that experiment beside another."""
     first, second = hostile_stored(), examples.stored(levels=["sync", examples.HOSTILE], blocks=4)
-    return diff.render_html(compare_experiments(first, second))
+    return diff.page_of(compare_experiments(first, second)).html()
 
 
 @cache
@@ -127,16 +127,16 @@ def long_names() -> str:
     """The page of a grid whose names have no place to break."""
     stored = examples.stored(levels=["sync", "w" * 120, "io_uring"], strata=["1", "8"], blocks=4)
     result = analyse(stored)
-    return render_html(
+    return page_of(
         result.model_copy(update={"warnings": ("x" * 200,), "confounds": ("y " * 200,)}), stored
-    )
+    ).html()
 
 
 @cache
 def usual(**changes) -> str:
     """The page of an analysed experiment."""
     stored = examples.stored(**changes)
-    return render_html(analyse(stored), stored)
+    return page_of(analyse(stored), stored).html()
 
 
 PAGES = {
@@ -266,19 +266,19 @@ def test_the_page_holds_what_a_reader_asks_for() -> None:
 def test_a_lying_twin_is_an_alarm() -> None:
     stored = examples.stored()
     result = examples.result(stored, twin=examples.lying_twin())
-    page = render_html(result, stored)
+    page = page_of(result, stored).html()
     assert 'id="alarm"' in page
-    fine = render_html(
+    fine = page_of(
         examples.result(stored, twin=TwinResult(ratio=1.0, interval=(0.9, 1.1), ok=None)), stored
-    )
+    ).html()
     assert 'id="alarm"' not in fine
 
 
 def test_two_hundred_trials_are_a_small_page_made_quickly() -> None:
     few, many = (examples.stored(blocks=blocks) for blocks in (10, 50))
     few_result, many_result = analyse(few), analyse(many)
-    page = render_html(many_result, many)
+    page = page_of(many_result, many).html()
     # Five times the trials: a quadratic loop would take 25 times as long.
-    assert growth(lambda: render_html(few_result, few), lambda: render_html(many_result, many)) < 12
+    assert growth(lambda: page_of(few_result, few).html(), lambda: page_of(many_result, many).html()) < 12
     assert len(page.encode()) < 3_000_000
     assert "Table of 200 trials" in page

@@ -12,7 +12,7 @@ from load_records import write_load
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.record.experiment import StoredExperiment
-from pgassay.report.compare.page import render_html
+from pgassay.report.compare.page import page_of
 
 # Runs in the page around the reports, which can look into them, but whose policy does not bind it.
 PROBE = """
@@ -51,15 +51,15 @@ WIDTHS_PX = (390, 1200)
 ATTACK = "</script><script>window.attacked=1</script><!--<img src=x onerror=window.attacked=1>"
 
 
-def page_of(stored: StoredExperiment) -> str:
+def live_page(stored: StoredExperiment) -> str:
     """The page with live charts."""
-    return render_html(analyse(stored), stored, chart_library=chart_library())
+    return page_of(analyse(stored), stored).html(chart_library=chart_library())
 
 
 @cache
 def hostile() -> str:
     """The page of an experiment in which names attack the data of the charts."""
-    return page_of(examples.stored(levels=["sync", ATTACK, "]]>'\"`${1}"], blocks=4, title=ATTACK))
+    return live_page(examples.stored(levels=["sync", ATTACK, "]]>'\"`${1}"], blocks=4, title=ATTACK))
 
 
 def look(browser: Path, page: str, folder: Path) -> dict[int, dict]:
@@ -81,7 +81,7 @@ def look(browser: Path, page: str, folder: Path) -> dict[int, dict]:
 
 def test_every_chart_of_a_load_in_a_grid_is_drawn(browser: Path, tmp_path: Path) -> None:
     stored = write_load(tmp_path / "load", strata=["1", "10", "50", "100"])
-    seen = look(browser, page_of(stored), tmp_path)
+    seen = look(browser, live_page(stored), tmp_path)
     for width_px in WIDTHS_PX:
         page = seen[width_px]
         single = ["timeline-1", "timeline-2"]
@@ -133,5 +133,5 @@ def test_data_in_the_page_hold_no_sign_of_markup() -> None:
 def test_two_hundred_trials_with_live_charts_are_a_small_page() -> None:
     stored = examples.stored(blocks=50)
     result = analyse(stored)
-    page = render_html(result, stored, chart_library=chart_library())
+    page = page_of(result, stored).html(chart_library=chart_library())
     assert len(page.encode()) < 3_000_000

@@ -11,7 +11,7 @@ import report_examples as examples
 from load_records import write_load
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
-from pgassay.report.compare.page import render_html
+from pgassay.report.compare.page import page_of
 from steps.browser import START_FLAGS
 
 RULE = re.compile(r"details::details-content\{[^}]*\}")
@@ -22,7 +22,7 @@ RAW = '<details class="raw">'
 def page() -> str:
     """A report without scripts, whose tables of trials, facts and plans are folded."""
     stored = examples.stored(blocks=20)
-    return render_html(analyse(stored), stored)
+    return page_of(analyse(stored), stored).html()
 
 
 def sheets(browser: Path, content: str, folder: Path) -> int:
@@ -62,7 +62,7 @@ def test_a_live_page_prints_its_still_drawings(browser: Path, tmp_path: Path) ->
     """As many sheets as the page that runs no script."""
     stored = write_load(tmp_path / "load", strata=[""], levels=("sync", "worker", "io_uring"))
     result = analyse(stored)
-    live = render_html(result, stored, chart_library=chart_library())
-    still = render_html(result, stored)
+    live = page_of(result, stored).html(chart_library=chart_library())
+    still = page_of(result, stored).html()
     assert '<details><summary>io_method=io_uring</summary><figure id="timeline-3"' in still.replace("\n", "")
     assert sheets(browser, live, tmp_path / "live") == sheets(browser, still, tmp_path / "still")

@@ -10,7 +10,7 @@ import report_examples as examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import SecondaryArmResult, SecondaryResult, TwinResult
 from pgassay.report import schema
-from pgassay.report.compare import json as json_report
+from pgassay.report.page import json_text
 
 
 def test_the_schema_file_is_up_to_date() -> None:
@@ -46,7 +46,7 @@ def check(document: str) -> dict:
 )
 def test_analysed_experiments_obey_the_schema(changes: dict) -> None:
     result = analyse(examples.stored(**changes))
-    value = check(json_report.render(result))
+    value = check(json_text(result))
     assert value["schema"] == 1
     assert [arm["name"] for arm in value["arms"]] == [arm.name for arm in result.arms]
     assert list(value)[:4] == ["schema", "folder", "workload", "metric"]
@@ -65,7 +65,7 @@ def test_numbers_that_are_not_finite_are_null() -> None:
         twin=TwinResult(ratio=1.0, interval=(0.0, math.inf), ok=None, evidence=math.inf),
         secondary=(secondary,),
     )
-    value = check(json_report.render(result))
+    value = check(json_text(result))
     assert value["arms"][1]["interval"] == [0.9, None]
     assert value["arms"][1]["median"] is None
     assert value["twin"] == {
@@ -78,7 +78,7 @@ def test_numbers_that_are_not_finite_are_null() -> None:
 
 
 def test_the_schema_refuses_a_wrong_word() -> None:
-    value = check(json_report.render(examples.result(examples.stored())))
+    value = check(json_text(examples.result(examples.stored())))
     value["arms"][0]["verdict"] = "better"
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(value, schema.COMPARE.schema(), cls=jsonschema.Draft202012Validator)
@@ -86,6 +86,6 @@ def test_the_schema_refuses_a_wrong_word() -> None:
 
 def test_the_document_is_the_same_every_time_and_pure_ascii() -> None:
     stored = examples.stored(levels=["größe", "worker"])
-    first = json_report.render(analyse(stored))
-    assert first == json_report.render(analyse(stored))
+    first = json_text(analyse(stored))
+    assert first == json_text(analyse(stored))
     assert first.isascii()

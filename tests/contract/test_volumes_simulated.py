@@ -16,7 +16,7 @@ from pgassay.model.volumes.offer import Delivery, VolumeOffer
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.native.simulate import PatternSpec, Simulated, simulate
 from pgassay.report import schema
-from pgassay.report.volumes import render, render_json
+from pgassay.report.volumes import page_of
 from pgassay.volumes.catalogue import load_catalogue
 from pgassay.volumes.explain import explain, list_types
 from pgassay.volumes.pattern import parse_pattern, simulate_load
@@ -216,10 +216,10 @@ def test_the_schema_file_is_up_to_date_and_obeyed() -> None:
     pattern = parse_pattern("depth=4,duration=1s")
     simulated = simulated.model_copy(update={"simulated": simulate_load(simulated.volumes, pattern)})
     for result in (list_types(LOADED), simulated):
-        document = json.loads(render_json(result))
+        document = json.loads(page_of(result).json())
         jsonschema.validate(document, schema.VOLUMES.schema(), cls=jsonschema.Draft202012Validator)
         assert document["schema"] == 1
-        assert render(result, unicode=False).isascii()
+        assert page_of(result).terminal(unicode=False).isascii()
     assert [load.volume for load in simulated.simulated] == [
         volume.model.name for volume in simulated.volumes
     ]

@@ -26,7 +26,7 @@ from pgassay.model.live.watch import (
     WatchSample,
 )
 from pgassay.report import schema
-from pgassay.report.compare.json import render_line
+from pgassay.report.page import json_text
 from watch_samples import HOSTILE, experiment, sample, server
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "watch.md").read_text("utf-8")
@@ -70,7 +70,7 @@ def test_the_schema_is_up_to_date_and_obeyed() -> None:
         sample(server=bare, device=None, host=None, missing=(HOSTILE,)),
         sample(server=None, experiment=experiment(estimates=(open_ended,), trial=None, title=HOSTILE)),
     ):
-        line = render_line(made)
+        line = json_text(made, is_line=True)
         assert line.count("\n") == 1
         assert line.isascii()
         document = json.loads(line)

@@ -29,10 +29,11 @@ from pgassay.native.sql import SqlSession
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.record.experiment import load
+from pgassay.report import terminal
 from pgassay.report.charts import drawing, interval_chart, result_charts
-from pgassay.report.compare import json as json_report
 from pgassay.report.compare import page as compare_page
 from pgassay.report.diagnosis import text as diagnosis_report
+from pgassay.report.page import Page
 from pgassay.report.probe import text as probe
 from pgassay.terminal.progress import NullProgress
 from pgassay.trial.measure.load import document_of
@@ -92,13 +93,7 @@ DIAGNOSIS_RECORDED_WITH = "0.1.0"
 def pages(folder: Path) -> dict[str, str]:
     """What `pgassay report` prints of a stored experiment in each format, from one analysis."""
     stored = load(folder)
-    result = analyse(stored)
-    return {
-        "json": json_report.render(result),
-        "md": compare_page.render_markdown(result, stored),
-        "txt": compare_page.render(result, stored, width=WIDTH, colour=False, unicode=True),
-        "html": compare_page.render_html(result, stored, chart_library=""),
-    }
+    return _forms(compare_page.page_of(analyse(stored), stored))
 
 
 def tables(folder: Path) -> dict[str, Any]:
@@ -115,12 +110,7 @@ def probe_pages(record: bytes, old: bytes | None = None) -> dict[str, str]:
     if old is not None:
         before = analyse_probe(ProbeRecord.model_validate_json(old))
         comparison = compare_probes(result, before, "old.json")
-    return {
-        "json": probe.render_json(comparison or result),
-        "md": probe.render_markdown(result, comparison),
-        "txt": probe.render(result, comparison, unicode=True),
-        "html": probe.render_html(result, comparison, chart_library=""),
-    }
+    return _forms(probe.page_of(result, comparison))
 
 
 def sample_interval(dsn: str, seconds: float, folder: Path) -> bytes:
@@ -134,10 +124,16 @@ def diagnosis_pages(interval: Mapping[str, Any], folder: Path) -> dict[str, str]
     fields = {_RENAMED.get(name, name): value for name, value in interval.items()}
     diagnosis = diagnose(_INTERVAL.validate_python({**fields, "folder": folder}))
     recorded = diagnosis.model_copy(update={"pgassay_version": DIAGNOSIS_RECORDED_WITH})
+    return {**_forms(diagnosis_report.page_of(diagnosis)), "json": diagnosis_report.page_of(recorded).json()}
+
+
+def _forms(page: Page) -> dict[str, str]:
+    width = WIDTH if page.is_wrapped else terminal.UNWRAPPED
     return {
-        "json": diagnosis_report.render_json(recorded),
-        "txt": diagnosis_report.render(diagnosis, unicode=True),
-        "html": diagnosis_report.render_html(diagnosis),
+        "json": page.json(),
+        "md": page.markdown(),
+        "txt": page.terminal(width=width),
+        "html": page.html(),
     }
 
 

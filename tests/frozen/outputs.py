@@ -189,7 +189,8 @@ def others(corpus: Path) -> tuple[Documents, Documents]:
         name = f"diff-{first}-{second}"
         strict[f"{name}.json"] = _said("diff", first, second, "--json")
         texts[f"{name}.md"] = _said("diff", first, second, "--markdown")
-        texts[f"{name}.txt"] = _said("diff", first, second, "--html", "diff.html")
+        said = _said("diff", first, second, "--html", "diff.html")
+        texts[f"{name}.txt"] = said.removesuffix("report: diff.html\n")
         texts[f"{name}.html.txt"] = masked(words_of(Path("diff.html").read_text("utf-8")))
     for folder in CALIBRATED:
         name = f"calibrate-{folder}"

@@ -7,7 +7,7 @@ from typing import Any
 import report_examples
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.accounts.work_times import WorkTimes
-from pgassay.analysis.causes.evidence import Caps, DeviceFlow, Evidence, Processors
+from pgassay.analysis.causes.evidence import Caps, DeviceFlow, Evidence, Machine, Observed, Processors, Work
 from pgassay.analysis.causes.trial_evidence import load_of_trial
 from pgassay.model.account import Account, AccountItem
 from pgassay.model.arm import Arm
@@ -138,4 +138,13 @@ def evidence(*, total_s: float = ELAPSED_S, **changes: Any) -> Evidence:
         "group": {},
         "spans": (Span(0, ELAPSED_S * S, False),),
     }
-    return Evidence(**base | changes)
+    given = base | changes
+    parts: dict[str, Any] = {}
+    for name, part in (("server", Observed), ("machine", Machine), ("work", Work)):
+        parts[name] = part(**{key: given.pop(key) for key in list(given) if key in part.__dataclass_fields__})
+    return Evidence(**parts, **given)
+
+
+def on_machine(found: Evidence, **changes: Any) -> Evidence:
+    """The same evidence with another machine."""
+    return replace(found, machine=replace(found.machine, **changes))

@@ -182,6 +182,7 @@ def main(arguments: Sequence[str] | None = None, *, draws_page: bool = True) -> 
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, interruption)
     try:
+        options.check_html(chosen)
         status: int = chosen.run(chosen)
         sys.stdout.flush()
     except PgassayError as error:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 
 WIDTH_DEFAULT = 80
+# What a command has that prints a result.
+FORMATS = ("json", "markdown", "text", "html")
+HTML_INSTEAD = "write the HTML page here, not to the results"
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -84,17 +87,31 @@ def add_formats(
     what: str = "the result",
     *,
     markdown: str = "for an issue or a pull request",
-    text: str = "",
+    html: str = "write an HTML page here as well",
+    is_repeated: bool = False,
 ) -> None:
-    """`--json` and `--markdown`, one of which may be typed; `markdown`: what it is for.
+    """`--json`, `--markdown` and `--text`, one of which may be typed, and `--html`: a result's forms.
 
-    text: the help of `--text`, where there is such a form.
+    markdown: what it is for. html: what `--html` does. is_repeated: the command has them before its action.
     """
     formats = parser.add_mutually_exclusive_group()
     formats.add_argument("--json", action="store_true", help=f"print {what} as one JSON document")
     formats.add_argument("--markdown", action="store_true", help=f"print Markdown, {markdown}")
-    if text:
-        formats.add_argument("--text", action="store_true", help=text)
+    formats.add_argument(
+        "--text", action="store_true", help="print plain text of 72 columns, for a mailing list"
+    )
+    parser.add_argument("--html", type=folder, metavar="FILE", help=html)
+    if is_repeated:
+        for action in parser._actions:
+            if action.dest in FORMATS:
+                action.default = argparse.SUPPRESS
+
+
+def check_html(arguments: argparse.Namespace) -> None:
+    """Raise UsageError, before anybody waits, where the folder of `--html` is missing."""
+    html: Path | None = getattr(arguments, "html", None)
+    if html is not None and not html.absolute().parent.is_dir():
+        raise UsageError(f"--html {html}: its folder does not exist, make it first")
 
 
 def add_redact(parser: argparse.ArgumentParser) -> None:
@@ -116,8 +133,8 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """`--json`, `--redact`, `--fail-if`, `--quiet` and `--no-wait`, alike in compare, run and resume."""
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
+    """The formats, `--redact`, `--fail-if`, `--quiet` and `--no-wait`, alike in compare, run and resume."""
+    add_formats(parser, html=HTML_INSTEAD)
     parser.add_argument(
         "--fail-if",
         choices=("slower", "faster"),

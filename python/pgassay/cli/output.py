@@ -8,20 +8,11 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 
-TYPE_CHECKING = False
+TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from typing import Protocol, TypeVar
+    from collections.abc import Sequence
 
-    Result = TypeVar("Result", contravariant=True)
-
-    class Outputs(Protocol[Result]):
-        """A module of `report` that has all three outputs of a result."""
-
-        def render_json(self, result: Result, /) -> str: ...
-
-        def render_markdown(self, result: Result, /) -> str: ...
-
-        def render(self, result: Result, /, *, width: int, colour: bool, unicode: bool) -> str: ...
+    from pgassay.report.page import Page
 
 
 def is_unicode() -> bool:
@@ -51,25 +42,72 @@ def open_streams() -> None:
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
-def print_result(result: "Result", outputs: "Outputs[Result]", arguments: argparse.Namespace) -> bool:
-    """Print a result as `--json` or `--markdown` ask, else as wide as the terminal; True for the last."""
-    is_for_terminal = not arguments.json and not arguments.markdown
-    if arguments.json:
-        text = outputs.render_json(result)
-    elif arguments.markdown:
-        text = outputs.render_markdown(result)
+def is_for_reading(arguments: argparse.Namespace) -> bool:
+    """Whether the result goes to a person's terminal: no other form of it was asked for."""
+    return not any(getattr(arguments, form, False) for form in ("json", "markdown", "text"))
+
+
+def print_page(page: "Page", arguments: argparse.Namespace) -> None:
+    """Print what --json, --markdown or --text ask for, else as wide as the terminal and in its colours."""
+    if getattr(arguments, "json", False):
+        text = page.json()
+    elif getattr(arguments, "markdown", False):
+        text = page.markdown()
+    elif getattr(arguments, "text", False):
+        text = page.text()
     else:
-        width = shutil.get_terminal_size((100, 24)).columns
-        text = outputs.render(result, width=width, colour=is_colour(), unicode=is_unicode())
+        is_fitted = page.is_wrapped or sys.stdout.isatty()
+        size = {"width": shutil.get_terminal_size((100, 24)).columns} if is_fitted else {}
+        text = page.terminal(**size, colour=is_colour(), unicode=is_unicode())
     sys.stdout.write(text)
-    return is_for_terminal
+    sys.stdout.flush()
 
 
-def write_page(target: Path, page: str) -> None:
-    """Write a page where --html says; raises UsageError when it can't be written there."""
+def publish(
+    page: "Page",
+    arguments: argparse.Namespace,
+    *,
+    keep: Path | None = None,
+    below: "Sequence[str]" = (),
+    is_measured: bool = False,
+    is_printed: bool = False,
+) -> None:
+    """Print a page, and write it as HTML where --html says, else to `keep`.
+
+    below: what a person reads below it; a line that says where the HTML page is comes last. is_measured:
+    `keep` is among the records of what was just measured. is_printed: it was printed already. Raises
+    UsageError when the page can't be written, of what was just measured MeasurementError.
+    """
+    if not is_printed:
+        print_page(page, arguments)  # the result is said, whatever happens to the HTML page
+    target: Path | None = getattr(arguments, "html", None) or keep
+    if target is not None:
+        write = keep_page if is_measured and target == keep else write_page
+        write(target, page)
+    if is_for_reading(arguments):
+        for line in (*below, *([f"report: {target}"] if target is not None else [])):
+            print(line)
+
+
+def write_page(target: Path, page: "Page") -> None:
+    """Write the HTML page where it was asked for; raises UsageError when it can't be written there."""
+    content = _html(page)
     try:
-        target.write_text(page, encoding="utf-8")
+        target.write_text(content, encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"can't write the page to {target} ({error.strerror}): name another file with --html"
         ) from error
+
+
+def keep_page(target: Path, page: "Page") -> None:
+    """Write the HTML page to the records that it is about; raises MeasurementError."""
+    from pgassay.record.documents import write_file
+
+    write_file(target, _html(page).encode())
+
+
+def _html(page: "Page") -> str:
+    from pgassay.cli.chart_library import chart_library
+
+    return page.html(chart_library=chart_library() if page.drawings else "")

@@ -1,13 +1,11 @@
 """What compare, resume and report share where an experiment is spread over a fleet."""
 
 import argparse
-import sys
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.cli.chart_library import chart_library
 from pgassay.cli.commands.fleet import require_dask
-from pgassay.cli.output import print_result, write_page
+from pgassay.cli.output import keep_page, publish
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.fleet.spreading import plan as plans
@@ -15,11 +13,10 @@ from pgassay.fleet.spreading.cells import check_words
 from pgassay.fleet.spreading.results import stored_result
 from pgassay.fleet.spreading.run import SpreadRequest, resume_spread, run_spread
 from pgassay.model.machines.combined import CombinedResult
-from pgassay.record.documents import write_file
 from pgassay.record.experiment import load
 from pgassay.record.layout import EXPERIMENT_FILE
-from pgassay.report import combine as report
-from pgassay.report.compare.page import render_html
+from pgassay.report import combine
+from pgassay.report.compare.page import page_of
 from pgassay.terminal import fleet as views
 
 TYPE_CHECKING = False
@@ -75,10 +72,7 @@ def report_spread(arguments: argparse.Namespace) -> int:
             f"an experiment over a fleet has no plots: name a machine of it, {arguments.folder}/machines"
         )
     result = stored_result(plans.read(arguments.folder), arguments.folder)
-    target = arguments.html or arguments.folder / REPORT_FILE
-    write_page(target, report.render_html(result, chart_library=chart_library()))
-    if print_result(result, report, arguments):
-        print(f"report: {target}")
+    publish(combine.page_of(result), arguments, keep=arguments.folder / REPORT_FILE)
     return 0
 
 
@@ -99,14 +93,8 @@ def _opened(path: Path) -> "DaskFleet":
 
 
 def _finish(folder: Path, result: CombinedResult, arguments: argparse.Namespace) -> int:
-    arguments.markdown = False
-    is_for_terminal = print_result(result, report, arguments)
-    sys.stdout.flush()  # the result is said, whatever happens to the pages
-    page = folder / REPORT_FILE
-    write_file(page, report.render_html(result, chart_library=chart_library()).encode())
+    publish(combine.page_of(result), arguments, keep=folder / REPORT_FILE, is_measured=True)
     _write_pages(folder)
-    if is_for_terminal:
-        print(f"report: {page}")
     if result.stopped == "failed":
         return EXIT_FAILED
     found = {arm.these_machines.verdict for arm in result.arms if not arm.these_machines.withheld}
@@ -115,13 +103,9 @@ def _finish(folder: Path, result: CombinedResult, arguments: argparse.Namespace)
 
 def _write_pages(folder: Path) -> None:
     """Each machine's own page, as `pgassay report` of its folder writes it; of many machines the first."""
-    library = chart_library()
     for machine in plans.read(folder).machines[:_PAGES_MAX]:
         for run in machine.runs:
             home = folder / run.folder
             if (home / EXPERIMENT_FILE).is_file():
                 stored = load(home)
-                write_file(
-                    home / REPORT_FILE,
-                    render_html(analyse(stored), stored, chart_library=library).encode(),
-                )
+                keep_page(home / REPORT_FILE, page_of(analyse(stored), stored))

@@ -16,7 +16,7 @@ from pgassay.record.documents import read_result
 from pgassay.record.gates import load_gate
 from pgassay.record.holding import is_held
 from pgassay.report.gate.text import headline, side_words
-from pgassay.report.listing import blocks_words
+from pgassay.report.text import plural
 
 # What is at work now.
 RUNNING = "at work"
@@ -59,7 +59,7 @@ def _tuning(folder: Path) -> OtherResult:
     result = read_tuning(folder)
     ended_at = (folder / layout.TUNE_FILE).stat().st_mtime
     proof = result.proof
-    amount = "no proof" if proof is None else blocks_words(proof.blocks)
+    amount = "no proof" if proof is None else plural(proof.blocks, "block")
     ended = _unended(folder) if result.interrupted else "" if proof is None else proof.stopped
     return OtherResult(
         started=datetime.fromtimestamp(ended_at - result.seconds_used, UTC).isoformat(timespec="seconds"),
@@ -92,7 +92,7 @@ def _gate(folder: Path) -> OtherResult:
     return OtherResult(
         started=result.created_at,
         title=f"gate {Path(result.file).name}: {side_words(result.change)}",
-        amount=blocks_words(sum(each.blocks for each in result.workloads)),
+        amount=plural(sum(each.blocks for each in result.workloads), "block"),
         ended=headline(result).lower(),
         verdict=(result.verdict,),
     )
@@ -104,7 +104,7 @@ def _spread(folder: Path) -> OtherResult:
     return OtherResult(
         started=plan.created_at,
         title=f"fleet of {len(plan.machines)}: {' '.join(plan.words)}",
-        amount=blocks_words(blocks_done(result)),
+        amount=plural(blocks_done(result), "block"),
         ended=result.stopped,
         verdict=tuple(line for line in result.verdict.splitlines() if line.strip()),
     )

@@ -1,8 +1,9 @@
-"""What a search for a commit found: on a terminal, as Markdown, as JSON."""
+"""What a search for a commit found."""
+
+from functools import partial
 
 from pgassay.model.beside.bisection import BisectionResult
-from pgassay.report import markdown, terminal
-from pgassay.report.compare.json import render_document
+from pgassay.report.page import Page
 from pgassay.report.section import (
     QUIET,
     STRONG,
@@ -22,19 +23,9 @@ from pgassay.words import duration_rounded, interval, plural, ratio
 _COLUMNS = (Column("measured", is_figure=False), Column("speed"), Column("interval"), Column("blocks"))
 
 
-def render(result: BisectionResult, *, width: int, colour: bool, unicode: bool) -> str:
-    """The answer for a terminal."""
-    return terminal.render(_sections(result), width=width, colour=colour, unicode=unicode)
-
-
-def render_markdown(result: BisectionResult) -> str:
-    """The answer as Markdown."""
-    return markdown.render(_sections(result))
-
-
-def render_json(result: BisectionResult) -> str:
-    """One JSON document with a newline at its end."""
-    return render_document(result)
+def page_of(result: BisectionResult) -> Page:
+    """The answer with what was measured."""
+    return Page(f"Bisect {result.good} to {result.bad}", result, partial(_sections, result))
 
 
 def _sections(result: BisectionResult) -> list[Section]:

@@ -1,10 +1,11 @@
-"""The calibration as a page for a terminal, as Markdown, and as one JSON document."""
+"""What a machine resolves, by its equal arms."""
 
 import math
+from functools import partial
 
 from pgassay.model.calibration import CalibrationResult, EqualArms, LedgerResult
-from pgassay.report import markdown, terminal, text
-from pgassay.report.compare.json import render_document
+from pgassay.report import text
+from pgassay.report.page import Page
 from pgassay.report.section import QUIET, STRONG, TERMINAL, Code, Paragraph, Section, bullets, plain_table
 
 _COMPONENTS = (
@@ -20,14 +21,10 @@ _LEVELS = {
 }
 
 
-def render(result: CalibrationResult, *, unicode: bool = True) -> str:
+def page_of(result: CalibrationResult) -> Page:
     """The sentences, where the noise comes from, what can be resolved, the equal arms, the ledger."""
-    return terminal.render(_sections(result), width=terminal.UNWRAPPED, unicode=unicode)
-
-
-def render_markdown(result: CalibrationResult) -> str:
-    """The same for an issue or a wiki."""
-    return markdown.render(_sections(result))
+    title = f"What this machine resolves with {result.workload}"
+    return Page(title, result, partial(_sections, result), is_wrapped=False)
 
 
 def _sections(result: CalibrationResult) -> list[Section]:
@@ -44,11 +41,6 @@ def _sections(result: CalibrationResult) -> list[Section]:
         Section("Warnings", "warnings", (bullets(result.warnings),) if result.warnings else ()),
         Section("", "folder", (Code(result.folder, label="Folder", where=TERMINAL),)),
     ]
-
-
-def render_json(result: CalibrationResult) -> str:
-    """One JSON document; schema in schemas/calibration.schema.json."""
-    return render_document(result)
 
 
 def _facts(result: CalibrationResult) -> list[str]:

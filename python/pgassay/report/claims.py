@@ -1,12 +1,12 @@
-"""Published claims with what was found of them: on a terminal, as Markdown, as JSON."""
+"""Published claims with what was found of them."""
 
 from collections import Counter
+from functools import partial
 from itertools import groupby
 from typing import get_args
 
 from pgassay.model.beside.claims import ClaimedExperiment, ClaimsResult, ClaimVerdict, JudgedClaim
-from pgassay.report import markdown, terminal
-from pgassay.report.compare.json import render_document
+from pgassay.report.page import Page
 from pgassay.report.section import (
     HTML,
     MARKDOWN,
@@ -50,19 +50,9 @@ _CONTINUE = (
 )
 
 
-def render(result: ClaimsResult, *, width: int, colour: bool, unicode: bool) -> str:
-    """The claims for a terminal, a row for each."""
-    return terminal.render(_sections(result), width=width, colour=colour, unicode=unicode)
-
-
-def render_markdown(result: ClaimsResult) -> str:
-    """The claims as a Markdown table."""
-    return markdown.render(_sections(result))
-
-
-def render_json(result: ClaimsResult) -> str:
-    """One JSON document with a newline at its end."""
-    return render_document(result)
+def page_of(result: ClaimsResult) -> Page:
+    """The claims, a row for each."""
+    return Page("Published claims", result, partial(_sections, result))
 
 
 def _sections(result: ClaimsResult) -> list[Section]:

@@ -1,11 +1,11 @@
-"""Experiments of several machines as one result: for a terminal, as Markdown, as one JSON document; pure."""
+"""Experiments of several machines as one result."""
 
-from pgassay import __version__
+from functools import partial
+
 from pgassay.model.machines.cells import CellsResult, OverallEffect, StrataComparison
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, MachineResult
-from pgassay.report import markdown, terminal
-from pgassay.report.compare.json import render_document
-from pgassay.report.html import page
+from pgassay.report.charts import machines_chart
+from pgassay.report.page import Page
 from pgassay.report.section import (
     HTML,
     QUIET,
@@ -18,7 +18,7 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.report.text import clean, duration, interval_or_why, percent, plural, ratio
+from pgassay.report.text import duration, interval_or_why, percent, plural, ratio
 from pgassay.words import join
 
 # Of more arms the first are drawn: a page of hundreds of drawings is read by nobody.
@@ -32,39 +32,14 @@ _CELLS_TITLE = "Which machine ran what"
 _HEADS = ("machine", "arm", "blocks", "ratio", "interval", "verdict")
 
 
-def render(
-    result: CombinedResult,
-    *,
-    width: int = terminal.UNWRAPPED,
-    colour: bool = False,
-    unicode: bool = True,
-) -> str:
+def page_of(result: CombinedResult) -> Page:
     """Both answers for every arm, each machine's own, in what machines differ."""
-    return terminal.render(_sections(result), width=width, colour=colour, unicode=unicode)
-
-
-def render_html(result: CombinedResult, *, chart_library: str = "") -> str:
-    """The same as one page, with drawings; `chart_library` as `report.html.page.render`."""
-    # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
-    from pgassay.report.charts import machines_chart
-
-    return page.render(
-        f"{clean(result.workload)} on several machines",
-        _sections(result),
-        footer=f"Report by pgassay {__version__}.",
-        drawings=machines_chart.drawings(result, _drawn(result)[:_DRAWN_MAX]),
-        chart_library=chart_library,
+    return Page(
+        f"{result.workload} on several machines",
+        result,
+        partial(_sections, result),
+        lambda: machines_chart.drawings(result, _drawn(result)[:_DRAWN_MAX]),
     )
-
-
-def render_markdown(result: CombinedResult) -> str:
-    """The same for an issue or a pull request."""
-    return markdown.render(_sections(result))
-
-
-def render_json(result: CombinedResult) -> str:
-    """One JSON document with a newline at its end; schema in schemas/combine.schema.json."""
-    return render_document(result)
 
 
 def _sections(result: CombinedResult) -> list[Section]:

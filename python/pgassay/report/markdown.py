@@ -43,7 +43,10 @@ def code(content: str) -> str:
 
 def render(sections: Iterable[Section]) -> str:
     """The sections in order, with an empty line between their parts."""
-    return "\n\n".join(part for section in sections for part in _section(section) if part) + "\n"
+    return (
+        "\n\n".join(part for section in shown(sections, "markdown") for part in _section(section) if part)
+        + "\n"
+    )
 
 
 def _section(section: Section) -> list[str]:

@@ -1,9 +1,11 @@
-"""A plan that was not run, as lines for a person or one document for scripts; pure."""
+"""A plan that was not run: how large it is, how long it takes, what it can decide."""
+
+from functools import partial
 
 from pgassay.model.result import Planned, PlannedCell
-from pgassay.report.compare.json import render_document
-from pgassay.report.text import ascii_only, clean, duration
-from pgassay.words import percent_rounded, plural
+from pgassay.report.page import Page
+from pgassay.report.section import QUIET, STRONG, WARNING, Block, Paragraph, Section, bullets
+from pgassay.words import duration, percent_rounded, plural
 
 _FROM = {
     "earlier experiment": "as in an earlier experiment of its kind on this machine",
@@ -11,26 +13,26 @@ _FROM = {
 }
 
 
-def render(planned: Planned, *, unicode: bool = True) -> str:
+def page_of(planned: Planned) -> Page:
     """The size of the experiment, what it takes, and what each cell can decide in the time given."""
-    lines = [clean(planned.title), ""]
+    return Page(f"Plan: {planned.title}", planned, partial(_planned, planned), is_wrapped=False)
+
+
+def _planned(planned: Planned) -> list[Section]:
     cells, arms = len(planned.cells), sum(1 + len(cell.arms) for cell in planned.cells)
-    lines.append(
+    amount = (
         f"{plural(arms, 'arm')} in {cells} {'stratum' if cells == 1 else 'strata'}; a block of each takes "
         f"{plural(planned.trials_per_round, 'trial')}, the twins' among them."
     )
-    lines += _time_lines(planned)
-    lines += ["", *(_cell_line(cell, planned) for cell in planned.cells)]
-    lines += [f"Skipped: {clean(sentence)}" for sentence in planned.skipped]
-    lines += [f"Warning: {clean(sentence)}" for sentence in planned.warnings]
-    lines += ["", "Nothing was measured: leave --plan out to run it."]
-    text = "\n".join(lines) + "\n"
-    return text if unicode else ascii_only(text)
-
-
-def render_json(planned: Planned) -> str:
-    """One JSON document with a newline at its end; schema in schemas/planned.schema.json."""
-    return render_document(planned)
+    notes: list[Block] = [bullets(_cell_line(cell, planned) for cell in planned.cells)]
+    notes += [Paragraph(f"Skipped: {sentence}", QUIET) for sentence in planned.skipped]
+    notes += [Paragraph(f"Warning: {sentence}", WARNING) for sentence in planned.warnings]
+    return [
+        Section("", "title", (Paragraph(planned.title, STRONG),)),
+        Section("", "time", tuple(map(Paragraph, (amount, *_time_lines(planned))))),
+        Section("", "cells", tuple(notes)),
+        Section("", "next", (Paragraph("Nothing was measured: leave --plan out to run it."),)),
+    ]
 
 
 def _time_lines(planned: Planned) -> list[str]:
@@ -51,13 +53,12 @@ def _time_lines(planned: Planned) -> list[str]:
 
 
 def _cell_line(cell: PlannedCell, planned: Planned) -> str:
-    name = clean(cell.stratum) or "all arms"
     control = cell.control.removesuffix(cell.stratum).strip()
-    against = f"{plural(len(cell.arms), 'arm')} against {clean(control)}"
+    line = f"{cell.stratum or 'all arms'}: {plural(len(cell.arms), 'arm')} against {control}"
     if cell.blocks is None:
-        return f"- {name}: {against}"
+        return line
     given = f"{plural(cell.blocks, 'block')} in {duration(planned.time_max_s)}"
     if cell.resolves is None:
-        return f"- {name}: {against}; {given}: too few for a verdict"
+        return f"{line}; {given}: too few for a verdict"
     verdict = "" if cell.is_decidable else f", not the margin of {percent_rounded(planned.margin)}"
-    return f"- {name}: {against}; {given} resolve {percent_rounded(cell.resolves)}{verdict}"
+    return f"{line}; {given} resolve {percent_rounded(cell.resolves)}{verdict}"

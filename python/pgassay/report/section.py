@@ -7,7 +7,7 @@ What an output goes without is a property of the section or of its block (`where
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 from pgassay.analysis.profile.flame import FlameNode
 from pgassay.words import Ends
@@ -244,6 +244,7 @@ class Section:
 
     anchor: its address within a page. link: its name in the page's list of sections, '' to be left out.
     titled: the outputs that show the title. folded: those that fold the section away behind it.
+    where: those that show it at all.
     """
 
     title: str
@@ -252,11 +253,15 @@ class Section:
     link: str = ""
     titled: Formats = EVERYWHERE
     folded: Formats = frozenset()
+    where: Formats = EVERYWHERE
 
 
-def shown(blocks: Iterable[Block], output: Format) -> list[Block]:
-    """The blocks that an output shows."""
-    return [block for block in blocks if output in block.where]
+Shown = TypeVar("Shown", bound=Block | Section)
+
+
+def shown(parts: Iterable[Shown], output: Format) -> list[Shown]:
+    """The sections, or the blocks of one, that an output shows."""
+    return [part for part in parts if output in part.where]
 
 
 def bullets(

@@ -79,7 +79,7 @@ def render(
     text is pure ASCII, and other characters of names are written as escapes.
     """
     page = _Page(width=max(_WIDTH_MIN, width), colour=colour, unicode=colour if unicode is None else unicode)
-    for section in sections:
+    for section in shown(sections, "terminal"):
         page.section(section)
     return page.finish()
 
@@ -235,7 +235,7 @@ class _Page:
         self, table: Table, places: list[int], name_width: int, scale: bar.Scale | None
     ) -> RichTable:
         """The table with these of its columns, and with bars where there is a scale for them."""
-        made = self.new_table()
+        made = self.new_table(has_head=table.has_head)
         keeps_figures = bool(table.bars or table.grouped_by)
         widths: list[int | None] = [None] * len(places) if keeps_figures else [*self.widths(table, places)]
         for place, width in zip(places, widths, strict=True):
@@ -322,10 +322,12 @@ class _Page:
                 cells.append(Text(bar.draw(scale, ends, ratio, self.glyphs)))
             made.add_row(*cells)
 
-    def new_table(self) -> RichTable:
+    def new_table(self, *, has_head: bool) -> RichTable:
         """An empty table in the page's style."""
         box = SIMPLE_HEAD if self.unicode else _ASCII_BOX
-        return RichTable(box=box, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))
+        return RichTable(
+            box=box, header_style="bold", show_header=has_head, pad_edge=False, padding=(0, 1, 0, 0)
+        )
 
     def bar_room(self, name_width: int) -> int:
         """The columns that a bar within the table can have."""

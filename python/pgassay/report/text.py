@@ -1,4 +1,4 @@
-"""Names and texts as a report shows them: harmless, cut, aligned; the words of figures beside them."""
+"""Names and texts as a report shows them: harmless, cut; the words of figures beside them."""
 
 import unicodedata
 
@@ -28,7 +28,6 @@ from pgassay.words import (
 
 # A report takes its words from here; what makes them of a figure is everybody's.
 __all__ = [
-    "aligned",
     "amount",
     "ascii_only",
     "bare_quantity",
@@ -128,16 +127,3 @@ def twin_sentence(twin: TwinResult) -> str:
         f"Twin{where}: it DIFFERS from the control, {figures}, though both have the same settings: "
         "the measurement is biased, and verdicts inside that range are withheld."
     )
-
-
-def aligned(rows: list[list[str]]) -> list[str]:
-    """Rows of a plain table as indented lines: the first column to the left, the others to the right."""
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
-    return [
-        "  "
-        + "  ".join(
-            cell.ljust(width) if place == 0 else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]

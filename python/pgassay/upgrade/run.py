@@ -183,7 +183,7 @@ def _read(
 ) -> tuple[tuple[UpgradeFinding, ...], list[Refused], _Wanted]:
     """What the catalogs and an empty server of the new version tell, and the statements to run."""
     progress.stage("reading the catalogs")
-    with source.session() as session:
+    with source.reading() as session:
         settings = given_settings(session)
         chosen = _statements(wanted, source, session, progress)
         progress.stage(f"asking an empty server of {new.version}")

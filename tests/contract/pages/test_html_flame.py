@@ -10,7 +10,7 @@ from profile_for_tests import profiled
 
 from browser_visits import visit
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.report.compare.page import render_html
+from pgassay.report.compare.page import page_of
 
 # Acts in the frame as a reader would, by events of the frame's own kind, and says what is there then.
 PROBE = """
@@ -65,7 +65,7 @@ def look(browser: Path, page: str, folder: Path) -> dict[str, Any]:
 
 def test_the_graph_is_drawn_searched_and_enlarged(browser: Path, tmp_path: Path) -> None:
     stored = profiled(tmp_path / "results", rounds=2)
-    seen = look(browser, render_html(analyse(stored), stored), tmp_path)
+    seen = look(browser, page_of(analyse(stored), stored).html(), tmp_path)
     calls = ["_bt_compare", "_bt_search", "exec_simple_query", "hash_search_with_hash_value", "palloc"]
     assert set(calls) < set(seen["whole"])
     assert seen["still"] == 0

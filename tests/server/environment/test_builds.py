@@ -26,6 +26,7 @@ from pgassay.environment.builds.inspect import accepts_io_uring
 from pgassay.environment.builds.registry import ORIGINS, resolve
 from pgassay.environment.home import account
 from pgassay.model.build import Build, BuildListing
+from pgassay.report.listings import builds_page
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
@@ -199,7 +200,7 @@ def test_path_origin_takes_the_folder_or_the_one_above(build: Build) -> None:
 
 def test_command_lists_them(build: Build, capsys: pytest.CaptureFixture[str]) -> None:
     listings = builds_command.list_builds()
-    table = builds_command.format_table(listings)
+    table = builds_page(listings, major_min=16).terminal()
     line = next(line for line in table.splitlines() if build.bin_directory in line)
     assert line.split() == [build.origin, build.version, build.bin_directory, "yes"]
     assert builds_command.run(arguments(action=None)) == 0
@@ -211,9 +212,8 @@ def test_command_lists_them(build: Build, capsys: pytest.CaptureFixture[str]) ->
 
 def test_what_is_too_old_is_told_and_not_offered() -> None:
     old = BuildListing(origin="installed", version="15.18", path="/old/bin", io_uring=False)
-    assert "Too old to be measured: 15.18. pgassay measures 16 and newer." in builds_command.format_table(
-        [old]
-    )
+    shown = builds_page([old], major_min=16).terminal()
+    assert "Too old to be measured: 15.18. pgassay measures 16 and newer." in shown
     assert all(not each.obtainable or int(each.version) >= 16 for each in builds_command.list_builds())
 
 

@@ -139,7 +139,7 @@ def test_what_a_killed_probe_left_is_removed_by_the_next_start(disk: Path) -> No
 @pytest.mark.shares_machine
 def test_an_old_probe_is_compared(disk: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.json"
-    old.write_text(text.render_json(analyse_probe(samples.record(samples.Machine(device_mb_s=1.0)))))
+    old.write_text(text.page_of(analyse_probe(samples.record(samples.Machine(device_mb_s=1.0)))).json())
     finished = whole_tool.run(
         "probe", disk, "--seconds", "3", "--quiet", "--json", "--compare", old, home=disk.parent
     )

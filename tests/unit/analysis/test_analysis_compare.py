@@ -14,8 +14,8 @@ from pgassay.errors import UsageError
 from pgassay.model.storage import DeviceFacts, StorageFacts
 from pgassay.model.trial import TrialFacts
 from pgassay.report import schema
-from pgassay.report.compare import json as json_report
 from pgassay.report.compare import page
+from pgassay.report.page import json_text
 from processor_time import growth
 
 
@@ -183,10 +183,10 @@ def test_an_effect_that_moved_has_no_interval_and_no_verdict():
     assert arm.note == "the effect moved during the experiment: no single figure fits all blocks"
     assert f"has no verdict against io_method=sync, since {arm.note} (40 blocks)" in result.verdict
     assert interim_result(trials).arms[0].interval is None
-    shown = page.render(result, trials, width=120, colour=False, unicode=True)
+    shown = page.page_of(result, trials).terminal(width=120)
     assert "none fits" in shown
-    assert "no interval fits all blocks" in page.render_html(result, trials, chart_library="")
-    jsonschema.validate(json.loads(json_report.render(result)), schema.COMPARE.schema())
+    assert "no interval fits all blocks" in page.page_of(result, trials).html()
+    jsonschema.validate(json.loads(json_text(result)), schema.COMPARE.schema())
 
 
 def test_an_experiment_that_stopped_at_its_first_verdict_says_what_that_does_to_the_estimate():
@@ -196,8 +196,8 @@ def test_an_experiment_that_stopped_at_its_first_verdict_says_what_that_does_to_
     trials = stored(plan, records, "decided")
     result = analyse(trials)
     assert result.estimates == sentence
-    assert sentence in page.render(result, trials, width=120, colour=False, unicode=True)
-    assert sentence in page.render_html(result, trials, chart_library="")
+    assert sentence in page.page_of(result, trials).terminal(width=120)
+    assert sentence in page.page_of(result, trials).html()
     assert analyse(stored(plan, records, "blocks")).estimates == ""
     assert analyse(stored(plan, simulate(plan, 25, spread=0.008), "decided")).estimates == ""
     two = experiment(arms=2)

@@ -54,7 +54,7 @@ def test_an_effect_that_shrank_is_smaller_and_the_other_unchanged() -> None:
     assert worker.word == "smaller"
     assert uring.ratio == pytest.approx(1.0)
     assert uring.word in ("unchanged", "inconclusive")
-    assert "B shows less of it" in report.render(diff)
+    assert "B shows less of it" in report.page_of(diff).terminal()
 
 
 def test_the_interval_is_the_union_of_both_at_half_the_error_rate() -> None:
@@ -78,7 +78,7 @@ def test_arms_without_a_partner_or_with_another_control_are_not_compared() -> No
     assert diff.only_first == ("io_method=io_uring",)
     other = compare_experiments(first, examples.stored(levels=["worker", "sync"], blocks=4))
     assert other.changes == ()
-    assert "No effect can be compared" in report.render(other)
+    assert "No effect can be compared" in report.page_of(other).terminal()
 
 
 def test_without_an_arm_in_common_the_difference_of_the_workloads_is_still_said() -> None:
@@ -126,7 +126,7 @@ def test_what_else_differs_is_named_once() -> None:
     assert named["settings", "shared_buffers"] == ("1GB", "2GB")
     assert any(subject == "plan" and "Seq Scan" in values[0] for (subject, _), values in named.items())
     assert not compare_experiments(first, first).differences
-    assert "\n- kernel: 6.18.0 -> 7.0\n" in report.render(diff, unicode=False)
+    assert "\n- kernel: 6.18.0 -> 7.0\n" in report.page_of(diff).terminal(unicode=False)
 
 
 def test_statements_are_a_family_of_their_own_whose_intervals_hold_together() -> None:
@@ -194,12 +194,12 @@ def slowed_statement(stored: StoredExperiment, arm: str, statement: str, factor:
 def test_every_format_says_the_same_and_escapes_it() -> None:
     stored = examples.stored(levels=["sync", examples.HOSTILE], blocks=5)
     first = compare_experiments(stored, slowed(stored, f"io_method={examples.HOSTILE}", 1.2))
-    markdown, page = report.render_markdown(first), report.render_html(first)
+    markdown, page = report.page_of(first).markdown(), report.page_of(first).html()
     assert "<script" not in markdown + page
     for text in ("ratio of the two 0.833", "count_filler", "What else differs"):
         assert text in page
     assert "| count&#95;filler |" in markdown or "| count_filler |" in markdown
-    document = json.loads(report.render_json(first))
+    document = json.loads(report.page_of(first).json())
     assert {each["statement"] for each in document["statements"]} == set(examples.STATEMENTS)
 
 
@@ -224,7 +224,7 @@ def test_the_command_writes_each_format(tmp_path: Path, capsys: pytest.CaptureFi
 def test_without_a_block_there_is_no_word() -> None:
     diff = compare_experiments(examples.stored(blocks=0), examples.stored(blocks=5))
     assert {change.word for change in diff.changes} == {"inconclusive"}
-    assert "no effect to compare" in report.render(diff)
+    assert "no effect to compare" in report.page_of(diff).terminal()
 
 
 def test_an_effect_that_moved_is_not_compared() -> None:
@@ -236,16 +236,16 @@ def test_an_effect_that_moved_is_not_compared() -> None:
         (change,) = diff.changes
         assert (change.word, change.ratio, change.interval) == ("inconclusive", None, None)
         sentence = f"they can't be compared: no single effect fits all blocks of {where}."
-        assert sentence in report.render(diff)
+        assert sentence in report.page_of(diff).terminal()
         assert {each.word for each in diff.statements} == {"inconclusive"}
-        assert re.search(r"× +can't be compare", report.render(diff))
-        document = json.loads(report.render_json(diff))
+        assert re.search(r"× +can't be compare", report.page_of(diff).terminal())
+        document = json.loads(report.page_of(diff).json())
         assert document["changes"][0]["interval"] is None
 
 
 def test_the_document_for_scripts_is_strict_json() -> None:
     diff = compare_experiments(examples.stored(blocks=2), examples.stored(blocks=2))
-    document = json.loads(report.render_json(diff), parse_constant=pytest.fail)
+    document = json.loads(report.page_of(diff).json(), parse_constant=pytest.fail)
     assert document["schema"] == 1
     assert document["changes"][0]["interval"] == [None, None]
     assert math.isfinite(document["changes"][0]["ratio"])
@@ -253,7 +253,7 @@ def test_the_document_for_scripts_is_strict_json() -> None:
 
 def test_hostile_names_cannot_steer_a_terminal() -> None:
     stored = examples.stored(levels=["sync", "a\x1b[31m"], blocks=2)
-    page = report.render(compare_experiments(stored, stored), unicode=False)
+    page = report.page_of(compare_experiments(stored, stored)).terminal(unicode=False)
     assert "\x1b" not in page
     assert page.isascii()
 

@@ -135,10 +135,10 @@ def test_a_calibration_tells_what_the_trials_were_made_with() -> None:
     assert effects == sorted(effects, reverse=True)
     assert result.minutes_for_margin is not None and 5 < result.minutes_for_margin < 60
     assert result.equal_arms[0].verdict in ("equivalent", "inconclusive")
-    page = calibration.render(result)
+    page = calibration.page_of(result).terminal()
     assert "3 experiments on this machine, no alarm" in page
     assert "n/a" in page
-    assert "| minutes |" in calibration.render_markdown(result)
+    assert "| minutes |" in calibration.page_of(result).markdown()
 
 
 def test_a_load_whose_seconds_fluctuate_is_told_to_run_longer() -> None:
@@ -175,4 +175,4 @@ def test_one_block_tells_nothing_and_says_so() -> None:
     result = calibrate(measured(equal_arms(2), 1), None)
     assert result.noise is None
     assert result.resolves == ()
-    assert "Two complete blocks" in calibration.render(result)
+    assert "Two complete blocks" in calibration.page_of(result).terminal()

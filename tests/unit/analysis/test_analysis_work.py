@@ -161,9 +161,9 @@ def test_it_is_said_whether_the_arms_did_the_same_work(second: dict[str, float],
     )
     assert table.sentence == expected
     assert ", ".join(row.name for row in table.rows if row.differs) == differing
-    assert expected in comparison.render(result, found, width=200, colour=False)
-    assert expected in comparison.render_markdown(result, found)
-    page = comparison.render_html(result, found)
+    assert expected in comparison.page_of(result, found).terminal(width=200, unicode=False)
+    assert expected in comparison.page_of(result, found).markdown()
+    page = comparison.page_of(result, found).html()
     assert expected.replace(" %", "\u00a0%") in page, "a figure and its sign stay together"
     assert page.count('<tr class="differs"><td class="name">tuples frozen') == ("frozen" in differing)
 

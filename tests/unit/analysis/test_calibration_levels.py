@@ -78,7 +78,7 @@ def test_each_level_is_told_with_its_interval_its_cost_and_its_repetitions() -> 
     assert result.copies is not None and result.copies.differ
     assert result.copies.evidence is not None and result.copies.evidence >= 20
     assert any(line.startswith("Copies of the data differ by 3") for line in result.sentences)
-    page = calibration.render(result)
+    page = calibration.page_of(result).terminal()
     assert "Levels of repetition" in page and "speaks from 20 on" in page
 
 
@@ -178,4 +178,4 @@ def test_two_speeds_are_said_with_the_covariate_to_declare() -> None:
     assert result.noise is not None
     assert fit.spread < 0.3 * result.noise.trial
     assert any("with --covariate memory the spread" in line for line in result.sentences)
-    assert "What readings before a trial explain" in calibration.render_markdown(result)
+    assert "What readings before a trial explain" in calibration.page_of(result).markdown()

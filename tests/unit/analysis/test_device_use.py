@@ -71,8 +71,8 @@ def test_it_is_said_in_every_report_and_in_the_document() -> None:
     result = analyse(stored)
     assert result.device_use[0].fraction == pytest.approx(0.98)
     for page in (
-        comparison.render(result, stored, width=200, colour=False),
-        comparison.render_markdown(result, stored),
+        comparison.page_of(result, stored).terminal(width=200, unicode=False),
+        comparison.page_of(result, stored).markdown(),
     ):
         assert "no setting can help" in page
     assert "its limit" in result.device_use[0].sentence
@@ -100,7 +100,7 @@ def test_the_lower_of_limit_and_probe_is_the_ceiling() -> None:
 
 
 def test_the_last_probe_of_a_device_is_kept_and_found() -> None:
-    document = text.render_json(analyse_probe(samples.record(samples.Machine())))
+    document = text.page_of(analyse_probe(samples.record(samples.Machine()))).json()
     with private_home() as home:
         device = device_of(home)
         if device.name is None:

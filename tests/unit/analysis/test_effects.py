@@ -10,7 +10,7 @@ from pgassay.analysis.effects.words import ranked, sentences_of, size_words
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
 from pgassay.model.beside.effects import Interaction, LevelEffect
-from pgassay.report.compare.page import render, render_html, render_markdown
+from pgassay.report.compare.page import page_of
 from simulated_worlds import World
 from whole_experiments import planned, run_whole
 
@@ -112,10 +112,13 @@ def test_a_factor_that_only_strata_differ_in_has_its_effect(stored):
 
 def test_every_output_begins_with_what_matters_most(stored):
     result = analyse(stored)
-    for shown in (render(result, stored, width=100, colour=False), render_markdown(result, stored)):
+    for shown in (
+        page_of(result, stored).terminal(width=100, unicode=False),
+        page_of(result, stored).markdown(),
+    ):
         assert "What matters most" in shown
         assert "work_mem: 2.0" in shown and "io_method: at most" in shown
-    page = render_html(result, stored)
+    page = page_of(result, stored).html()
     assert "What each factor does" in page and "Effects at each level of another factor" in page
 
 

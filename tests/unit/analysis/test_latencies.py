@@ -13,7 +13,7 @@ from pgassay.analysis.descriptive.latencies import arm_latencies
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.observations import moments_us, stddev_ms
-from pgassay.report.compare.page import render, render_html, render_markdown
+from pgassay.report.compare.page import page_of
 
 
 def with_latencies(stored: StoredExperiment, drawn: list[np.ndarray]) -> StoredExperiment:
@@ -70,9 +70,9 @@ def test_every_output_has_it_beside_the_mean(tmp_path: Path) -> None:
     result = analyse(stored)
     assert [each.arm for each in result.latencies] == ["io_method=sync", "io_method=worker"]
     texts = (
-        render(result, stored, width=100, colour=False, unicode=True),
-        render_markdown(result, stored),
-        render_html(result, stored),
+        page_of(result, stored).terminal(width=100),
+        page_of(result, stored).markdown(),
+        page_of(result, stored).html(),
     )
     for shown in texts:
         assert "standard deviation" in shown

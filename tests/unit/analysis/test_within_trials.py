@@ -254,11 +254,13 @@ def test_every_report_tells_when_and_what_happened_then(tmp_path: Path) -> None:
         "the log says “WARNING: <img src=x onerror=alert(1)>” at 9.0 s."
     ) in sentence
     assert change_sentences(result)[1].startswith("the twin: ")
-    for page in (comparison.render_html(result, stored), comparison.render_markdown(result, stored)):
+    for page in (comparison.page_of(result, stored).html(), comparison.page_of(result, stored).markdown()):
         assert "began at 8.1 s" in page
         assert "onerror=alert(1)" in page
         assert "<img" not in page
-    assert "began at 8.1 s" in " ".join(comparison.render(result, stored, width=100, colour=False).split())
+    assert "began at 8.1 s" in " ".join(
+        comparison.page_of(result, stored).terminal(width=100, unicode=False).split()
+    )
 
 
 def test_checkpoints_that_no_log_tells_of_are_counted(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pgassay.analysis.bisection.search import Search
 from pgassay.bisecting.answer import Answered, answer
 from pgassay.model.beside.bisection import BisectionResult, BisectionState, Place
 from pgassay.model.result import ArmResult, CompareResult
-from pgassay.report.bisection import render, render_markdown
+from pgassay.report.bisection import page_of
 from samples.searches.simulated import World, searched, step
 
 LAST = 64
@@ -103,7 +103,7 @@ def test_without_a_difference_nothing_is_named(word: str) -> None:
 
 def test_every_output_begins_with_the_sentence() -> None:
     found = _answered(_searched(lambda place: -0.27 if place >= 41 else 0.0))
-    shown = render(found, width=200, colour=False, unicode=True)
+    shown = page_of(found).terminal(width=200)
     assert "c041 'change 41' (A)." in " ".join(shown.split())
     assert "3 more change nothing that is searched" in shown
-    assert "| c041 change 41 |" in render_markdown(found)
+    assert "| c041 change 41 |" in page_of(found).markdown()

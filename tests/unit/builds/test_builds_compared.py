@@ -25,7 +25,7 @@ from pgassay.model.build import Build
 from pgassay.model.experiment import Environment, Experiment
 from pgassay.model.trial import TrialFacts, TrialRecord
 from pgassay.record.experiment import StoredExperiment
-from pgassay.report.compare.page import render_html, render_markdown
+from pgassay.report.compare.page import page_of
 
 DEBIAN = "-Wall -fwrapv -g -O2 -ffile-prefix-map=/build/{}=. -fcf-protection"
 
@@ -298,10 +298,10 @@ def test_defaults_as_shipped_are_part_of_what_is_compared_and_no_confound() -> N
         "io_method=method1 runs otherwise than io_method=sync by itself: wal_decode (new against old)",
     )
     assert [each.settings for each in result.compared_defaults] == [differing["17.1 and 18.1"]]
-    page = render_markdown(result, compared)
+    page = page_of(result, compared).markdown()
     assert "Baseline shipped: each version runs on its own defaults" in page
     assert page.count("Part of what is compared") == 1 and "Confounds" not in page
-    html = render_html(result, compared)
+    html = page_of(result, compared).html()
     assert "2 defaults that differ between 17.1 and 18.1" in html
 
 
@@ -315,11 +315,11 @@ def test_with_fixed_settings_the_same_differences_are_confounds() -> None:
         "io_method=method1 differs from io_method=sync in settings not asked for: wal_decode "
         "(new against old)",
     )
-    assert "Baseline fixed" in render_markdown(result, stored_experiment)
+    assert "Baseline fixed" in page_of(result, stored_experiment).markdown()
     alone = stored(experiment(), simulate(experiment(), 4))
-    assert "Baseline" not in render_markdown(analyse(alone), alone), "one build: it makes no difference"
+    assert "Baseline" not in page_of(analyse(alone), alone).markdown(), "one build: it makes no difference"
     one = replace(alone, experiment=alone.experiment.model_copy(update={"baseline": "shipped"}))
-    page = render_markdown(analyse(one), one)
+    page = page_of(analyse(one), one).markdown()
     assert "Baseline shipped: the servers run on their version's own defaults" in page
     assert "part of what is compared" not in page
 

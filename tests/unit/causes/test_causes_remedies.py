@@ -1,11 +1,10 @@
 """What other arms of an experiment say of a remedy, and where a predicted gain ends."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from cause_samples import ELAPSED_S, FLOW, account, evidence, item
+from cause_samples import ELAPSED_S, FLOW, account, evidence, item, on_machine
 from pgassay.analysis.causes.evidence import Caps, DeviceFlow, Processors
 from pgassay.analysis.causes.rank import gain_interval, trial_causes
 from pgassay.analysis.causes.remedies import judged
@@ -154,10 +153,10 @@ def test_a_gain_ends_where_the_processors_are_full_whoever_uses_them() -> None:
     assert limit[0].cause == "too-few-io-workers"
     assert limit[1].gain == pytest.approx(10 / 8.8)
     assert limit[1].next_limit == "the machine's processors"
-    fewer = trial_causes(replace(found, processors=Processors(2.0, 20.0, 8.8, 4.0))).limit
+    fewer = trial_causes(on_machine(found, processors=Processors(2.0, 20.0, 8.8, 4.0))).limit
     assert fewer is not None
     assert fewer[1].gain == pytest.approx((20 - 4) / 8.8)
-    idle = trial_causes(replace(found, processors=Processors(64.0, 640.0, 8.8, 10.6))).limit
+    idle = trial_causes(on_machine(found, processors=Processors(64.0, 640.0, 8.8, 10.6))).limit
     assert idle is not None
     assert idle[1].gain == pytest.approx(10 / 4.4)
     assert idle[1].next_limit == ""
@@ -176,7 +175,7 @@ def test_a_gain_ends_at_the_device_s_other_ceiling() -> None:
     assert limit[1].gain == pytest.approx(500 / 300)
     assert limit[1].next_limit == "the bandwidth of its storage"
     # Read for half of the time only, it has room for twice as much.
-    half = replace(evidence(**planted), device=DeviceFlow(1.5e9, 300.0, 98.0, ELAPSED_S / 2, 0.4))
+    half = on_machine(evidence(**planted), device=DeviceFlow(1.5e9, 300.0, 98.0, ELAPSED_S / 2, 0.4))
     again = trial_causes(half).limit
     assert again is not None
     assert again[1].gain == pytest.approx(2 * 500 / 300)

@@ -112,14 +112,14 @@ def test_every_report_says_it_and_shows_hostile_names_harmlessly() -> None:
     hostile = LIMIT.model_copy(update={"arm": examples.HOSTILE, "evidence": {"compared": examples.HOSTILE}})
     stored = examples.stored(levels=["sync", "worker"], blocks=2)
     found = result(LIMIT, hostile, FAULT, explanations=(MOVED,))
-    page = comparison.render_html(found, stored)
+    page = comparison.page_of(found, stored).html()
     assert "limited by the bandwidth of its storage" in page
     assert 'id="causes"' in page
     assert "<script>alert" not in page
-    text = comparison.render_markdown(found, stored)
+    text = comparison.page_of(found, stored).markdown()
     assert "limited by the bandwidth" in text
     assert "<script>" not in text
-    shown = comparison.render(found, stored, width=100, colour=False)
+    shown = comparison.page_of(found, stored).terminal(width=100, unicode=False)
     assert "storage-throughput" not in shown, "a sentence says it"
     assert "limited by the bandwidth" in " ".join(shown.split())
     assert shown.isascii()
@@ -128,4 +128,6 @@ def test_every_report_says_it_and_shows_hostile_names_harmlessly() -> None:
 @pytest.mark.parametrize("what", [(), (LIMIT.model_copy(update={"observed": 0, "trials": 0}),)])
 def test_nothing_is_said_where_nothing_was_observed(what: tuple[Cause, ...]) -> None:
     assert cause_rows(result(*what)) == ()
-    assert "Why:" not in comparison.render(result(*what), examples.stored(blocks=2), width=100, colour=False)
+    assert "Why:" not in comparison.page_of(result(*what), examples.stored(blocks=2)).terminal(
+        width=100, unicode=False
+    )

@@ -203,8 +203,8 @@ def test_what_io_workers_do_for_a_scan_goes_with_it() -> None:
 def test_more_rows_returned_than_estimated_are_believed() -> None:
     counted = scanned(PACKED, plans={"scan": plan(100)})
     assert faults_of(counted)
-    returned = counted.statements[0].model_copy(update={"rows": 300_000})
-    assert not faults_of(replace(counted, statements=(returned,)))
+    returned = counted.work.statements[0].model_copy(update={"rows": 300_000})
+    assert not faults_of(replace(counted, work=replace(counted.work, statements=(returned,))))
 
 
 def test_an_estimate_from_before_the_rows_were_written_is_not_believed() -> None:
@@ -276,7 +276,7 @@ def test_autovacuum_s_share_of_a_full_device_is_told_by_bytes_of_any_version() -
     worked = {"relname": "t", "total_autovacuum_time": 1500.0, "total_autoanalyze_time": 250.0}
     told = faults_of(load(rows(read_bytes=4e6) | {"pg_stat_user_tables": [worked]}, **base))
     assert told["autovacuum"].figures["autovacuum_worked_s"] == pytest.approx(1.75)
-    unknown = trial_causes(load(rows(read_bytes=4e6), **base | {"ceiling": evidence().ceiling}))
+    unknown = trial_causes(load(rows(read_bytes=4e6), **base | {"ceiling": evidence().machine.ceiling}))
     assert any(words.startswith("autovacuum: ") for words in unknown.missing)
 
 

@@ -113,4 +113,4 @@ def test_writes_count_against_the_ceiling_that_reads_have() -> None:
 
 @pytest.mark.parametrize(("version", "major"), [("18.6", 18), ("19beta4", 19), ("20devel", 20), ("", None)])
 def test_a_version_before_its_release_is_known_to_the_rules(version: str, major: int | None) -> None:
-    assert evidence(version=version).major == major
+    assert evidence(version=version).server.major == major

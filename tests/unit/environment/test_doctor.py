@@ -12,7 +12,7 @@ from pgassay.environment.doctor.base import missing, ok, warning
 from pgassay.environment.linux import free_memory
 from pgassay.errors import UsageError
 from pgassay.model.doctor import DoctorReport, Finding
-from pgassay.report import doctor
+from pgassay.report.listings import doctor_page
 
 
 def report_of(*findings: Finding) -> DoctorReport:
@@ -25,16 +25,20 @@ def test_the_page_says_each_with_its_remedy() -> None:
         missing("kernel", "psi", "no \x1b[31mpsi", "boot with psi=1"),
         warning("kernel", "swap", "swap: 3 µs", "swapoff -a"),
     )
-    page = doctor.render(report_of(*findings), unicode=False)
-    assert page.splitlines()[:2] == ["Storage", "  ok       loop devices: can be made"]
-    assert "  MISSING  no \\x1b[31mpsi\n           -> boot with psi=1" in page
+    made = doctor_page(report_of(*findings))
+    page = made.terminal(unicode=False)
+    assert page.startswith("Storage\n\n ok  loop devices: can be made\n")
+    assert " MISSING  no \\x1b[31mpsi\n          -> boot with psi=1\n" in page
     assert "swap: 3 us" in page
     assert "1 ok, 1 warning, 1 missing" in page
+    assert "\x1b[1;31mMISSING" in made.terminal(colour=True)
+    assert "| MISSING | no &#92;x1b&#91;31mpsi | boot with psi=1 |" in made.markdown()
+    assert "boot with psi=1" in made.html() and "-&gt; boot" not in made.html()
     assert report_of(*findings).lacking(("loop", "psi", "swap")) == (findings[1],)
 
 
 def test_numbers_that_are_not_finite_are_null() -> None:
-    text = doctor.render_json(report_of(ok("noise", "steal", "steal", steal_fraction=float("nan"))))
+    text = doctor_page(report_of(ok("noise", "steal", "steal", steal_fraction=float("nan")))).json()
     assert json.loads(text)["findings"][0]["figures"] == {"steal_fraction": None}
 
 

@@ -20,7 +20,7 @@ from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpe
 from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report import schema
-from pgassay.report.compare.json import render
+from pgassay.report.page import json_text
 from pgassay.terminal.progress import NullProgress
 from pgassay.workloads.metric import metric_of
 from pgassay.workloads.registry import parse_workload
@@ -105,7 +105,7 @@ class Machine:
 
 def documented(result: CompareResult) -> dict[str, Any]:
     """What --json prints, which is as its schema says."""
-    document: dict[str, Any] = json.loads(render(result))
+    document: dict[str, Any] = json.loads(json_text(result))
     jsonschema.validate(document, schema.COMPARE.schema(), cls=jsonschema.Draft202012Validator)
     return document
 

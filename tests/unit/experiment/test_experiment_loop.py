@@ -15,7 +15,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.experiment.running import loop
 from pgassay.experiment.running.loop import RunLimits, run_experiment
 from pgassay.record.experiment import load
-from pgassay.report.compare import json as json_report
+from pgassay.report.page import json_text
 from pgassay.terminal.progress import NullProgress
 
 LIMITS = RunLimits(blocks_max=10, time_max_s=600.0, until_decided=False)
@@ -24,7 +24,7 @@ LIMITS = RunLimits(blocks_max=10, time_max_s=600.0, until_decided=False)
 def document(folder: Path) -> dict[str, object]:
     """The JSON document of a stored experiment, without its folder."""
     result = analyse(load(folder)).model_copy(update={"folder": ""})
-    return dict(result.model_dump(mode="json")) | {"text": json_report.render(result)}
+    return dict(result.model_dump(mode="json")) | {"text": json_text(result)}
 
 
 def run_to_the_end(folder: Path, runner: replay.Replay, limits: RunLimits = LIMITS) -> str:

@@ -14,7 +14,7 @@ from pgassay.model.experiment import BlockDesign, Experiment
 from pgassay.model.result import Planned
 from pgassay.model.workload import LoadSpec
 from pgassay.report import schema
-from pgassay.report.planned import render, render_json
+from pgassay.report.planned import page_of
 
 
 def experiment(strata: list[str], **contract: object) -> Experiment:
@@ -38,7 +38,7 @@ def load(made: Experiment, duration_s: float) -> Experiment:
 
 
 def checked(found: Planned) -> Planned:
-    document = json.loads(render_json(found))
+    document = json.loads(page_of(found).json())
     jsonschema.validate(document, schema.PLANNED.schema(), cls=jsonschema.Draft202012Validator)
     return found
 
@@ -70,11 +70,11 @@ def test_a_time_that_is_too_short_decides_nothing() -> None:
     found = checked(planned(experiment([""], time_max_s=60.0), TrialHistory(trial_s=10.0, spread=0.07)))
     (cell,) = found.cells
     assert (cell.blocks, cell.resolves, cell.is_decidable) == (2, None, False)
-    assert "too few for a verdict" in render(found)
-    assert "Nothing was measured" in render(found, unicode=False)
+    assert "too few for a verdict" in page_of(found).terminal()
+    assert "Nothing was measured" in page_of(found).terminal(unicode=False)
     wide = checked(planned(experiment([""], time_max_s=600.0), TrialHistory(trial_s=10.0, spread=0.3)))
     assert wide.cells[0].resolves is not None and wide.cells[0].is_decidable is False
-    assert "not the margin of 3%" in render(wide).replace(" %", "%")
+    assert "not the margin of 3%" in page_of(wide).terminal().replace(" %", "%")
 
 
 def test_without_a_history_a_load_tells_its_length_and_statements_nothing() -> None:
@@ -84,7 +84,7 @@ def test_without_a_history_a_load_tells_its_length_and_statements_nothing() -> N
     unknown = checked(planned(experiment(["1", "8"]), None))
     assert (unknown.trial_s, unknown.least_s, unknown.wanted_s) == (None, None, None)
     assert [cell.blocks for cell in unknown.cells] == [None, None]
-    assert "one trial is rehearsed" in render(unknown)
+    assert "one trial is rehearsed" in page_of(unknown).terminal()
 
 
 def test_the_schema_is_the_file_s() -> None:
@@ -113,4 +113,4 @@ def test_why_trials_have_servers_of_their_own_is_said_where_starts_were_asked_fo
     made = experiment([""]).model_copy(update={"restarts": "no session can change shared_buffers"})
     (said,) = planned(made, None).warnings
     assert said == "Each trial has a server of its own: no session can change shared_buffers."
-    assert said in render(planned(made, None), unicode=True)
+    assert said in page_of(planned(made, None)).terminal()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pgassay.errors import UsageError
 from pgassay.fleet.cluster import hosts, member
 from pgassay.model.machines.fleet import FleetMachine, FleetStatus
-from pgassay.report.fleet import render
+from pgassay.report.listings import fleet_page
 
 NOW = datetime(2026, 11, 23, tzinfo=UTC)
 OUTSIDE = ["../../etc", "/etc", "a/b", "", ".", "..", "-x", 7, None, ["a"]]
@@ -80,11 +80,11 @@ def status(*states: str, days: float = 20, kind: str = "ssh", answers: bool = Tr
 
 
 def test_status_in_words() -> None:
-    shown = render(status("ready", "ready"), now=NOW)
+    shown = fleet_page(status("ready", "ready"), NOW).terminal()
     assert "2 machines ready, on 1 host." in shown and "processors 0,1, 2" in shown
     assert "Certificates until 2026-12-13." in shown and "does not answer" not in shown
-    shown = render(status("ready", "lost", days=2), now=NOW)
+    shown = fleet_page(status("ready", "lost", days=2), NOW).terminal()
     assert "1 of 2 machines ready: type pgassay fleet start --file fleet.toml" in shown
     assert "until 2026-11-25: type pgassay fleet stop and start before" in shown
-    shown = render(status("lost", kind="existing", answers=False, days=2), now=NOW)
+    shown = fleet_page(status("lost", kind="existing", answers=False, days=2), NOW).terminal()
     assert "does not answer" in shown and "look after that cluster" in shown and "fleet start" not in shown

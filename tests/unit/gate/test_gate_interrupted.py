@@ -48,8 +48,8 @@ def test_what_was_found_by_then_is_said_and_nothing_is_decided(line: Nights) -> 
     first, *slow = found.verdict.splitlines()
     assert first == f"Interrupted: 4 units of {PLANNED} had been measured, and nothing is decided."
     assert [sentence for sentence in slow if sentence.startswith("simulated/q01 is ")]
-    assert text.render_markdown(found).startswith("**Interrupted**")
-    document = json.loads(text.render_json(found))
+    assert text.page_of(found).markdown().startswith("**Interrupted**")
+    document = json.loads(text.page_of(found).json())
     jsonschema.validate(document, schema.GATE.schema(), cls=jsonschema.Draft202012Validator)
 
 

@@ -30,7 +30,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> GateResult:
 
 
 def rendered(result: GateResult) -> str:
-    return text.render(result, width=120, colour=False, unicode=True)
+    return text.page_of(result).terminal(width=120)
 
 
 def test_what_must_be_seen_stands_first(result: GateResult) -> None:
@@ -44,7 +44,7 @@ def test_what_must_be_seen_stands_first(result: GateResult) -> None:
 
 
 def test_markdown_folds_what_is_as_it_was(result: GateResult) -> None:
-    shown = text.render_markdown(result)
+    shown = text.page_of(result).markdown()
     assert shown.startswith("**Slow-down of 1 unit**")
     opened, folded = shown.split("<details>")
     assert "simulated/q02" in opened
@@ -68,7 +68,7 @@ def test_junit_has_a_case_for_each_unit(result: GateResult) -> None:
 
 
 def test_the_json_document_obeys_its_schema(result: GateResult) -> None:
-    document = json.loads(text.render_json(result))
+    document = json.loads(text.page_of(result).json())
     jsonschema.validate(document, schema.GATE.schema(), cls=jsonschema.Draft202012Validator)
     assert document["schema"] == 1
     assert document["exit_code"] == 1
@@ -128,5 +128,5 @@ def test_a_gate_in_which_nothing_differs_says_so(result: GateResult) -> None:
     changes = {"units": (), "workloads": (), "outcome": "none found", "verdict": "Nothing differs."}
     nothing = result.model_copy(update=changes)
     assert rendered(nothing).startswith("Nothing differs.")
-    assert text.render_markdown(nothing).startswith("**No slow-down found**")
+    assert text.page_of(nothing).markdown().startswith("**No slow-down found**")
     assert ElementTree.fromstring(junit.render(nothing)).get("tests") == "0"

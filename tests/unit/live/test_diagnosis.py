@@ -141,7 +141,10 @@ def test_a_server_without_work_has_no_cause(tmp_path: Path) -> None:
     diagnosis = diagnose(interval(tmp_path))
     assert [cause.cause for cause in diagnosis.causes] == ["unknown"]
     assert diagnosis.causes[0].evidence["idle_share"] == pytest.approx(0.999, abs=0.001)
-    assert "the server was idle (99.9 % of the time no connection worked)" in report.render(diagnosis)
+    assert (
+        "the server was idle (99.9 % of the time no connection worked)"
+        in report.page_of(diagnosis).terminal()
+    )
 
 
 def test_open_transactions_that_wait_for_their_client(tmp_path: Path) -> None:
@@ -149,7 +152,7 @@ def test_open_transactions_that_wait_for_their_client(tmp_path: Path) -> None:
     write_waits(tmp_path, [(1, BACKEND, "Client", "ClientRead", "S", 100)])
     diagnosis = diagnose(interval(tmp_path))
     assert (limit(diagnosis), diagnosis.causes[0].layer) == ("client-bound", "design")
-    assert "while their clients did something else" in report.render(diagnosis)
+    assert "while their clients did something else" in report.page_of(diagnosis).terminal()
 
 
 def test_looks_alone_never_say_cpu(tmp_path: Path) -> None:
@@ -159,7 +162,7 @@ def test_looks_alone_never_say_cpu(tmp_path: Path) -> None:
     assert limit(diagnosis) == "unknown"
     assert "time on processors" in str(diagnosis.causes[0].evidence["not_known"])
     assert diagnosis.accounts[0].residue_s == pytest.approx(9)
-    assert "not known which" in report.render(diagnosis)
+    assert "not known which" in report.page_of(diagnosis).terminal()
 
 
 def test_a_role_that_may_not_see_is_told_so_and_no_limit_is_guessed(tmp_path: Path) -> None:
@@ -169,7 +172,7 @@ def test_a_role_that_may_not_see_is_told_so_and_no_limit_is_guessed(tmp_path: Pa
     hidden = diagnose(interval(tmp_path, is_hidden=True, missing=("GRANT pg_monitor TO me",)))
     assert limit(hidden) == "unknown"
     assert hidden.activity.connections_busy is None
-    assert "GRANT pg_monitor TO me" in report.render(hidden)
+    assert "GRANT pg_monitor TO me" in report.page_of(hidden).terminal()
 
 
 def test_nothing_sampled_is_no_reason_to_fail(tmp_path: Path) -> None:
@@ -316,8 +319,8 @@ def test_hostile_names_are_shown_and_not_obeyed(tmp_path: Path) -> None:
             others={HOSTILE: 5.0},
         )
     )
-    page = report.render(diagnosis)
+    page = report.page_of(diagnosis).terminal()
     assert "\x1b" not in page
-    assert report.render(diagnosis, unicode=False).isascii()
-    html = report.render_html(diagnosis)
+    assert report.page_of(diagnosis).terminal(unicode=False).isascii()
+    html = report.page_of(diagnosis).html()
     assert "<script" not in html and "\x1b" not in html

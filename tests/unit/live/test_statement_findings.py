@@ -221,7 +221,7 @@ def test_a_wasteful_plan_comes_before_the_processors_that_it_uses(tmp_path: Path
     assert only.plan is not None
     assert "'x'" not in diagnosis.model_dump_json()
     assert "--only=7" in only.command
-    assert "orders is read whole" in report.render(diagnosis)
+    assert "orders is read whole" in report.page_of(diagnosis).terminal()
 
 
 @pytest.mark.parametrize(
@@ -246,9 +246,9 @@ def test_two_diagnoses_are_told_by_statement(tmp_path: Path) -> None:
     change = change_of(before, after)
     (only,) = change.statements
     assert only.times_as_fast == pytest.approx(100)
-    assert "100" in change_report.render(change)
-    assert "no experiment" in change_report.render(change)
-    assert "orders" in change_report.render_html(change)
+    assert "100" in change_report.page_of(change).terminal()
+    assert "no experiment" in change_report.page_of(change).terminal()
+    assert "orders" in change_report.page_of(change).html()
     assert "The first is the later one" in " ".join(change_of(after, before).notes)
 
 

@@ -181,10 +181,14 @@ def test_what_no_machine_measured_is_said() -> None:
 
 def test_the_document_obeys_its_schema_and_pages_name_the_machines() -> None:
     result = combined(on("alpha", ALPHA, (0.05, 0.10)), on("beta", BETA, (-0.15, 0.1), seed=2))
-    document: dict[str, Any] = json.loads(report.render_json(result))
+    document: dict[str, Any] = json.loads(report.page_of(result).json())
     jsonschema.validate(document, schema.COMBINED.schema(), cls=jsonschema.Draft202012Validator)
     assert document["cells"]["anchors"] == ["clients=1"]
-    for shown in (report.render(result), report.render_markdown(result), report.render_html(result)):
+    for shown in (
+        report.page_of(result).terminal(),
+        report.page_of(result).markdown(),
+        report.page_of(result).html(),
+    ):
         assert "Which machine ran what" in shown
         assert "Speeds of strata that different machines ran are not compared" in shown
 

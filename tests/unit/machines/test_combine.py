@@ -257,7 +257,7 @@ def test_what_is_no_experiment_of_one_design_is_refused(
 
 
 def check(result: CombinedResult) -> dict[str, Any]:
-    text = report.render_json(result)
+    text = report.page_of(result).json()
     document: dict[str, Any] = json.loads(text)
     jsonschema.validate(document, schema.COMBINED.schema(), cls=jsonschema.Draft202012Validator)
     assert text.endswith("}\n")
@@ -273,11 +273,11 @@ def test_the_document_obeys_its_schema() -> None:
 
 def test_a_name_can_t_steer_the_terminal_and_the_same_is_said_in_markdown() -> None:
     result = combine([on("evil\x1b[2J"), on("b|c")])
-    shown = report.render(result, unicode=False)
+    shown = report.page_of(result).terminal(unicode=False)
     assert "\x1b" not in shown
     assert shown.isascii()
     assert "Each machine alone" in shown
-    marked = report.render_markdown(result)
+    marked = report.page_of(result).markdown()
     assert result.verdict.splitlines()[1] in marked
     assert "| b&#124;c |" in marked
 
@@ -373,7 +373,7 @@ def test_the_page_draws_each_machine_and_both_answers(width_px: int) -> None:
         for found in (*result.machines, arm.these_machines, arm.machines_like_these)
     ]
     assert len({row["colour"] for row in rows}) == 3
-    page = report.render_html(result)
+    page = report.page_of(result).html()
     assert all(f">{row['label']}</text>" in page for row in rows)
 
 
@@ -386,7 +386,7 @@ def test_what_is_not_known_of_machines_is_said_in_the_drawing() -> None:
     assert (like_these["ratio"], like_these["says"]) == (None, "4 of the 6 machines that it takes")
     waiting = combine([on("a"), on("b", blocks=0, stopped="running")])
     assert rows_drawn(waiting)[1]["says"] == "no complete block"
-    assert "no complete block" in report.render_html(waiting)
+    assert "no complete block" in report.page_of(waiting).html()
     alone = rows_drawn(combine([on("a")], least=1))
     assert [row["label"] for row in alone] == ["a", "machines like these"]
 

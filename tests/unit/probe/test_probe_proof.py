@@ -70,7 +70,7 @@ def test_defaults_leave_nothing_to_prove() -> None:
     assert not to_prove(result, 18).recommended
     said = nothing_to_prove(result, "18.6")
     assert "defaults" in said.sentence and "read-ahead" in said.sentence
-    assert said.sentence in text.render(result.model_copy(update={"proof": said}))
+    assert said.sentence in text.page_of(result.model_copy(update={"proof": said})).terminal()
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_the_answer_is_that_of_the_comparison(arm: dict[str, Any], word: str) ->
     assert proof.sentence.startswith(word)
     assert [work.name for work in proof.works] == ["all of it", *examples.STATEMENTS]
     assert (proof.works[0].interval is None) is (arm["verdict"] == "inconclusive")
-    page = text.render_proof(proof)
+    page = text.proof_page(proof).terminal()
     assert proof.sentence in " ".join(page.split()) and proof.folder in page

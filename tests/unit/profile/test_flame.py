@@ -11,7 +11,7 @@ from profile_for_tests import STACKS, profiled
 
 from pgassay.analysis.profile.flame import FlameNode, flames, tree
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.report.compare.page import render, render_html, render_markdown
+from pgassay.report.compare.page import page_of
 from pgassay.report.profile.flame import colour, data, svg
 from pgassay.report.section import FlameGraph
 
@@ -84,11 +84,15 @@ def test_hostile_names_are_text_in_both_forms() -> None:
 def test_the_page_has_graph_and_table_and_the_other_outputs_the_words(tmp_path: Path) -> None:
     stored = profiled(tmp_path, rounds=12, factors={"palloc": 1.4})
     result = analyse(stored)
-    page = render_html(result, stored)
+    page = page_of(result, stored).html()
     assert page.count('<figure class="flame"') == 1
     policy = re.search(r"script-src ([^;\"]*)\"", page)
     assert policy is not None and len(policy[1].split()) == 1  # the one script that draws it
-    for shown in (page, render_markdown(result, stored), render(result, stored, width=100, colour=False)):
+    for shown in (
+        page,
+        page_of(result, stored).markdown(),
+        page_of(result, stored).terminal(width=100, unicode=False),
+    ):
         words = " ".join(html.unescape(shown).replace("\u00a0", " ").split())
         assert re.search(r"palloc takes \d+ % more \[", words), words
         assert "hash" in words

@@ -14,7 +14,7 @@ from pgassay.model.trial import TrialFacts
 from pgassay.record import layout
 from pgassay.record.columns import to_parquet
 from pgassay.record.experiment import StoredExperiment
-from pgassay.report.compare.page import render
+from pgassay.report.compare.page import page_of
 
 FACTS = Path(__file__).resolve().parents[2] / "versions" / "facts.json"
 SECOND_NS = 1_000_000_000
@@ -99,6 +99,6 @@ def test_waits_are_per_transaction_with_their_meaning(tmp_path: Path) -> None:
     # 5 s of about 100,000 transactions in the control, 10 s in the arm.
     assert wait.us[0] == pytest.approx(50, rel=0.05)
     assert wait.us[1] == pytest.approx(100, rel=0.05)
-    shown = " ".join(render(analyse(stored), stored, width=100, colour=False).split())
+    shown = " ".join(page_of(analyse(stored), stored).terminal(width=100, unicode=False).split())
     assert "LWLock WALInsert: one of the places" in shown
     assert "What relieves it: write less WAL" in shown

@@ -20,9 +20,9 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.plans.plan import ExplainResult
 from pgassay.model.plans.work import WorkPlan
 from pgassay.record.experiment import StoredExperiment
-from pgassay.report.compare import json as json_report
-from pgassay.report.compare.page import render, render_html, render_markdown
+from pgassay.report.compare.page import page_of
 from pgassay.report.explain import text
+from pgassay.report.page import json_text
 from pgassay.terminal.progress import PlainProgress, WithoutLiterals
 from whole_tool import run_here
 
@@ -84,10 +84,10 @@ def with_secrets() -> StoredExperiment:
 def outputs(stored: StoredExperiment, *, redact: bool) -> dict[str, str]:
     shown, result = analysed(stored, redact=redact)
     return {
-        "terminal": render(result, shown, width=100, colour=False, unicode=True),
-        "markdown": render_markdown(result, shown),
-        "page": render_html(result, shown),
-        "json": json_report.render(result),
+        "terminal": page_of(result, shown).terminal(width=100),
+        "markdown": page_of(result, shown).markdown(),
+        "page": page_of(result, shown).html(),
+        "json": json_text(result),
     }
 
 
@@ -117,11 +117,11 @@ def test_no_literal_is_left_in_any_output_and_names_and_figures_are() -> None:
 def shown_of(source: str, *, redact: bool) -> list[str]:
     result = ExplainResult(plans=tuple(read_plans(source, "x", redact=redact)))
     return [
-        text.render(result, width=300, colour=False, unicode=True),
-        text.render_markdown(result),
-        text.render_html(result),
-        text.render_json(result),
-        text.render_list(result.plans, "x", width=300, unicode=True),
+        text.page_of(result).terminal(width=300),
+        text.page_of(result).markdown(),
+        text.page_of(result).html(),
+        text.page_of(result).json(),
+        text.list_page(result, "x").terminal(width=300),
     ]
 
 
@@ -177,7 +177,7 @@ def test_no_literal_of_a_generated_condition_survives(found: list[str]) -> None:
     condition = " AND ".join(f"(t.a{number} = {literal})" for number, literal in enumerate(found))
     document = executed(f"({condition})")
     (plan,) = read_plans(json.dumps([document]), "x", redact=True)
-    shown = text.render_json(ExplainResult(plans=(plan,)))
+    shown = text.page_of(ExplainResult(plans=(plan,))).json()
     assert "§" not in shown
     assert all(f"t.a{number} = ?::text" in shown for number in range(len(found)))
 
@@ -217,13 +217,13 @@ def test_a_stored_experiment_is_shown_without_literals(
         for statement in arm["spec"]["workload"]["statements"]:
             statement["sql"] = SQL
     file.write_text(json.dumps(document))
-    assert "Miller" in run_here(capsys, "report", folder, "--markdown").stdout + page_of(folder)
+    assert "Miller" in run_here(capsys, "report", folder, "--markdown").stdout + page_in(folder)
     finished = run_here(capsys, "report", folder, "--redact", "--json")
     assert finished.returncode == 0, finished.stderr
-    assert "Miller" not in finished.stdout + page_of(folder)
-    assert "customers" in page_of(folder)
+    assert "Miller" not in finished.stdout + page_in(folder)
+    assert "customers" in page_in(folder)
     assert "Miller" in file.read_text(), "what was recorded stays"
 
 
-def page_of(folder: Path) -> str:
+def page_in(folder: Path) -> str:
     return (folder / "report.html").read_text("utf-8")

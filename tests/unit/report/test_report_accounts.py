@@ -117,13 +117,13 @@ def test_reports_show_them_and_escape_what_a_server_named() -> None:
     result = report_examples.result(
         stored, accounts=(made[0].model_copy(update={"accounts": (hostile,)}), made[1])
     )
-    page = comparison.render_html(result, stored)
+    page = comparison.page_of(result, stored).html()
     assert 'id="accounts"' in page
     assert report_examples.HOSTILE not in page
-    said = comparison.render(result, stored, width=100, colour=False)
+    said = comparison.page_of(result, stored).terminal(width=100, unicode=False)
     assert "Where the time went" in said
     assert "\x1b" not in said
     assert "wall time" in said
     without = report_examples.result(stored)
-    assert "Where the time went" not in comparison.render(without, stored, width=100, colour=False)
-    assert 'id="accounts"' not in comparison.render_html(without, stored)
+    assert "Where the time went" not in comparison.page_of(without, stored).terminal(width=100, unicode=False)
+    assert 'id="accounts"' not in comparison.page_of(without, stored).html()

@@ -9,7 +9,7 @@ import report_examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.plans.work import WorkPlan
 from pgassay.record.experiment import StoredExperiment, StoredTrial
-from pgassay.report.compare.page import render, render_html, render_markdown
+from pgassay.report.compare.page import page_of
 from pgassay.report.explain.experiment import added
 
 SLOW = "it would take about 9 s, and a tenth of the experiment's time leaves 2 s for plans"
@@ -56,21 +56,21 @@ def test_what_an_arms_plan_does_otherwise_is_said_in_every_output() -> None:
     result = analyse(stored)
     executed = [plan for plan in result.plans if plan.executed]
     assert [plan.nodes[0].sort_method for plan in executed] == ["external merge", "quicksort"]
-    terminal = " ".join(render(result, stored, width=100, colour=False, unicode=True).split())
-    markdown = render_markdown(result, stored)
+    terminal = " ".join(page_of(result, stored).terminal(width=100).split())
+    markdown = page_of(result, stored).markdown()
     for shown in (terminal, markdown):
         assert "The sort by a fits in memory in B: external merge 2.00 MB → quicksort 2.00 MB." in shown
         assert f"count_filler: {SLOW}." in shown
         # Twice 60 ms of 640 s.
         assert "2 plans were executed once each" in shown
         assert "It took 120 ms in all, 0.019 % of the experiment's time." in shown
-    page = render_html(result, stored)
+    page = page_of(result, stored).html()
     assert "51.0 ms under ANALYZE" in page and "untraced in the trial before" in page
 
 
 def test_hostile_names_of_a_plan_harm_no_page() -> None:
     stored = with_plans(report_examples.HOSTILE)
-    page = render_html(analyse(stored), stored)
+    page = page_of(analyse(stored), stored).html()
     assert "under ANALYZE" in page
     assert report_examples.HOSTILE not in page
 
@@ -79,7 +79,7 @@ def test_an_experiment_without_executed_plans_has_no_such_section() -> None:
     stored = report_examples.stored(levels=["1MB", "64MB"], blocks=12)
     result = analyse(stored)
     assert result.plans == () and result.table_cache == ()
-    shown = render(result, stored, width=100, colour=False, unicode=True)
+    shown = page_of(result, stored).terminal(width=100)
     assert "Plans with their work" not in shown and "Found in shared buffers" not in shown
 
 
@@ -111,7 +111,7 @@ def test_shares_found_in_shared_buffers_are_of_all_valid_trials() -> None:
         for index, counts in ((None, (60, 20)), ("i", (10, 0)))
     ]
     assert {each.hit_ratio for each in found} == {0.75, 1.0}
-    page = render_html(analyse(stored), stored)
+    page = page_of(analyse(stored), stored).html()
     assert "Found in shared buffers" in page and "75.0 %" in page and "i on t" in page
 
 
@@ -140,8 +140,8 @@ def test_what_analyze_cost_stands_beside_the_untraced_time_in_every_output() -> 
     (control,) = (plan for plan in result.plans if plan.executed and plan.arm == result.control)
     assert control.untraced_s is not None
     assert control.untraced_s > 0.051
-    terminal = render(result, stored, width=100, colour=False, unicode=True)
-    for shown in (terminal, render_markdown(result, stored), render_html(result, stored)):
+    terminal = page_of(result, stored).terminal(width=100)
+    for shown in (terminal, page_of(result, stored).markdown(), page_of(result, stored).html()):
         assert (
             "What EXPLAIN ANALYZE adds to a statement" in shown and "untraced" in shown and "51.0 ms" in shown
         )
@@ -157,10 +157,10 @@ def test_what_analyze_adds_is_never_less_than_nothing(times: float, words: str) 
 
 def test_what_was_rolled_back_on_restored_data_is_not_compared_and_says_so() -> None:
     stored = warm_with(cache="restarted", rolled_back=True)
-    shown = " ".join(render_markdown(analyse(stored), stored).split())
+    shown = " ".join(page_of(analyse(stored), stored).markdown().split())
     assert "on restored data after a start of the server, and what could write was rolled back" in shown
     assert "other caches" in shown and "as the trial left them" not in shown
-    page = render_html(analyse(stored), stored)
+    page = page_of(analyse(stored), stored).html()
     assert "under ANALYZE, rolled back, after a start of the server" in page
 
 
@@ -168,4 +168,4 @@ def test_a_generic_plan_is_called_so() -> None:
     stored = warm_with(kind="generic")
     result = analyse(stored)
     assert {plan.kind for plan in result.plans if plan.executed} == {"generic"}
-    assert "generic plan, 51.0 ms under ANALYZE" in render_html(result, stored)
+    assert "generic plan, 51.0 ms under ANALYZE" in page_of(result, stored).html()

@@ -39,15 +39,15 @@ def test_many_verdicts_are_counted_and_few_are_sentences() -> None:
 
 def test_the_terminal_shows_the_grid_before_its_tables() -> None:
     result, stored = grid()
-    page = comparison.render(result, stored, width=100, colour=False)
+    page = comparison.page_of(result, stored).terminal(width=100, unicode=False)
     top = page[: page.index("\nArms\n")]
     rows = [line.split() for line in top.splitlines() if line.strip().startswith("clients=")]
     assert [row[0] for row in rows] == [f"clients={stratum}" for stratum in STRATA]
     assert [row[2::2] for row in rows] == [["inconclusive"] * 2, ["faster"] * 2, ["inconclusive"] * 2]
     assert "needs more blocks" not in page
-    list_of_arms = comparison.render(
-        *_analysed(examples.stored(levels=[f"l{n}" for n in range(9)], blocks=3)), width=100, colour=False
-    )
+    list_of_arms = comparison.page_of(
+        *_analysed(examples.stored(levels=[f"l{n}" for n in range(9)], blocks=3))
+    ).terminal(width=100, unicode=False)
     assert list_of_arms.startswith("Of 8 comparisons")
     assert "\n at " not in list_of_arms
 
@@ -58,7 +58,7 @@ def _analysed(stored: StoredExperiment) -> tuple[CompareResult, StoredExperiment
 
 def test_markdown_folds_the_sentences_of_a_grid() -> None:
     result, stored = grid()
-    page = comparison.render_markdown(result, stored)
+    page = comparison.page_of(result, stored).markdown()
     assert page.startswith("**Of 6 comparisons")
     folded = page[page.index("verdict in sentences") :]
     assert verdicts.verdict_lines(result)[0].split()[0] in folded
@@ -105,5 +105,5 @@ def test_facts_of_many_arms_are_grouped_by_value() -> None:
         ("worker", "io_method=worker (3 arms)"),
         ("io_uring", "io_method=io_uring (3 arms)"),
     )
-    page = comparison.render_html(analyse(stored), stored)
+    page = comparison.page_of(analyse(stored), stored).html()
     assert "io_method=worker (3 arms)" in page

@@ -58,12 +58,13 @@ def test_a_new_section_is_a_function_and_a_line(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(comparison, "SECTIONS", (*comparison.SECTIONS, added))
     stored = examples.stored(blocks=4)
     result = analyse(stored)
-    shown = comparison.render(result, stored, width=100, colour=False)
+    shown = comparison.page_of(result, stored).terminal(width=100, unicode=False)
     assert re.search(r"Toy\n\n arm +toy trials\n -+\n io_method=sync +4\n", shown)
-    assert "| arm | toy trials |\n|---|--:|\n| io_method=sync | 4 |" in comparison.render_markdown(
-        result, stored
+    assert (
+        "| arm | toy trials |\n|---|--:|\n| io_method=sync | 4 |"
+        in comparison.page_of(result, stored).markdown()
     )
-    made = comparison.render_html(result, stored)
+    made = comparison.page_of(result, stored).html()
     assert '<h2 id="toy">Toy</h2>' in made and '<a href="#toy">Toy</a>' in made
     assert '<td class="name">io_method=sync</td><td class="number">4</td>' in made
 

@@ -1,5 +1,6 @@
 """The terminal's report, the Markdown report and the listing."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -8,8 +9,8 @@ import pytest
 import report_examples as examples
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.workload import Metric
-from pgassay.report import listing
 from pgassay.report.compare import page as comparison
+from pgassay.report.listings import ListedResult, results_page
 
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -18,8 +19,8 @@ def both(width: int, **changes) -> tuple[str, str]:
     """An analysed experiment on a plain and on a colour terminal."""
     stored = examples.stored(**changes)
     result = analyse(stored)
-    plain = comparison.render(result, stored, width=width, colour=False)
-    return plain, comparison.render(result, stored, width=width, colour=True)
+    plain = comparison.page_of(result, stored).terminal(width=width, unicode=False)
+    return plain, comparison.page_of(result, stored).terminal(width=width, colour=True)
 
 
 def test_the_verdict_comes_first_and_the_command_last() -> None:
@@ -84,7 +85,7 @@ def test_a_withheld_verdict_and_a_lying_twin_are_loud() -> None:
     arms = examples.result(stored).arms
     withheld = arms[1].model_copy(update={"withheld": True, "verdict": "inconclusive"})
     result = examples.result(stored, arms=(arms[0], withheld), twin=examples.lying_twin())
-    plain = comparison.render(result, stored, width=80, colour=False)
+    plain = comparison.page_of(result, stored).terminal(width=80, unicode=False)
     assert "withheld" in plain
     assert "DIFFERS" in plain
 
@@ -93,8 +94,8 @@ def test_a_unit_other_than_seconds_stands_in_the_heading() -> None:
     stored = examples.stored()
     metric = Metric(name="throughput", unit="transactions/s", better="higher")
     arms = tuple(arm.model_copy(update={"median": 712.34}) for arm in examples.result(stored).arms)
-    plain = comparison.render(
-        examples.result(stored, metric=metric, arms=arms), stored, width=80, colour=False
+    plain = comparison.page_of(examples.result(stored, metric=metric, arms=arms), stored).terminal(
+        width=80, unicode=False
     )
     table = plain[plain.index("\nArms") : plain.index("\nStatements")]
     assert "transactions/s" in table
@@ -105,13 +106,15 @@ def test_a_unit_other_than_seconds_stands_in_the_heading() -> None:
 def test_a_small_time_is_ascii_in_a_plain_page() -> None:
     stored = examples.stored()
     arms = tuple(arm.model_copy(update={"median": 0.000875}) for arm in examples.result(stored).arms)
-    assert "875 us" in comparison.render(examples.result(stored, arms=arms), stored, width=80, colour=False)
+    assert "875 us" in comparison.page_of(examples.result(stored, arms=arms), stored).terminal(
+        width=80, unicode=False
+    )
 
 
 def test_markdown_shows_names_as_they_are() -> None:
     name = "a|b_ `c` *d* @everyone #7 <img src=x>"
     stored = examples.stored(levels=["sync", name])
-    page = comparison.render_markdown(analyse(stored), stored)
+    page = comparison.page_of(analyse(stored), stored).markdown()
     rows = [line for line in page.splitlines() if line.startswith("| io_method=a")]
     assert rows
     assert all(row.count("|") == 7 for row in rows)
@@ -122,7 +125,7 @@ def test_markdown_shows_names_as_they_are() -> None:
 
 def test_markdown_holds_verdict_arms_and_command() -> None:
     stored = examples.stored(failing=frozenset({3}))
-    page = comparison.render_markdown(analyse(stored), stored)
+    page = comparison.page_of(analyse(stored), stored).markdown()
     assert page.startswith("**io_method=worker is ")
     assert "| io_method=io_uring | faster | 1.4" in page or "| io_method=io_uring | faster | 1.3" in page
     assert "(1 failed)" in page
@@ -131,13 +134,14 @@ def test_markdown_holds_verdict_arms_and_command() -> None:
 
 def test_the_listing_is_in_order_of_start_and_survives_a_damaged_folder() -> None:
     rows = [
-        listing.ListingRow("r/b", "2026-03-02T08:00:00+00:00", "b", "1 block", "max-time", ""),
-        listing.ListingRow(
-            "r/a", "2026-03-01T08:00:00+00:00", "a " * 60, "12 blocks", "decided", "x.\ny.\nz."
+        ListedResult("r/b", "2026-03-02T08:00:00+00:00", "b", "1 block", "max-time"),
+        ListedResult(
+            "r/a", "2026-03-01T08:00:00+00:00", "a " * 60, "12 blocks", "decided", ("x.", "y.", "z.")
         ),
-        listing.ListingRow("r/c", "", "", "", "", "", error="r/c/experiment.json is damaged"),
+        ListedResult("r/c", error="r/c/experiment.json is damaged"),
     ]
-    lines = listing.render(rows, unicode=False).splitlines()
+    made = results_page(rows)
+    lines = made.terminal(unicode=False).splitlines()
     assert [line.split()[0] for line in lines[::2]] == ["r/c", "r/a", "r/b"]
     assert "is damaged" in lines[1]
     assert lines[3].strip() == "x. (and 2 more)"
@@ -145,7 +149,9 @@ def test_the_listing_is_in_order_of_start_and_survives_a_damaged_folder() -> Non
     assert "1 block " in lines[4]
     assert lines[5].strip() == "no verdict yet"
     assert all(line.isascii() for line in lines)
-    assert "pgassay compare" in listing.render([])
+    assert "| r/b | 2026-03-02 08:00 | 1 block | limit of time | b | no verdict yet |" in made.markdown()
+    assert json.loads(made.json())["results"][1]["verdict"] == ["x.", "y.", "z."]
+    assert "pgassay compare" in results_page([]).terminal()
 
 
 @pytest.mark.parametrize(
@@ -161,11 +167,11 @@ def test_caps_are_named_in_every_format(caps: dict[str, str], said: str) -> None
     environment = plain.experiment.environment.updated(caps=caps)
     stored = replace(plain, experiment=plain.experiment.model_copy(update={"environment": environment}))
     result = examples.result(stored)
-    shown = comparison.render(result, stored, width=200, colour=False)
+    shown = comparison.page_of(result, stored).terminal(width=200, unicode=False)
     assert (f"Caps on the server: {said}." in shown) == bool(said)
     assert ("caps on the server" in shown.lower()) == bool(said)
-    assert (f"caps on the server: {said}" in comparison.render_markdown(result, stored)) == bool(said)
-    assert (f"Caps on the server: {said}." in comparison.render_html(result, stored)) == bool(said)
+    assert (f"caps on the server: {said}" in comparison.page_of(result, stored).markdown()) == bool(said)
+    assert (f"Caps on the server: {said}." in comparison.page_of(result, stored).html()) == bool(said)
 
 
 def test_bars_below_a_narrow_table_tell_long_names_apart() -> None:
@@ -176,7 +182,7 @@ def test_bars_below_a_narrow_table_tell_long_names_apart() -> None:
         "a-rather-long-level-number-ten",
     ]
     stored = examples.stored(levels=levels, blocks=6)
-    page = comparison.render(analyse(stored), stored, width=80, colour=False)
+    page = comparison.page_of(analyse(stored), stored).terminal(width=80, unicode=False)
     rows = [line.split()[0] for line in page.splitlines() if line.startswith(" io_met")]
     assert len(set(rows)) >= 2
     assert any(name.endswith("two") for name in rows) and any(name.endswith("ten") for name in rows)

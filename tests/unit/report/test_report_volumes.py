@@ -11,8 +11,8 @@ from pgassay.analysis.descriptive.volumes import arm_volumes, assumption_sentenc
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import ArmResult
 from pgassay.record.experiment import StoredExperiment
-from pgassay.report.compare.json import render as render_json
-from pgassay.report.compare.page import render, render_html, render_markdown
+from pgassay.report.compare.page import page_of
+from pgassay.report.page import json_text
 from pgassay.workloads.load import THROUGHPUT
 
 MONTH_S = 730 * 3600
@@ -53,9 +53,9 @@ def test_every_output_tells_prices_date_and_assumptions() -> None:
     experiment = stored([GP2, BOTH])
     result = analyse(experiment)
     texts = (
-        render(result, experiment, width=160, colour=False),
-        render_markdown(result, experiment),
-        render_html(result, experiment),
+        page_of(result, experiment).terminal(width=160, unicode=False),
+        page_of(result, experiment).markdown(),
+        page_of(result, experiment).html(),
     )
     for text in texts:
         assert "Volumes and their prices" in text
@@ -63,7 +63,7 @@ def test_every_output_tells_prices_date_and_assumptions() -> None:
         assert "2026-11-23" in text and "us-east-1, prices of 2026-11" in text
         assert "which may be 0.25 to 1.2 ms; its stripes" in text
         assert "a million transactions" not in text  # the metric is seconds
-    document = json.loads(render_json(result))
+    document = json.loads(json_text(result))
     first, second = document["volumes"]
     assert (first["per_month"], second["per_month"], second["instance"]) == (4.0, 228.25, "m6g.large")
     assert [each["holds"] for each in second["volumes"]] == ["data", "wal"]
@@ -80,11 +80,11 @@ def test_an_arm_without_a_volume_and_one_without_a_price() -> None:
     result = analyse(experiment)
     (only,) = result.volumes
     assert (only.per_month, only.missing) == (None, ("rds-gp3",))
-    text = render_markdown(result, experiment)
+    text = page_of(result, experiment).markdown()
     assert "not known" in text and "has no price of rds-gp3" in text
     assert not any("answers sooner" in each for each in result.warning_sentences)
     assert analyse(examples.stored()).volumes == ()
-    assert "Volumes" not in render_markdown(analyse(examples.stored()), examples.stored())
+    assert "Volumes" not in page_of(analyse(examples.stored()), examples.stored()).markdown()
 
 
 def test_a_million_transactions_cost_what_a_month_of_them_does() -> None:
@@ -121,7 +121,7 @@ def test_the_price_of_a_million_has_no_exponent() -> None:
             each.model_copy(update={"per_million_transactions": amount}) for each in result.volumes
         )
         changed = result.model_copy(update={"volumes": priced})
-        assert shown in render_markdown(changed, experiment)
+        assert shown in page_of(changed, experiment).markdown()
 
 
 def test_latencies_are_doubtful_only_where_they_may_lie_either_way() -> None:

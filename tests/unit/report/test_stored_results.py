@@ -146,13 +146,20 @@ def test_a_gate_is_shown_again(results: Path, capsys: pytest.CaptureFixture[str]
     assert main(["report", str(results / "gated")]) == 0
     printed = capsys.readouterr().out
     assert GATE_VERDICT in printed and str(results / "gated" / "w") in printed
-    with pytest.raises(UsageError, match="no page of its own"):
-        main(["report", str(results / "gated"), "--html", str(results / "page.html")])
+    page = results / "page.html"
+    assert main(["report", str(results / "gated"), "--html", str(page)]) == 0
+    assert f"report: {page}" in capsys.readouterr().out
+    assert GATE_VERDICT in page.read_text("utf-8")
+    assert main(["report", str(results / "gated"), "--text"]) == 0
+    printed = capsys.readouterr().out
+    assert GATE_VERDICT in printed and printed.isascii()
+    with pytest.raises(UsageError, match="neither plots nor literals"):
+        main(["report", str(results / "gated"), "--png", str(results)])
 
 
 def test_what_has_no_room_in_tunes_table_stands_below_it() -> None:
-    wide = tune_text.render(answer(), width=120, colour=False, unicode=True)
-    narrow = tune_text.render(answer(), width=70, colour=False, unicode=True)
+    wide = tune_text.page_of(answer()).terminal(width=120)
+    narrow = tune_text.page_of(answer()).terminal(width=70)
     assert "1. index good: takes 2.500 s, on disk 7.81 MB, writes 1.00 ×" in narrow
     assert "1. index good: takes" not in wide and "7.81 MB" in wide
     for words in ("recommended", "1.67 to 2.5", "9.00 ×"):
@@ -166,9 +173,7 @@ def test_tunes_table_breaks_no_name_within_a_word_and_no_figure(width: int) -> N
     title = "index on public.order_items (customer_reference, created_at) including quantity"
     found = answer()
     fixes = tuple(fix.model_copy(update={"title": title}) for fix in found.fixes)
-    shown = tune_text.render(
-        found.model_copy(update={"fixes": fixes}), width=width, colour=False, unicode=True
-    )
+    shown = tune_text.page_of(found.model_copy(update={"fixes": fixes})).terminal(width=width)
     section = shown[shown.index("What helps") : shown.index("apply.sql")]
     table = [line.split() for line in section[: section.index("\n\n", 20)].splitlines()]
     words = {word for line in table for word in line}

@@ -85,7 +85,7 @@ def test_arms_have_means_over_the_trials_that_ran_a_statement(tmp_path: Path) ->
     assert [row.arm for row in first.rows] == ["io_method=sync", "io_method=worker"], "by its text"
     assert first.rows[0].cells[:3] == ("2", "150 ms", "75.0 ms")
     assert second.query == "SELECT 8"
-    page, text = comparison.render_html(result, stored), comparison.render_markdown(result, stored)
+    page, text = comparison.page_of(result, stored).html(), comparison.page_of(result, stored).markdown()
     assert 'id="server-statements"' in page
     for shown in (page, text):
         assert "only the twin" not in shown
@@ -104,8 +104,8 @@ def test_only_the_longest_are_kept_and_none_is_no_table(tmp_path: Path) -> None:
     none = stored_with(tmp_path / "none", [None] * 6)
     result = analyse(none)
     assert result.server_statements == ()
-    assert 'id="server-statements"' not in comparison.render_html(result, none)
-    assert "as the server counted" not in comparison.render_markdown(result, none)
+    assert 'id="server-statements"' not in comparison.page_of(result, none).html()
+    assert "as the server counted" not in comparison.page_of(result, none).markdown()
 
 
 def test_an_older_version_of_the_extension_lacks_columns_and_damage_costs_the_table(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def synchronous_share(evidence: Evidence) -> float | None:
     the scans stand for them: a sequential scan of one page beside an index scan of thousands weighs next to
     nothing. Statements count by what the device delivered for them, where that is known, else alike.
     """
-    major = evidence.major or 0
+    major = evidence.server.major or 0
     return _share(evidence, lambda kind: not can_read_asynchronously(kind, major))
 
 
@@ -38,9 +38,9 @@ def prefetched_share(evidence: Evidence) -> float | None:
 
 
 def _share(evidence: Evidence, is_counted: Callable[[str], bool]) -> float | None:
-    delivered = {item.name: float(item.delivered_bytes or 0) for item in evidence.statements}
+    delivered = {item.name: float(item.delivered_bytes or 0) for item in evidence.work.statements}
     counted = total = 0.0
-    for name, plan in evidence.plans.items():
+    for name, plan in evidence.work.plans.items():
         scans = list(_scans(plan))
         all_read = sum(weight for _, weight in scans)
         importance = delivered.get(name, 0.0) if any(delivered.values()) else 1.0

@@ -154,10 +154,10 @@ class _Bound:
 
 
 def _of_processors(evidence: Evidence, cpu_s: float, others_stay: bool) -> Iterator[_Bound]:
-    processors = evidence.processors
+    processors = evidence.machine.processors
     if processors is None or processors.own_s <= cpu_s:
         return
-    own_s, most_s = processors.own_s - cpu_s, processors.count * evidence.elapsed_s
+    own_s, most_s = processors.own_s - cpu_s, processors.count * evidence.server.elapsed_s
     if processors.available_s < most_s:
         yield _Bound(CAP, "the cap on its processors", processors.available_s / own_s)
     # Others keep what they use, but the scheduler shares processors among all who want them
@@ -167,10 +167,10 @@ def _of_processors(evidence: Evidence, cpu_s: float, others_stay: bool) -> Itera
 
 
 def _of_device(evidence: Evidence) -> Iterator[_Bound]:
-    flow = evidence.device
+    flow = evidence.machine.device
     if flow is not None:
         # The device is as full as it was on average: it may have rested while nobody read.
-        reading = min(1.0, flow.seconds / evidence.elapsed_s)
+        reading = min(1.0, flow.seconds / evidence.server.elapsed_s)
         for name, fraction in fractions(evidence).items():
             if fraction * reading > 0:
                 yield _Bound(name, _DEVICE[name], 1 / (fraction * reading))

@@ -16,7 +16,7 @@ def fractions(evidence: Evidence) -> dict[str, float]:
     A measured ceiling that the device beat is none; a limit may be exceeded for a moment, and stays one. What
     is written counts with what is read, where the storage counts both against one ceiling (`counts_writes`).
     """
-    flow, ceiling = evidence.device, evidence.ceiling
+    flow, ceiling = evidence.machine.device, evidence.machine.ceiling
     found = {}
     if flow is not None and ceiling.read_mb_s:
         written = flow.write_mb_s or 0.0 if counts_writes(evidence, "read_mb_s") else 0.0
@@ -37,15 +37,15 @@ def counts_writes(evidence: Evidence, name: str) -> bool:
     The kernel's limits are apart for each direction (Documentation/admin-guide/cgroup-v2.rst, io.max). Where
     few are written they are left out, as nothing follows from them.
     """
-    flow = evidence.device
+    flow = evidence.machine.device
     if flow is None or not flow.is_mixed:
         return False
-    return evidence.shares_ceiling or getattr(evidence.ceiling, f"{name}_from") != "limit"
+    return evidence.machine.shares_ceiling or getattr(evidence.machine.ceiling, f"{name}_from") != "limit"
 
 
 def is_used_up(evidence: Evidence, name: str, fraction: float) -> bool:
     """Whether a device that delivers this fraction of its ceiling `name` is full by it."""
-    is_limit = getattr(evidence.ceiling, f"{name}_from") == "limit"
+    is_limit = getattr(evidence.machine.ceiling, f"{name}_from") == "limit"
     return fraction >= (FULL_OF_LIMIT if is_limit else FULL)
 
 

@@ -103,54 +103,26 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """A trial, or an interval of a running server. None where something is not known.
+class Observed:
+    """What was seen of a server: over the measured parts of a trial, or over an interval of a running one.
 
-    accounts: where the time of each kind of process went, {} where the server's were not observed.
-    bytes_read, bytes_hit: pages that PostgreSQL asked the kernel for, and found itself.
-    settings: the effective ones of the server, asked_for: those that the arm sets, compared: the names of the
-    factors that the arms differ in. counters: of the statistics views.
-    group: what the counters of the server's control group moved by, {} without one.
-    load: None where statements ran, which are in `statements`. plans: those of the statements by name.
-    wal_bytes: the WAL that was written. vacuum_state: what VACUUM had left to do.
-    over_network: whether the clients come over one, trips: what they waited for it.
-    sessions_opened: connections that others than pgassay opened meanwhile, connect_s: what opening one takes.
-    is_live: an interval of a server that runs already, of whose clients nothing is known.
-    sql: what SQL alone tells of storage and processors, where the server's machine can't be seen.
-    shares_ceiling: the storage's own limits are for reads and writes together, as those of cloud volumes are.
-    burst_ends: of imitated volumes, those whose burst credits ended meanwhile.
+    spans, elapsed_s: when, and how long that was together. accounts: where the time of each kind of process
+    went, {} where the server's were not observed. settings: the effective ones. counters: of the statistics
+    views. group: what the counters of the server's control group moved by, {} without one.
+    vacuum_state: what VACUUM had left to do. client_cpu_s: of the clients that are on the server's machine.
     """
 
     folder: Path
+    spans: tuple[Span, ...]
     elapsed_s: float
     accounts: Mapping[str, Account]
-    times: WorkTimes
-    device: DeviceFlow | None
-    ceiling: ArmCeiling
-    processors: Processors | None
-    bytes_read: float
-    bytes_hit: float
     version: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
-    asked_for: Mapping[str, str] = field(default_factory=dict)
-    compared: frozenset[str] = frozenset()
     counters: Counters = field(default_factory=Counters)
     caps: Caps = field(default_factory=Caps)
     group: Mapping[str, float] = field(default_factory=dict)
-    load: Load | None = None
-    statements: Sequence[StatementObservation] = ()
-    plans: Mapping[str, object] = field(default_factory=dict)
-    wal_bytes: float | None = None
-    spans: tuple[Span, ...] = ()
     vacuum_state: VacuumState | None = None
-    over_network: bool | None = None
-    trips: RoundTrips | None = None
-    sessions_opened: float | None = None
-    connect_s: float | None = None
-    is_live: bool = False
-    sql: SqlEvidence | None = None
-    shares_ceiling: bool = False
-    burst_ends: tuple[BurstEnd, ...] = ()
+    client_cpu_s: float = 0.0
 
     @property
     def block_bytes(self) -> float:
@@ -163,11 +135,74 @@ class Evidence:
         return major_of(self.version) or None
 
     @property
+    def server_cpu_s(self) -> float:
+        """CPU seconds of all the server's threads."""
+        return sum(
+            item.seconds for each in self.accounts.values() for item in each.items if item.kind == "cpu"
+        )
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the server's machine gave. None where that can't be seen.
+
+    shares_ceiling: the storage's own limits are for reads and writes together, as those of cloud volumes are.
+    burst_ends: of imitated volumes, those whose burst credits ended meanwhile.
+    """
+
+    device: DeviceFlow | None
+    ceiling: ArmCeiling = field(default_factory=ArmCeiling)
+    processors: Processors | None = None
+    shares_ceiling: bool = False
+    burst_ends: tuple[BurstEnd, ...] = ()
+
+
+@dataclass(frozen=True)
+class Work:
+    """What was asked of the server, and what that made it do. None where something is not known.
+
+    load: None where statements ran, which are in `statements`. plans: those of the statements by name.
+    bytes_read, bytes_hit: pages that PostgreSQL asked the kernel for, and found itself. wal_bytes: the WAL
+    that was written. over_network: whether the clients come over one, trips: what they waited for it.
+    sessions_opened: connections that others than pgassay opened meanwhile, connect_s: what opening one takes.
+    asked_for: the settings that the arm sets, compared: the names of the factors that the arms differ in.
+    """
+
+    bytes_read: float
+    bytes_hit: float
+    load: Load | None = None
+    statements: Sequence[StatementObservation] = ()
+    plans: Mapping[str, object] = field(default_factory=dict)
+    wal_bytes: float | None = None
+    over_network: bool | None = None
+    trips: RoundTrips | None = None
+    sessions_opened: float | None = None
+    connect_s: float | None = None
+    asked_for: Mapping[str, str] = field(default_factory=dict)
+    compared: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All that the rules may look at; times: where the server's time went.
+
+    is_live: an interval of a server that runs already, of whose clients nothing is known.
+    sql: what SQL alone tells of storage and processors, where the server's machine can't be seen.
+    """
+
+    server: Observed
+    times: WorkTimes
+    machine: Machine
+    work: Work
+    sql: SqlEvidence | None = None
+    is_live: bool = False
+
+    @property
     def is_unobserved(self) -> bool:
         """Whether nothing is known of the server's processes, so that times but the whole are not counted."""
-        return not self.accounts
+        return not self.server.accounts
 
     @property
     def is_load(self) -> bool:
         """Whether a closed loop of connections was measured."""
-        return self.load is not None
+        return self.work.load is not None

@@ -49,12 +49,12 @@ class IndexRead:
 
 def of_tables(evidence: Evidence) -> list[IndexRead]:
     """The tables whose rows were fetched by indexes from more pages than packed rows would take."""
-    if evidence.vacuum_state is None:
+    if evidence.server.vacuum_state is None:
         return []
     uses, reads = _rows(evidence, "pg_stat_user_tables"), _rows(evidence, "pg_statio_user_tables")
     entries = _entries(evidence)
     found = []
-    for table in evidence.vacuum_state.tables:
+    for table in evidence.server.vacuum_state.tables:
         key = (table.schema_name, table.name)
         made = _of_table(table, uses.get(key, {}), reads.get(key, {}), entries.get(key))
         found += [made] if made is not None else []
@@ -91,14 +91,14 @@ def _of_table(
 
 def of_indexes(evidence: Evidence) -> list[IndexRead]:
     """The B-trees that were gone through from leaf page to leaf page, and whose pages are half empty."""
-    if evidence.vacuum_state is None:
+    if evidence.server.vacuum_state is None:
         return []
-    tables = {(table.schema_name, table.name): table for table in evidence.vacuum_state.tables}
+    tables = {(table.schema_name, table.name): table for table in evidence.server.vacuum_state.tables}
     uses = _index_rows(evidence, "pg_stat_user_indexes")
     reads = _index_rows(evidence, "pg_statio_user_indexes")
     changes = _rows(evidence, "pg_stat_user_tables")
     found = []
-    for index in evidence.vacuum_state.indexes:
+    for index in evidence.server.vacuum_state.indexes:
         key = (index.schema_name, index.table, index.name)
         table = tables.get(key[:2])
         if table is not None:
@@ -146,13 +146,13 @@ def _dead_share(table: TableState) -> float:
 def _rows(evidence: Evidence, view: str) -> dict[tuple[str, str], CounterRow]:
     return {
         (str(row.get("schemaname", "")), str(row.get("relname", ""))): row
-        for row in evidence.counters.rows(view)
+        for row in evidence.server.counters.rows(view)
     }
 
 
 def _index_rows(evidence: Evidence, view: str) -> dict[tuple[str, str, str], CounterRow]:
     names = ("schemaname", "relname", "indexrelname")
-    rows = evidence.counters.rows(view)
+    rows = evidence.server.counters.rows(view)
     return {
         (str(row.get(names[0], "")), str(row.get(names[1], "")), str(row.get(names[2], ""))): row
         for row in rows

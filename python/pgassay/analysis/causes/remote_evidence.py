@@ -70,7 +70,8 @@ def with_sql(evidence: Evidence, trial: StoredTrial, known: KnownOfServer) -> Ev
     total_s = sampled.total_s + max(0.0, outside.total_s - backends_s)
     times: WorkTimes = replace(sampled, total_s=total_s, network_s=outside.network_s, client_s=0.0)
     sql = replace(seen.sql, vcpus=known.vcpus, ceiling=known.ceiling or seen.sql.ceiling)
-    return replace(evidence, times=times, accounts={each.process: each for each in seen.accounts}, sql=sql)
+    server = replace(evidence.server, accounts={each.process: each for each in seen.accounts})
+    return replace(evidence, server=server, times=times, sql=sql)
 
 
 @dataclass(frozen=True)

@@ -72,14 +72,14 @@ def scans(evidence: Evidence) -> list[Scan] | None:
     """The tables that were read by sequential scans rather than by indexes; None when that is not known."""
     if (
         evidence.is_unobserved
-        or evidence.vacuum_state is None
-        or not evidence.counters.rows("pg_stat_database")
+        or evidence.server.vacuum_state is None
+        or not evidence.server.counters.rows("pg_stat_database")
     ):
         return None
-    reads = {_key(row): row for row in evidence.counters.rows("pg_statio_user_tables")}
-    uses = {_key(row): row for row in evidence.counters.rows("pg_stat_user_tables")}
+    reads = {_key(row): row for row in evidence.server.counters.rows("pg_statio_user_tables")}
+    uses = {_key(row): row for row in evidence.server.counters.rows("pg_stat_user_tables")}
     found = []
-    for table in evidence.vacuum_state.tables:
+    for table in evidence.server.vacuum_state.tables:
         key = (table.schema_name, table.name)
         scan = _scan(table, uses.get(key, {}), reads.get(key, {}))
         found += [scan] if scan is not None else []
@@ -106,10 +106,10 @@ def _scan(table: TableState, uses: CounterRow, reads: CounterRow) -> Scan | None
 def saved_seconds(evidence: Evidence, saving: Saving) -> tuple[float, float]:
     """The seconds that these pages and rows took, and what they took of processors: I/O workers' as well."""
     times = evidence.times
-    read_pages = evidence.bytes_read / evidence.block_bytes
-    all_pages = read_pages + evidence.bytes_hit / evidence.block_bytes
+    read_pages = evidence.work.bytes_read / evidence.server.block_bytes
+    all_pages = read_pages + evidence.work.bytes_hit / evidence.server.block_bytes
     share_read = min(1.0, saving.pages_read / read_pages) if read_pages > 0 else 0.0
-    rows = evidence.counters.total("pg_stat_database", "tup_returned") or 0.0
+    rows = evidence.server.counters.total("pg_stat_database", "tup_returned") or 0.0
     work = PAGE_ROWS * max(all_pages, saving.pages) + max(rows, saving.rows) + DEAD_ROWS * saving.dead_rows
     saved = PAGE_ROWS * saving.pages + saving.rows + DEAD_ROWS * saving.dead_rows
     share = saved / work if work > 0 else 0.0
@@ -122,7 +122,7 @@ def saved_seconds(evidence: Evidence, saving: Saving) -> tuple[float, float]:
 
 def _helpers_s(evidence: Evidence) -> float:
     """What those took of processors who read for the connections; it goes with pages that are not read."""
-    helpers = (evidence.accounts.get(name) for name in _HELPERS)
+    helpers = (evidence.server.accounts.get(name) for name in _HELPERS)
     return sum(item.seconds for account in helpers if account for item in account.items if item.kind == "cpu")
 
 
@@ -132,10 +132,10 @@ def _reading_seconds(evidence: Evidence, share: float) -> float:
     A full device needs its time for each byte, also for those that came while the work went on, so that all
     of the time while it is read goes by bytes (the utilisation law); no more than the wait can be spared.
     """
-    times, flow = evidence.times, evidence.device
+    times, flow = evidence.times, evidence.machine.device
     if flow is None or not is_full(evidence):
         return share * times.read_s
-    reading = min(1.0, flow.seconds / evidence.elapsed_s)
+    reading = min(1.0, flow.seconds / evidence.server.elapsed_s)
     return min(times.read_s, max(share * times.read_s, share * times.total_s * reading))
 
 

@@ -1,30 +1,20 @@
 """The evidence of a stored trial, gathered from its record and its samplers' files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 
 from pgassay.analysis.accounts.arms import measured_spans, trial_accounts
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.accounts.work_times import times_from_outside, work_times
-from pgassay.analysis.causes.evidence import (
-    MB,
-    Caps,
-    DeviceFlow,
-    Evidence,
-    Load,
-    Processors,
-    block_bytes,
-)
-from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, moved, requests
+from pgassay.analysis.causes.evidence import MB, Caps, DeviceFlow, Evidence, Load, Machine, Observed, Work
+from pgassay.analysis.causes.observed import bytes_of_blocks, device_flow, processors_of
+from pgassay.analysis.causes.sampler_files import moved
 from pgassay.analysis.causes.volume_evidence import burst_ends
-from pgassay.analysis.descriptive.round_trips import trips_of_trial
-from pgassay.model.account import Account
+from pgassay.analysis.descriptive.round_trips import RoundTrips, trips_of_trial
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import Counters, StatementObservation, TrialRecord, figure
 from pgassay.record.experiment import StoredTrial
-from pgassay.record.observations import PROCESSOR_FREE
 
 # Statements that read less than this share of what the device delivered don't count in its rate.
 _READING_SHARE = 0.05
@@ -70,37 +60,49 @@ def _of_key(key: _Key) -> Evidence | None:
     elapsed_s = sum(span.end_ns - span.begin_ns for span in spans) / 1e9 or _elapsed_s(record)
     if times.total_s <= 0 or elapsed_s <= 0:
         return None
-    counters = Counters(record.counters)
-    read, hit = _bytes_of_blocks(record, counters)
-    wal_bytes = record.verification.wal_bytes
-    return Evidence(
+    observed = Observed(
         folder=trial.folder,
+        spans=tuple(spans),
         elapsed_s=elapsed_s,
         accounts=accounts,
-        times=times,
-        device=_device(trial, spans),
-        ceiling=key.ceiling,
-        processors=_processors(trial, arm, spans, accounts, elapsed_s),
-        bytes_read=read,
-        bytes_hit=hit,
         version=arm.spec.build.version,
         settings=record.facts.settings,
-        asked_for=arm.spec.settings,
-        compared=frozenset(arm.levels),
-        counters=counters,
+        counters=Counters(record.counters),
         caps=_caps(record, arm),
-        group=_group(counters),
+        group=_group(Counters(record.counters)),
+        vacuum_state=record.upkeep_after,
+        client_cpu_s=record.load.client_cpu_s if record.load else 0.0,
+    )
+    is_capped = record.facts.limits.inherited_cpus is not None
+    return Evidence(
+        server=observed,
+        times=times,
+        machine=Machine(
+            device=_device(trial, observed),
+            ceiling=key.ceiling,
+            processors=processors_of(observed, cap_is_clients=is_capped),
+            shares_ceiling=arm.spec.storage.kind == "volume",
+            burst_ends=burst_ends(trial.folder, record, spans),
+        ),
+        work=_work(trial, arm, observed, trips),
+    )
+
+
+def _work(trial: StoredTrial, arm: Arm, observed: Observed, trips: RoundTrips | None) -> Work:
+    record, wal_bytes = trial.record, trial.record.verification.wal_bytes
+    read, hit = _bytes_of_blocks(record, observed)
+    return Work(
+        bytes_read=read,
+        bytes_hit=hit,
         load=load_of_trial(record, arm),
         statements=record.statements,
         plans=trial.plans,
         wal_bytes=None if wal_bytes is None else float(wal_bytes),
-        spans=tuple(spans),
-        vacuum_state=record.upkeep_after,
         over_network=_over_network(record, arm),
         trips=trips,
-        sessions_opened=_sessions_opened(record, arm, counters),
-        shares_ceiling=arm.spec.storage.kind == "volume",
-        burst_ends=burst_ends(trial.folder, record, spans),
+        sessions_opened=_sessions_opened(record, arm, observed.counters),
+        asked_for=arm.spec.settings,
+        compared=frozenset(arm.levels),
     )
 
 
@@ -155,37 +157,20 @@ def _sessions_opened(record: TrialRecord, arm: Arm, counters: Counters) -> float
     return max(0.0, figure(rows[0], "sessions") - own) if rows and "sessions" in rows[0] else None
 
 
-def _bytes_of_blocks(record: TrialRecord, counters: Counters) -> tuple[float, float]:
+def _bytes_of_blocks(record: TrialRecord, observed: Observed) -> tuple[float, float]:
     """Bytes read and found in shared buffers: by the statements, or by a load with its warm-up, or a mix."""
     if record.statements and not record.is_mix:
         read = sum(item.postgres_read_bytes or 0 for item in record.statements)
         return float(read), float(sum(item.postgres_hit_bytes or 0 for item in record.statements))
-    rows = counters.rows("pg_stat_database")
-    if not rows:
-        return 0.0, 0.0
-    size = block_bytes(record.facts.settings)
-    return size * figure(rows[0], "blks_read"), size * figure(rows[0], "blks_hit")
+    return bytes_of_blocks(observed)
 
 
-def _device(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | None:
+def _device(trial: StoredTrial, observed: Observed) -> DeviceFlow | None:
     record = trial.record
     if record.statements and not record.is_mix:
-        return _statements_flow(trial, spans)
-    counters = moved(trial.folder, "device", ("read_bytes", "reads", "weighted_ms"), spans)
-    if counters is None:
-        return None
-    seconds = sum(span.end_ns - span.begin_ns for span in spans) / 1e9
-    read_bytes, reads, weighted_ms = counters
+        return _statements_flow(trial, observed.spans)
     own_bytes = record.verification.server_device_read_bytes
-    delivered = read_bytes if own_bytes is None else float(own_bytes)
-    return DeviceFlow(
-        delivered,
-        read_bytes / seconds / MB,
-        reads / seconds,
-        seconds,
-        weighted_ms / 1000,
-        **asdict(requests(trial.folder, spans, seconds)),
-    )
+    return device_flow(observed, None if own_bytes is None else float(own_bytes))
 
 
 def _statements_flow(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | None:
@@ -228,27 +213,3 @@ def _ceiling(arm: Arm, known: ArmCeiling | None) -> ArmCeiling:
         read_iops=storage.read_iops,
         read_iops_from="limit" if storage.read_iops else "",
     )
-
-
-def _processors(
-    trial: StoredTrial,
-    arm: Arm,
-    spans: Sequence[Span],
-    accounts: Mapping[str, Account],
-    elapsed_s: float,
-) -> Processors | None:
-    counters = moved(trial.folder, "host_cpu", (*PROCESSOR_TAKEN, *PROCESSOR_FREE), spans)
-    if counters is None:
-        return None
-    server_s = sum(item.seconds for each in accounts.values() for item in each.items if item.kind == "cpu")
-    client_s = trial.record.load.client_cpu_s if trial.record.load else 0.0
-    count = sum(counters) / elapsed_s
-    own_s = server_s + client_s
-    available_s = count * elapsed_s
-    inherited = trial.record.facts.limits.inherited_cpus
-    if inherited is not None:
-        # The client runs under it too.
-        available_s = min(available_s, inherited * elapsed_s)
-    elif arm.spec.cpus is not None:
-        available_s = min(available_s, arm.spec.cpus * elapsed_s + client_s)
-    return Processors(count, available_s, own_s, max(0.0, sum(counters[: len(PROCESSOR_TAKEN)]) - own_s))

@@ -13,7 +13,7 @@ from pgassay.analysis.causes.registry import next_step
 from pgassay.analysis.causes.sampler_files import moved, read_columns
 from pgassay.analysis.diagnosis.accounts import Accounts, accounts
 from pgassay.analysis.diagnosis.by_statement import by_statement
-from pgassay.analysis.diagnosis.evidence import evidence_of_interval, server_cpu_s
+from pgassay.analysis.diagnosis.evidence import evidence_of_interval
 from pgassay.analysis.diagnosis.headline import STATEMENT, USED_UP, headline
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
@@ -66,7 +66,7 @@ def diagnose(interval: Interval) -> Diagnosis:
         statements=interval.statements,
         blockers=blocking,
         holders=tuple(each for each in vacuum_state.holders if each.transactions > 0) if vacuum_state else (),
-        changes=_changes(interval, seen.device),
+        changes=_changes(interval, seen.machine.device),
         missing=interval.missing,
         warnings=interval.warnings,
         sampling=_sampling(interval),
@@ -138,14 +138,14 @@ def _unknown(name: str, remedy: str, figures: dict[str, float | str]) -> Cause:
 def _activity(interval: Interval, found: Accounts, seen: Evidence) -> Activity:
     backends, workers = found.of(BACKEND), found.of("parallel worker")
     busy_s = backends.wall_s if backends is not None else 0.0
-    device, processors = seen.device, seen.processors
+    device, processors = seen.machine.device, seen.machine.processors
     seconds = interval.seconds
     span = Span(interval.begin_ns, interval.end_ns, False)
     moved_bytes = moved(interval.folder, "device", ("read_bytes",), [span])
 
     def rate(view: str, name: str, unit: float = 1.0) -> float:
         # A view whose row did not move is not among the differences.
-        return (seen.counters.total(view, name) or 0.0) / unit / seconds
+        return (seen.server.counters.total(view, name) or 0.0) / unit / seconds
 
     return Activity(
         connections_busy=None if interval.is_hidden else busy_s / seconds,
@@ -153,13 +153,13 @@ def _activity(interval: Interval, found: Accounts, seen: Evidence) -> Activity:
         parallel_workers=None if interval.is_hidden else (workers.wall_s if workers else 0.0) / seconds,
         transactions_s=rate("pg_stat_database", "xact_commit"),
         rollbacks_s=rate("pg_stat_database", "xact_rollback"),
-        postgres_read_mb_s=seen.bytes_read / MB / seconds,
-        postgres_hit_mb_s=seen.bytes_hit / MB / seconds,
+        postgres_read_mb_s=seen.work.bytes_read / MB / seconds,
+        postgres_hit_mb_s=seen.work.bytes_hit / MB / seconds,
         temporary_mb_s=rate("pg_stat_database", "temp_bytes", MB),
         wal_mb_s=rate("pg_stat_wal", "wal_bytes", MB),
         server_read_mb_s=device.read_bytes / MB / seconds if device else None,
         device_read_mb_s=moved_bytes[0] / MB / seconds if moved_bytes else None,
-        server_cpus=server_cpu_s(found) / seconds if processors else None,
+        server_cpus=seen.server.server_cpu_s / seconds if processors else None,
         clients_cpus=interval.clients_cpu_s / seconds if processors else None,
         others_cpus=processors.others_s / seconds if processors else None,
         others={name: used_s / seconds for name, used_s in interval.others.items()},

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import print_result
+from pgassay.cli.output import publish
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.bisecting.run import BisectOptions, run_bisection
     from pgassay.bisecting.script import write_script
     from pgassay.experiment.planning.request import check_request, parse_settings
-    from pgassay.report import bisection
+    from pgassay.report.bisection import page_of
     from pgassay.terminal.progress import NullProgress, PlainProgress
     from pgassay.workloads.registry import parse_workload
 
@@ -166,7 +166,7 @@ def run(arguments: argparse.Namespace) -> int:
     )
     with NullProgress() if arguments.quiet else PlainProgress() as progress:
         result, is_interrupted = run_bisection(chosen, progress, wait=not arguments.no_wait)
-    print_result(result, bisection, arguments)
+    publish(page_of(result), arguments)
     if is_interrupted:
         print("pgassay: interrupted; nothing is left running: type it again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED

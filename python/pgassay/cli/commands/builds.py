@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
+from pgassay.cli.output import publish
 
 # Type checkers take this name for true; typing itself would cost `pgassay --help` milliseconds.
 TYPE_CHECKING = False
@@ -24,7 +25,6 @@ TREE_HELP = (
     "git:PATH@REVISION of a local clone, source:FOLDER as it is, or source:TARBALL; +patch:FILE behind it "
     "patches it"
 )
-HEADINGS = ("ORIGIN", "VERSION", "PATH", "IO_URING")
 
 
 def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -37,12 +37,13 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "its remedy. "
         "Other commands take a build as --pg 18, --pg 18.6, --pg apt:18, --pg /path/to/bin or "
         "--pg git:PATH@REVISION.",
-        usage="pgassay builds [-h] [--json] [list | install VERSION ... | build TREE ... | clean [TREE ...]]",
+        usage="pgassay builds [-h] [--json | --markdown | --text] [--html FILE]\n"
+        "                      [list | install VERSION ... | build TREE ... | clean [TREE ...]]",
         epilog=EPILOG,
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    options.add_formats(parser, "the builds")
     actions = parser.add_subparsers(prog="pgassay builds", dest="action", metavar="ACTION")
     _add_action(actions, "list", "list the builds, as 'pgassay builds' does")
     install = _add_action(
@@ -95,28 +96,25 @@ def _add_action(
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        default=argparse.SUPPRESS,
-        help="print the builds as JSON on standard output",
-    )
+    options.add_formats(parser, "the builds", is_repeated=True)
     return parser
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
+    from pgassay.environment.builds.registry import MAJOR_MIN
+    from pgassay.report.listings import builds_page
+
+    removed = None
     if arguments.action == "install":
-        return _install(arguments.version, as_json=arguments.json)
-    if arguments.action == "build":
-        return _build(arguments.tree, arguments.jobs, as_json=arguments.json)
-    if arguments.action == "clean":
-        return _clean(arguments.tree, wait=not arguments.no_wait, as_json=arguments.json)
-    listings = list_builds()
-    if arguments.json:
-        _print_json(listings)
+        listings = _install(arguments.version)
+    elif arguments.action == "build":
+        listings = _build(arguments.tree, arguments.jobs)
     else:
-        print(format_table(listings))
+        if arguments.action == "clean":
+            removed = _clean(arguments.tree, wait=not arguments.no_wait)
+        listings = list_builds()
+    publish(builds_page(listings, major_min=MAJOR_MIN, removed=removed), arguments)
     return 0
 
 
@@ -132,85 +130,17 @@ def list_builds() -> list[BuildListing]:
     )
 
 
-def format_table(listings: Sequence[BuildListing]) -> str:
-    """Return an aligned table, and below it one remedy for each gate that is closed."""
-    if not listings:
-        return (
-            "No PostgreSQL build was found, and this machine has no apt to unpack one with: install "
-            "PostgreSQL 16 or newer with the machine's package manager, or give one with --pg /path/to/bin."
-        )
-    rows = [HEADINGS, *(_row(listing) for listing in listings)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    ]
-    explained = (_explain_sources, _explain_age, _explain_gates)
-    return "\n".join([*lines, *(line for explain in explained for line in explain(listings))])
-
-
-def _explain_sources(listings: Sequence[BuildListing]) -> list[str]:
-    lines = []
-    for listing in listings:
-        lines += [f"  {listing.path}"] if listing.trees else []
-        lines += [
-            f"    {tree.name} ({tree.commit[:10] or f'tree {tree.tree[:10]}'})" for tree in listing.trees
-        ]
-        for tree in listing.trees[:1]:
-            lacking = ", ".join(tree.lacking)
-            lines.append(
-                f"    by {tree.compiler}{f'; without {lacking}, not on this machine' if lacking else ''}"
-            )
-    return ["", "Built from source:", *lines] if lines else []
-
-
-def _explain_age(listings: Sequence[BuildListing]) -> list[str]:
-    from pgassay.environment.builds.base import parse_version
-    from pgassay.environment.builds.registry import MAJOR_MIN
-
-    versions = [each.version for each in listings if parse_version(each.version)[0] < MAJOR_MIN]
-    if not versions:
-        return []
-    return ["", f"Too old to be measured: {', '.join(versions)}. pgassay measures {MAJOR_MIN} and newer."]
-
-
-def _explain_gates(listings: Sequence[BuildListing]) -> list[str]:
-    from pgassay.environment.builds.base import parse_version
-    from pgassay.environment.builds.registry import MAJOR_MIN
-
-    sentences: dict[str, list[str]] = {}
-    for listing in listings:
-        if listing.gate is not None and parse_version(listing.version)[0] >= MAJOR_MIN:
-            reasons = sentences.setdefault(listing.gate.remedy, [])
-            reason = f"  {listing.gate.name}: {listing.gate.reason}."
-            if reason not in reasons:
-                reasons.append(reason)
-    lines = ["", "Without io_uring:"] if sentences else []
-    for remedy, reasons in sentences.items():
-        lines += [*reasons, f"    Remedy: {remedy}."]
-    return lines
-
-
-def _print_json(listings: Sequence[BuildListing]) -> None:
-    import json
-
-    print(json.dumps({"schema": 1, "builds": [listing.model_dump() for listing in listings]}, indent=1))
-
-
-def _install(versions: Sequence[str], *, as_json: bool) -> int:
+def _install(versions: Sequence[str]) -> list[BuildListing]:
     from pgassay.environment.builds.registry import install
 
     listings = []
     for version in versions:
         print(f"Providing PostgreSQL {version} …", file=sys.stderr)
         listings.append(_found(install(version)))
-    if as_json:
-        _print_json(listings)
-    else:
-        print(format_table(listings))
-    return 0
+    return listings
 
 
-def _build(trees: Sequence[str], jobs: int | None, *, as_json: bool) -> int:
+def _build(trees: Sequence[str], jobs: int | None) -> list[BuildListing]:
     from pgassay.cli.source_builds import provide
     from pgassay.environment.source.typed import is_source
     from pgassay.errors import UsageError
@@ -221,25 +151,15 @@ def _build(trees: Sequence[str], jobs: int | None, *, as_json: bool) -> int:
                 f"{text} is no source tree: write git:PATH@REVISION, source:FOLDER or source:TARBALL, or "
                 f"'pgassay builds install {text}' for a package"
             )
-    listings = [_found(build) for build in provide(trees, jobs, quiet=False)]
-    if as_json:
-        _print_json(listings)
-    else:
-        print(format_table(listings))
-    return 0
+    return [_found(build) for build in provide(trees, jobs, quiet=False)]
 
 
-def _clean(trees: Sequence[str], *, wait: bool, as_json: bool) -> int:
+def _clean(trees: Sequence[str], *, wait: bool) -> Sequence[str]:
     from pgassay.environment import lock
     from pgassay.environment.source.kept import remove
 
     with lock.acquire(wait, lambda holder: print(f"waiting for process {holder}", file=sys.stderr)):
-        sentences = remove(trees)
-    if as_json:
-        _print_json(list_builds())
-    else:
-        print("\n".join(sentences or ["nothing was built from source"]))
-    return 0
+        return remove(trees)
 
 
 def _found(build: Build) -> BuildListing:
@@ -276,14 +196,4 @@ def _obtainable(origin: Origin, version: str) -> BuildListing:
     gate = io_uring_gate(promised)
     return BuildListing(
         origin=origin.name, version=version, path=None, io_uring=gate is None, gate=gate, obtainable=True
-    )
-
-
-def _row(listing: BuildListing) -> tuple[str, str, str, str]:
-    path = listing.path or f"(pgassay builds install {listing.origin}:{listing.version})"
-    return (
-        listing.origin,
-        listing.version,
-        path,
-        "yes" if listing.gate is None else f"no ({listing.gate.name})",
     )

@@ -1,15 +1,13 @@
 """`pgassay calibrate`: equal arms against each other, to tell what this machine can resolve."""
 
 import argparse
-import sys
 
 from pgassay.cli import options
 from pgassay.cli.commands.compare import add_plan_options, request_of
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import publish
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from pgassay.model.calibration import CalibrationResult
     from pgassay.record.experiment import StoredExperiment
 
 # Levels of the null factor: arms that are equal in all but their copies of the data. The twin has one too.
@@ -46,8 +44,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="N",
         help="so many copies of the data, each for an arm (default 3): more tell better how they differ",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
+    options.add_formats(parser, markdown="for an issue or a wiki")
     options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run, factors=[])
 
@@ -57,6 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.analysis.calibration.calibrate import calibrate
     from pgassay.errors import UsageError
     from pgassay.experiment.running import ledger
+    from pgassay.report.calibration import page_of
 
     options.refuse_meaningless(arguments, _MEANINGLESS, "equal arms")
     if not COPIES_MIN <= arguments.copies <= COPIES_MAX:
@@ -65,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--copies means nothing for a server that runs already, which has one: leave it out")
     stored = _stored(arguments)
     result = calibrate(stored, ledger.summary())
-    sys.stdout.write(_page(result, arguments))
+    publish(page_of(result), arguments)
     return EXIT_FAILED if stored.stopped == "failed" else 0
 
 
@@ -84,13 +82,3 @@ def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
         factors = (f"copy={','.join(LEVELS[: arguments.copies - 1])}",)
         request = replace(request_of(arguments), factors=factors, calibrates=True)
         return run_new(request, progress, wait=not arguments.no_wait, until_decided=False)
-
-
-def _page(result: "CalibrationResult", arguments: argparse.Namespace) -> str:
-    from pgassay.report import calibration
-
-    if arguments.json:
-        return calibration.render_json(result)
-    if arguments.markdown:
-        return calibration.render_markdown(result)
-    return calibration.render(result, unicode=is_unicode())

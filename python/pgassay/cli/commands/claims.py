@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import print_result
+from pgassay.cli.output import publish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from pgassay.experiment.claiming.files import ALL, claimed_files
-    from pgassay.report import claims
+    from pgassay.report.claims import page_of
 
     words = list(arguments.files)
     if [str(word) for word in words[:1]] == [RUN]:
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments, ("--max-time", "--out", "--seed", "--quiet", "--no-wait"), "claims that are listed"
     )
     folder = words.pop() if len(words) > 1 and words[-1].is_dir() else None
-    print_result(_result(claimed_files(words or [Path(ALL)]), folder), claims, arguments)
+    publish(page_of(_result(claimed_files(words or [Path(ALL)]), folder)), arguments)
     return 0
 
 
@@ -92,7 +92,7 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
     from pgassay.cli.outcome import progress_of
     from pgassay.experiment.claiming.run import ClaimsOptions, run_claims
     from pgassay.record.documents import write_file
-    from pgassay.report import claims
+    from pgassay.report.claims import page_of
 
     chosen = ClaimsOptions(
         files=files,
@@ -102,10 +102,11 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
     )
     with progress_of(arguments) as progress:
         result, is_interrupted = run_claims(chosen, progress, wait=not arguments.no_wait)
-    write_file(chosen.out / JSON_FILE, claims.render_json(result).encode())
-    write_file(chosen.out / PAGE_FILE, claims.render_markdown(result).encode())
-    if print_result(result, claims, arguments):
-        print(f"\npage: {chosen.out / PAGE_FILE}; 'pgassay report {chosen.out}/NAME' shows an experiment")
+    page = page_of(result)
+    write_file(chosen.out / JSON_FILE, page.json().encode())
+    write_file(chosen.out / PAGE_FILE, page.markdown().encode())
+    shown = f"page: {chosen.out / PAGE_FILE}; 'pgassay report {chosen.out}/NAME' shows an experiment"
+    publish(page, arguments, below=("", shown))
     if is_interrupted:
         print("pgassay: interrupted; nothing is left running: type it again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED

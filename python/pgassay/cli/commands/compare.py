@@ -1,10 +1,9 @@
 """`pgassay compare`: is there a difference, and how large?"""
 
 import argparse
-import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import publish
 from pgassay.errors import UsageError
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
@@ -350,7 +349,7 @@ def run_or_plan(request: "CompareRequest", arguments: argparse.Namespace) -> int
     from pgassay.cli.source_builds import provide_named
     from pgassay.experiment.running.planned import plan_alone
     from pgassay.experiment.running.run import run_new
-    from pgassay.report import planned as planned_report
+    from pgassay.report.planned import page_of
 
     provide_named((request.build, *request.factors), quiet=arguments.quiet)
     if not arguments.plan:
@@ -360,8 +359,5 @@ def run_or_plan(request: "CompareRequest", arguments: argparse.Namespace) -> int
         return finish(stored, arguments)
     with progress_of(arguments) as progress:
         planned = plan_alone(request, progress, wait=not arguments.no_wait)
-    if arguments.json:
-        sys.stdout.write(planned_report.render_json(planned))
-    else:
-        sys.stdout.write(planned_report.render(planned, unicode=is_unicode()))
+    publish(page_of(planned), arguments)
     return 0

@@ -4,12 +4,10 @@ import argparse
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import publish
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pgassay.live.diagnosis.sampling import OnElapsed
     from pgassay.model.live.diagnosis import Diagnosis
 
@@ -53,8 +51,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="N",
         help="the number of the server's processors, of a server on another machine",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page as well")
+    options.add_formats(parser)
     parser.add_argument("--quiet", action="store_true", help="say nothing while it looks")
     parser.set_defaults(run=run)
 
@@ -62,11 +59,15 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Look, judge, print; of stored ones, print."""
     _check(arguments)
+    from pgassay.analysis.diagnosis.change import change_of
+    from pgassay.report.diagnosis import change, text
+
     stored = _stored(arguments.dsn)
     if len(stored) == 2:
-        _say_change(arguments, *stored)
+        page = change.page_of(change_of(*stored))
     else:
-        _say(arguments, stored[0] if stored else _look(arguments))
+        page = text.page_of(stored[0] if stored else _look(arguments))
+    publish(page, arguments)
     return 0
 
 
@@ -105,32 +106,6 @@ def _look(arguments: argparse.Namespace) -> "Diagnosis":
         return diagnose(found)
 
 
-def _say(arguments: argparse.Namespace, diagnosis: "Diagnosis") -> None:
-    from pgassay.report.diagnosis import text as report
-
-    if arguments.json:
-        sys.stdout.write(report.render_json(diagnosis))
-    else:
-        sys.stdout.write(report.render(diagnosis, unicode=is_unicode()))
-    sys.stdout.flush()  # the result is said, whatever happens to the page
-    if arguments.html is not None:
-        _write_page(arguments.html, report.render_html(diagnosis))
-
-
-def _say_change(arguments: argparse.Namespace, before: "Diagnosis", after: "Diagnosis") -> None:
-    from pgassay.analysis.diagnosis.change import change_of
-    from pgassay.report.diagnosis import change as report
-
-    change = change_of(before, after)
-    if arguments.json:
-        sys.stdout.write(report.render_json(change))
-    else:
-        sys.stdout.write(report.render(change, unicode=is_unicode()))
-    sys.stdout.flush()
-    if arguments.html is not None:
-        _write_page(arguments.html, report.render_html(change))
-
-
 def _check(arguments: argparse.Namespace) -> None:
     """What can't be done is said before anybody waits."""
     from pgassay.errors import UsageError
@@ -140,8 +115,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError(
             f"--seconds {arguments.seconds:g}: look for {SECONDS_MIN:g} to {SECONDS_MAX:g} seconds"
         )
-    if arguments.html is not None and not arguments.html.absolute().parent.is_dir():
-        raise UsageError(f"--html {arguments.html}: its folder does not exist, make it first")
 
 
 def _progress(seconds: float, *, quiet: bool) -> "OnElapsed":
@@ -157,10 +130,3 @@ def _progress(seconds: float, *, quiet: bool) -> "OnElapsed":
             sys.stderr.flush()
 
     return notify
-
-
-def _write_page(file: "Path", content: str) -> None:
-    from pgassay.record.documents import write_file
-
-    write_file(file, content.encode())
-    print(f"report: {file}", file=sys.stderr)

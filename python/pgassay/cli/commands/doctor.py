@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_colour, is_unicode
+from pgassay.cli.output import publish
 
 EXIT_MISSING = 1
 SECONDS_DEFAULT = 5.0
@@ -20,7 +20,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    options.add_formats(parser, "what was found")
     parser.add_argument(
         "--seconds",
         type=options.duration,
@@ -39,14 +39,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Examine, print, and choose the exit status."""
     from pgassay.environment.doctor.registry import examine
-    from pgassay.report import doctor
+    from pgassay.report.listings import doctor_page
 
     required = tuple(name.strip() for name in (arguments.require or "").split(",") if name.strip())
     report = examine(arguments.seconds, lambda text: print(text, file=sys.stderr), required)
-    if arguments.json:
-        sys.stdout.write(doctor.render_json(report))
-    else:
-        sys.stdout.write(doctor.render(report, colour=is_colour(), unicode=is_unicode()))
+    publish(doctor_page(report), arguments)
     lacking = report.lacking(required)
     for finding in lacking:
         print(f"pgassay: {finding.name} is required and missing: {finding.text}", file=sys.stderr)

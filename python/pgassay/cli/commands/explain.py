@@ -1,11 +1,10 @@
 """`pgassay explain`: plans that EXPLAIN or auto_explain printed, read; needs no server."""
 
 import argparse
-import shutil
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_colour, is_unicode, write_page
+from pgassay.cli.output import publish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +40,6 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--plan", type=_numbers, metavar="N", help="of several plans this one; all; or two of them: 1,2"
     )
     options.add_formats(parser, "the plans")
-    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page here as well")
     options.add_redact(parser)
     parser.set_defaults(run=run)
 
@@ -60,25 +58,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, choose, print, and write the page that was asked for."""
     from pgassay.analysis.plans.beside import beside
     from pgassay.model.plans.plan import ExplainResult
-    from pgassay.report.explain import text
+    from pgassay.report.explain.text import list_page, page_of
 
-    width = shutil.get_terminal_size((100, 24)).columns
     plans, is_chosen = _chosen(arguments)
-    if not is_chosen and not arguments.json:
-        listed = text.render_list(plans, str(arguments.first), width=width, unicode=is_unicode())
-        sys.stdout.write(listed)
-        return 0
     pair = len(plans) == 2 and (arguments.second is not None or len(arguments.plan or ()) == 2)
     result = ExplainResult(plans=tuple(plans), beside=beside(plans[0], plans[1]) if pair else None)
-    if arguments.html is not None:
-        write_page(arguments.html, text.render_html(result))
-    if arguments.json:
-        sys.stdout.write(text.render_json(result))
-    elif arguments.markdown:
-        sys.stdout.write(text.render_markdown(result))
-    else:
-        colour = is_colour()
-        sys.stdout.write(text.render(result, width=width, colour=colour, unicode=is_unicode()))
+    publish(page_of(result) if is_chosen else list_page(result, str(arguments.first)), arguments)
     return 0
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import publish
 from pgassay.errors import UsageError
 
 TYPE_CHECKING = False
@@ -99,7 +99,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     start.add_argument("--key", type=options.folder, metavar="FILE", help="your private key for that cluster")
     status = parser.add_argument_group("of 'status'")
-    status.add_argument("--json", action="store_true", help="print one JSON document")
+    options.add_formats(status, "the machines")
     parser.set_defaults(run=run)
 
 
@@ -141,7 +141,7 @@ def _refuse_strangers(arguments: argparse.Namespace) -> None:
         for name in ("port", "give_up")
         if "local" not in given and "ssh" not in given
     ]
-    wrong += [("json", "pgassay fleet status")] if arguments.action != "status" else []
+    wrong += [(name, "pgassay fleet status") for name in options.FORMATS if arguments.action != "status"]
     for name, of in wrong:
         if name in given:
             raise UsageError(f"--{name.replace('_', '-')} is of '{of}': leave it out")
@@ -219,13 +219,10 @@ def _status(arguments: argparse.Namespace, path: "Path") -> int:
     from datetime import UTC, datetime
 
     from pgassay.fleet.cluster.status import status
-    from pgassay.report import fleet as report
+    from pgassay.report.listings import fleet_page
 
     found = status(path)
-    if arguments.json:
-        sys.stdout.write(report.render_json(found))
-    else:
-        sys.stdout.write(report.render(found, now=datetime.now(UTC), unicode=is_unicode()))
+    publish(fleet_page(found, datetime.now(UTC)), arguments)
     is_whole = found.scheduler_answers and all(machine.state == "ready" for machine in found.machines)
     return 0 if is_whole else EXIT_LOST
 

@@ -110,13 +110,13 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(result: "GateResult", arguments: argparse.Namespace) -> None:
-    from pgassay.cli.output import print_result
+    from pgassay.cli.output import publish
     from pgassay.record.documents import write_file
-    from pgassay.report.gate import junit, text
+    from pgassay.report.gate import junit
+    from pgassay.report.gate.text import page_of
 
-    if print_result(result, text, arguments):
-        print(f"\ngate: {result.folder}; 'pgassay report FOLDER' shows each workload in it")
-    sys.stdout.flush()
+    shown = f"gate: {result.folder}; 'pgassay report FOLDER' shows each workload in it"
+    publish(page_of(result), arguments, below=("", shown))
     if arguments.junit is not None:
         write_file(arguments.junit, junit.render(result))
 

@@ -5,7 +5,7 @@ import sys
 from contextlib import contextmanager
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import is_for_reading, keep_page, print_page, publish
 from pgassay.cli.stage_line import StageLine
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pgassay.model.build import Build
     from pgassay.model.probe import ProbeComparison, ProbeProof, ProbeRecord, ProbeResult
+    from pgassay.report.page import Page
 
 SECONDS_DEFAULT = 60.0
 PROOF_S_DEFAULT = 600.0
@@ -62,9 +63,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--compare", type=options.folder, metavar="OLD.json", help="say how the disk stands to an older probe"
     )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
-    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page with drawings")
+    options.add_formats(parser, markdown="for an issue or a wiki")
     parser.add_argument(
         "--out", type=options.folder, metavar="FOLDER", help="keep every run, the result and the page there"
     )
@@ -88,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.source_builds import provide_named
     from pgassay.probe.analysis.analyse import analyse_probe
     from pgassay.probe.measuring.session import ProbeRequest, run_probe
+    from pgassay.report.probe.text import page_of, proof_page
 
     old = _old(arguments.compare)
     _check_targets(arguments)
@@ -105,16 +105,18 @@ def run(arguments: argparse.Namespace) -> int:
         record = run_probe(request, progress.step, wait=not arguments.no_wait)
     result = analyse_probe(record)
     comparison = _comparison(result, old, arguments.compare)
-    is_for_terminal = not (arguments.json or arguments.markdown)
-    if build is not None and is_for_terminal:
-        # Whoever waits for the proof has the probe to read.
-        sys.stdout.write(_page(result, comparison, arguments))
-        sys.stdout.flush()
+    page = page_of(result, comparison)
     if build is not None:
-        result = result.model_copy(update={"proof": prove(arguments, result, build)})
-    sys.stdout.write(_page(result, comparison, arguments, is_shown=build is not None and is_for_terminal))
-    sys.stdout.flush()  # the result is said, whatever happens to the files
-    _keep(arguments, record, result, comparison)
+        if is_for_reading(arguments):
+            # Whoever waits for the proof has the probe to read.
+            print_page(page, arguments)
+        proof = prove(arguments, result, build)
+        result = result.model_copy(update={"proof": proof})
+        page = page_of(result, comparison)
+        if is_for_reading(arguments):
+            print_page(proof_page(proof), arguments)
+    publish(page, arguments, is_printed=build is not None and is_for_reading(arguments))
+    _keep(arguments, record, result, page)
     return 0
 
 
@@ -209,12 +211,8 @@ def _check_targets(arguments: argparse.Namespace) -> None:
     """What can't be written is said before a minute is spent."""
     from pgassay.errors import UsageError
 
-    if arguments.html is not None and not arguments.html.absolute().parent.is_dir():
-        raise UsageError(f"--html {arguments.html}: its folder does not exist, make it first")
     if arguments.out is not None and arguments.out.exists() and not arguments.out.is_dir():
         raise UsageError(f"--out {arguments.out} is a file: name a folder")
-    if arguments.json and arguments.markdown:
-        raise UsageError("--json and --markdown both print the result: choose one")
 
 
 def _comparison(
@@ -225,52 +223,26 @@ def _comparison(
     return None if old is None else compare_probes(result, old, str(file))
 
 
-def _page(
-    result: "ProbeResult",
-    comparison: "ProbeComparison | None",
-    arguments: argparse.Namespace,
-    *,
-    is_shown: bool = False,
-) -> str:
-    """What is printed; of a probe that is shown already its proof alone."""
-    from pgassay.report.probe import text as probe
-
-    if arguments.json:
-        return probe.render_json(comparison or result)
-    if arguments.markdown:
-        return probe.render_markdown(result, comparison)
-    if is_shown and result.proof is not None:
-        return probe.render_proof(result.proof, unicode=is_unicode())
-    return probe.render(result, comparison, unicode=is_unicode())
-
-
 def _keep(
     arguments: argparse.Namespace,
     record: "ProbeRecord",
     result: "ProbeResult",
-    comparison: "ProbeComparison | None",
+    page: "Page",
 ) -> None:
-    """The last probe of the device, the page, and the folder with everything."""
-    from pgassay.cli.chart_library import chart_library
+    """The last probe of the device, and the folder with everything."""
     from pgassay.environment.last_probe import keep
     from pgassay.environment.linux.device import device_of
     from pgassay.record import layout
     from pgassay.record.documents import write_file
-    from pgassay.report.probe import text as probe
+    from pgassay.report.page import json_text
 
-    document = probe.render_json(result)
+    document = json_text(result)
     # A probe of a few seconds must not take the place of a whole one.
     if record.seconds >= SECONDS_DEFAULT / 2:
         keep(device_of(arguments.file or arguments.path), document)
-    if arguments.html is None and arguments.out is None:
-        return
-    page = probe.render_html(result, comparison, chart_library=chart_library()).encode()
-    if arguments.html is not None:
-        write_file(arguments.html, page)
-        print(f"report: {arguments.html}", file=sys.stderr)
     if arguments.out is not None:
         arguments.out.mkdir(parents=True, exist_ok=True)
-        write_file(arguments.out / layout.PROBE_FILE, probe.render_json(record).encode())
+        write_file(arguments.out / layout.PROBE_FILE, json_text(record).encode())
         write_file(arguments.out / RESULT_FILE, document.encode())
-        write_file(arguments.out / REPORT_FILE, page)
+        keep_page(arguments.out / REPORT_FILE, page)
         print(f"kept: {arguments.out}", file=sys.stderr)

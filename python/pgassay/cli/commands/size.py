@@ -1,7 +1,6 @@
 """`pgassay size`: which volume a workload needs, from the requests that it made."""
 
 import argparse
-import sys
 
 from pgassay.cli import options
 from pgassay.cli.commands.compare import add_plan_options, request_of
@@ -122,18 +121,16 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     recorded = parser.add_argument_group("what is recorded, where no FOLDER is given")
     add_plan_options(recorded, _TEXTS)
     output = parser.add_argument_group("output")
-    options.add_formats(output, markdown="for an issue or a wiki")
-    output.add_argument("--html", type=options.folder, metavar="FILE", help="write the page here instead")
+    options.add_formats(output, markdown="for an issue or a wiki", html=options.HTML_INSTEAD)
     options.add_quiet_and_no_wait(output)
     parser.set_defaults(run=run, factors=[], workload=None)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Record or read, replay, prove, print, and write the page."""
-    from pgassay.cli.chart_library import chart_library
-    from pgassay.cli.output import print_result, write_page
+    from pgassay.cli.output import publish
     from pgassay.record.experiment import load
-    from pgassay.report.size import text
+    from pgassay.report.size.text import page_of
     from pgassay.sizing.proof import to_prove
     from pgassay.sizing.size import size
 
@@ -153,12 +150,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = result.model_copy(
             update={"warnings": (*result.warnings, *(f"{each}." for each in chosen.left_out))}
         )
-    is_for_terminal = print_result(result, text, arguments)
-    sys.stdout.flush()  # the result is said, whatever happens to the page
-    target = arguments.html or stored.folder / PAGE_FILE
-    write_page(target, text.render_html(result, chart_library=chart_library()))
-    if is_for_terminal:
-        print(f"report: {target}")
+    publish(page_of(result), arguments, keep=stored.folder / PAGE_FILE)
     return EXIT_FAILED if any(each.stopped == "failed" for each in (stored, *proofs)) else 0
 
 

@@ -1,10 +1,9 @@
 """`pgassay tune`: what is slow, why, what mends it, and what does not."""
 
 import argparse
-import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import print_result, write_page
+from pgassay.cli.output import publish
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--no-rewrites", action="store_true", help="leave the statements as they are written")
     add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
     add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
-    options.add_formats(parser, "the answer")
+    options.add_formats(parser, "the answer", html=options.HTML_INSTEAD)
     options.add_redact(parser)
     options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run)
@@ -385,13 +384,7 @@ def show(result: "TuneResult", arguments: argparse.Namespace) -> None:
     from pathlib import Path
 
     from pgassay.analysis.redaction.tuning import redacted
-    from pgassay.cli.chart_library import chart_library
-    from pgassay.report.tune import text
+    from pgassay.report.tune.text import page_of
 
     shown = redacted(result) if arguments.redact else result
-    is_for_terminal = print_result(shown, text, arguments)
-    sys.stdout.flush()  # the answer is said, whatever happens to the page
-    page = Path(result.folder) / REPORT_FILE
-    write_page(page, text.render_html(shown, chart_library=chart_library()))
-    if is_for_terminal:
-        print(f"report: {page}")
+    publish(page_of(shown), arguments, keep=Path(result.folder) / REPORT_FILE)

@@ -5,7 +5,7 @@ import sys
 
 from pgassay.cli import options
 from pgassay.cli.commands import volumes_mount
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import publish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--simulate", metavar="LOAD", help="run a load on the models, such as depth=32,size=8kB,duration=60s"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document")
+    options.add_formats(parser, "the volumes")
     fit = parser.add_argument_group("of 'fit'")
     fit.add_argument("--name", help="what the volume is called (default own)")
     fit.add_argument("--size", help="its size, such as 100GiB (default: that of fio's file)")
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.volumes[:1] == [volumes_mount.MOUNT]:
         return volumes_mount.run(arguments, _loaded(arguments))
     from pgassay.errors import UsageError
-    from pgassay.report.volumes import render, render_json
+    from pgassay.report.volumes import page_of
     from pgassay.volumes.explain import explain, list_types
     from pgassay.volumes.pattern import parse_pattern, simulate_load
 
@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
         result = explain(_texts(arguments.volumes), loaded)
         if pattern is not None:
             result = result.model_copy(update={"simulated": simulate_load(result.volumes, pattern)})
-    sys.stdout.write(render_json(result) if arguments.json else render(result, unicode=is_unicode()))
+    publish(page_of(result), arguments)
     return 0
 
 
@@ -89,6 +89,9 @@ def _check(arguments: argparse.Namespace) -> None:
     from pgassay.errors import UsageError
 
     word = next(iter(arguments.volumes), "")
+    if word in (FIT, volumes_mount.MOUNT):
+        names = ("--markdown", "--text", "--html")
+        options.refuse_meaningless(arguments, names, f"'pgassay volumes {word}'")
     if word != FIT:
         for option, value in (
             ("--name", arguments.name),

@@ -145,7 +145,7 @@ def _intervals(
 
 def _writer(*, as_json: bool) -> "Callable[[WatchSample], None]":
     """Writes each interval on standard output at once: whoever reads it must not wait for a full buffer."""
-    from pgassay.report.compare.json import render_line
+    from pgassay.report.page import json_text
     from pgassay.terminal.watch.lines import PlainLines
 
     plain = PlainLines()
@@ -153,7 +153,7 @@ def _writer(*, as_json: bool) -> "Callable[[WatchSample], None]":
 
     def write(sample: "WatchSample") -> None:
         if as_json:
-            sys.stdout.write(render_line(sample))
+            sys.stdout.write(json_text(sample, is_line=True))
         else:
             for sentence in sample.missing:
                 if sentence not in shown:

@@ -17,6 +17,7 @@ from pglast import ast
 from pgassay.analysis.diagnosis.interval import Interval, PlannedStatement, Referencing, TableShape
 from pgassay.analysis.diagnosis.statement_times import StatementTime, statement_times
 from pgassay.analysis.plans.read import read_plans
+from pgassay.environment.remote.read_only import READING
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
 from pgassay.live.target import Target
@@ -25,9 +26,9 @@ from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts
 from pgassay.tune.rewrites.tree import RefusedError, names_of, read, walk, write
 from pgassay.tune.source.counted import kind_of
-from pgassay.tune.source.server import read_only_session
 from pgassay.tune.source.uses import merged
 
+_APPLICATION = "pgassay diagnose plans"
 PLANNED_MAX = 6
 _GENERIC_MAJOR_MIN = 16
 _PARAMETER = re.compile(r"\$(\d+)")
@@ -59,8 +60,7 @@ def with_plans(
     if not wanted or interval.is_hidden:
         return interval
     try:
-        with read_only_session(target.resolved, is_superuser=target.is_superuser) as session:
-            session.execute("SET statement_timeout = '5s'")
+        with target.session(_APPLICATION, READING | {"statement_timeout": "5s"}) as session:
             facts = read_facts(session)
             # The planner executes what its maker calls immutable: no function of a user as a superuser.
             avoided = {each.name for each in facts.functions} if target.is_superuser else set()

@@ -1,41 +1,26 @@
-"""Commands that report how far they are: VACUUM, ANALYZE, CREATE INDEX and their kin, over all databases.
-
-What differs between versions is read by name: 17 counts the memory for dead rows in bytes where 16 counts
-rows, 18 adds what a command slept (src/backend/catalog/system_views.sql).
-"""
+"""Commands that report how far they are: VACUUM, ANALYZE, CREATE INDEX and their kin, over all databases."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pgassay.model.live.watch import CommandProgress
-from pgassay.trial.measure.progress import counted_in_phase, passes_ended
+from pgassay.trial.measure.progress import VIEWS, counted_in_phase, over_views, passes_ended
 
 if TYPE_CHECKING:
     import psycopg
 
-# Each view, the first and last major that is asked for it, and what its rows are where they don't say.
-# From 19 on pg_stat_progress_repack has what pg_stat_progress_cluster shows.
-_VIEWS = {
-    "vacuum": (9, 99, "VACUUM"),
-    "analyze": (13, 99, "ANALYZE"),
-    "create_index": (12, 99, "CREATE INDEX"),
-    "cluster": (12, 18, "CLUSTER"),
-    "repack": (19, 99, "REPACK"),
-}
 Figures = Mapping[str, str | float | None]
 
 
 def query(major: int) -> str:
     """The query whose rows are view, database, relation, whether autovacuum runs it, and the row as JSON."""
-    parts = [
-        f"""SELECT '{view}' AS view, p.datname::text, CASE WHEN p.datname = current_database()
+    return over_views(
+        major,
+        """SELECT '{view}' AS view, p.datname::text, CASE WHEN p.datname = current_database()
             THEN p.relid::regclass::text ELSE p.relid::text END,
             coalesce(a.backend_type = 'autovacuum worker', false), to_jsonb(p)
-        FROM pg_stat_progress_{view} p LEFT JOIN pg_stat_activity a ON a.pid = p.pid"""
-        for view, (first, last, _) in _VIEWS.items()
-        if first <= major <= last
-    ]
-    return " UNION ALL ".join(parts)
+        FROM pg_stat_progress_{view} p LEFT JOIN pg_stat_activity a ON a.pid = p.pid""",
+    )
 
 
 def read(session: "psycopg.Connection", major: int) -> tuple[CommandProgress, ...]:
@@ -52,7 +37,7 @@ def command_progress(
     counted = counted_in_phase(view, figures)
     return CommandProgress(
         pid=int(_number(figures, "pid") or 0),
-        command=str(figures.get("command") or _VIEWS[view][2]),
+        command=str(figures.get("command") or VIEWS[view][2]),
         database=database,
         relation=relation,
         autovacuum=autovacuum,

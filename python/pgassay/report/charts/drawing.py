@@ -24,16 +24,20 @@ Rows = Sequence[Mapping[str, object]]
 
 @dataclass(frozen=True)
 class Drawing:
-    """One drawing of the page, for wide and for narrow screens; `name` is its file name and its id."""
+    """One drawing of the page, for wide and for narrow screens; `name` is its file name and its id.
+
+    is_wide_only: without scripts a narrow screen scrolls the wide one, since a narrow one were too tall.
+    """
 
     name: str
     wide: Specification
     narrow: Specification
+    is_wide_only: bool = False
 
 
-def both_widths(name: str, make: Callable[[int], Specification]) -> Drawing:
+def both_widths(name: str, make: Callable[[int], Specification], *, is_wide_only: bool = False) -> Drawing:
     """A drawing by what makes its specification for a width in pixels."""
-    return Drawing(name, make(WIDE_PX), make(NARROW_PX))
+    return Drawing(name, make(WIDE_PX), make(NARROW_PX), is_wide_only)
 
 
 def title(heading: str, subtitle: list[str]) -> Specification:

@@ -1,6 +1,7 @@
 """All drawings of a result, made offline; none refers to anything outside itself."""
 
 from collections.abc import Iterator
+from functools import partial
 
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
@@ -32,7 +33,11 @@ def trials(stored: StoredExperiment, *, width_px: int = WIDE_PX, name: str = "tr
 
 
 def drawings(result: CompareResult, stored: StoredExperiment, observed: Observed) -> Iterator[Drawing]:
-    """What there is to draw, in the page's order; `observed` holds what the samplers saw."""
+    """What there is to draw, in the page's order; `observed` holds what the samplers saw.
+
+    Most are small multiples on a wide page: too tall for a still picture of a narrow one.
+    """
+    multiples = partial(both_widths, is_wide_only=True)
     effects = result.effects
     if effects is not None and any(size.ratio or size.at_most for size in effects.ranking):
         yield both_widths(
@@ -40,18 +45,18 @@ def drawings(result: CompareResult, stored: StoredExperiment, observed: Observed
             lambda width: factors_chart.specification(effects, result.margin, width_px=width),
         )
     if heat_map.is_grid(result):
-        yield both_widths("grid", lambda width: heat_map.specification(result, width_px=width))
+        yield multiples("grid", lambda width: heat_map.specification(result, width_px=width))
     yield both_widths("intervals", lambda width: interval_chart.specification(result, width_px=width))
     yield both_widths("trials", lambda width: trial_chart.specification(stored, width_px=width))
     tables = account_tables(result)
     if tables:
-        yield both_widths("accounts", lambda width: account_chart.specification(tables, width_px=width))
+        yield multiples("accounts", lambda width: account_chart.specification(tables, width_px=width))
     if observed.seconds:
-        yield both_widths("seconds", lambda width: load_charts.seconds(observed.seconds, width_px=width))
+        yield multiples("seconds", lambda width: load_charts.seconds(observed.seconds, width_px=width))
     if observed.latencies:
-        yield both_widths("latency", lambda width: load_charts.latency(observed.latencies, width_px=width))
+        yield multiples("latency", lambda width: load_charts.latency(observed.latencies, width_px=width))
     if observed.latency_map:
-        yield both_widths(
+        yield multiples(
             "latency-map", lambda width: load_charts.latency_map(observed.latency_map, width_px=width)
         )
     yield from _timelines(observed)
@@ -66,4 +71,4 @@ def _timelines(observed: Observed) -> Iterator[Drawing]:
         def make(width: int, each: ArmTimeline = each, note: str = note) -> Specification:
             return timeline_chart.specification(each.shown, each.group, peaks, width_px=width, note=note)
 
-        yield both_widths(f"timeline-{number}", make)
+        yield both_widths(f"timeline-{number}", make, is_wide_only=True)

@@ -13,7 +13,6 @@ from pgassay.report.charts.drawing import (
     layer,
     tips,
 )
-from pgassay.report.size.text import figure_name
 from pgassay.words import percent_fixed, seconds
 
 _PADDING = {"left": 4, "right": 16, "top": 4, "bottom": 4}
@@ -29,6 +28,11 @@ def drawings(result: SizeResult) -> Iterator[Drawing]:
             yield _pareto(group, result.slow_down, figure_name("pareto", number))
         if group.knees:
             yield _knees(group, figure_name("knees", number))
+
+
+def figure_name(kind: str, number: int) -> str:
+    """The name of a drawing of a group, by its place."""
+    return kind if number == 0 else f"{kind}-{number + 1}"
 
 
 def _pareto(group: SizedGroup, slow_down: float, name: str) -> Drawing:

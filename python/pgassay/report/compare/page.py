@@ -1,16 +1,17 @@
-"""The report of a comparison: its sections in their order, and its text, its Markdown and its HTML page.
+"""The report of a comparison: its sections in their order.
 
 A new section is a file with a function that makes it and a line in `SECTIONS`.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 
 from pgassay import __version__
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
-from pgassay.report import arm_volumes, markdown, terminal
-from pgassay.report import text as texts
+from pgassay.report import arm_volumes
+from pgassay.report.charts import result_charts
 from pgassay.report.compare import (
     accounts,
     again,
@@ -28,13 +29,11 @@ from pgassay.report.compare import (
 )
 from pgassay.report.compare.material import Material
 from pgassay.report.explain import experiment as executed_plans
-from pgassay.report.html import page as html_page
+from pgassay.report.mail import text as mail
+from pgassay.report.page import Page
 from pgassay.report.profile import functions
-from pgassay.report.section import EVERYWHERE, HTML, MARKDOWN, TERMINAL, Format, Formats, Section
+from pgassay.report.section import EVERYWHERE, HTML, MARKDOWN, TERMINAL, Formats, Section
 from pgassay.report.traffic import compared as replayed
-
-# The others are small multiples on a wide page: too tall for a still picture of a narrow one.
-_NARROW_STATIC = frozenset({"factors", "intervals", "trials"})
 
 
 @dataclass(frozen=True)
@@ -82,45 +81,16 @@ SECTIONS = (
 )
 
 
-def sections(material: Material, output: Format) -> Iterator[Section]:
-    """The sections that an output shows, in order; only these are made."""
-    for each in SECTIONS:
-        if output in each.where:
-            yield each.make(material)
-
-
-def render(
-    result: CompareResult,
-    stored: StoredExperiment,
-    *,
-    width: int,
-    colour: bool,
-    unicode: bool | None = None,
-) -> str:
-    """The report for a terminal of `width` columns; `colour` and `unicode` as `report.terminal.render`."""
-    made = sections(Material(result, stored), "terminal")
-    return terminal.render(made, width=width, colour=colour, unicode=unicode)
-
-
-def render_markdown(result: CompareResult, stored: StoredExperiment) -> str:
-    """The short report in Markdown, for an issue or a pull request."""
-    return markdown.render(sections(Material(result, stored), "markdown"))
-
-
-def render_html(result: CompareResult, stored: StoredExperiment, *, chart_library: str = "") -> str:
-    """The page as text, to be written as UTF-8; `chart_library` as `report.html.page.render`."""
-    # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
-    from pgassay.report.charts import result_charts
-
+def page_of(result: CompareResult, stored: StoredExperiment) -> Page:
+    """The report of a comparison; with --text it is a mail of its own."""
     material = Material(result, stored)
     experiment = stored.experiment
-    drawings = list(result_charts.drawings(result, stored, material.observed))
-    return html_page.render(
-        texts.clean(experiment.title) or f"Comparison of {texts.clean(result.workload)}",
-        sections(material, "html"),
+    return Page(
+        experiment.title or f"Comparison of {result.workload}",
+        result,
+        lambda: [replace(each.make(material), where=each.where) for each in SECTIONS],
+        lambda: result_charts.drawings(result, stored, material.observed),
         footer=f"pgassay {experiment.pgassay_version}, experiment of {experiment.created_at}; "
         f"report by pgassay {__version__}.",
-        drawings=drawings,
-        wide_only=frozenset(each.name for each in drawings) - _NARROW_STATIC,
-        chart_library=chart_library,
+        mail=partial(mail.render, material),
     )

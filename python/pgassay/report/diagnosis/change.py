@@ -1,11 +1,12 @@
 """Two diagnoses beside each other: what mattered most then and now, and each statement before and after."""
 
+from functools import partial
+
 from pgassay.model.live.diagnosis import Activity, Headline
 from pgassay.model.live.diagnosis_change import ChangedStatement, DiagnosisChange
-from pgassay.report import terminal, text
-from pgassay.report.compare.json import render_document
+from pgassay.report import text
 from pgassay.report.diagnosis.statements import query
-from pgassay.report.html import page
+from pgassay.report.page import Page
 from pgassay.report.section import QUIET, STRONG, Block, Paragraph, Section, plain_table
 
 _ACTIVITY = (
@@ -19,20 +20,15 @@ _ACTIVITY = (
 )
 
 
-def render_json(change: DiagnosisChange) -> str:
-    """One JSON document; schema in schemas/diagnose-change.schema.json."""
-    return render_document(change)
-
-
-def render(change: DiagnosisChange, *, unicode: bool = True) -> str:
-    """For a terminal."""
-    return terminal.render(_sections(change), width=terminal.UNWRAPPED, unicode=unicode)
-
-
-def render_html(change: DiagnosisChange) -> str:
-    """One page that needs nothing but itself and runs nothing, to be written as UTF-8."""
-    footer = f"Made by pgassay {change.pgassay_version}."
-    return page.render(f"{text.clean(change.server)}, before and after", _sections(change), footer=footer)
+def page_of(change: DiagnosisChange) -> Page:
+    """Both headlines, the statements, the figures."""
+    return Page(
+        f"{change.server}, before and after",
+        change,
+        partial(_sections, change),
+        footer=f"Made by pgassay {change.pgassay_version}.",
+        is_wrapped=False,
+    )
 
 
 def _sections(change: DiagnosisChange) -> list[Section]:

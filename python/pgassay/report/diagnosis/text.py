@@ -1,16 +1,16 @@
-"""A diagnosis as text for a terminal, as a page and as one JSON document."""
+"""What limits a running server, what is wrong with it, and where its time goes."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from pgassay.analysis.causes.registry import rule_of
 from pgassay.model.account import Account
 from pgassay.model.live.diagnosis import Blocker, Diagnosis
-from pgassay.report import terminal, text
+from pgassay.report import text
 from pgassay.report.compare import causes
 from pgassay.report.compare.accounts import SHOWN, item_label
-from pgassay.report.compare.json import render_document
 from pgassay.report.diagnosis.statements import headline_section, query, statements_section
-from pgassay.report.html import page
+from pgassay.report.page import Page
 from pgassay.report.section import (
     HTML,
     QUIET,
@@ -33,22 +33,14 @@ _HOLDER_S_MIN = 60.0
 _SHOWN_MIN = 0.0005
 
 
-def render_json(diagnosis: Diagnosis) -> str:
-    """One JSON document; schema in schemas/diagnose.schema.json."""
-    return render_document(diagnosis)
-
-
-def render(diagnosis: Diagnosis, *, unicode: bool = True) -> str:
+def page_of(diagnosis: Diagnosis) -> Page:
     """The limit, the faults, what to look at next; then what they rest on."""
-    return terminal.render(_sections(diagnosis), width=terminal.UNWRAPPED, unicode=unicode)
-
-
-def render_html(diagnosis: Diagnosis) -> str:
-    """One page that needs nothing but itself and runs nothing, to be written as UTF-8."""
-    return page.render(
+    return Page(
         f"Diagnosis of {diagnosis.server.name}",
-        _sections(diagnosis),
+        diagnosis,
+        partial(_sections, diagnosis),
         footer=f"Looked at {diagnosis.started_at} by pgassay {diagnosis.pgassay_version}.",
+        is_wrapped=False,
     )
 
 

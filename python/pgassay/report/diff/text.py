@@ -1,19 +1,16 @@
-"""Two experiments beside each other: as text for a terminal, as Markdown, as a page, as JSON."""
+"""Two experiments beside each other."""
 
-import json
-import math
+from functools import partial
 
-from pgassay import __version__
 from pgassay.analysis.diff.experiments import Change, Diff
 from pgassay.model.result import CompareResult
-from pgassay.report import markdown, terminal
 from pgassay.report.diff.content import (
     MEDIAN_HEADS,
     STATEMENT_HEADS,
     DiffContent,
     content_of,
 )
-from pgassay.report.html import page
+from pgassay.report.page import Document, Page
 from pgassay.report.section import (
     EVERYWHERE,
     HTML,
@@ -35,21 +32,10 @@ from pgassay.report.section import (
 DIFF_SCHEMA = 1
 
 
-def render(diff: Diff, *, unicode: bool = True) -> str:
+def page_of(diff: Diff) -> Page:
     """The effects that both measured with what became of each, then everything that differs."""
-    return terminal.render(_sections(diff), width=terminal.UNWRAPPED, unicode=unicode)
-
-
-def render_markdown(diff: Diff) -> str:
-    """The same for an issue or a pull request; the differences are folded."""
-    return markdown.render(_sections(diff))
-
-
-def render_html(diff: Diff) -> str:
-    """One page that needs nothing but itself and runs no script, to be written as UTF-8."""
-    return page.render(
-        "Two experiments beside each other", _sections(diff), footer=f"Made by pgassay {__version__}."
-    )
+    title = "Two experiments beside each other"
+    return Page(title, _document(diff), partial(_sections, diff), is_wrapped=False)
 
 
 def _sections(diff: Diff) -> list[Section]:
@@ -95,9 +81,8 @@ def _differences(content: DiffContent) -> Section:
     return Section("What else differs", "differences", tuple(blocks), folded=folded)
 
 
-def render_json(diff: Diff) -> str:
-    """One JSON document with a newline at its end; an end that is not bounded is null."""
-    document = {
+def _document(diff: Diff) -> Document:
+    return {
         "schema": DIFF_SCHEMA,
         "first": _experiment(diff.first),
         "second": _experiment(diff.second),
@@ -109,7 +94,6 @@ def render_json(diff: Diff) -> str:
         "only_second": list(diff.only_second),
         "differences": [vars(difference) for difference in diff.differences],
     }
-    return json.dumps(document, indent=2, ensure_ascii=True, allow_nan=False) + "\n"
 
 
 def _experiment(result: CompareResult) -> dict[str, object]:
@@ -124,15 +108,9 @@ def _change(change: Change) -> dict[str, object]:
         "control": change.control,
         "word": change.word,
         "ratio": change.ratio,
-        "interval": _ends(change.interval),
-        "first": {"ratio": change.first.ratio, "interval": _ends(change.first.interval)},
-        "second": {"ratio": change.second.ratio, "interval": _ends(change.second.interval)},
+        "interval": change.interval,
+        "first": {"ratio": change.first.ratio, "interval": change.first.interval},
+        "second": {"ratio": change.second.ratio, "interval": change.second.interval},
         "median_first": change.median_first,
         "median_second": change.median_second,
     }
-
-
-def _ends(ends: tuple[float | None, float | None] | None) -> list[float | None] | None:
-    if ends is None:
-        return None
-    return [end if end is not None and math.isfinite(end) else None for end in ends]

@@ -1,15 +1,13 @@
-"""One plan, a log's list of plans, or two plans beside each other, as sections and as JSON."""
+"""One plan, a log's list of plans, or two plans beside each other."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
-from pgassay import __version__
 from pgassay.analysis.plans.words import milliseconds
 from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
-from pgassay.report import markdown, terminal
-from pgassay.report.compare.json import render_document
 from pgassay.report.explain.tree import heading, narrowed, text_lines, tree_lines
-from pgassay.report.html import page
+from pgassay.report.page import Page
 from pgassay.report.section import (
     EVERYWHERE,
     HTML,
@@ -39,29 +37,18 @@ _TITLE_MAX = 100
 _MAJOR_WORDS = "PostgreSQL"
 
 
-def render(result: ExplainResult, *, width: int, colour: bool, unicode: bool) -> str:
-    """The plans for a terminal."""
-    return terminal.render(_sections(result), width=width, colour=colour, unicode=unicode)
-
-
-def render_markdown(result: ExplainResult) -> str:
-    """The plans for an issue or a pull request."""
-    return markdown.render(_sections(result))
-
-
-def render_html(result: ExplainResult) -> str:
-    """One page that needs nothing but itself and runs no script, to be written as UTF-8."""
+def page_of(result: ExplainResult) -> Page:
+    """The plans, or two of them beside each other."""
     title = "Two plans beside each other" if result.beside else "Plans with their work"
-    return page.render(title, _sections(result), footer=f"Made by pgassay {__version__}.")
+    return Page(title, result, partial(_sections, result))
 
 
-def render_json(result: ExplainResult) -> str:
-    """One JSON document with a newline at its end; schema in schemas/explain.schema.json."""
-    return render_document(result)
-
-
-def render_list(plans: Sequence[ExplainedPlan], source: str, *, width: int, unicode: bool) -> str:
+def list_page(result: ExplainResult, source: str) -> Page:
     """The plans of a log, one line each, and how to look at one of them."""
+    return Page(f"The plans of {source}", result, partial(_list, result.plans, source))
+
+
+def _list(plans: Sequence[ExplainedPlan], source: str) -> list[Section]:
     heads = ("plan", "logged", "executed in", "nodes", "statement")
     rows = [
         (
@@ -76,11 +63,8 @@ def render_list(plans: Sequence[ExplainedPlan], source: str, *, width: int, unic
     made = plain_table(heads, rows, names=len(heads))
     columns = tuple(Column(head, is_figure=head in ("executed in", "nodes")) for head in heads)
     numbers = "--plan 1 shows one, --plan all every one, --plan 1,2 two beside each other."
-    blocks: tuple[Block, ...] = (
-        Paragraph(f"{source} has {len(plans):,} plans. {numbers}"),
-        Table(columns, made.groups),
-    )
-    return terminal.render([Section("", "list", blocks)], width=width, unicode=unicode)
+    said = Paragraph(f"{source} has {len(plans):,} plans. {numbers}")
+    return [Section("", "list", (said, Table(columns, made.groups)))]
 
 
 def _one_line(text: str, characters_max: int) -> str:

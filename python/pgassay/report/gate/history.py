@@ -1,12 +1,12 @@
-"""Effects over time: for a terminal, as Markdown, as a page with drawings, as JSON."""
+"""Effects over time."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from pgassay import __version__
 from pgassay.model.gates.history import HistoryChange, HistoryResult, HistorySeries
-from pgassay.report import markdown, terminal
-from pgassay.report.compare.json import render_document
-from pgassay.report.html import page
+from pgassay.report.charts import history_chart
+from pgassay.report.page import Page
 from pgassay.report.section import (
     HTML,
     QUIET,
@@ -37,32 +37,14 @@ _COLUMNS = (
 )
 
 
-def render(result: HistoryResult, *, width: int, colour: bool, unicode: bool) -> str:
-    """The history for a terminal."""
-    return terminal.render(sections(result), width=width, colour=colour, unicode=unicode)
-
-
-def render_markdown(result: HistoryResult) -> str:
-    """The history for an issue or a wiki."""
-    return markdown.render(sections(result))
-
-
-def render_json(result: HistoryResult) -> str:
-    """One JSON document with a newline at its end."""
-    return render_document(result)
-
-
-def render_html(result: HistoryResult, *, chart_library: str = "") -> str:
-    """The page as text, to be written as UTF-8; `chart_library` as `report.html.page.render`."""
-    # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
-    from pgassay.report.charts import history_chart
-
-    return page.render(
+def page_of(result: HistoryResult) -> Page:
+    """Effects over time, with their changes."""
+    return Page(
         "Effects over time",
-        sections(result),
+        result,
+        partial(sections, result),
+        lambda: history_chart.drawings(result, drawn(result)),
         footer=f"Made by pgassay {__version__} from {plural(len(result.runs), 'run')} below {result.folder}.",
-        drawings=history_chart.drawings(result, drawn(result)),
-        chart_library=chart_library,
     )
 
 

@@ -1,12 +1,13 @@
-"""A gate's result: on a terminal, as Markdown for a pull request, as JSON."""
+"""A gate's result."""
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 
 from pgassay.model.gates.gate import Finding, GatedSystem, GateResult, GateUnit
-from pgassay.report import markdown, terminal
-from pgassay.report.compare.json import render_document
+from pgassay.report.page import Page
 from pgassay.report.section import (
+    HTML,
     MARKDOWN,
     QUIET,
     STRONG,
@@ -44,19 +45,9 @@ _COLUMNS = (
 )
 
 
-def render(result: GateResult, *, width: int, colour: bool, unicode: bool) -> str:
-    """The gate for a terminal: the verdict, then a row for each unit."""
-    return terminal.render(sections(result), width=width, colour=colour, unicode=unicode)
-
-
-def render_markdown(result: GateResult) -> str:
-    """The gate for a pull request: what matters is open, the other units are folded."""
-    return markdown.render(sections(result))
-
-
-def render_json(result: GateResult) -> str:
-    """One JSON document with a newline at its end."""
-    return render_document(result)
+def page_of(result: GateResult) -> Page:
+    """The verdict, then a row for each unit; in Markdown what matters is open, the other units are folded."""
+    return Page(f"Gate {result.file}", result, partial(sections, result))
 
 
 def headline(result: GateResult) -> str:
@@ -77,7 +68,7 @@ def sections(result: GateResult) -> list[Section]:
     others = [unit for unit in ordered(result.units) if unit.finding not in _ORDER[:3]]
     return [
         Section("", "verdict", (Paragraph(headline(result), STRONG, where=MARKDOWN), *lines, sides)),
-        Section("Units", "units", _tables([*notable, *others], TERMINAL), titled=frozenset()),
+        Section("Units", "units", _tables([*notable, *others], TERMINAL | HTML), titled=frozenset()),
         Section("", "notable", _tables(notable, MARKDOWN)),
         Section(
             f"{plural(len(others), 'other unit')}, none slower",

@@ -71,22 +71,20 @@ def render(
     *,
     footer: str,
     drawings: Sequence[Drawing] = (),
-    wide_only: frozenset[str] = frozenset(),
     chart_library: str = "",
 ) -> str:
     """The page as text, to be written as UTF-8.
 
-    `wide_only` names drawings that are the same on every width, and scroll on a narrow one that runs no
-    script. `chart_library` is the JavaScript that makes the charts live (vl-convert's bundle); without it
+    `chart_library` is the JavaScript that makes the charts live (vl-convert's bundle); without it
     the page holds the static drawings alone and runs nothing.
     """
-    made = [section for section in sections if _shown(section.blocks)]
+    made = [section for section in shown(sections, "html") if _shown(section.blocks)]
     return template(
         _TEMPLATE,
         title=title,
         sections=made,
         footer=footer,
-        figures={each.name: _figure(each, is_wide_only=each.name in wide_only) for each in drawings},
+        figures={each.name: _figure(each) for each in drawings},
         scripts=_scripts(drawings, chart_library, has_flames=_has_flames(made)),
         theme_rules=Markup(palette.theme_rules("figure svg")) if drawings else "",
     )
@@ -102,12 +100,12 @@ def template(name: str, **context: object) -> str:
     return environment().get_template(name).render(version=__version__, **colours, **context)
 
 
-def _figure(drawing: Drawing, *, is_wide_only: bool) -> dict[str, object]:
+def _figure(drawing: Drawing) -> dict[str, object]:
     """The static pictures of a drawing; vl-convert escapes the texts in them."""
     return {
         "name": drawing.name,
         "wide": Markup(svg(drawing.wide, f"{drawing.name}-wide")),
-        "narrow": None if is_wide_only else Markup(svg(drawing.narrow, f"{drawing.name}-narrow")),
+        "narrow": None if drawing.is_wide_only else Markup(svg(drawing.narrow, f"{drawing.name}-narrow")),
     }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from pgassay.analysis.profile.result import function_name, time_words
 from pgassay.model.profile.result import ProfileResult
-from pgassay.model.result import ArmResult, CompareResult
+from pgassay.model.result import ArmResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report import text
 from pgassay.report.compare import summary, verdicts
@@ -30,18 +30,17 @@ WAITS_MAX = 6
 Cells = tuple[str, ...]
 
 
-def render(result: CompareResult, stored: StoredExperiment) -> str:
+def render(material: Material) -> str:
     """The mail's text, with a line feed at its end."""
-    material = Material(result, stored)
     parts = [
-        _paragraphs(verdicts.headline_lines(result)),
+        _paragraphs(verdicts.headline_lines(material.result)),
         *_arms(material),
         *_statements(material),
         *_secondary(material),
         *_functions(material),
         _basis(material),
         _machine(material),
-        _command(stored),
+        _command(material.stored),
     ]
     made = "\n\n".join(part for part in parts if part)
     return text.ascii_only(re.sub(r"(?<=\d) %", "%", made)) + "\n"

@@ -1,13 +1,13 @@
-"""The report of a probe: for a terminal, in Markdown and as an HTML page; and the JSON document."""
+"""What a probe says of a disk and of these cores."""
 
-from pydantic import BaseModel
+from functools import partial
 
 from pgassay.model.probe import CellResult, ProbeComparison, ProbeProof, ProbeResult
 from pgassay.probe.analysis.analyse import cell_name
 from pgassay.probe.analysis.recommend import shell_lines
-from pgassay.report import markdown, terminal, text
-from pgassay.report.compare.json import render_document
-from pgassay.report.html import page
+from pgassay.report import text
+from pgassay.report.charts import probe_charts
+from pgassay.report.page import Page
 from pgassay.report.section import (
     HTML,
     QUIET,
@@ -37,19 +37,19 @@ _WORKS = {
 }
 
 
-def render_json(document: BaseModel) -> str:
-    """One JSON document; schema of a result in schemas/probe.schema.json."""
-    return render_document(document)
+def page_of(result: ProbeResult, comparison: ProbeComparison | None = None) -> Page:
+    """What it means, what to set, the limits, the predictions; then all figures.
 
-
-def render(result: ProbeResult, comparison: ProbeComparison | None = None, *, unicode: bool = True) -> str:
-    """What it means, what to set, the limits, the predictions; then all figures."""
-    return terminal.render(sections(result, comparison), width=terminal.UNWRAPPED, unicode=unicode)
-
-
-def render_markdown(result: ProbeResult, comparison: ProbeComparison | None = None) -> str:
-    """The same for an issue or a wiki."""
-    return markdown.render(sections(result, comparison))
+    With an older probe its document is that of the comparison.
+    """
+    return Page(
+        f"Probe of {result.path}",
+        comparison or result,
+        partial(sections, result, comparison),
+        partial(probe_charts.drawings, result),
+        footer=f"Measured {result.measured_at} by pgassay {result.pgassay_version}.",
+        is_wrapped=False,
+    )
 
 
 def sections(result: ProbeResult, comparison: ProbeComparison | None) -> list[Section]:
@@ -120,9 +120,9 @@ def proof_section(proof: ProbeProof) -> Section:
     return Section("Proof", "proof", tuple(blocks))
 
 
-def render_proof(proof: ProbeProof, *, unicode: bool = True) -> str:
+def proof_page(proof: ProbeProof) -> Page:
     """The proof alone, for a terminal that shows the probe already."""
-    return terminal.render([proof_section(proof)], width=terminal.UNWRAPPED, unicode=unicode)
+    return Page("Proof", proof, lambda: [proof_section(proof)], is_wrapped=False)
 
 
 def facts(result: ProbeResult) -> list[str]:
@@ -273,19 +273,3 @@ def settings_lines(result: ProbeResult) -> list[tuple[int, list[str]]]:
     majors = [major for major in _MAJORS if major >= result.major]
     made = [(major, shell_lines(result.recommend, major, str(disk) if disk else None)) for major in majors]
     return [(major, lines) for major, lines in made if lines]
-
-
-def render_html(
-    result: ProbeResult, comparison: ProbeComparison | None = None, *, chart_library: str = ""
-) -> str:
-    """The page as text, to be written as UTF-8; `chart_library` as `report.html.page.render`."""
-    # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
-    from pgassay.report.charts import probe_charts
-
-    return page.render(
-        f"Probe of {result.path}",
-        sections(result, comparison),
-        footer=f"Measured {result.measured_at} by pgassay {result.pgassay_version}.",
-        drawings=list(probe_charts.drawings(result)),
-        chart_library=chart_library,
-    )

@@ -1,13 +1,13 @@
-"""What `pgassay size` found: its sections for a terminal, Markdown and a page, and the JSON document."""
+"""What `pgassay size` found."""
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 
 from pgassay.model.volumes.size import Knee, SizedGroup, SizedVolume, SizeResult
-from pgassay.report import markdown, terminal
-from pgassay.report.compare.json import render_document
-from pgassay.report.html import page
+from pgassay.report.charts import size_charts
+from pgassay.report.page import Page
 from pgassay.report.section import (
     HTML,
     QUIET,
@@ -40,33 +40,15 @@ _BEGINNINGS = (
 _FEW = 6
 
 
-def render_json(result: SizeResult) -> str:
-    """One JSON document; schema in schemas/size.schema.json."""
-    return render_document(result)
-
-
-def render(result: SizeResult, *, width: int, colour: bool = False, unicode: bool = True) -> str:
+def page_of(result: SizeResult) -> Page:
     """What to buy, the volumes worth their price, the knees, the checks."""
-    return terminal.render(sections(result), width=width, colour=colour, unicode=unicode)
-
-
-def render_markdown(result: SizeResult) -> str:
-    """The same for an issue or a wiki."""
-    return markdown.render(sections(result))
-
-
-def render_html(result: SizeResult, *, chart_library: str = "") -> str:
-    """A page as text, to be written as UTF-8; `chart_library` as `report.html.page.render`."""
-    # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
-    from pgassay.report.charts import size_charts
-
     subject, done = ("What storage may gain", "Measured") if result.bounds else ("Volumes", "Predicted")
-    return page.render(
+    return Page(
         f"{subject} for {result.workload}",
-        sections(result),
+        result,
+        partial(sections, result),
+        partial(size_charts.drawings, result),
         footer=f"{done} by pgassay {result.pgassay_version}.",
-        drawings=list(size_charts.drawings(result)),
-        chart_library=chart_library,
     )
 
 
@@ -91,11 +73,6 @@ def sections(result: SizeResult) -> list[Section]:
 def _begun(line: str) -> str:
     """A sentence with a capital; one that begins with a setting's name stays as it is."""
     return line[:1].upper() + line[1:] if line.startswith(_BEGINNINGS) else line
-
-
-def figure_name(kind: str, number: int) -> str:
-    """The name of a drawing of a group, by its place."""
-    return kind if number == 0 else f"{kind}-{number + 1}"
 
 
 def _of_groups(result: SizeResult, make: Callable[[SizedGroup, int], list[Block]]) -> tuple[Block, ...]:
@@ -144,7 +121,7 @@ def _volumes(group: SizedGroup, number: int) -> list[Block]:
         or each.price_per_month is None
         or len(group.volumes) <= _FEW
     ]
-    blocks: list[Block] = [Figure(figure_name("pareto", number)), _volume_table(group, shown)]
+    blocks: list[Block] = [Figure(size_charts.figure_name("pareto", number)), _volume_table(group, shown)]
     if len(shown) < len(group.volumes):
         blocks.append(
             Fold(f"All {len(group.volumes)} volumes", (_volume_table(group, group.volumes),), where=HTML)
@@ -199,7 +176,7 @@ def _knees(group: SizedGroup, number: int) -> list[Block]:
     rows = [(_DIMENSIONS[knee.dimension], _value(knee), *_around(knee)) for knee in group.knees]
     return [
         plain_table(("of", "enough", "with half of it", "with twice"), rows),
-        Figure(figure_name("knees", number)),
+        Figure(size_charts.figure_name("knees", number)),
     ]
 
 

@@ -1,12 +1,10 @@
-"""The answer of an upgrade: for a terminal, as Markdown, as a page, as one JSON document; pure."""
+"""The answer of an upgrade."""
 
 from collections.abc import Sequence
+from functools import partial
 
-from pgassay import __version__
 from pgassay.model.upgrades.answer import UpgradedStatement, UpgradeFinding, UpgradeResult
-from pgassay.report import markdown, terminal
-from pgassay.report.compare.json import render_document
-from pgassay.report.html import page
+from pgassay.report.page import Page
 from pgassay.report.section import (
     QUIET,
     STRONG,
@@ -21,7 +19,7 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.report.text import clean, percent, plural
+from pgassay.report.text import percent, plural
 
 _HEADS = ("statement", "", "before", "after", "× as fast", "95 % interval", "share of time")
 _TITLES = (
@@ -33,34 +31,10 @@ _SHOWN_MAX = 40
 _UNTOUCHED = ("as fast", "faster", "not decided")
 
 
-def render(
-    result: UpgradeResult,
-    *,
-    width: int = terminal.UNWRAPPED,
-    colour: bool = False,
-    unicode: bool = True,
-) -> str:
+def page_of(result: UpgradeResult) -> Page:
     """The decision first, then what is in the way, then the statements, the slower ones first."""
-    return terminal.render(_sections(result), width=width, colour=colour, unicode=unicode)
-
-
-def render_markdown(result: UpgradeResult) -> str:
-    """The same for an issue or a change request."""
-    return markdown.render(_sections(result))
-
-
-def render_html(result: UpgradeResult) -> str:
-    """The same as one page."""
-    return page.render(
-        f"Upgrade of {clean(result.source)} from {result.from_version} to {result.to_version}",
-        _sections(result),
-        footer=f"Report by pgassay {__version__}.",
-    )
-
-
-def render_json(result: UpgradeResult) -> str:
-    """One JSON document with a newline at its end; schema in schemas/upgrade.schema.json."""
-    return render_document(result)
+    title = f"Upgrade of {result.source} from {result.from_version} to {result.to_version}"
+    return Page(title, result, partial(_sections, result))
 
 
 def _sections(result: UpgradeResult) -> list[Section]:

@@ -1,8 +1,8 @@
 """Symptom, cause, candidates and proof as sections: what is recommended, and what did not help."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from pgassay import __version__
 from pgassay.model.tuning.answer import (
     Fix,
     FixStatement,
@@ -11,9 +11,8 @@ from pgassay.model.tuning.answer import (
     TuneResult,
 )
 from pgassay.model.tuning.source import TuneSource
-from pgassay.report import markdown, terminal
-from pgassay.report.compare.json import render_document
-from pgassay.report.html import page
+from pgassay.report.charts import tune_charts
+from pgassay.report.page import Page
 from pgassay.report.section import (
     ALARM,
     HTML,
@@ -57,33 +56,10 @@ _EVIDENCE = {"proof": "proven", "search": "tried", "planner": "by the planner", 
 _THERE = ("mean on the source", "share there")
 
 
-def render(result: TuneResult, *, width: int, colour: bool, unicode: bool) -> str:
-    """The answer for a terminal."""
-    return terminal.render(sections(result), width=width, colour=colour, unicode=unicode)
-
-
-def render_markdown(result: TuneResult) -> str:
-    """The answer for an issue or a pull request."""
-    return markdown.render(sections(result))
-
-
-def render_html(result: TuneResult, *, chart_library: str = "") -> str:
-    """A page as text, to be written as UTF-8; `chart_library` as `report.html.page.render`."""
-    # Drawing needs the heaviest libraries of all, and a command imports this module before it knows.
-    from pgassay.report.charts import tune_charts
-
-    return page.render(
-        f"Fixes for {result.symptom.workload}",
-        sections(result),
-        footer=f"Made by pgassay {__version__}.",
-        drawings=list(tune_charts.drawings(result)),
-        chart_library=chart_library,
-    )
-
-
-def render_json(result: TuneResult) -> str:
-    """One JSON document with a newline at its end; schema in schemas/tune.schema.json."""
-    return render_document(result)
+def page_of(result: TuneResult) -> Page:
+    """The answer first, then the way to it."""
+    title = f"Fixes for {result.symptom.workload}"
+    return Page(title, result, partial(sections, result), partial(tune_charts.drawings, result))
 
 
 def sections(result: TuneResult) -> list[Section]:

@@ -14,14 +14,15 @@ from pgassay.trial.target import ServerSession
 
 FILE = "progress.parquet"
 VERSION = 1
-# Each view and the first and last major that has it. Their figures are read by name, whatever this version
-# has: 17 counts dead_tuple_bytes where 16 has num_dead_tuples, 18 adds delay_time.
-_VIEWS = {
-    "vacuum": (9, 99),
-    "analyze": (13, 99),
-    "create_index": (12, 99),
-    "cluster": (12, 99),
-    "repack": (19, 99),
+# Each view, the first and last major that is asked for it, and what its rows are where they don't say. Their
+# figures are read by name, whatever a version has: 17 counts dead_tuple_bytes where 16 has num_dead_tuples,
+# 18 adds delay_time. From 19 on pg_stat_progress_repack has what pg_stat_progress_cluster shows.
+VIEWS = {
+    "vacuum": (9, 99, "VACUUM"),
+    "analyze": (13, 99, "ANALYZE"),
+    "create_index": (12, 99, "CREATE INDEX"),
+    "cluster": (12, 18, "CLUSTER"),
+    "repack": (19, 99, "REPACK"),
 }
 _KEYS = ("pid", "datid", "datname", "relid", "phase", "command")
 # View and phase → what is counted in it: done and total. Only these phases have a total; source:
@@ -44,6 +45,12 @@ _COUNTED = {
 }
 # The views in which a later pass over the same phase is told by a count of the passes that have ended.
 _PASSES = {"vacuum": "index_vacuum_count"}
+
+
+def over_views(major: int, select: str) -> str:
+    """The rows of this SELECT of every view that a major has; `{view}` in it is the view's short name."""
+    views = [view for view, (first, last, _) in VIEWS.items() if first <= major <= last]
+    return " UNION ALL ".join(select.format(view=view) for view in views)
 
 
 def progress_words(view: str, relation: str, figures: CounterRow) -> str:
@@ -183,10 +190,8 @@ class _Watch:
 
 
 def _query(major: int) -> str:
-    parts = [
-        f"SELECT '{view}', relid::regclass::text, to_jsonb(p) FROM pg_stat_progress_{view} p "
-        "WHERE datname = current_database()"
-        for view, (first, last) in _VIEWS.items()
-        if first <= major <= last
-    ]
-    return " UNION ALL ".join(parts)
+    return over_views(
+        major,
+        "SELECT '{view}', relid::regclass::text, to_jsonb(p) FROM pg_stat_progress_{view} p "
+        "WHERE datname = current_database()",
+    )

@@ -175,7 +175,7 @@ def _read(wanted: ServerRequest, source: SourceServer, progress: Progress) -> _R
     given = given_values(wanted.values) if wanted.values is not None else {}
     log: Iterator[LoggedValues] = read_log(wanted.log) if wanted.log is not None else iter(())
     progress.stage("reading the statements of the server")
-    with source.session() as session:
+    with source.reading() as session:
         counted = read_counted(source, session, wanted.statements, wanted.only)
         held_by = holder_of(read_holders(session))
         at_work = read_at_work(session, counted)

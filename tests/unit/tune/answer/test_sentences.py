@@ -142,5 +142,5 @@ def test_a_time_of_nothing_makes_no_figure_that_json_does_not_have() -> None:
     answer = samples.answer(samples.of_one(**samples.searched(tried={"index:useless": tried})))
     assert [each.name for each in answer.fixes[0].statements] == ["report"]
     assert "null" not in json.dumps(
-        json.loads(text.render_json(answer))["fixes"][0]["statements"][0]["ratio"]
+        json.loads(text.page_of(answer).json())["fixes"][0]["statements"][0]["ratio"]
     )

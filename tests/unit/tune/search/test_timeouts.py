@@ -10,7 +10,7 @@ import tune_samples as samples
 from pgassay.analysis.plans.read import read_plans
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
-from pgassay.report.tune.text import render_markdown
+from pgassay.report.tune.text import page_of
 from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
@@ -246,7 +246,7 @@ def test_reports_say_more_than_and_above() -> None:
     symptom = result.symptom.model_copy(
         update={"at_least": True, "statements": (first.model_copy(update={"at_least": True}), *others)}
     )
-    text = render_markdown(result.model_copy(update={"symptom": symptom}))
+    text = page_of(result.model_copy(update={"symptom": symptom})).markdown()
     assert "more than 1.600 s" in text and "| list | more than 1.000 s |" in text
     assert "| over 4 × | at least 3.33 |" in text
     # The time with the fixes follows from how long the proof waited, and not from the search's time.
@@ -255,7 +255,7 @@ def test_reports_say_more_than_and_above() -> None:
     shorter = result.proof.model_copy(update={"statements": (waited,)}) if result.proof else None
     # As an answer that was stored before has no table of its statements.
     stored = {"symptom": symptom, "proof": shorter, "statements": ()}
-    text = render_markdown(result.model_copy(update=stored))
+    text = page_of(result.model_copy(update=stored)).markdown()
     assert "| list | more than 1.000 s | 50.0 ms | over 10 × |" in text
 
 

@@ -13,7 +13,7 @@ from pgassay.errors import UsageError
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.answer import FixStatement
 from pgassay.model.tuning.source import SourceLeftOut, TuneSource
-from pgassay.report.tune.text import render_markdown
+from pgassay.report.tune.text import page_of
 from pgassay.tune.answer.proof_verdict import UNLIKE
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import TunedStatement
@@ -298,7 +298,7 @@ def test_the_page_says_what_is_known_of_the_source_and_hides_what_is_to_be_hidde
         update={"source": told, "statements": (first, *rest), "copy_notes": (f"by {samples.SECRET}",)}
     )
     answer = answer.model_copy(update={"symptom": symptom})
-    page = render_markdown(answer)
+    page = page_of(answer).markdown()
     for word in (
         "db:5432/shop",
         "40 statements since 2024-05-01",
@@ -308,4 +308,4 @@ def test_the_page_says_what_is_known_of_the_source_and_hides_what_is_to_be_hidde
     ):
         assert word in page
     assert "work\\_mem = 3MB" in page or "work_mem = 3MB" in page
-    assert samples.SECRET not in render_markdown(redacted(answer))
+    assert samples.SECRET not in page_of(redacted(answer)).markdown()

@@ -6,6 +6,7 @@ from typing import Self, cast
 import psycopg
 import pytest
 
+from pgassay.environment.remote.read_only import READING
 from pgassay.environment.server.programs import run_program
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import MeasurementError, UsageError
@@ -16,13 +17,13 @@ from pgassay.tune.run import TOOLS
 from pgassay.tune.source import dump, run
 from pgassay.tune.source.copied import settings_of
 from pgassay.tune.source.gather import explained_on, types_of
-from pgassay.tune.source.server import SourceServer, SourceSetting, _parameters
+from pgassay.tune.source.server import APPLICATION, SourceServer, SourceSetting
 from source_samples import BUILD, KNOWN, source
 
 
 def test_a_backslash_is_no_escape_where_pgassay_s_texts_are_read() -> None:
     """A value of the log that ends with one would end its literal otherwise, and the rest of it were SQL."""
-    options = str(_parameters(source().resolved, is_superuser=False)["options"])
+    options = str(source().parameters(APPLICATION, READING)["options"])
     assert "-c standard_conforming_strings=on" in options and "default_transaction_read_only=on" in options
     legacy = {"standard_conforming_strings": SourceSetting("off", True, "Version and Platform Compatibility")}
     taken = settings_of(source(settings=legacy), {}, BUILD, 10 * 1024**3, KNOWN | legacy.keys())
@@ -53,7 +54,7 @@ def test_a_session_that_the_server_ends_is_one_sentence(monkeypatch: pytest.Monk
         with pytest.raises(psycopg.OperationalError):
             asked()
     monkeypatch.setattr(run, "open_source", lambda _string: source())
-    monkeypatch.setattr(SourceServer, "session", lambda _source: lost)
+    monkeypatch.setattr(SourceServer, "reading", lambda _source: lost)
     monkeypatch.setattr(run, "plan_tune", lambda *_given: None)
     monkeypatch.setattr(run, "resolve", lambda _build: BUILD)
     compare = CompareRequest(factors=(), workload="", dataset="dump:shop.dump")

@@ -90,9 +90,9 @@ def _of_index(read: IndexRead) -> _Source:
 def _holder(evidence: Evidence, table: TableState, live_rows: float) -> Holder | None:
     """The oldest one that keeps the dead rows of the table from being removed."""
     dead = table.dead_rows or 0.0
-    if evidence.vacuum_state is None or dead <= 0 or dead / (live_rows + dead) < _DEAD_MIN:
+    if evidence.server.vacuum_state is None or dead <= 0 or dead / (live_rows + dead) < _DEAD_MIN:
         return None
-    for holder in evidence.vacuum_state.holders:
+    for holder in evidence.server.vacuum_state.holders:
         if holder.transactions < 1:
             continue
         if holder.seconds is None or holder.seconds >= _HELD_S_MIN:
@@ -131,7 +131,7 @@ def _found(evidence: Evidence, waste: _Waste, **more: float | str) -> Found:
 
 def _remedy_of_a_table(evidence: Evidence) -> str:
     """How VACUUM comes oftener and the space is given back, by what the server's version has."""
-    major = evidence.major
+    major = evidence.server.major
     if major is None:
         return ""
     often = "autovacuum_vacuum_scale_factor of the table"

@@ -19,7 +19,7 @@ _WAL_WRITE = frozenset({"WALWrite", "WALWriteLock"})
 
 
 def _burst_credits(evidence: Evidence) -> Answer:
-    ends = [end for end in evidence.burst_ends if end.lost_s > 0]
+    ends = [end for end in evidence.machine.burst_ends if end.lost_s > 0]
     if not ends:
         return None
     if evidence.is_unobserved:
@@ -33,7 +33,7 @@ def _burst_credits(evidence: Evidence) -> Answer:
         # for the volume, to write pages out among other things.
         elsewhere_s = times.cpu_s + times.runnable_s + times.client_s + times.network_s
         storage_s = max(storage_s, times.total_s - elsewhere_s)
-    lost_s = min(storage_s, times.total_s * worst.lost_s / evidence.elapsed_s)
+    lost_s = min(storage_s, times.total_s * worst.lost_s / evidence.server.elapsed_s)
     if times.share(lost_s) < _LOST_SHARE_MIN:
         return None
     found = lifted(evidence, lost_s, _figures(worst), lifts=DEVICE)

@@ -106,7 +106,9 @@ def all_cores(evidence: Evidence, sql: SqlEvidence) -> Answer:
         "intervals": float(len(series)),
     }
     working = [
-        evidence.accounts[name] for name in ("backend", "parallel worker") if name in evidence.accounts
+        evidence.server.accounts[name]
+        for name in ("backend", "parallel worker")
+        if name in evidence.server.accounts
     ]
     return Found(max(0.0, sum(each.residue_s for each in working)), figures)
 
@@ -149,8 +151,9 @@ def _lifted(
         return Found(read_s, figures)
     processors = Processors(
         count=sql.vcpus,
-        available_s=sql.vcpus * evidence.elapsed_s,
-        own_s=sql.computing * evidence.elapsed_s,
+        available_s=sql.vcpus * evidence.server.elapsed_s,
+        own_s=sql.computing * evidence.server.elapsed_s,
         others_s=0.0,
     )
-    return lifted(replace(evidence, processors=processors), read_s, figures, lifts=lifts)
+    known = replace(evidence, machine=replace(evidence.machine, processors=processors))
+    return lifted(known, read_s, figures, lifts=lifts)

@@ -14,10 +14,10 @@ def _client(evidence: Evidence) -> Answer:
     think time; sessions of a replay have their pauses and wait for each other."""
     if evidence.is_live:
         return _open_transactions(evidence)
-    load, times = evidence.load, evidence.times
+    load, times = evidence.work.load, evidence.times
     if load is None or load.is_replay or is_saturated(evidence) or times.share(times.client_s) < _SHARE_MIN:
         return None
-    per_thread = load.client_cpu_s / ((load.threads or 1) * evidence.elapsed_s)
+    per_thread = load.client_cpu_s / ((load.threads or 1) * evidence.server.elapsed_s)
     if per_thread < _BUSY_THREAD_MIN and is_machine_full(evidence):
         return Missing("whether the client waited for a processor that others used")
     figures: dict[str, float | str] = {"client_s": times.client_s, "client_cpu_s": load.client_cpu_s}
@@ -33,8 +33,8 @@ def _open_transactions(evidence: Evidence) -> Answer:
     if times.share(times.client_s) < _SHARE_MIN:
         return None
     figures: dict[str, float | str] = {"idle_in_transaction_s": times.client_s}
-    if "backend" in evidence.accounts:
-        figures["connections_busy"] = evidence.accounts["backend"].threads
+    if "backend" in evidence.server.accounts:
+        figures["connections_busy"] = evidence.server.accounts["backend"].threads
     return lifted(evidence, times.client_s, figures)
 
 

@@ -32,33 +32,37 @@ def _connections(evidence: Evidence) -> Answer:
 
 def _opened(evidence: Evidence) -> Answer:
     """More than one connection for every few transactions."""
-    if evidence.sessions_opened is None:
+    if evidence.work.sessions_opened is None:
         return Missing("how many connections were opened")
-    rate = evidence.sessions_opened / evidence.elapsed_s
-    done = evidence.counters.total("pg_stat_database", "xact_commit", "xact_rollback")
-    if rate < _OPENED_S_MIN or done is None or done > _TRANSACTIONS_MAX * evidence.sessions_opened:
+    rate = evidence.work.sessions_opened / evidence.server.elapsed_s
+    done = evidence.server.counters.total("pg_stat_database", "xact_commit", "xact_rollback")
+    if rate < _OPENED_S_MIN or done is None or done > _TRANSACTIONS_MAX * evidence.work.sessions_opened:
         return None
     figures: dict[str, float | str] = {
-        "connections_opened": evidence.sessions_opened,
+        "connections_opened": evidence.work.sessions_opened,
         "opened_per_second": rate,
-        "transactions_per_connection": done / evidence.sessions_opened,
+        "transactions_per_connection": done / evidence.work.sessions_opened,
     }
-    if evidence.connect_s is None:
+    if evidence.work.connect_s is None:
         return Found(None, figures)
-    seconds = min(evidence.times.total_s, evidence.sessions_opened * evidence.connect_s)
+    seconds = min(evidence.times.total_s, evidence.work.sessions_opened * evidence.work.connect_s)
     if evidence.times.share(seconds) < _SHARE_MIN:
         return None
-    figures["connect_ms"] = 1000 * evidence.connect_s
+    figures["connect_ms"] = 1000 * evidence.work.connect_s
     return lifted(evidence, seconds, figures, cpu_s=min(seconds, evidence.times.cpu_s))
 
 
 def _crowded(evidence: Evidence) -> Found | None:
     """So many at work that most of their time is queueing; no fewer transactions would be done by fewer."""
-    times, processors, backends = evidence.times, evidence.processors, evidence.accounts.get("backend")
+    times, processors, backends = (
+        evidence.times,
+        evidence.machine.processors,
+        evidence.server.accounts.get("backend"),
+    )
     if processors is None or backends is None or not is_machine_full(evidence):
         return None
     queued_s = times.runnable_s + times.lwlock_s
-    at_work = (times.cpu_s + queued_s) / evidence.elapsed_s
+    at_work = (times.cpu_s + queued_s) / evidence.server.elapsed_s
     if backends.threads < max(_CONNECTIONS_MIN, _PER_PROCESSOR_MIN * processors.count):
         return None
     if at_work < _AT_WORK_PER_PROCESSOR_MIN * processors.count or queued_s < _QUEUED_MIN * (

@@ -39,7 +39,7 @@ def _discarding(evidence: Evidence) -> Answer:
     found = scans(evidence)
     if found is None:
         return Missing("the rows that scans examined")
-    if not evidence.plans:
+    if not evidence.work.plans:
         return Missing("the plans") if any(scan.rows >= _ROWS_MIN for scan in found) else None
     filters = list(_filters(evidence))
     worst: tuple[Saving, Scan, _Filter] | None = None
@@ -98,8 +98,8 @@ def _saving(scan: Scan, filters: list[_Filter]) -> tuple[Saving, _Filter | None]
 
 
 def _filters(evidence: Evidence) -> Iterator[_Filter]:
-    returned = {item.name: float(item.rows) for item in evidence.statements}
-    for statement, plan in evidence.plans.items():
+    returned = {item.name: float(item.rows) for item in evidence.work.statements}
+    for statement, plan in evidence.work.plans.items():
         parents: dict[int, float] = {}
         for node in nodes(plan):
             # Of a parallel scan the rows are those of one participant

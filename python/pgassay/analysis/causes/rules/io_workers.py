@@ -19,7 +19,7 @@ _AWAKE_MAX = 3.0
 
 
 def _too_few(evidence: Evidence) -> Answer:
-    workers = evidence.accounts.get("io worker")
+    workers = evidence.server.accounts.get("io worker")
     if workers is None or workers.wall_s <= 0:
         return None
     if evidence.times.share(evidence.times.read_s) < _WORKING_SHARE_MIN:
@@ -37,7 +37,7 @@ def _too_few(evidence: Evidence) -> Answer:
     figures: dict[str, float | str] = {
         "io_workers": workers.threads,
         "busy_share": busy,
-        "read_mb_s": evidence.device.read_mb_s if evidence.device else 0.0,
+        "read_mb_s": evidence.machine.device.read_mb_s if evidence.machine.device else 0.0,
     }
     return lifted(evidence, seconds, figures)
 
@@ -47,12 +47,16 @@ def _too_many(evidence: Evidence) -> Answer:
 
     What they copy and verify has to be done by somebody; how much sooner fewer would be done can't be told.
     """
-    workers, processors, times = evidence.accounts.get("io worker"), evidence.processors, evidence.times
+    workers, processors, times = (
+        evidence.server.accounts.get("io worker"),
+        evidence.machine.processors,
+        evidence.times,
+    )
     if workers is None:
         return None
     cpu_s = sum(item.seconds for item in workers.items if item.kind == "cpu")
     queue_s = sum(item.seconds for item in workers.items if item.kind == "runnable")
-    awake = (cpu_s + queue_s) / evidence.elapsed_s
+    awake = (cpu_s + queue_s) / evidence.server.elapsed_s
     if processors is None:
         return Missing("the machine's processor time") if awake > _AWAKE_MAX else None
     if awake <= _AWAKE_MAX * processors.count or not is_machine_full(evidence):

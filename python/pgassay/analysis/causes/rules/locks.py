@@ -16,8 +16,8 @@ def _rows(evidence: Evidence) -> Answer:
     if times.row_lock_s <= 0:
         return None
     figures: dict[str, float | str] = {"row_lock_s": times.row_lock_s}
-    if evidence.load is not None and evidence.load.transactions:
-        per_transaction_s = times.row_lock_s / evidence.load.transactions
+    if evidence.work.load is not None and evidence.work.load.transactions:
+        per_transaction_s = times.row_lock_s / evidence.work.load.transactions
         figures["row_lock_ms_per_transaction"] = 1000 * per_transaction_s
     return lifted(evidence, times.row_lock_s, figures)
 

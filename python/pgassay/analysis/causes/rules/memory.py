@@ -13,13 +13,13 @@ _SHARE_MIN = 0.05
 
 
 def _memory(evidence: Evidence) -> Answer:
-    cap_bytes = evidence.caps.memory_bytes
+    cap_bytes = evidence.server.caps.memory_bytes
     if cap_bytes is None:
         return None
-    pages = evidence.group.get("workingset_refault_file")
-    if pages is None or evidence.device is None:
+    pages = evidence.server.group.get("workingset_refault_file")
+    if pages is None or evidence.machine.device is None:
         return Missing("pages that had to be read again")
-    again, read = pages * _PAGE_BYTES, evidence.device.read_bytes
+    again, read = pages * _PAGE_BYTES, evidence.machine.device.read_bytes
     if again <= 0 or again < _AGAIN_MIN * read or evidence.times.share(evidence.times.read_s) < _SHARE_MIN:
         return None
     seconds = evidence.times.read_s * min(1.0, again / read) if read > 0 else 0.0

@@ -13,22 +13,22 @@ _SHARE_MIN = 0.25
 
 def _network(evidence: Evidence) -> Answer:
     times = evidence.times
-    if evidence.over_network is False:
+    if evidence.work.over_network is False:
         return None
-    if evidence.over_network is None:
+    if evidence.work.over_network is None:
         if times.share(times.network_s + times.client_s) < _SHARE_MIN or not evidence.is_load:
             return None
         return Missing("whether a network lies between the client and the server")
     figures: dict[str, float | str] = {}
     seconds = times.network_s
-    trips = evidence.trips
+    trips = evidence.work.trips
     if trips is not None:
         # What waits longer than the round trips take waits for the client's threads.
         seconds = min(seconds, trips.seconds)
         figures = {"round_trips": trips.count, "round_trip_ms": 1000 * trips.each_s}
     if times.share(seconds) < _SHARE_MIN:
         return None
-    load = evidence.load
+    load = evidence.work.load
     if load is not None and load.transactions and trips is not None:
         figures["round_trips_per_transaction"] = trips.count / load.transactions
     return lifted(evidence, seconds, {"network_s": seconds, **figures})

@@ -26,8 +26,8 @@ _NOISE_SHARE_MIN = 0.1
 
 def throttled_share(evidence: Evidence) -> float:
     """The share of the periods in which the server used up what its cap allows; 0 without a cap."""
-    periods = evidence.group.get("nr_periods", 0.0)
-    return evidence.group.get("nr_throttled", 0.0) / periods if periods else 0.0
+    periods = evidence.server.group.get("nr_periods", 0.0)
+    return evidence.server.group.get("nr_throttled", 0.0) / periods if periods else 0.0
 
 
 def is_saturated(evidence: Evidence) -> bool | None:
@@ -36,12 +36,12 @@ def is_saturated(evidence: Evidence) -> bool | None:
     Nearly all by themselves, or most of what is used of processors that are full. False for spans too short
     to tell.
     """
-    processors = evidence.processors
+    processors = evidence.machine.processors
     if processors is None:
         return None
-    if evidence.elapsed_s < _SPAN_MIN_S:
+    if evidence.server.elapsed_s < _SPAN_MIN_S:
         return False
-    if processors.own_s >= _SATURATED * processors.count * evidence.elapsed_s:
+    if processors.own_s >= _SATURATED * processors.count * evidence.server.elapsed_s:
         return True
     used_s = processors.own_s + processors.others_s
     return is_machine_full(evidence) and processors.own_s >= _OWN_SHARE * used_s
@@ -49,28 +49,28 @@ def is_saturated(evidence: Evidence) -> bool | None:
 
 def is_machine_full(evidence: Evidence) -> bool:
     """Whether all processors were used, by whomever; False when that was not counted."""
-    processors = evidence.processors
+    processors = evidence.machine.processors
     if processors is None:
         return False
     used_s = processors.own_s + processors.others_s
-    return used_s >= _SATURATED * processors.count * evidence.elapsed_s
+    return used_s >= _SATURATED * processors.count * evidence.server.elapsed_s
 
 
 def _quota(evidence: Evidence) -> Answer:
-    cap = evidence.caps.cpus
+    cap = evidence.server.caps.cpus
     if cap is None:
         return None
-    if "nr_periods" not in evidence.group:
+    if "nr_periods" not in evidence.server.group:
         return Missing("how often the cap on processors held the server back")
     share = throttled_share(evidence)
     if share < _THROTTLED_MIN:
         return None
     times = evidence.times
-    seconds = min(times.runnable_s, evidence.group.get("throttled_s", times.runnable_s))
+    seconds = min(times.runnable_s, evidence.server.group.get("throttled_s", times.runnable_s))
     figures: dict[str, float | str] = {
         "cpus": cap,
         "throttled_periods_share": share,
-        "throttled_s": evidence.group.get("throttled_s", 0.0),
+        "throttled_s": evidence.server.group.get("throttled_s", 0.0),
         "runnable_s": times.runnable_s,
     }
     client_s = times.client_s if evidence.is_load else 0.0
@@ -79,7 +79,7 @@ def _quota(evidence: Evidence) -> Answer:
 
 
 def _all_cores(evidence: Evidence) -> Answer:
-    processors, times = evidence.processors, evidence.times
+    processors, times = evidence.machine.processors, evidence.times
     if processors is None and evidence.sql is not None:
         return by_sql.all_cores(evidence, evidence.sql)
     saturated = is_saturated(evidence)
@@ -108,14 +108,14 @@ def _backend_core(evidence: Evidence) -> Answer:
     figures: dict[str, float | str] = {
         "cpu_s": times.cpu_s,
         "connections": sum(
-            evidence.accounts[name].threads for name in evidence.accounts if name == "backend"
+            evidence.server.accounts[name].threads for name in evidence.server.accounts if name == "backend"
         ),
         "cpu_per_connection": times.share(times.cpu_s),
         "runnable_s": times.runnable_s,
         "cpu_in_reads_s": times.cpu_in_reads_s,
     }
-    if evidence.processors is not None:
-        figures["processors"] = evidence.processors.count
+    if evidence.machine.processors is not None:
+        figures["processors"] = evidence.machine.processors.count
     # The queue for a processor is part of this limit: `noise` says when others caused it.
     return Found(times.cpu_s, figures, None, times.cpu_s + times.runnable_s)
 
@@ -126,7 +126,7 @@ def _noise(evidence: Evidence) -> Answer:
     Of the time in the queue they are to blame for as much as they used of what was used: its connections
     queue behind each other, too.
     """
-    processors, times = evidence.processors, evidence.times
+    processors, times = evidence.machine.processors, evidence.times
     if processors is None:
         return Missing("the machine's processor time")
     if is_saturated(evidence) or throttled_share(evidence) >= _THROTTLED_MIN:
@@ -135,7 +135,7 @@ def _noise(evidence: Evidence) -> Answer:
     seconds = times.runnable_s * processors.others_s / used_s if used_s > 0 else 0.0
     if times.share(seconds) < _NOISE_SHARE_MIN:
         return None
-    capacity_s = processors.count * evidence.elapsed_s
+    capacity_s = processors.count * evidence.server.elapsed_s
     if not is_machine_full(evidence) or processors.others_s < (1 - _SATURATED) * capacity_s:
         return None
     figures: dict[str, float | str] = {

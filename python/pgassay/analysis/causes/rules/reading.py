@@ -32,27 +32,27 @@ _SYNCHRONOUS_MIN = 0.9
 
 def _cached(evidence: Evidence) -> Answer:
     """PostgreSQL asked for pages and no device delivered them: the time is the processors'."""
-    flow, times = evidence.device, evidence.times
+    flow, times = evidence.machine.device, evidence.times
     if flow is None:
         return Missing("what the device delivered")
     # Whoever waits for a read then, waits for an I/O worker that copies from memory.
     busy_s = times.cpu_s + times.read_s
     if throttled_share(evidence) >= _THROTTLED_MIN or times.share_awake(busy_s) < _CPU_SHARE_MIN:
         return None
-    is_compared = bool(_OF_READS & evidence.compared)
-    asked = evidence.bytes_read + evidence.bytes_hit
+    is_compared = bool(_OF_READS & evidence.work.compared)
+    asked = evidence.work.bytes_read + evidence.work.bytes_hit
     if asked < _READ_BYTES_MIN or flow.read_bytes > _FROM_DEVICE_MAX * asked:
         return None
     # Of few reads among many hits the device may deliver all: then waiting for them says whether it matters.
-    is_delivered = flow.read_bytes > _FROM_DEVICE_MAX * evidence.bytes_read
+    is_delivered = flow.read_bytes > _FROM_DEVICE_MAX * evidence.work.bytes_read
     if is_delivered and times.share_awake(times.read_s) >= _WORTH_TELLING:
         return None
     # Else it is of interest only where much of the time goes into copying from the page cache.
     if not is_compared and times.share_awake(_copying_s(evidence)) < _COPYING_MIN:
         return None
     figures: dict[str, float | str] = {
-        "postgres_read_bytes": evidence.bytes_read,
-        "postgres_hit_bytes": evidence.bytes_hit,
+        "postgres_read_bytes": evidence.work.bytes_read,
+        "postgres_hit_bytes": evidence.work.bytes_hit,
         "device_read_bytes": flow.read_bytes,
         "cpu_s": times.cpu_s,
         "cpu_in_reads_s": times.cpu_in_reads_s,
@@ -66,7 +66,7 @@ def _copying_s(evidence: Evidence) -> float:
     Samples tell it, and of a short statement there are few: it can't be more than these bytes take at the
     slowest.
     """
-    times, read = evidence.times, evidence.bytes_read
+    times, read = evidence.times, evidence.work.bytes_read
     return min(times.cpu_in_reads_s, read / _COPIED_BYTES_S_MIN) + min(
         times.read_s, read / _HANDED_OVER_BYTES_S_MIN
     )
@@ -83,22 +83,22 @@ def _no_aio(evidence: Evidence) -> Answer:
     is_by_index = by_index is not None and by_index >= _SYNCHRONOUS_MIN
     # Before 18 sequential scans combine reads that they don't make asynchronously.
     of_reads = _OF_AIO | (_OF_SIZE if is_by_index else frozenset())
-    factors = sorted((of_reads & evidence.compared) - _prefetching(evidence))
-    read = [item for item in evidence.statements if item.delivered_bytes]
+    factors = sorted((of_reads & evidence.work.compared) - _prefetching(evidence))
+    read = [item for item in evidence.work.statements if item.delivered_bytes]
     is_read = bool(read) or (
-        evidence.is_load and evidence.device is not None and evidence.device.read_bytes > 0
+        evidence.is_load and evidence.machine.device is not None and evidence.machine.device.read_bytes > 0
     )
     if not factors or not is_read:
         return None
-    is_off = evidence.asked_for.get("effective_io_concurrency") == "0"
+    is_off = evidence.work.asked_for.get("effective_io_concurrency") == "0"
     share = synchronous_share(evidence)
     can = (not read or any(item.aio for item in read)) if share is None else share < _SYNCHRONOUS_MIN
     if can and not is_off:
         return None
     figures: dict[str, float | str] = {
         "compared": ", ".join(factors),
-        "effective_io_concurrency": evidence.asked_for.get("effective_io_concurrency", ""),
-        "postgresql": evidence.version,
+        "effective_io_concurrency": evidence.work.asked_for.get("effective_io_concurrency", ""),
+        "postgresql": evidence.server.version,
     }
     if share is not None:
         figures["share_of_reads_without_aio"] = share
@@ -116,7 +116,7 @@ def _prefetching(evidence: Evidence) -> frozenset[str]:
     Bitmap heap scans go by the one; ANALYZE, which has no plan, by the other (src/backend/commands/analyze.c,
     acquire_sample_rows, from 14 on).
     """
-    if (evidence.major or 0) >= COMMANDS_SINCE:
+    if (evidence.server.major or 0) >= COMMANDS_SINCE:
         return frozenset()
     share = prefetched_share(evidence)
     if share is None:

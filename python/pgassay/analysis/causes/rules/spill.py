@@ -15,17 +15,17 @@ def _spill(evidence: Evidence) -> Answer:
     be given the memory that stands in for the files (a sort of 70 MB was no faster in memory, page by page
     faulted in).
     """
-    written = evidence.counters.total("pg_stat_database", "temp_bytes")
+    written = evidence.server.counters.total("pg_stat_database", "temp_bytes")
     if written is None:
         return Missing("the bytes of temporary files")
-    if written < _BYTES_S_MIN * evidence.elapsed_s:
+    if written < _BYTES_S_MIN * evidence.server.elapsed_s:
         return None
     times = evidence.times
     seconds = times.temporary_s + times.temporary_cpu_s
     figures: dict[str, float | str] = {
         "temporary_bytes": written,
-        "temporary_files": evidence.counters.total("pg_stat_database", "temp_files") or 0.0,
-        "work_mem": evidence.settings.get("work_mem", ""),
+        "temporary_files": evidence.server.counters.total("pg_stat_database", "temp_files") or 0.0,
+        "work_mem": evidence.server.settings.get("work_mem", ""),
     }
     if evidence.is_unobserved:
         return Found(None, figures)

@@ -49,7 +49,7 @@ _SHALLOW_MAX = 1.5
 
 
 def _ceiling_cause(evidence: Evidence, name: CeilingName) -> Answer:
-    flow = evidence.device
+    flow = evidence.machine.device
     if flow is None and evidence.sql is not None:
         answer = by_sql.ceiling(evidence, evidence.sql, name)
         if name == "read_iops" and isinstance(answer, Found):
@@ -65,8 +65,8 @@ def _ceiling_cause(evidence: Evidence, name: CeilingName) -> Answer:
     if not is_used_up(evidence, name, found[name]) or found[name] < max(found.values()):
         return None
     figures = _figures(flow) | {
-        f"ceiling_{name}": float(getattr(evidence.ceiling, name)),
-        "ceiling_from": getattr(evidence.ceiling, f"{name}_from") or "probe",
+        f"ceiling_{name}": float(getattr(evidence.machine.ceiling, name)),
+        "ceiling_from": getattr(evidence.machine.ceiling, f"{name}_from") or "probe",
         "share_of_ceiling": found[name],
     }
     answer = lifted(evidence, _waited_s(evidence, name), figures, lifts=frozenset({name}))
@@ -92,7 +92,7 @@ def _of_index_reads(evidence: Evidence, found: Found, remedy: str) -> Found:
 
 def _of_version(evidence: Evidence, found: Found, by_index: str) -> Found:
     """With advice that the version has: io_combine_limit came with 17, asynchronous reads with 18."""
-    major = evidence.major
+    major = evidence.server.major
     if major is None:
         return found
     if by_index == _INDEX_LATENCY:
@@ -125,7 +125,7 @@ def _latency(evidence: Evidence) -> Answer:
     Where its ceiling is not known, a queue of about one request per waiting process says that no more was
     asked of it.
     """
-    flow = evidence.device
+    flow = evidence.machine.device
     if flow is None and evidence.sql is not None:
         answer = by_sql.latency(evidence, evidence.sql)
         return _of_index_reads(evidence, answer, _INDEX_LATENCY) if isinstance(answer, Found) else answer

@@ -24,14 +24,14 @@ _S = 1_000_000_000
 
 
 def _throttle(evidence: Evidence) -> Answer:
-    if not evidence.spans:
+    if not evidence.server.spans:
         return None
-    span = max(evidence.spans, key=lambda each: each.end_ns - each.begin_ns)
+    span = max(evidence.server.spans, key=lambda each: each.end_ns - each.begin_ns)
     seconds = int((span.end_ns - span.begin_ns) / _S)
     if seconds < _SECONDS_MIN:
         return None
     parts = [Span(span.begin_ns + at * _S, span.begin_ns + (at + 1) * _S, False) for at in range(seconds)]
-    rates = [moved(evidence.folder, "device", ("read_bytes",), [part]) for part in parts]
+    rates = [moved(evidence.server.folder, "device", ("read_bytes",), [part]) for part in parts]
     if any(rate is None for rate in rates):
         return Missing("the device's rate in each second")
     points = change_points([rate[0] / MB for rate in rates if rate is not None])
@@ -57,7 +57,7 @@ def _lost_s(evidence: Evidence, points: Sequence[ChangePoint], edges: Sequence[i
     parts = [last - first for first, last in pairwise(edges)]
     saved_s = sum(part * (1 - rate / max(rates)) for part, rate in zip(parts, rates, strict=True))
     times = evidence.times
-    return min(times.read_s, times.total_s * saved_s / evidence.elapsed_s)
+    return min(times.read_s, times.total_s * saved_s / evidence.server.elapsed_s)
 
 
 def _between(span: Span, first: int, last: int) -> Span:
@@ -71,7 +71,7 @@ def _figures(point: ChangePoint) -> dict[str, float | str]:
 def _is_same_work(evidence: Evidence, before: Span, after: Span, is_slower: bool) -> bool:
     sizes = []
     for span in (before, after):
-        counters = moved(evidence.folder, "device", ("read_bytes", "reads"), [span])
+        counters = moved(evidence.server.folder, "device", ("read_bytes", "reads"), [span])
         if counters is None or counters[1] <= 0 or _reading_share(evidence, span) < _READING_MIN:
             return False
         sizes.append(counters[0] / counters[1])
@@ -83,7 +83,7 @@ def _is_same_work(evidence: Evidence, before: Span, after: Span, is_slower: bool
 
 def _reading_share(evidence: Evidence, span: Span) -> float:
     """The share of looks at working processes in the span that found them waiting for reads."""
-    waits = read_columns(evidence.folder, "waits")
+    waits = read_columns(evidence.server.folder, "waits")
     total = reading = 0.0
     if not waits.get("clock_ns"):
         return 0.0

@@ -22,7 +22,7 @@ _SHARE_MIN = 0.05
 def _autovacuum(evidence: Evidence) -> Answer:
     if evidence.is_unobserved:
         return Missing("what autovacuum did meanwhile")
-    account = evidence.accounts.get("autovacuum")
+    account = evidence.server.accounts.get("autovacuum")
     if account is None:
         return None
     cpu_s = sum(item.seconds for item in account.items if item.kind == "cpu")
@@ -31,7 +31,7 @@ def _autovacuum(evidence: Evidence) -> Answer:
         for item in account.items
         if item.kind == "runnable" or (item.kind == "wait" and item.wait_event not in _IDLE)
     )
-    if cpu_s + waits_s < _WORKING_MIN * evidence.elapsed_s:
+    if cpu_s + waits_s < _WORKING_MIN * evidence.server.elapsed_s:
         return None
     times = evidence.times
     processor_s = _processor_seconds(evidence, cpu_s)
@@ -47,7 +47,7 @@ def _autovacuum(evidence: Evidence) -> Answer:
     figures: dict[str, float | str] = {"autovacuum_cpu_s": cpu_s, "autovacuum_waiting_s": waits_s}
     if share is not None:
         figures["share_of_bytes"] = share
-    worked_ms = evidence.counters.total(_TABLES, "total_autovacuum_time", "total_autoanalyze_time")
+    worked_ms = evidence.server.counters.total(_TABLES, "total_autovacuum_time", "total_autoanalyze_time")
     if worked_ms:
         # What 18 and newer sum up when a table is done, its sleeps among it.
         figures["autovacuum_worked_s"] = worked_ms / 1000
@@ -59,7 +59,7 @@ def _autovacuum(evidence: Evidence) -> Answer:
 
 def _processor_seconds(evidence: Evidence, cpu_s: float) -> float:
     """What the work would take less: where the processors are full, their time is shared by all of it."""
-    processors, times = evidence.processors, evidence.times
+    processors, times = evidence.machine.processors, evidence.times
     if processors is None or not is_machine_full(evidence) or processors.own_s <= 0:
         return 0.0
     return min(times.runnable_s, times.total_s * min(1.0, cpu_s / processors.own_s))
@@ -76,8 +76,8 @@ def _bytes(row: CounterRow, operation: str, block_bytes: float) -> float:
 
 def _share_of_bytes(evidence: Evidence) -> float | None:
     """Autovacuum's share of all that was read and written of relations; None before 16, or of nothing."""
-    rows = [row for row in evidence.counters.rows("pg_stat_io") if row.get("object") != "wal"]
-    size = evidence.block_bytes
+    rows = [row for row in evidence.server.counters.rows("pg_stat_io") if row.get("object") != "wal"]
+    size = evidence.server.block_bytes
     moved = [(row, _bytes(row, "read", size) + _bytes(row, "write", size)) for row in rows]
     total = sum(count for _, count in moved)
     own = sum(count for row, count in moved if row.get("backend_type") == _WORKER)
@@ -86,15 +86,15 @@ def _share_of_bytes(evidence: Evidence) -> float | None:
 
 def _share_of_wal(evidence: Evidence) -> float:
     """Its share of the bytes of WAL that were written; rows of WAL came with 18."""
-    rows = [row for row in evidence.counters.rows("pg_stat_io") if row.get("object") == "wal"]
-    size = evidence.block_bytes
+    rows = [row for row in evidence.server.counters.rows("pg_stat_io") if row.get("object") == "wal"]
+    size = evidence.server.block_bytes
     total = sum(_bytes(row, "write", size) for row in rows)
     own = sum(_bytes(row, "write", size) for row in rows if row.get("backend_type") == _WORKER)
     return own / total if total > 0 else 0.0
 
 
 def _tables(evidence: Evidence) -> list[str]:
-    rows = evidence.counters.rows(_TABLES)
+    rows = evidence.server.counters.rows(_TABLES)
     return [str(row.get("relname")) for row in rows if figure(row, "autovacuum_count") > 0]
 
 

@@ -22,10 +22,10 @@ def _fsync(evidence: Evidence) -> Answer:
     if seconds <= 0:
         return None
     figures: dict[str, float | str] = {"wal_wait_s": seconds}
-    if evidence.wal_bytes is not None:
-        figures["wal_bytes"] = evidence.wal_bytes
-    if evidence.load is not None and evidence.load.transactions:
-        figures["wal_wait_ms_per_transaction"] = 1000 * seconds / evidence.load.transactions
+    if evidence.work.wal_bytes is not None:
+        figures["wal_bytes"] = evidence.work.wal_bytes
+    if evidence.work.load is not None and evidence.work.load.transactions:
+        figures["wal_wait_ms_per_transaction"] = 1000 * seconds / evidence.work.load.transactions
     found = lifted(evidence, seconds, figures)
     return replace(found, remedy=_NOT_AT_COMMIT) if _commits_wait_not(evidence) else found
 
@@ -36,15 +36,15 @@ def full_buffers_s(evidence: Evidence) -> float:
     Such a write and one at a commit wait in the same events. The server counts the former, and there is one
     of the latter a transaction at most, so their shares are those of the numbers.
     """
-    full = evidence.counters.total("pg_stat_wal", "wal_buffers_full") or 0.0
-    if full <= 0 or evidence.load is None:
+    full = evidence.server.counters.total("pg_stat_wal", "wal_buffers_full") or 0.0
+    if full <= 0 or evidence.work.load is None:
         return 0.0
-    at_commit = 0 if _commits_wait_not(evidence) else evidence.load.transactions or 0
+    at_commit = 0 if _commits_wait_not(evidence) else evidence.work.load.transactions or 0
     return evidence.times.wal_s * full / (full + at_commit)
 
 
 def _commits_wait_not(evidence: Evidence) -> bool:
-    return evidence.settings.get("synchronous_commit") == "off"
+    return evidence.server.settings.get("synchronous_commit") == "off"
 
 
 _NOT_AT_COMMIT = (
@@ -61,31 +61,31 @@ def _standby(evidence: Evidence) -> Answer:
         return None
     figures: dict[str, float | str] = {"standby_wait_s": times.standby_s}
     for name in ("synchronous_standby_names", "synchronous_commit"):
-        if evidence.settings.get(name):
-            figures[name] = evidence.settings[name]
-    if evidence.load is not None and evidence.load.transactions:
-        figures["standby_wait_ms_per_transaction"] = 1000 * times.standby_s / evidence.load.transactions
+        if evidence.server.settings.get(name):
+            figures[name] = evidence.server.settings[name]
+    if evidence.work.load is not None and evidence.work.load.transactions:
+        figures["standby_wait_ms_per_transaction"] = 1000 * times.standby_s / evidence.work.load.transactions
     return lifted(evidence, times.standby_s, figures)
 
 
 def _checkpoint(evidence: Evidence) -> Answer:
     """Checkpoints that the amount of WAL asked for (src/backend/postmaster/checkpointer.c), soon after
     each other. What they cost can't be told from the other writes, so no seconds are given."""
-    requested = evidence.counters.total("pg_stat_checkpointer", "num_requested")
+    requested = evidence.server.counters.total("pg_stat_checkpointer", "num_requested")
     if requested is None:
-        requested = evidence.counters.total("pg_stat_bgwriter", "checkpoints_req")
-    if evidence.load is None or requested is None or requested < _REQUESTED_MIN:
+        requested = evidence.server.counters.total("pg_stat_bgwriter", "checkpoints_req")
+    if evidence.work.load is None or requested is None or requested < _REQUESTED_MIN:
         return None
-    counted_s = evidence.elapsed_s + evidence.load.warmup_s
+    counted_s = evidence.server.elapsed_s + evidence.work.load.warmup_s
     requested = min(requested, _most_by_wal(evidence, counted_s))
     if requested < _REQUESTED_MIN or counted_s / requested > _INTERVAL_MAX_S:
         return None
     figures: dict[str, float | str] = {
         "checkpoints_requested": requested,
         "seconds_between": counted_s / requested,
-        "max_wal_size": evidence.settings.get("max_wal_size", ""),
+        "max_wal_size": evidence.server.settings.get("max_wal_size", ""),
     }
-    images = evidence.counters.total("pg_stat_wal", "wal_fpi")
+    images = evidence.server.counters.total("pg_stat_wal", "wal_fpi")
     if images is not None:
         figures["full_page_images"] = images
     return Found(None, figures)
@@ -97,15 +97,15 @@ def _most_by_wal(evidence: Evidence, counted_s: float) -> float:
     One comes after max_wal_size / (1 + checkpoint_completion_target) of WAL (xlog.c,
     CalculateCheckpointSegments), and the first is due sooner.
     """
-    target = evidence.settings.get("checkpoint_completion_target", "")
+    target = evidence.server.settings.get("checkpoint_completion_target", "")
     try:
-        limit_bytes = size_bytes(evidence.settings.get("max_wal_size", ""), default_unit="MB")
+        limit_bytes = size_bytes(evidence.server.settings.get("max_wal_size", ""), default_unit="MB")
         each_bytes = limit_bytes / (1 + float(target or _COMPLETION_TARGET))
     except (UsageError, ValueError):
         return math.inf
-    if evidence.wal_bytes is None or each_bytes <= 0 or evidence.elapsed_s <= 0:
+    if evidence.work.wal_bytes is None or each_bytes <= 0 or evidence.server.elapsed_s <= 0:
         return math.inf
-    return math.floor(evidence.wal_bytes * counted_s / evidence.elapsed_s / each_bytes) + 1
+    return math.floor(evidence.work.wal_bytes * counted_s / evidence.server.elapsed_s / each_bytes) + 1
 
 
 FSYNC = Rule(

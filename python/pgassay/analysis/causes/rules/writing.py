@@ -58,9 +58,9 @@ def _waited(evidence: Evidence, events: Mapping[str, float], seconds_name: str) 
         seconds_name: seconds,
         "most_waited_for": max(events, key=lambda name: events[name]),
     }
-    if evidence.load is not None and evidence.load.transactions:
+    if evidence.work.load is not None and evidence.work.load.transactions:
         figures[f"{seconds_name.removesuffix('_s')}_ms_per_transaction"] = (
-            1000 * seconds / evidence.load.transactions
+            1000 * seconds / evidence.work.load.transactions
         )
     return lifted(evidence, seconds, figures)
 
@@ -70,7 +70,9 @@ def _backend_writes(evidence: Evidence) -> Answer:
     found = _waits(DATA_WRITE, "data_write_s")(evidence)
     if not isinstance(found, Found):
         return found
-    rows = [row for row in evidence.counters.rows("pg_stat_io") if str(row.get("object", "")) == "relation"]
+    rows = [
+        row for row in evidence.server.counters.rows("pg_stat_io") if str(row.get("object", "")) == "relation"
+    ]
     by_backends = [row for row in rows if str(row.get("backend_type", "")) == "client backend"]
     written = sum(figure(row, "writes") for row in by_backends)
     everybody = sum(figure(row, "writes") for row in rows)
@@ -78,8 +80,8 @@ def _backend_writes(evidence: Evidence) -> Answer:
     figures = dict(found.figures)
     if everybody > 0:
         figures |= {"backend_writes": written, "backend_writes_share": written / everybody}
-    if evidence.settings.get("shared_buffers"):
-        figures["shared_buffers"] = evidence.settings["shared_buffers"]
+    if evidence.server.settings.get("shared_buffers"):
+        figures["shared_buffers"] = evidence.server.settings["shared_buffers"]
     remedy = _BULK if written > 0 and bulk >= _BULK_SHARE * written else ""
     return replace(found, figures=figures, remedy=remedy)
 
@@ -110,7 +112,7 @@ def _slru(evidence: Evidence) -> Answer:
     if known is None:
         return found
     setting, words = known
-    major = evidence.major
+    major = evidence.server.major
     raised = f"; or raise {setting}." if major is None or major >= _SLRU_SETTINGS_MAJOR_MIN else "."
     return replace(found, remedy=words + raised)
 
@@ -123,13 +125,13 @@ def _wal_insert(evidence: Evidence) -> Answer:
     if found is None:
         return None
     figures = dict(found.figures)
-    full = evidence.counters.total("pg_stat_wal", "wal_buffers_full")
+    full = evidence.server.counters.total("pg_stat_wal", "wal_buffers_full")
     if full is not None:
         figures["wal_buffers_full"] = full
-    if evidence.wal_bytes is not None:
-        figures["wal_bytes"] = evidence.wal_bytes
-    if evidence.settings.get("wal_buffers"):
-        figures["wal_buffers"] = evidence.settings["wal_buffers"]
+    if evidence.work.wal_bytes is not None:
+        figures["wal_bytes"] = evidence.work.wal_bytes
+    if evidence.server.settings.get("wal_buffers"):
+        figures["wal_buffers"] = evidence.server.settings["wal_buffers"]
     return replace(found, figures=figures)
 
 

@@ -1,11 +1,10 @@
 """`pgassay null-server`: what the load generator, or another client, can do at most on this machine."""
 
 import argparse
-import json
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import publish
 from pgassay.errors import UsageError
 
 CLIENTS_DEFAULT = "1,8,50"
@@ -50,7 +49,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="TIME",
         help="how long to measure each (default 3)",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
+    options.add_formats(parser)
     parser.add_argument(
         "--serve",
         type=options.folder,
@@ -65,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.serve is not None:
         return _serve(arguments)
     from pgassay.native.null_server import measure_client
-    from pgassay.report.doctor import render_ceilings
+    from pgassay.report.listings import ceilings_page
     from pgassay.typed.quantities import whole
     from pgassay.workloads.load import CLIENTS_MAX, with_clients
     from pgassay.workloads.registry import parse_workload
@@ -82,15 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     load = load.model_copy(update={"duration_s": arguments.seconds, "warmup_s": WARMUP_S})
     ceilings = [measure_client(with_clients(load, count)) for count in clients]
-    if arguments.json:
-        document = {
-            "schema": 1,
-            "workload": arguments.workload,
-            "ceilings": [each.model_dump() for each in ceilings],
-        }
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    else:
-        sys.stdout.write(render_ceilings(arguments.workload, ceilings, unicode=is_unicode()))
+    publish(ceilings_page(arguments.workload, ceilings), arguments)
     return 0
 
 

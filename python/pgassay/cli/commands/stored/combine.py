@@ -1,10 +1,9 @@
 """`pgassay combine`: experiments of one design on several machines as one result; needs no server."""
 
 import argparse
-import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import publish
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -34,13 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read all, combine, print."""
     from pgassay.analysis.machines.combine import combine
     from pgassay.record.experiment import load
-    from pgassay.report import combine as report
+    from pgassay.report.combine import page_of
 
-    found = combine([load(folder) for folder in arguments.folders])
-    if arguments.json:
-        sys.stdout.write(report.render_json(found))
-    elif arguments.markdown:
-        sys.stdout.write(report.render_markdown(found))
-    else:
-        sys.stdout.write(report.render(found, unicode=is_unicode()))
+    publish(page_of(combine([load(folder) for folder in arguments.folders])), arguments)
     return 0

@@ -1,14 +1,9 @@
 """`pgassay diff`: two experiments beside each other; needs no server."""
 
 import argparse
-import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode, write_page
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
+from pgassay.cli.output import publish
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -24,7 +19,6 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument("first", type=options.folder, metavar="A", help="the first experiment's folder")
     parser.add_argument("second", type=options.folder, metavar="B", help="the second experiment's folder")
     options.add_formats(parser, "the comparison")
-    parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page here as well")
     parser.set_defaults(run=run)
 
 
@@ -32,15 +26,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Read both, compare, print, and write the page that was asked for."""
     from pgassay.analysis.diff.experiments import compare_experiments
     from pgassay.record.experiment import load
-    from pgassay.report.diff import text
+    from pgassay.report.diff.text import page_of
 
     found = compare_experiments(load(arguments.first), load(arguments.second))
-    if arguments.html is not None:
-        write_page(arguments.html, text.render_html(found))
-    if arguments.json:
-        sys.stdout.write(text.render_json(found))
-    elif arguments.markdown:
-        sys.stdout.write(text.render_markdown(found))
-    else:
-        sys.stdout.write(text.render(found, unicode=is_unicode()))
+    publish(page_of(found), arguments)
     return 0

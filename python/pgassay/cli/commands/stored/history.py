@@ -24,7 +24,6 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add = parser.add_argument
     add("folder", type=options.folder, metavar="FOLDER", help="a folder of gates, of experiments, or of both")
     options.add_formats(parser, "the history", markdown="for an issue or a wiki")
-    add("--html", type=options.folder, metavar="FILE", help="write a page with drawings here as well")
     add(
         "--alpha",
         type=options.fraction,
@@ -38,17 +37,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Read, look for changes, print, and write the page that was asked for."""
 
-    from pgassay.cli.chart_library import chart_library
-    from pgassay.cli.output import print_result, write_page
+    from pgassay.cli.output import publish
     from pgassay.errors import UsageError
-    from pgassay.report.gate import history
+    from pgassay.report.gate.history import page_of
 
     if not 0.001 <= arguments.alpha <= 0.2:
         raise UsageError(f"--alpha {arguments.alpha} is out of range: use 0.001 to 0.2")
-    found = _found(arguments.folder, arguments.alpha)
-    if arguments.html is not None:
-        write_page(arguments.html, history.render_html(found, chart_library=chart_library()))
-    print_result(found, history, arguments)
+    publish(page_of(_found(arguments.folder, arguments.alpha)), arguments)
     return 0
 
 

@@ -48,11 +48,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _row(parent: "Path", folder: "Path", found: "stored_experiments.Analysed | UsageError") -> "IndexRow":
     """One experiment, its report made; one that can't be read is named with the reason."""
-    from pgassay.cli.chart_library import chart_library
     from pgassay.cli.outcome import REPORT_FILE
+    from pgassay.cli.output import keep_page
     from pgassay.errors import UsageError
-    from pgassay.record.documents import write_file
-    from pgassay.report.compare.page import render_html
+    from pgassay.report.compare.page import page_of
     from pgassay.report.index import IndexRow, row_of
 
     relative = folder.relative_to(parent)
@@ -63,7 +62,7 @@ def _row(parent: "Path", folder: "Path", found: "stored_experiments.Analysed | U
     if _is_stale(report, folder):
         try:
             _check_writable(folder)
-            write_file(report, render_html(result, stored, chart_library=chart_library()).encode())
+            keep_page(report, page_of(result, stored))
         except UsageError as error:
             return IndexRow(folder=str(relative), link="", error=str(error))
     return row_of(result, stored, folder=str(relative), link=(relative / REPORT_FILE).as_posix())
@@ -74,7 +73,7 @@ def _other_row(parent: "Path", folder: "Path", found: "OtherResult | UsageError"
     from pgassay.cli.outcome import REPORT_FILE
     from pgassay.errors import UsageError
     from pgassay.report.index import IndexRow
-    from pgassay.report.listing import ended_words
+    from pgassay.report.listings import ended_words
     from pgassay.report.text import clean
 
     relative = folder.relative_to(parent)

@@ -1,10 +1,9 @@
 """`pgassay list`: the stored results in a folder, two lines each."""
 
 import argparse
-import sys
 
 from pgassay.cli import options, stored_experiments
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import publish
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -18,6 +17,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=options.HelpFormatter,
     )
     stored_experiments.add_folder(parser, "where to look")
+    options.add_formats(parser, "the results")
     parser.set_defaults(run=run)
 
 
@@ -27,40 +27,32 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.errors import UsageError
     from pgassay.experiment.gating.run import PARENT as GATES
     from pgassay.record.holding import is_held
-    from pgassay.report import listing
     from pgassay.report.compare import verdicts
+    from pgassay.report.listings import ListedResult, results_page
+    from pgassay.report.text import plural
 
-    rows = []
+    results = []
     parent = stored_experiments.parent_of(arguments, may_be_missing=True)
     parents = [parent] if arguments.folder is not None else [parent, GATES]
     for folder, other in (each for place in parents for each in others_below(place)):
         if isinstance(other, UsageError):
-            rows.append(listing.ListingRow(str(folder), "", "", "", "", "", error=str(other)))
-            continue
-        rows.append(
-            listing.ListingRow(
-                folder=str(folder),
-                started=other.started,
-                title=other.title,
-                amount=other.amount,
-                stopped=other.ended,
-                verdict="\n".join(other.verdict),
-            )
-        )
+            results.append(ListedResult(str(folder), error=str(other)))
+        else:
+            results.append(ListedResult(str(folder), **vars(other)))
     for folder, found in stored_experiments.analysed_below(parent):
         if isinstance(found, UsageError):
-            rows.append(listing.ListingRow(str(folder), "", "", "", "", "", error=str(found)))
+            results.append(ListedResult(str(folder), error=str(found)))
             continue
         stored, result = found
-        rows.append(
-            listing.ListingRow(
+        results.append(
+            ListedResult(
                 folder=str(folder),
                 started=stored.experiment.created_at,
                 title=stored.experiment.title,
-                amount=listing.blocks_words(result.blocks),
-                stopped=RUNNING if is_held(folder) else result.stopped,
-                verdict="\n".join(verdicts.headline_lines(result)),
+                amount=plural(result.blocks, "block"),
+                ended=RUNNING if is_held(folder) else result.stopped,
+                verdict=tuple(verdicts.headline_lines(result)),
             )
         )
-    sys.stdout.write(listing.render(rows, unicode=is_unicode()))
+    publish(results_page(results), arguments)
     return 0

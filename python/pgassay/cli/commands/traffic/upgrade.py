@@ -1,11 +1,9 @@
 """`pgassay upgrade DSN --to 18`: what another major version does to a server, found on copies."""
 
 import argparse
-import shutil
-import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_colour, is_unicode
+from pgassay.cli.output import publish
 
 EXIT_LOOK = 3
 STATEMENTS_DEFAULT = 50
@@ -68,7 +66,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--cpus", metavar="NUMBER", help="cap on a server's processors, as 1 or 0.5")
     add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
     add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
-    options.add_formats(parser, "the answer")
+    options.add_formats(parser, "the answer", html=options.HTML_INSTEAD)
     options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run)
 
@@ -79,8 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from pgassay.cli.outcome import REPORT_FILE, progress_of
     from pgassay.experiment.planning.request import CompareRequest
-    from pgassay.record.documents import write_file
-    from pgassay.report.traffic import upgrade as report
+    from pgassay.report.traffic.upgrade import page_of
     from pgassay.upgrade.run import UpgradeRequest, run_upgrade
 
     compare = CompareRequest(
@@ -100,14 +97,5 @@ def run(arguments: argparse.Namespace) -> int:
     )
     with progress_of(arguments) as progress:
         result = run_upgrade(wanted, progress, wait=not arguments.no_wait)
-    page = Path(result.folder) / REPORT_FILE
-    write_file(page, report.render_html(result).encode())
-    if arguments.json:
-        sys.stdout.write(report.render_json(result))
-    elif arguments.markdown:
-        sys.stdout.write(report.render_markdown(result))
-    else:
-        width = shutil.get_terminal_size((100, 24)).columns
-        sys.stdout.write(report.render(result, width=width, colour=is_colour(), unicode=is_unicode()))
-        print(f"\nreport: {page}")
+    publish(page_of(result), arguments, keep=Path(result.folder) / REPORT_FILE, is_measured=True)
     return EXIT_LOOK if result.decision in ("in the way", "look") else 0
