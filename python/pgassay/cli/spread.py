@@ -7,6 +7,7 @@ from pathlib import Path
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
 from pgassay.cli.commands.fleet import require_dask
+from pgassay.cli.options import refuse_with
 from pgassay.cli.output import print_result, write_page
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
@@ -35,10 +36,6 @@ EXIT_CONDITION_HOLDS = 3
 
 def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> int:
     """Run it on the fleet's machines and report; raises UsageError for options that don't go with a fleet."""
-    if arguments.fleet is None:
-        raise UsageError("--spread cells is about the machines of a fleet: name its file with --fleet")
-    if arguments.plan:
-        raise UsageError("--plan is for one machine: leave it out, or leave --fleet out")
     _check_options(arguments)
     words = list(request.command[request.command.index("compare") + 1 :])
     if arguments.spread == "cells":
@@ -48,7 +45,7 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
         words=tuple(words),
         command=request.command,
         fleet_file=arguments.fleet,
-        until_decided=not arguments.all_blocks,
+        until_decided=not request.all_blocks,
         spread=arguments.spread,
     )
     with _opened(arguments.fleet) as fleet, views.choose(quiet=arguments.quiet) as view:
@@ -62,7 +59,7 @@ def resume_on_fleet(arguments: argparse.Namespace) -> int:
     named = arguments.fleet or Path(plans.read(arguments.folder).fleet_file)
     with _opened(named) as fleet, views.choose(quiet=arguments.quiet) as view:
         result = resume_spread(
-            arguments.folder, fleet, view, blocks_max=arguments.blocks, time_max_s=arguments.max_time
+            arguments.folder, fleet, view, blocks_max=arguments.blocks, time_max_s=arguments.max_time_s
         )
     return _finish(arguments.folder, result, arguments)
 
@@ -84,10 +81,7 @@ def report_spread(arguments: argparse.Namespace) -> int:
 
 def _check_options(arguments: argparse.Namespace) -> None:
     """Raise UsageError for an option that is about one machine's experiment."""
-    for name in ("redact", "no_wait"):
-        if getattr(arguments, name, False):
-            option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} is for one machine, and this runs on several: leave it out")
+    refuse_with(arguments, ("--redact", "--no-wait"), "several machines")
 
 
 def _opened(path: Path) -> "DaskFleet":

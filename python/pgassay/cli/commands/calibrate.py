@@ -4,7 +4,6 @@ import argparse
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.commands.compare import add_plan_options, request_of
 from pgassay.cli.output import is_unicode
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
@@ -16,8 +15,6 @@ if TYPE_CHECKING:
 LEVELS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 COPIES_MIN, COPIES_MAX = 3, len(LEVELS) + 1
 EXIT_FAILED = 1
-# Refused, and in no help: all arms are equal, and all blocks are used.
-_MEANINGLESS = ("--control", "--all-blocks")
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -31,7 +28,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    add_plan_options(parser, dict.fromkeys(_MEANINGLESS, argparse.SUPPRESS))
+    options.add_options(parser, "calibrate")
     parser.add_argument(
         "--from",
         type=options.folder,
@@ -46,8 +43,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="N",
         help="so many copies of the data, each for an arm (default 3): more tell better how they differ",
     )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
+    options.add_formats(parser, markdown="for an issue or a wiki")
     options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run, factors=[])
 
@@ -58,11 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.errors import UsageError
     from pgassay.experiment.running import ledger
 
-    options.refuse_meaningless(arguments, _MEANINGLESS, "equal arms")
     if not COPIES_MIN <= arguments.copies <= COPIES_MAX:
         raise UsageError(f"--copies {arguments.copies} is out of range: use {COPIES_MIN} to {COPIES_MAX}")
-    if arguments.server is not None and arguments.copies != COPIES_MIN:
-        raise UsageError("--copies means nothing for a server that runs already, which has one: leave it out")
+    if arguments.server is not None:
+        options.refuse_with(arguments, ("--copies",), "--server", "which has one copy of its data")
     stored = _stored(arguments)
     result = calibrate(stored, ledger.summary())
     sys.stdout.write(_page(result, arguments))
@@ -70,8 +65,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
-    from dataclasses import replace
-
     from pgassay.cli.outcome import progress_of
     from pgassay.cli.source_builds import provide_named
     from pgassay.experiment.running.run import run_new
@@ -79,10 +72,10 @@ def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
 
     if arguments.stored is not None:
         return load(arguments.stored)
-    provide_named((arguments.pg,), quiet=arguments.quiet)
+    provide_named((arguments.build,), quiet=arguments.quiet)
     with progress_of(arguments) as progress:
         factors = (f"copy={','.join(LEVELS[: arguments.copies - 1])}",)
-        request = replace(request_of(arguments), factors=factors, calibrates=True)
+        request = options.request_of(arguments, factors=factors, calibrates=True)
         return run_new(request, progress, wait=not arguments.no_wait, until_decided=False)
 
 
