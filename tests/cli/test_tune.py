@@ -38,7 +38,10 @@ def statements(tmp_path: Path) -> Path:
         (("--statements", "5", "--demo"), "--statements needs a running server, pgassay tune DSN"),
         (("dbname=shop", "--demo"), "--demo cannot be used with a DSN"),
         (("dbname=shop", "--workload", "sql:{file}"), "--workload cannot be used with a DSN"),
-        (("postgresql://localhost/shop", "--statements", "0"), "--statements 0 is too few"),
+        (
+            ("postgresql://localhost/shop", "--statements", "0"),
+            "--statements: '0' is not a whole number of 1 or more",
+        ),
         (("postgresql://localhost/shop", "--only", "login"), "--only 'login' is no queryid of"),
         (("postgresql://localhost/shop", "--only", "7", "--statements", "2"), "leave --statements out"),
         (("--only", "7", "--demo"), "--only needs a running server, pgassay tune DSN"),

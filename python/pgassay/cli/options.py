@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-from functools import partial
 
 from pgassay.errors import UsageError
 from pgassay.options import option
@@ -47,37 +46,24 @@ def _terminal_width() -> int:
         return WIDTH_DEFAULT
 
 
-def _argument(parse: "Callable[[str], Value]", text: str) -> "Value":
-    """What `parse` makes of a text; argparse puts the option's name before the sentence of a refusal."""
-    try:
-        return parse(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def typed(parse: "Callable[..., Value]", **bounds: "Any") -> "Callable[[str], Value]":
+    """A type of argparse: what `parse` reads within its bounds, as `typed(whole, least=1)`."""
+
+    def read(text: str) -> "Value":
+        try:
+            return parse(text, **bounds)
+        except UsageError as error:
+            # argparse puts the option's name before the sentence.
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
 
 
-def duration(text: str) -> float:
-    """Seconds of `90`, `90s`, `500ms`, `12m` or `1h`."""
-    return _argument(quantities.seconds, text)
-
-
-def fraction(text: str) -> float:
-    """A fraction: `0.03` or `3%`."""
-    return _argument(quantities.fraction, text)
-
-
-def whole(text: str) -> int:
-    """A whole number, 0 or more."""
-    return _argument(quantities.whole, text)
-
-
-def processors(text: str) -> float:
-    """A number of processors, as 2 or 0.5."""
-    return _argument(quantities.processors, text)
-
-
-def folder(text: str) -> "Path":
-    """A path, as typed; an empty one is refused."""
-    return _argument(option.folder, text)
+duration = typed(quantities.seconds)
+fraction = typed(quantities.fraction)
+whole = typed(quantities.whole)
+processors = typed(quantities.processors)
+folder = typed(option.folder)
 
 
 def add_options(
@@ -98,7 +84,7 @@ def add_options(
             own.flag,
             dest=own.field,
             help=help,
-            type=partial(_argument, own.parse),
+            type=typed(own.parse),
             metavar=own.metavar,
             choices=own.choices or None,
             action="append" if own.is_repeated else "store",

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 REPORT_FILE = "report.html"
 # A page takes a second or two to make.
 _PAGES_MAX = 12
+_OF_ONE_MACHINE = ("--redact", "--no-wait")
 EXIT_FAILED = 1
 EXIT_CONDITION_HOLDS = 3
 
 
 def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> int:
     """Run it on the fleet's machines and report; raises UsageError for options that don't go with a fleet."""
-    _check_options(arguments)
+    refuse_with(arguments, _OF_ONE_MACHINE, "several machines")
     words = list(request.command[request.command.index("compare") + 1 :])
     if arguments.spread == "cells":
         check_words(words, request.factors)
@@ -55,7 +56,7 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
 
 def resume_on_fleet(arguments: argparse.Namespace) -> int:
     """Go on where it stopped, with the machines that are left, and report."""
-    _check_options(arguments)
+    refuse_with(arguments, _OF_ONE_MACHINE, "several machines")
     named = arguments.fleet or Path(plans.read(arguments.folder).fleet_file)
     with _opened(named) as fleet, views.choose(quiet=arguments.quiet) as view:
         result = resume_spread(
@@ -66,7 +67,7 @@ def resume_on_fleet(arguments: argparse.Namespace) -> int:
 
 def report_spread(arguments: argparse.Namespace) -> int:
     """The stored result again, with its page."""
-    _check_options(arguments)
+    refuse_with(arguments, _OF_ONE_MACHINE, "several machines")
     if arguments.png:
         raise UsageError(
             f"an experiment over a fleet has no plots: name a machine of it, {arguments.folder}/machines"
@@ -77,11 +78,6 @@ def report_spread(arguments: argparse.Namespace) -> int:
     if print_result(result, report, arguments):
         print(f"report: {target}")
     return 0
-
-
-def _check_options(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for an option that is about one machine's experiment."""
-    refuse_with(arguments, ("--redact", "--no-wait"), "several machines")
 
 
 def _opened(path: Path) -> "DaskFleet":

@@ -26,7 +26,7 @@ class DataOptions:
         "tpcb:clients=8,duration=60s,rate=500",
         (*TRIALS, "bisect"),
         default="full-scan",
-        note="[workloads.md](workloads.md)",
+        guide="what to run: [workloads](workloads.md)",
     )
     # None: the workload's own.
     metric: str | None = maybe(
@@ -37,8 +37,9 @@ class DataOptions:
         "'throughput-at:p99<20ms'",
         (*TRIALS, "bisect"),
         otherwise="throughput; with rate= or curve= mean",
-        note="[latency](workloads.md#latency), "
-        "[the most that an arm holds](workloads.md#the-most-that-a-server-holds)",
+        guide="of a load: `throughput` (`tps`), or a [latency](workloads.md#latency): `mean`, `p50` to "
+        "`p99.99`; `'throughput-at:p99<20ms'`: [the most that an arm "
+        "holds](workloads.md#the-most-that-a-server-holds)",
     )
     scale: int = value(
         "--scale N",
@@ -46,7 +47,7 @@ class DataOptions:
         "pgbench scale of the data",
         COPIES,
         default="10",
-        note=f"1 to {SCALE_MAX}; one unit is 100,000 accounts and about 15 MB",
+        guide="pgbench's scale, 1 to 100000; one unit is 100,000 accounts, about 15 MB",
     )
     dataset: str = value(
         "--dataset KIND[:SOURCE]",
@@ -55,14 +56,13 @@ class DataOptions:
         COPIES,
         default="pgbench",
         servers="own",
-        note="[datasets.md](datasets.md)",
+        guide="`pgbench`, `dump:FILE`, `folder:DATADIR` or `script:FILE`: [datasets](datasets.md)",
     )
     prepare: tuple[str, ...] = several(
         "--prepare SQL|FILE",
-        "SQL, or a file ending in .sql, run once on the data of all arms; can be given several times",
+        "SQL, or a file ending in .sql, run once on the data; repeatable",
         COPIES,
         servers="own",
-        note="[preparing the data](datasets.md#preparing-the-data)",
     )
     settle: str = value(
         "--settle",
@@ -72,7 +72,8 @@ class DataOptions:
         (*TRIALS, "tune"),
         default="on",
         servers="own",
-        note="[data as they were left](datasets.md#data-as-they-were-left)",
+        guide="`off`: each trial is the first reader of the tables as they were "
+        "[left](datasets.md#data-as-they-were-left)",
     )
     cache: "CacheState | None" = maybe(
         "--cache STATE",
@@ -81,7 +82,7 @@ class DataOptions:
         "restarted (by --before-trial)",
         (*COPIES, "upgrade"),
         otherwise="by the workload",
-        note="[cache-states.md](cache-states.md). By default `cold-each` for statements that only read, "
-        "`warm-pages` for loads, for statements that write and for `maintenance`, `as-is` on remote "
-        "servers and for arms that share a server by `--restart needed`",
+        guide="`cold`, `cold-each`, `warm-buffers`, `warm-pages` or `as-is`: [cache "
+        "states](cache-states.md). Default: `cold-each` for statements that read; `warm-pages` for "
+        "loads, writes and `maintenance`; `as-is` on remote servers and with `--restart needed`",
     )

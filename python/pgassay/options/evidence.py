@@ -38,12 +38,11 @@ class EvidenceOptions:
         "the level the others are compared with, as FACTOR=LEVEL, or LEVEL where only one factor has it",
         ("compare", FILE),
         otherwise="the first level",
-        note="Its factor becomes the compared one",
     )
     strata: tuple[str, ...] = several(
         "--stratum NAME",
-        "of a grid run this stratum alone, as clients=8 or 'clients=8 memory=2GB'; can be given several "
-        "times. The error rate stays that of the whole grid",
+        "of a grid run this stratum alone, as clients=8 or 'clients=8 memory=2GB'; repeatable. The error "
+        "rate stays that of the whole grid",
         ("compare", FILE),
     )
     # None: BLOCKS_DEFAULT at most, and decided arms rest; whoever names a number wants them of all arms.
@@ -53,7 +52,8 @@ class EvidenceOptions:
         "at most so many blocks",
         (*TRIALS, "resume"),
         otherwise=str(BLOCKS_DEFAULT),
-        note=f"1 to {BLOCKS_MAX}; in a grid, of each stratum. If you name it, decided arms do not rest",
+        guide="at most so many blocks, 1 to 10000; in a grid, of each stratum. If you give it, decided arms"
+        " do not rest",
     )
     max_time_s: float = value(
         "--max-time TIME",
@@ -61,9 +61,8 @@ class EvidenceOptions:
         "at most so long, as 90s, 12m, 1h",
         (*COPIES, "upgrade", "run", "resume", "claims", "probe"),
         default="15m",
-        note="Copying the data, a rehearsal and the report count; loading data the first time does not, nor "
-        "does waiting for another experiment. No block is started that would probably end later, except "
-        "the first",
+        guide="the time, as `90s`, `12m`, `1h`, for all but loading data the first time and waiting for "
+        "another experiment. No block starts that would probably end later, except the first",
     )
     margin: float = value(
         "--margin FRACTION",
@@ -71,7 +70,6 @@ class EvidenceOptions:
         "differences smaller than this do not matter",
         (*COPIES, "upgrade"),
         default="3%",
-        note="from 0.1 % to 50 %",
     )
     alpha: float = value(
         "--alpha FRACTION",
@@ -79,7 +77,6 @@ class EvidenceOptions:
         "the chance of an error over all comparisons together",
         EXPERIMENTS,
         default="0.05",
-        note="0.0001 to 0.2",
     )
     all_blocks: bool = switch(
         "--all-blocks", "use all blocks, or all the time, whatever is decided before", ("compare", FILE)
@@ -92,12 +89,12 @@ class EvidenceOptions:
         "factor, for which all arms go on",
         ("compare", FILE),
         default="arms",
-        note="[how](compare-how-it-works.md#what-matters-most)",
+        guide="a grid continues for: `arms`, a verdict on each; `effects`, [the main "
+        "effect](compare-how-it-works.md#what-matters-most) of every factor",
     )
     pool_twin: bool = switch(
         "--no-pool",
         "compare with the control alone, and not with control and twin (its hidden duplicate) together",
-        TRIALS,
         without=True,
         key="pool",
     )
@@ -107,12 +104,11 @@ class EvidenceOptions:
         "seed of the order of the trials",
         (*EXPERIMENTS, "tune", "bisect", "upgrade", "run", "gate", "claims", "probe"),
         otherwise="drawn",
-        note="It is recorded and shown",
     )
     out: "Path | None" = maybe(
         "--out FOLDER",
         folder,
         "a new folder for the results",
         ("compare", "calibrate", "size", "tune", "bisect", "upgrade", "run", "gate", "claims", "probe"),
-        note="by default a dated one in `./pgassay-results`",
+        guide="a new or empty folder for the results; else a new one in `./pgassay-results`",
     )

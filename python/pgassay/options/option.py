@@ -61,7 +61,7 @@ class More(TypedDict, total=False):
     key: str
     servers: Servers
     needs: str
-    note: str
+    guide: str
     is_secret: bool
 
 
@@ -72,9 +72,9 @@ class Option:
 
     `default` is the text that stands for it where nothing is said; an option without one says in `otherwise`
     what happens. `key` in a file: None for the flag's own name, "" for no key. `servers`: those that it is
-    for; `needs`: the flag without which it means nothing. `note` is Markdown that the documents add to
-    `help`. A secret one may hold a password. `field` and `standard`, the value where nothing is said, are the
-    request's.
+    for; `needs`: the flag without which it means nothing. `guide` is Markdown, which the documents have in
+    place of `help`. A secret one may hold a password. `field` and `standard`, the value where nothing is
+    said, are the request's.
     """
 
     usage: str
@@ -86,7 +86,7 @@ class Option:
     key: str | None = None
     servers: Servers = "any"
     needs: str = ""
-    note: str = ""
+    guide: str = ""
     is_secret: bool = False
     is_repeated: bool = False
     is_switch: bool = False
@@ -153,7 +153,7 @@ def value(
     usage: str,
     parse: Callable[[str], T],
     help: str,
-    takes: tuple[str, ...],
+    takes: tuple[str, ...] = TRIALS,
     *,
     default: str,
     **more: Unpack[More],
@@ -167,7 +167,7 @@ def maybe(
     usage: str,
     parse: Callable[[str], T],
     help: str,
-    takes: tuple[str, ...],
+    takes: tuple[str, ...] = TRIALS,
     *,
     otherwise: str = "",
     **more: Unpack[More],
@@ -176,13 +176,13 @@ def maybe(
     return _field(Option(usage, parse, help, takes, otherwise=otherwise, **more), None)
 
 
-def several(usage: str, help: str, takes: tuple[str, ...], **more: Unpack[More]) -> tuple[str, ...]:
+def several(usage: str, help: str, takes: tuple[str, ...] = TRIALS, **more: Unpack[More]) -> tuple[str, ...]:
     """A field of as many texts as are given: the flag can be repeated, the key has a list."""
     return _field(Option(usage, text, help, takes, is_repeated=True, **more), ())
 
 
 def switch(
-    usage: str, help: str, takes: tuple[str, ...], *, without: bool = False, **more: Unpack[More]
+    usage: str, help: str, takes: tuple[str, ...] = TRIALS, *, without: bool = False, **more: Unpack[More]
 ) -> bool:
     """A field that is `without` where nothing is said; the flag alone makes it the contrary."""
     return _field(Option(usage, bool, help, takes, is_switch=True, **more), without)

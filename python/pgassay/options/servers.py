@@ -7,7 +7,6 @@ from pgassay.options.option import (
     EXPERIMENTS,
     FILE,
     GATE_FILE,
-    TRIALS,
     Words,
     maybe,
     several,
@@ -47,7 +46,7 @@ class ServerOptions:
         ("compare", "calibrate", FILE, GATE_FILE, "tune", "bisect", "upgrade"),
         default="host",
         servers="own",
-        note="[storage.md](storage.md)",
+        guide="where the data directories are: [storage](storage.md)",
     )
     memory: str | None = maybe(
         "--memory SIZE",
@@ -55,8 +54,9 @@ class ServerOptions:
         "cap on a server's memory, page cache included, as 2GB",
         (*COPIES, "upgrade"),
         servers="own",
-        note="at least 64MB; needs control groups: [caps](compare-how-it-works.md#caps). A volume with "
-        "`instance=` brings its instance's: [storage.md](storage.md#cloud-volumes)",
+        guide="a cap on each server's memory, page cache included, as `2GB` (at least 64MB): "
+        "[caps](compare-how-it-works.md#caps). A volume with `instance=` [brings its "
+        "own](storage.md#cloud-volumes)",
     )
     cpus: str | None = maybe(
         "--cpus NUMBER",
@@ -73,7 +73,8 @@ class ServerOptions:
         (*EXPERIMENTS, "tune", "probe"),
         otherwise="the newest",
         servers="own",
-        note="[builds.md](builds.md), [source-builds.md](source-builds.md)",
+        guide="the build: `18`, `18.6`, `apt:18`, `installed:17`, a bin folder, or a source tree: "
+        "[builds](builds.md), [source builds](source-builds.md)",
     )
     baseline: "Baseline" = value(
         "--baseline",
@@ -83,7 +84,8 @@ class ServerOptions:
         EXPERIMENTS,
         default="fixed",
         servers="own",
-        note="[how](compare-how-it-works.md#settings-that-all-arms-have)",
+        guide="[settings that you do not give](compare-how-it-works.md#settings-that-all-arms-have): "
+        "`fixed`, the same in all arms; `shipped`, each version's defaults",
     )
     skip_unavailable: bool = switch(
         "--skip-unavailable",
@@ -97,7 +99,7 @@ class ServerOptions:
         "a server that runs already, by a connection string of libpq",
         EXPERIMENTS,
         is_secret=True,
-        note="[remote.md](remote.md)",
+        guide="a running server for all arms, as a libpq connection string: [remote](remote.md)",
     )
     swap: str | None = maybe(
         "--swap COMMAND",
@@ -105,29 +107,28 @@ class ServerOptions:
         "run halfway: swaps the settings of the two servers of server=",
         ("compare", FILE),
         is_secret=True,
-        note="[two servers](remote.md#two-servers-hardware-and-settings)",
+        guide="a command, run halfway, that [swaps the "
+        "settings](remote.md#two-servers-hardware-and-settings) of the two servers of `server=`",
     )
     before_trial: str | None = maybe(
         "--before-trial COMMAND",
         text,
         "run before each trial on a server that runs already: restarts or resizes it",
-        TRIALS,
         servers="running",
         is_secret=True,
-        note="[a command before each trial](remote.md#a-command-before-each-trial)",
+        guide="a command [before each trial](remote.md#a-command-before-each-trial) on a remote server, for"
+        " example a restart",
     )
     vcpus: str | None = maybe(
         "--vcpus N[,N]",
         text,
         "the processors of the servers that run already, which they can't tell",
-        TRIALS,
         servers="running",
-        note="one number for all, or one for each: "
-        "[remote.md](remote.md#what-limits-the-server-by-sql-alone)",
+        guide="the processors of the remote servers, one number for all or one for each: "
+        "[why](remote.md#what-limits-the-server-by-sql-alone)",
     )
     allow_writes: str | None = maybe(
         "--allow-writes DATABASE",
         text,
         "this database of the servers that run already may be written to",
-        TRIALS,
     )

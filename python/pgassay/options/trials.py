@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 
-from pgassay.options.option import FILE, TRIALS, Words, maybe, switch, value
+from pgassay.options.option import FILE, Words, maybe, switch, value
 from pgassay.typed.quantities import whole
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
@@ -23,26 +23,25 @@ class TrialOptions:
         Words["Covariate"](("none", "canary", "memory", "disk")),
         "adjust for a speed of the machine, read before each trial: of the processor (canary), of fresh "
         "memory, or of the disk",
-        TRIALS,
         default="none",
-        note="[covariates](compare-how-it-works.md#covariates)",
+        guide="corrects for the machine's speed by a fixed task before each trial: `canary` (processor), "
+        "`memory` or `disk`: [covariates](compare-how-it-works.md#covariates)",
     )
     observe: "Observe" = value(
         "--observe",
         Words["Observe"](("off", "normal", "fast")),
         "how often the server's threads and their waits are sampled",
-        TRIALS,
         default="normal",
-        note="`fast` is twice as often: [observation.md](observation.md)",
+        guide="`off` samples no threads and waits; `fast` twice as often: [observation](observation.md)",
     )
     between: "Between" = value(
         "--between",
         Words["Between"](("nothing", "neutral")),
         "what runs before each trial and is not counted: neutral is the workload on the control's "
         "settings, so that no trial follows another arm",
-        TRIALS,
         default="nothing",
-        note="It takes about twice the time: [carry-over](statistics-how-it-works.md#carry-over)",
+        guide="`neutral` runs the control's workload, uncounted, before each trial, against "
+        "[carry-over](statistics-how-it-works.md#carry-over). About twice the time",
     )
     # Whether arms that one running server can be share its starts.
     restart: "Restart" = value(
@@ -50,25 +49,28 @@ class TrialOptions:
         Words["Restart"](("needed", "each")),
         "needed: arms that one running server can be (settings of a session, texts, indexes) take turns "
         "in it, in warm caches, and a block is one start; each: a trial of each arm",
-        TRIALS,
         default="each",
-        note="[how](compare-how-it-works.md#arms-in-one-server)",
+        guide="`each`: a trial of each arm. `needed`: arms that one running server can be (settings of a "
+        "session, texts, indexes) [take turns in it](compare-how-it-works.md#arms-in-one-server), in "
+        "warm caches",
     )
     plans: "PlanKind | None" = maybe(
         "--plans",
         Words["PlanKind"](("off", "estimate", "work")),
         "work: execute each statement's plan once for each arm with EXPLAIN ANALYZE, outside of all "
         "timing; estimate: EXPLAIN alone",
-        TRIALS,
         otherwise="work; on servers that run already estimate",
-        note="[how](compare-how-it-works.md#plans-with-their-work)",
+        guide="`work` (own servers) executes each statement's plan once for each arm; `estimate` (remote "
+        "servers) keeps estimates; `off` nothing: "
+        "[how](compare-how-it-works.md#plans-with-their-work)",
     )
     profile: bool = switch(
         "--profile",
         "after the verdict, run further trials in which perf samples the servers, and say which "
         "functions take more or less time per transaction",
         ("compare", FILE),
-        note="[profile.md](profile.md)",
+        guide="after the verdict, further rounds with perf: [which functions](profile.md) take more or less"
+        " time per transaction",
     )
     profile_rounds: int | None = maybe(
         "--profile-rounds N",

@@ -21,7 +21,6 @@ _HELPS = {
     "--workload": "required: what is measured, as in compare: select-only, tpcb:clients=8,duration=20s, "
     "sql:FILE, …",
     "--max-time": "at most so long, builds and all, as 90s, 12m, 3h; the same command continues",
-    "--margin": "ends that differ by less have nothing to find",
     "--storage": "where the data lie, as in compare",
     "--out": "the folder of the records, new or of an earlier run of the same search (default: below "
     f"{PARENT})",

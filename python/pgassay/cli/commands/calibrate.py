@@ -5,6 +5,7 @@ import sys
 
 from pgassay.cli import options
 from pgassay.cli.output import is_unicode
+from pgassay.typed.quantities import whole
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--copies",
-        type=options.whole,
+        type=options.typed(whole, least=COPIES_MIN, most=COPIES_MAX),
         default=COPIES_MIN,
         metavar="N",
         help="so many copies of the data, each for an arm (default 3): more tell better how they differ",
@@ -51,11 +52,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Measure equal arms, or read a stored experiment; then say what it tells."""
     from pgassay.analysis.calibration.calibrate import calibrate
-    from pgassay.errors import UsageError
     from pgassay.experiment.running import ledger
 
-    if not COPIES_MIN <= arguments.copies <= COPIES_MAX:
-        raise UsageError(f"--copies {arguments.copies} is out of range: use {COPIES_MIN} to {COPIES_MAX}")
     if arguments.server is not None:
         options.refuse_with(arguments, ("--copies",), "--server", "which has one copy of its data")
     stored = _stored(arguments)

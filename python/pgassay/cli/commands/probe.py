@@ -54,8 +54,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--compare", type=options.folder, metavar="OLD.json", help="say how the disk stands to an older probe"
     )
-    parser.add_argument("--json", action="store_true", help="print the result as one JSON document")
-    parser.add_argument("--markdown", action="store_true", help="print Markdown, for an issue or a wiki")
+    options.add_formats(parser, markdown="for an issue or a wiki")
     parser.add_argument("--html", type=options.folder, metavar="FILE", help="write a page with drawings")
     parser.add_argument(
         "--prove",

@@ -20,7 +20,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         parser,
         "resume",
         helps={
-            "--blocks": "go on to N blocks in all, decided or not (default: the experiment's)",
+            "--blocks": "continue to N blocks in all, decided or not (default: the experiment's)",
             "--max-time": "another limit of time, in all (default: the experiment's)",
         },
         defaults={"--max-time": ""},

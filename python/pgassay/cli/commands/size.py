@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
+from pgassay.typed.quantities import size_bytes
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -75,7 +76,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--against", metavar="VOLUME", help="slower than on this volume (default: the fastest of all)")
     add(
         "--size",
-        default=SIZE_DEFAULT,
+        type=options.typed(size_bytes, example=SIZE_DEFAULT),
+        default=size_bytes(SIZE_DEFAULT),
         metavar="SIZE",
         help=f"what a volume must hold (default {SIZE_DEFAULT})",
     )
@@ -215,12 +217,11 @@ def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[C
     from pgassay.environment.home import home_path
     from pgassay.sizing.candidates import candidates, reference
     from pgassay.sizing.size import Wanted
-    from pgassay.typed.quantities import size_bytes
     from pgassay.volumes.catalogue import OWN_FILE, load_catalogue
 
     own = home_path() / OWN_FILE
     loaded = load_catalogue([*([own] if own.is_file() else []), *arguments.catalogue])
-    size_gib = max(1, -(-size_bytes(arguments.size, "--size", example="100GiB") // 1024**3))
+    size_gib = max(1, -(-arguments.size // 1024**3))
     offers = candidates(
         loaded,
         size_gib,

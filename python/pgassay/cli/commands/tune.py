@@ -5,6 +5,7 @@ import sys
 
 from pgassay.cli import options
 from pgassay.cli.output import print_result, write_page
+from pgassay.typed import quantities
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -31,10 +32,7 @@ _HELPS = {
     "dump of its database)",
     "--max-time": "at most so long for all of it, loading the data included, as 10m, 1h",
     "--cache": "warm-buffers (default where the data fit), warm-pages (default else), cold, cold-each, as-is",
-    "--set": "a setting of the server as it is",
     "--storage": "where the copies lie, as for compare",
-    "--prepare": "SQL run once on the copied data",
-    "--margin": "gains smaller than this do not matter",
 }
 # Of a running server; and what a tuning that goes on from its own FOLDER still takes.
 _OF_SERVERS = ("--statements", "--only", "--values", "--log")
@@ -71,7 +69,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add(
         "--statements",
-        type=options.whole,
+        type=options.typed(quantities.whole, least=1),
         metavar="N",
         help="with a DSN: so many of those that took most in all, for a call or for a row (default 20)",
     )
@@ -118,6 +116,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add(
         "--max-space",
+        type=options.typed(quantities.size_bytes, example="500MB"),
         metavar="SIZE",
         help="all that is chosen may take so much more of the disk together, as 500MB (default: no limit)",
     )
@@ -195,15 +194,12 @@ def _run_server(arguments: argparse.Namespace) -> int:
 
 def server_request_of(arguments: argparse.Namespace) -> "ServerRequest":
     """What the command line asks of a running server; raises UsageError for what has no place beside one."""
-    from pgassay.errors import UsageError
     from pgassay.tune.source.run import STATEMENTS_DEFAULT, ServerRequest
 
     options.refuse_with(
         arguments, ("--workload", "--demo", "--arm"), "a DSN", "whose own statements are tuned"
     )
     only = options.statement_numbers(arguments.only, arguments.statements)
-    if arguments.statements is not None and arguments.statements < 1:
-        raise UsageError(f"--statements {arguments.statements} is too few: use at least 1")
     arguments.workload, arguments.dataset = "", arguments.dataset or ""
     return ServerRequest(
         arguments.folder,
@@ -280,15 +276,8 @@ def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
         out=arguments.out,
         locale=arguments.locale,
         clients=_clients(arguments),
-        max_space_bytes=_max_space_bytes(arguments),
+        max_space_bytes=arguments.max_space,
     )
-
-
-def _max_space_bytes(arguments: argparse.Namespace) -> int | None:
-    from pgassay.typed.quantities import size_bytes
-
-    typed = arguments.max_space
-    return None if typed is None else size_bytes(typed, "--max-space", example="500MB")
 
 
 def _clients(arguments: argparse.Namespace) -> int | None:
