@@ -13,6 +13,11 @@ OPTIONS = tuple(
 )
 
 
+def given(request: object) -> dict[str, Option]:
+    """The options of which a request has another value than where nothing is said, by flag."""
+    return {option.flag: option for option in OPTIONS if getattr(request, option.field) != option.standard}
+
+
 def options_for(command: str) -> tuple[Option, ...]:
     """Those that a command takes, or a kind of file (`FILE`, `GATE_FILE`)."""
     return tuple(option for option in OPTIONS if command in option.takes)

@@ -2,7 +2,7 @@
 about servers that nobody but the user can tell or change."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pgassay.environment.remote.resolve import Resolved
 from pgassay.errors import UsageError
@@ -11,7 +11,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.server import NAME
 from pgassay.model.experiment import READINGS, CacheState
 from pgassay.options.option import Servers
-from pgassay.options.table import OPTIONS
+from pgassay.options.table import given
 
 CACHE: CacheState = "as-is"
 RESTARTED: CacheState = "restarted"
@@ -23,16 +23,14 @@ _FACTORS_FOR_PROVISIONED = (
 _PROCESSORS = re.compile(r"\d{1,5}(\.\d{1,3})?")
 
 
-def _given(request: CompareRequest, servers: Servers) -> Iterator[str]:
+def _given_for(request: CompareRequest, servers: Servers) -> list[str]:
     """The options that were given and are for these servers alone."""
-    for option in OPTIONS:
-        if option.servers == servers and getattr(request, option.field) != option.standard:
-            yield option.flag
+    return [flag for flag, option in given(request).items() if option.servers == servers]
 
 
 def refuse_what_needs_a_remote_server(request: CompareRequest) -> None:
     """Raise UsageError for what means nothing on servers that pgassay starts itself."""
-    for flag in _given(request, "running"):
+    for flag in _given_for(request, "running"):
         raise UsageError(
             f"{flag} needs --server or {NAME}=: pgassay starts these servers itself, so leave {flag} out or "
             "name one that runs already"
@@ -46,7 +44,7 @@ def refuse_what_needs_a_remote_server(request: CompareRequest) -> None:
 
 def refuse_what_needs_provisioning(request: CompareRequest) -> None:
     """Raise UsageError for what can't be asked of somebody else's server."""
-    for flag in _given(request, "own"):
+    for flag in _given_for(request, "own"):
         raise UsageError(
             f"{flag} cannot be used with --server or {NAME}=, which names a server that runs already: leave "
             f"{flag} out"

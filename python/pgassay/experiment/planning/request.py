@@ -8,6 +8,7 @@ from pgassay.model.experiment import READINGS, CacheState, Protocol
 from pgassay.options.data import DataOptions
 from pgassay.options.evidence import EvidenceOptions
 from pgassay.options.servers import ServerOptions
+from pgassay.options.table import given
 from pgassay.options.trials import PROFILE_ROUNDS_DEFAULT, TrialOptions
 
 CALIBRATION_REPETITIONS = 2
@@ -57,8 +58,10 @@ def protocol_of(request: CompareRequest, cache: CacheState) -> Protocol:
 
 def check_request(request: CompareRequest) -> None:
     """Raise UsageError for options that don't go together; each by itself was checked as it was read."""
-    if request.profile_rounds is not None and not request.profile:
-        raise UsageError("--profile-rounds needs --profile: add it, or leave --profile-rounds out")
+    options = given(request)
+    for flag, option in options.items():
+        if option.needs and option.needs not in options:
+            raise UsageError(f"{flag} needs {option.needs}: add it, or leave {flag} out")
     looks_for_rate = (request.metric or "").strip().lower().startswith("throughput-at")
     if looks_for_rate and (request.calibrates or not (request.factors or request.made_factors)):
         raise UsageError(
