@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 SCALE_MAX = 100_000
 
 
-@dataclass(frozen=True, kw_only=True)
+# Methods are the request's, which has these fields: to make them here would cost every start time.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class DataOptions:
     """The workload, its data, and the caches that it meets."""
 

@@ -28,7 +28,8 @@ BLOCKS_MAX = 10_000
 BLOCKS_DEFAULT = 60
 
 
-@dataclass(frozen=True, kw_only=True)
+# Methods are the request's, which has these fields: to make them here would cost every start time.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class EvidenceOptions:
     """The control, the limits of an experiment, and the errors that it may make."""
 

@@ -28,7 +28,7 @@ TRIALS = (*EXPERIMENTS, GATE_FILE)
 COPIES = (*TRIALS, "tune", "bisect")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Words(Generic[Word]):
     """Reads one of a few words; raises UsageError that lists them."""
 
@@ -65,7 +65,7 @@ class More(TypedDict, total=False):
     is_secret: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Option:
     """One option. `usage`: its flag and what stands for its value; `takes`: the commands, and the kinds of
     files, that have it.

@@ -31,7 +31,8 @@ STORAGE_HELP = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
+# Methods are the request's, which has these fields: to make them here would cost every start time.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class ServerOptions:
     """Servers of pgassay's own, with their build, disk and caps, or servers that run already."""
 

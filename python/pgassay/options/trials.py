@@ -14,7 +14,8 @@ PROFILE_ROUNDS_DEFAULT = 10
 PROFILE_ROUNDS_MAX = 200
 
 
-@dataclass(frozen=True, kw_only=True)
+# Methods are the request's, which has these fields: to make them here would cost every start time.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
 class TrialOptions:
     """What comes before a trial, what trials share, and what is observed."""
 
