@@ -191,7 +191,7 @@ def test_every_option_and_key_of_a_gate_has_its_row() -> None:
     actions = (*subparser("gate")._actions, *subparser("history")._actions)
     known = {name for action in actions for name in action.option_strings}
     rows = {span.split()[0] for span in _SPAN.findall(text_of(DOCS / "gate.md")) if span.startswith("--")}
-    assert rows - {"--pg", "--fail-if"} == known - {"-h", "--help"}
+    assert rows - {"--pg", "--fail-if", "--no-pool"} == known - {"-h", "--help"}
     known_keys = {*_TOP, *_SYSTEM} - {"system", "workloads", "set"}
     assert not known_keys - set(rows_of("gate.md", "The file")) - code_words("gate.md")
     assert not keys(option.GATE_FILE).keys() - keys(option.FILE).keys()
@@ -213,7 +213,7 @@ def test_documented_defaults_are_those_of_the_parser() -> None:
                 f"{name} has the default {action.default}"
             )
     assert checked >= 8
-    assert options.duration("15m") == subparser("compare").get_default("max_time")
+    assert options.duration("15m") == subparser("compare").get_default("max_time_s")
 
 
 def code_words(page: str) -> set[str]:
