@@ -14,8 +14,8 @@ from typing import Self
 import jsonschema
 
 import whole_tool
-from pgassay.cli.commands.compare import request_of
 from pgassay.cli.main import parser
+from pgassay.cli.options import request_of
 from pgassay.fleet.agent import Agent
 from pgassay.fleet.machine import Document, MachineLostError
 from pgassay.fleet.spreading.coordinate import Pace

@@ -1,5 +1,6 @@
 """`pgassay completion` in real shells, and what is offered for each kind of argument."""
 
+import argparse
 import os
 import shlex
 import shutil
@@ -171,3 +172,20 @@ def test_what_is_printed_is_a_script_that_the_shell_accepts(
     assert program is not None
     finished = subprocess.run([program, "-n", script], capture_output=True, text=True, check=False)
     assert (finished.returncode, finished.stderr) == (0, "")
+
+
+def test_what_is_completed_follows_from_what_stands_for_the_value() -> None:
+    """Alike in every command that takes such a value, whatever its option is called."""
+    actions = main.parser()._actions
+    commands = next(each for each in actions if isinstance(each, argparse._SubParsersAction)).choices
+
+    def completer(command: str, flag: str) -> object:
+        return completion._completer_of(commands[command]._option_string_actions[flag])
+
+    assert completer("size", "--vary") is completion._factors
+    assert completer("tune", "--workload") is completer("compare", "--workload") is completion._workloads
+    assert completer("upgrade", "--to") is completion._obtainable
+    assert completer("size", "--wal") is completion._volumes
+    assert type(completer("compare", "--out")).__name__ == "DirectoriesCompleter"
+    assert type(completer("gate", "--junit")).__name__ == "FilesCompleter"
+    assert not set(completion._NO_VOLUMES) & set(completion._volumes(""))

@@ -14,7 +14,7 @@ SLIPS = {
     "no file": (["status"], ["there is no", "pgassay fleet start", "--file"]),
     "no file to stop": (["stop"], ["there is no", "fleet.toml"]),
     "nothing to start again": (["start"], ["fleet.toml", "--local N", "--ssh", "--scheduler"]),
-    "none": (["start", "--local", "0"], ["--local 0", "1 or more"]),
+    "none": (["start", "--local", "0"], ["--local: '0'", "1 or more"]),
     "an option for ssh": (["start", "--ssh=-oProxyCommand=true"], ["is no host", "host1,host2"]),
     "a path": (["start", "--ssh", "host1,../host2"], ["'../host2' is no host"]),
     "an empty one": (["start", "--ssh", "host1,"], ["'' is no host"]),
@@ -22,11 +22,11 @@ SLIPS = {
     "without TLS": (["start", "--trust-cluster", "--scheduler", "tcp://host:8786"], ["tls://HOST:PORT"]),
     "without trust": (["start", "--scheduler", "tls://host:8786"], ["--trust-cluster", "unpickles"]),
     "without certificates": (TRUSTED, ["--ca FILE"]),
-    "of ssh": (["start", "--local", "2", "--listen", "10.0.0.1"], ["--listen is of '--ssh'"]),
-    "of a cluster": (["start", "--local", "2", "--ca", "x"], ["--ca is of '--scheduler'"]),
-    "of start": (["stop", "--local", "2"], ["--local is of 'pgassay fleet start'"]),
-    "of status": (["stop", "--json"], ["--json is of 'pgassay fleet status'"]),
-    "a port again": (["start", "--port", "8786"], ["--port is of '--local or --ssh'"]),
+    "of ssh": (["start", "--local", "2", "--listen", "10.0.0.1"], ["--listen needs --ssh"]),
+    "of a cluster": (["start", "--local", "2", "--ca", "x"], ["--ca needs --scheduler"]),
+    "of start": (["stop", "--local", "2"], ["--local needs 'pgassay fleet start'"]),
+    "of status": (["stop", "--json"], ["--json needs 'pgassay fleet status'"]),
+    "a port again": (["start", "--port", "8786"], ["--port needs --local or --ssh"]),
 }
 
 

@@ -35,9 +35,12 @@ AT_ONCE = {
     "a text that steers a terminal": (["work_mem=1MB,2MB", "--storage", "nv\x1b[2Jme"], ["nv\\x1b[2Jme"]),
     "cache state": (["work_mem=1MB,2MB", "--cache", "hot"], ["hot", "warm-buffers"]),
     "control": (["work_mem=1MB,2MB", "--control", "work_mem=9MB"], ["9MB", "work_mem=1MB,2MB"]),
-    "scale 0": (["work_mem=1MB,2MB", "--scale", "0"], ["--scale 0", "use 1"]),
+    "scale 0": (["work_mem=1MB,2MB", "--scale", "0"], ["--scale: '0'", "from 1 to 100000"]),
     "scale word": (["work_mem=1MB,2MB", "--scale", "big"], ["big", "digits"]),
-    "blocks 0": (["work_mem=1MB,2MB", "--blocks", "0"], ["--blocks 0", "use 1"]),
+    "blocks 0": (["work_mem=1MB,2MB", "--blocks", "0"], ["--blocks: '0'", "from 1 to 10000"]),
+    "rounds of a profile": (
+        ["work_mem=1MB,2MB", "--profile", "--profile-rounds", "201"], ["--profile-rounds", "from 1 to 200"]
+    ),
     "margin": (["work_mem=1MB,2MB", "--margin", "90%"], ["--margin", "use 0.001"]),
     "alpha": (["work_mem=1MB,2MB", "--alpha", "0"], ["--alpha", "use 0.0001"]),
     "time": (["work_mem=1MB,2MB", "--max-time", "soon"], ["soon", "90s"]),
@@ -52,15 +55,15 @@ AT_ONCE = {
     "baseline": (["version=17,18", "--baseline", "own"], ["--baseline", "own", "shipped"]),
     "baseline of a running server": (
         ["work_mem=1MB,2MB", "--server", "host=/nowhere", "--baseline", "shipped"],
-        ["--baseline is for servers that pgassay starts itself", "leave --baseline out"],
+        ["--baseline cannot be used with --server", "leave --baseline out"],
     ),
     "checksums of a running server": (
         ["checksums=on,off", "--server", "host=/nowhere"],
-        ["checksums= is for servers that pgassay starts itself"],
+        ["checksums= cannot be used with --server"],
     ),
     "no fleet": (["work_mem=1MB,2MB", "--fleet", "/nowhere.toml"], ["/nowhere.toml", "pgassay fleet start"]),
-    "a plan of a fleet": (["work_mem=1MB,2MB", "--fleet", "f.toml", "--plan"], ["--plan", "leave"]),
-    "cells without a fleet": (["work_mem=1MB,2MB", "--spread", "cells"], ["--spread cells", "--fleet"]),
+    "a plan of a fleet": (["work_mem=1MB,2MB", "--fleet", "f.toml", "--plan"], ["--plan cannot be"]),
+    "cells without a fleet": (["work_mem=1MB,2MB", "--spread", "cells"], ["--spread needs --fleet"]),
     "cells of one stratum": (
         ["work_mem=1MB,2MB", "--fleet", "f.toml", "--spread", "cells"],
         ["there is one stratum", "clients=1,8", "leave --spread out"],

@@ -5,31 +5,37 @@ from pathlib import Path
 import pytest
 
 import whole_tool
-from pgassay.cli.commands.compare import STORAGE_HELP
 from pgassay.environment.storage.options import WAL
 from pgassay.environment.storage.parse import parse_storage
 from pgassay.environment.storage.registry import KINDS
 from pgassay.environment.storage.volume import catalogue, model_for
 from pgassay.errors import UsageError
+from pgassay.options.servers import STORAGE_HELP
 
 Capture = pytest.CaptureFixture[str]
 
 SLIPS = {
     "nothing": ([], ["needs an experiment's folder, or a workload", "--workload full-scan"]),
-    "both": (["FOLDER", "--workload", "full-scan"], ["--workload is of a recording", "leave one out"]),
-    "varied": (["FOLDER", "--vary", "work_mem=1MB,2MB"], ["--vary is of a recording"]),
+    "both": (
+        ["FOLDER", "--workload", "full-scan"],
+        ["--workload cannot be used with a FOLDER", "leave --workload out"],
+    ),
+    "varied": (["FOLDER", "--vary", "work_mem=1MB,2MB"], ["--vary cannot be used with a FOLDER"]),
     "a volume for a server elsewhere": (
         ["--workload", "tpcb", "--server", "host=db", "--prove"],
-        ["--prove: no requests of a server elsewhere", "leave it out"],
+        ["--prove cannot be used with --server", "leave --prove out"],
     ),
     "something of a server elsewhere": (
         ["--workload", "tpcb", "--allow-writes", "app"],
-        ["--allow-writes is of a server that runs already", "--server"],
+        ["--allow-writes needs --server"],
     ),
-    "a storage": (["--workload", "tpcb", "--storage", "loop"], ["--storage", "leave it out"]),
+    "a storage": (["--workload", "tpcb", "--storage", "loop"], ["'pgassay size' has no option --storage"]),
     "a factor of storages": (["--workload", "tpcb", "--vary", "storage=host,loop"], ["--volume"]),
-    "a control": (["--workload", "tpcb", "--control", "work_mem=1MB"], ["--control has no meaning"]),
-    "all blocks": (["--workload", "tpcb", "--all-blocks"], ["--all-blocks has no meaning for a size"]),
+    "a control": (
+        ["--workload", "tpcb", "--control", "work_mem=1MB"],
+        ["'pgassay size' has no option --control"],
+    ),
+    "all blocks": (["--workload", "tpcb", "--all-blocks"], ["'pgassay size' has no option --all-blocks"]),
     "a volume": (["FOLDER", "--volume", "gp9,size=1GiB"], ["no volume 'gp9'"]),
     "against": (["FOLDER", "--against", "gp3"], ["has no size", "size=100GiB"]),
     "statements at once": (

@@ -30,18 +30,21 @@ def statements(tmp_path: Path) -> Path:
         ((), "write --workload sql:FILE, or --demo"),
         (("/nowhere",), "there is no folder /nowhere: name the results of an earlier tune"),
         (("shop",), "such as dbname=shop"),
-        (("/nowhere", "--set", "work_mem=1MB"), "--set has no place beside a FOLDER"),
+        (("/nowhere", "--set", "work_mem=1MB"), "--set cannot be used with a FOLDER"),
         (("{folder}",), "holds no results of pgassay: tune goes on from"),
         (("{file}", "--dataset", "pgbench"), "is a file and no diagnosis"),
-        (("--workload", "sql:{file}", "--arm", "x"), "--arm names an arm of an experiment"),
-        (("--demo", "--dataset", "pgbench"), "leave --workload and --dataset out"),
-        (("--statements", "5", "--demo"), "--statements needs a running server: write pgassay tune DSN"),
-        (("dbname=shop", "--demo"), "--demo has no place beside a DSN"),
-        (("dbname=shop", "--workload", "sql:{file}"), "--workload has no place beside a DSN"),
-        (("postgresql://localhost/shop", "--statements", "0"), "--statements 0 is too few"),
+        (("--workload", "sql:{file}", "--arm", "x"), "--arm needs the FOLDER of an experiment"),
+        (("--demo", "--dataset", "pgbench"), "--dataset cannot be used with --demo"),
+        (("--statements", "5", "--demo"), "--statements needs a running server, pgassay tune DSN"),
+        (("dbname=shop", "--demo"), "--demo cannot be used with a DSN"),
+        (("dbname=shop", "--workload", "sql:{file}"), "--workload cannot be used with a DSN"),
+        (
+            ("postgresql://localhost/shop", "--statements", "0"),
+            "--statements: '0' is not a whole number of 1 or more",
+        ),
         (("postgresql://localhost/shop", "--only", "login"), "--only 'login' is no queryid of"),
         (("postgresql://localhost/shop", "--only", "7", "--statements", "2"), "leave --statements out"),
-        (("--only", "7", "--demo"), "--only needs a running server: write pgassay tune DSN"),
+        (("--only", "7", "--demo"), "--only needs a running server, pgassay tune DSN"),
         (("host=/nowhere dbname=shop user=me",), "correct the connection string"),
         (("postgresql://me:s3cret@localhost:1/shop",), "correct the connection string"),
         (("postgresql://me:x@s3cret@localhost:1/shop",), "a %, @ or / within a value"),
@@ -57,7 +60,7 @@ def statements(tmp_path: Path) -> Path:
         (("--workload", "sql:{file}", "--max-time", "5s"), "--max-time 5 s is too short"),
         (("--workload", "sql:{file}", "--dataset", "dump:/nowhere"), "there is no /nowhere"),
         (("--workload", "sql:{file}", "--set", "work_mem"), "write --set NAME=VALUE"),
-        (("--workload", "sql:{file}", "--margin", "0.9"), "--margin 0.9 is out of range"),
+        (("--workload", "sql:{file}", "--margin", "0.9"), "--margin: '0.9' is out of range"),
     ],
 )
 def test_what_cannot_be_tuned_is_one_sentence(
@@ -123,9 +126,9 @@ def test_an_experiment_is_gone_on_from_and_its_record_decides(
     planned = whole_experiments.planned("work_mem=4MB,64MB", seed=1, workload="full-scan")
     write_experiment(folder, planned)
     for words, complaint in (
-        (("--cache", "cold"), "--cache has no place beside"),
-        (("--set", "jit=on"), "--set has no place beside"),
-        (("--storage", "loop"), "--storage has no place beside"),
+        (("--cache", "cold"), "--cache cannot be used with"),
+        (("--set", "jit=on"), "--set cannot be used with"),
+        (("--storage", "loop"), "--storage cannot be used with"),
         (("--arm", "none"), "has no arm 'none': name one with --arm, of 'work_mem=4MB', 'work_mem=64MB'"),
     ):
         assert complaint in assert_one_sentence(run_here(capsys, "tune", folder, *words), 2)

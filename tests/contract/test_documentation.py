@@ -25,8 +25,8 @@ from pgassay.environment.datasets import KINDS as DATASET_KINDS
 from pgassay.environment.server.settings import baseline_settings
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
-from pgassay.experiment.gating.file import _SYSTEM, _TOP, _WORKLOAD
-from pgassay.experiment.planning.file import _KEYS, _TABLES
+from pgassay.experiment.gating.file import _SYSTEM, _TOP
+from pgassay.experiment.planning.file import TABLES, keys
 from pgassay.experiment.planning.provisioned import default_cache
 from pgassay.factors.registry import KINDS as FACTOR_KINDS
 from pgassay.factors.registry import parse_factors
@@ -52,6 +52,7 @@ from pgassay.model.server_statement import ArmStatements, ServerStatement
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop, StatementObservation, TrialRecord
 from pgassay.model.workload import ClientCeiling
+from pgassay.options import option
 from pgassay.trial.before_and_after.counters import VIEWS
 from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE
 from pgassay.trial.observe.device import DeviceSampler
@@ -187,17 +188,13 @@ def test_every_option_of_a_fleet_has_its_row() -> None:
 
 
 def test_every_option_and_key_of_a_gate_has_its_row() -> None:
-    known = {
-        name
-        for command in ("gate", "history")
-        for action in subparser(command)._actions
-        for name in action.option_strings
-    }
+    actions = (*subparser("gate")._actions, *subparser("history")._actions)
+    known = {name for action in actions for name in action.option_strings}
     rows = {span.split()[0] for span in _SPAN.findall(text_of(DOCS / "gate.md")) if span.startswith("--")}
-    assert rows - {"--pg", "--fail-if"} == known - {"-h", "--help"}
-    keys = {*_TOP, *_SYSTEM} - {"system", "workloads", "set"}
-    assert not keys - set(rows_of("gate.md", "The file")) - code_words("gate.md")
-    assert not set(_WORKLOAD) - {"must-find", "set"} - set(_KEYS)
+    assert rows - {"--pg", "--fail-if", "--no-pool"} == known - {"-h", "--help"}
+    known_keys = {*_TOP, *_SYSTEM} - {"system", "workloads", "set"}
+    assert not known_keys - set(rows_of("gate.md", "The file")) - code_words("gate.md")
+    assert not keys(option.GATE_FILE).keys() - keys(option.FILE).keys()
 
 
 def test_documented_defaults_are_those_of_the_parser() -> None:
@@ -212,9 +209,11 @@ def test_documented_defaults_are_those_of_the_parser() -> None:
             assert convert(value) == action.default, name
             checked += 1
         elif name and name not in ("-h", "--help"):
-            assert action.default in (None, False, []), f"{name} has the default {action.default}"
+            assert action.nargs == 0 or action.default in (None, []), (
+                f"{name} has the default {action.default}"
+            )
     assert checked >= 8
-    assert options.duration("15m") == subparser("compare").get_default("max_time")
+    assert options.duration("15m") == subparser("compare").get_default("max_time_s")
 
 
 def code_words(page: str) -> set[str]:
@@ -227,7 +226,7 @@ def code_words(page: str) -> set[str]:
     ("page", "names"),
     [
         ("compare.md", list(FACTOR_KINDS)),
-        ("commands.md", [*_KEYS, *_TABLES]),
+        ("commands.md", [*keys(option.FILE), *TABLES]),
         ("workloads.md", [*FAMILIES, *load.OPTIONS, *oltp.OPTIONS, "only", "writes"]),
         ("workloads.md", [*sysbench.OPTIONS, *sysbench.SCRIPTS]),
         ("workloads.md", [statement.name for statement in parse_workload("full-scan").statements]),

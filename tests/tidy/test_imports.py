@@ -15,6 +15,8 @@ PACKAGE = ROOT / "python" / "pgassay"
 ALLOWED = {
     "model": set(),
     "native": {"model"},
+    # The types of what an option can be.
+    "options": {"model", "typed"},
     "sql_text": set(),
     "durable": set(),
     "words": set(),
@@ -54,19 +56,19 @@ ALLOWED = {
     "sysbench": {"model", "environment", "native", "pgbench"},
     # What a query sorts by is in its text.
     "experiment": {
-        "model", "typed", "environment", "workloads", "factors", "design", "record", "trial", "analysis",
-        "terminal", "probe", "words", "sql_text",
+        "model", "typed", "options", "environment", "workloads", "factors", "design", "record", "trial",
+        "analysis", "terminal", "probe", "words", "sql_text",
     },
     # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections. Another
     # volume is a candidate with a price.
     "tune": {
         "model", "typed", "environment", "workloads", "factors", "record", "analysis", "experiment", "native",
-        "sql_text", "durable", "words", "terminal", "volumes", "trial",
+        "sql_text", "durable", "words", "terminal", "volumes", "trial", "options",
     },
     # A machine of a fleet runs the command line as a process, and sends home what that recorded.
     "fleet": {
         "model", "environment", "native", "record", "trial", "analysis", "experiment", "durable", "words",
-        "factors", "workloads", "terminal", "probe",
+        "factors", "workloads", "terminal", "probe", "options",
     },
     # The copies of `tune DSN`, and the blocks of `compare` between two versions.
     "upgrade": {
@@ -79,7 +81,8 @@ ALLOWED = {
     },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
-        "model", "typed", "environment", "record", "analysis", "report", "experiment", "probe", "live",
+        "model", "typed", "options", "environment", "record", "analysis", "report", "experiment", "probe",
+        "live",
         "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
         "pgbench", "sysbench", "traffic", "upgrade",
         "bisecting",

@@ -32,7 +32,7 @@ REQUIRED_OFTEN = (
     "cgroup-memory",
     "cgroup-cpu",
 )
-# What stands where a volume's name would, of `pgassay volumes`.
+# What stands where a volume's name would, of `pgassay volumes` alone.
 _NO_VOLUMES = ("fit", "mount")
 # The last key of any storage: that of pg_wal.
 _WAL = "wal"
@@ -89,33 +89,35 @@ def _parsers(parser: argparse.ArgumentParser) -> "Iterable[argparse.ArgumentPars
 
 
 def _completer_of(action: argparse.Action) -> "Completer | None":
-    """By the option's name, else by what its text stands for."""
+    """By what its text stands for, as its help shows it."""
     from argcomplete.completers import DirectoriesCompleter, FilesCompleter, SuppressCompleter
 
     if action.choices is not None or action.nargs == 0:
         return None
     named: dict[str, Completer] = {
-        "factors": _factors,
-        "settings": _settings_with_values,
-        "workload": _workloads,
-        "cache": _cache_states,
-        "dataset": _datasets,
-        "storage": _storages,
-        "settle": lambda **_: ("on", "off"),
-        "pg": _builds,
-        "version": _obtainable,
-        "tree": _trees,
-        "volumes": _volumes,
-        "require": _capabilities,
+        "NAME=LEVEL,LEVEL": _factors,
+        "NAME=VALUE": _settings_with_values,
+        "W[:OPTIONS]": _workloads,
+        "sql:FILE": _workloads,
+        "KIND[:SOURCE]": _datasets,
+        "KIND[:OPTIONS]": _storages,
+        "BUILD": _builds,
+        "VERSION": _obtainable,
+        "TREE": _trees,
+        "VOLUME": _volumes,
+        "CHECK,CHECK": _capabilities,
     }
-    if action.dest in named:
-        return named[action.dest]
-    nothing: Completer = SuppressCompleter()
-    files: Completer = FilesCompleter()
-    folders: Completer = DirectoriesCompleter()
-    if action.type is options.folder or action.dest in ("target", "prepare", "folder"):
-        return folders if set(str(action.metavar).split("|")) & set(_FOLDERS) else files
-    return nothing
+    shown = str(action.metavar)
+    if shown in named:
+        return named[shown]
+    parts = set(shown.replace(" ", "|").split("|"))
+    if parts & set(_FOLDERS):
+        found: Completer = DirectoriesCompleter()
+    elif "FILE" in parts or action.type is options.folder:
+        found = FilesCompleter()
+    else:
+        found = SuppressCompleter()
+    return found
 
 
 def _factors(prefix: str, **_: object) -> "Iterable[str]":
@@ -234,12 +236,6 @@ def _with_keys(lead: str, typed: str, keys: "Iterable[str]") -> "Iterable[str]":
     return [f"{lead}{before}{comma}{key}=" for key in keys if key not in taken]
 
 
-def _cache_states(**_: object) -> "Iterable[str]":
-    from pgassay.model.experiment import CACHE_STATES
-
-    return CACHE_STATES
-
-
 def _datasets(prefix: str, **_: object) -> "Iterable[str]":
     from argcomplete.completers import FilesCompleter
 
@@ -261,7 +257,7 @@ def _storages(prefix: str, **_: object) -> "Iterable[str]":
     if not colon:
         return [name if name == "host" else f"{name}:" for name in KINDS]
     if kind == "volume" and "," not in rest:
-        return [f"{kind}:{name}" for name in _volumes(rest) if name not in _NO_VOLUMES]
+        return [f"{kind}:{name}" for name in _volumes(rest)]
     return _with_keys(f"{kind}:", rest, (*KINDS[kind].keys, _WAL)) if kind in KINDS else ()
 
 
@@ -289,13 +285,14 @@ def _trees(**_: object) -> "Iterable[str]":
     return [name for _folder, kept in all_kept() for name in kept.names]
 
 
-def _volumes(prefix: str, **_: object) -> "Iterable[str]":
+def _volumes(prefix: str, action: argparse.Action | None = None, **_: object) -> "Iterable[str]":
     from pgassay.volumes.catalogue import load_catalogue
 
     catalogue = load_catalogue().catalogue
     name, comma, rest = prefix.partition(",")
     if not comma:
-        return (*catalogue.volumes, *_NO_VOLUMES)
+        is_of_volumes = action is not None and not action.option_strings
+        return (*catalogue.volumes, *(_NO_VOLUMES if is_of_volumes else ()))
     return _with_keys(f"{name},", rest, ("size", "iops", "throughput", "credits", "instance", "region"))
 
 

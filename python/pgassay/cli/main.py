@@ -114,11 +114,15 @@ class _Parser(argparse.ArgumentParser):
         if left:
             from pgassay.cli.refusals import take_late_words, unknown_words
 
-            commands = next(each for each in self._actions if isinstance(each, argparse._SubParsersAction))
-            left = take_late_words(commands.choices[chosen.command], chosen, left)
+            commands = self._commands()
+            left = take_late_words(commands[chosen.command], chosen, left)
             if left:
-                self.error(unknown_words(chosen.command, commands.choices, left))
+                self.error(unknown_words(chosen.command, commands, left))
+        chosen.given = options.given_options(self._commands()[chosen.command], chosen)
         return chosen
+
+    def _commands(self) -> dict[str, argparse.ArgumentParser]:
+        return next(each for each in self._actions if isinstance(each, argparse._SubParsersAction)).choices
 
 
 def parser() -> argparse.ArgumentParser:
@@ -174,6 +178,7 @@ def main(arguments: Sequence[str] | None = None, *, draws_page: bool = True) -> 
             whole.print_help(sys.stderr)
             return EXIT_USAGE
         chosen = whole.parse_args(words)
+        chosen.parse = whole.parse_args
     chosen.words = ["pgassay", *words]
     chosen.draws_page = draws_page
     interruption = _Interruption()

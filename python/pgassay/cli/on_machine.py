@@ -17,9 +17,9 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from pgassay.cli.commands.compare import request_of
 from pgassay.cli.main import main as command
 from pgassay.cli.main import parser
+from pgassay.cli.options import request_of
 from pgassay.errors import PgassayError
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.fleet import data

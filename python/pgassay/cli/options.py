@@ -1,17 +1,21 @@
-"""Argument types shared by commands; what they refuse becomes exit status 2 with one sentence."""
+"""The table of options on the command line, and what else commands share; refusals are exit status 2."""
 
 import argparse
 import os
 import sys
 
 from pgassay.errors import UsageError
+from pgassay.options import option
+from pgassay.options.table import options_for
 from pgassay.typed import quantities
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
-    from typing import TypeVar
+    from typing import Any, TypeVar
+
+    from pgassay.experiment.planning.request import CompareRequest
 
     Value = TypeVar("Value")
 
@@ -45,41 +49,87 @@ def _terminal_width() -> int:
         return WIDTH_DEFAULT
 
 
-def _argument(parse: "Callable[[str], Value]", text: str) -> "Value":
-    """What `parse` makes of a text; argparse puts the option's name before the sentence of a refusal."""
-    try:
-        return parse(text)
-    except UsageError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
+def typed(parse: "Callable[..., Value]", **bounds: "Any") -> "Callable[[str], Value]":
+    """A type of argparse: what `parse` reads within its bounds, as `typed(whole, least=1)`."""
+
+    def read(text: str) -> "Value":
+        try:
+            return parse(text, **bounds)
+        except UsageError as error:
+            # argparse puts the option's name before the sentence.
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return read
 
 
-def duration(text: str) -> float:
-    """Seconds of `90`, `90s`, `500ms`, `12m` or `1h`."""
-    return _argument(quantities.seconds, text)
+duration = typed(quantities.seconds)
+fraction = typed(quantities.fraction)
+whole = typed(quantities.whole)
+processors = typed(quantities.processors)
+folder = typed(option.folder)
 
 
-def fraction(text: str) -> float:
-    """A fraction: `0.03` or `3%`."""
-    return _argument(quantities.fraction, text)
+def add_options(
+    parser: "argparse._ActionsContainer",
+    command: str,
+    helps: "Mapping[str, str] | None" = None,
+    defaults: "Mapping[str, str] | None" = None,
+) -> None:
+    """The options of the table that a command takes; `helps` and `defaults`, by flag: its own of some."""
+    for each in options_for(command):
+        own = each.as_in((helps or {}).get(each.flag), (defaults or {}).get(each.flag))
+        help = own.full_help.replace("%", "%%")
+        if own.is_switch:
+            action = "store_false" if own.standard else "store_true"
+            parser.add_argument(own.flag, dest=own.field, action=action, help=help)
+            continue
+        parser.add_argument(
+            own.flag,
+            dest=own.field,
+            help=help,
+            type=typed(own.parse),
+            metavar=own.metavar,
+            choices=own.choices or None,
+            action="append" if own.is_repeated else "store",
+            default=[] if own.is_repeated else own.standard,
+        )
 
 
-def whole(text: str) -> int:
-    """A whole number, 0 or more."""
-    return _argument(quantities.whole, text)
+def request_of(arguments: argparse.Namespace, **fixed: "Any") -> "CompareRequest":
+    """The request that a command line makes; `fixed`: fields that the command itself says."""
+    from pgassay.experiment.planning.request import CompareRequest
+
+    fields = {each.field: getattr(arguments, each.field) for each in options_for(arguments.command)}
+    fields |= {"factors": getattr(arguments, "factors", ()), "command": arguments.words}
+    # None stands for the request's own default.
+    fields = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in fields.items()
+        if value is not None
+    }
+    return CompareRequest(**fields | fixed)
 
 
-def processors(text: str) -> float:
-    """A number of processors, as 2 or 0.5."""
-    return _argument(quantities.processors, text)
+def given_options(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -> "dict[str, object]":
+    """What was typed of a command's options, by flag: the values that are not the defaults."""
+    return {
+        action.option_strings[-1]: found
+        for action in parser._actions
+        if action.option_strings and (found := getattr(chosen, action.dest, action.default)) != action.default
+    }
 
 
-def folder(text: str) -> "Path":
-    """A path, as typed; an empty one is refused."""
-    if not text:
-        raise argparse.ArgumentTypeError("the folder's name is empty: write a path")
-    from pathlib import Path
+def refuse_without(arguments: argparse.Namespace, flags: "Iterable[str]", needed: str) -> None:
+    """Raise UsageError where one of these was typed, which mean nothing without what is `needed`."""
+    for flag in (each for each in flags if each in arguments.given):
+        raise UsageError(f"{flag} needs {needed}: add it, or leave {flag} out")
 
-    return Path(text)
+
+def refuse_with(arguments: argparse.Namespace, flags: "Iterable[str]", other: str, why: str = "") -> None:
+    """Raise UsageError where one of these was typed, which mean nothing with the `other`, as `why` says."""
+    for flag in (each for each in flags if each in arguments.given):
+        reason = f", {why}" if why else ""
+        raise UsageError(f"{flag} cannot be used with {other}{reason}: leave {flag} out")
 
 
 def add_formats(
@@ -162,13 +212,6 @@ def add_catalogue(parser: "argparse._ActionsContainer") -> None:
         default=[],
         help="a TOML file of your own that adds volumes, instances and prices or corrects them",
     )
-
-
-def refuse_meaningless(arguments: argparse.Namespace, names: "Iterable[str]", what: str) -> None:
-    """Raise UsageError where one of these options was given, which a command shares and has no use for."""
-    for name in names:
-        if getattr(arguments, name.removeprefix("--").replace("-", "_")):
-            raise UsageError(f"{name} has no meaning for {what}: leave it out")
 
 
 def folder_or_server(text: str) -> "Path | str":

@@ -42,7 +42,7 @@ def sentence(parser: argparse.ArgumentParser, message: str) -> str:
         # A value that begins with a minus is taken for an option.
         return f"{match[1]} needs a value, which is not negative: write {match[1]} {value}"
     if match := _BOTH.fullmatch(message):
-        return f"{match[1]} can't stand beside {match[2]}: leave one of them out"
+        return f"{match[1]} cannot be used with {match[2]}: leave one of them out"
     if match := _LACKS.fullmatch(message):
         return f"'{parser.prog}' needs {match[1]}{_example_of(parser)}"
     if match := _ARGUMENT.fullmatch(message):

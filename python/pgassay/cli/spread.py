@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.commands.fleet import require_dask
+from pgassay.cli.options import refuse_with
 from pgassay.cli.output import keep_page, publish
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
@@ -26,17 +27,14 @@ if TYPE_CHECKING:
 REPORT_FILE = "report.html"
 # A page takes a second or two to make.
 _PAGES_MAX = 12
+_OF_ONE_MACHINE = ("--redact", "--no-wait")
 EXIT_FAILED = 1
 EXIT_CONDITION_HOLDS = 3
 
 
 def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> int:
     """Run it on the fleet's machines and report; raises UsageError for options that don't go with a fleet."""
-    if arguments.fleet is None:
-        raise UsageError("--spread cells is about the machines of a fleet: name its file with --fleet")
-    if arguments.plan:
-        raise UsageError("--plan is for one machine: leave it out, or leave --fleet out")
-    _check_options(arguments)
+    refuse_with(arguments, _OF_ONE_MACHINE, "several machines")
     words = list(request.command[request.command.index("compare") + 1 :])
     if arguments.spread == "cells":
         check_words(words, request.factors)
@@ -45,7 +43,7 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
         words=tuple(words),
         command=request.command,
         fleet_file=arguments.fleet,
-        until_decided=not arguments.all_blocks,
+        until_decided=not request.all_blocks,
         spread=arguments.spread,
     )
     with _opened(arguments.fleet) as fleet, views.choose(quiet=arguments.quiet) as view:
@@ -55,18 +53,18 @@ def compare_on_fleet(request: CompareRequest, arguments: argparse.Namespace) -> 
 
 def resume_on_fleet(arguments: argparse.Namespace) -> int:
     """Go on where it stopped, with the machines that are left, and report."""
-    _check_options(arguments)
+    refuse_with(arguments, _OF_ONE_MACHINE, "several machines")
     named = arguments.fleet or Path(plans.read(arguments.folder).fleet_file)
     with _opened(named) as fleet, views.choose(quiet=arguments.quiet) as view:
         result = resume_spread(
-            arguments.folder, fleet, view, blocks_max=arguments.blocks, time_max_s=arguments.max_time
+            arguments.folder, fleet, view, blocks_max=arguments.blocks, time_max_s=arguments.max_time_s
         )
     return _finish(arguments.folder, result, arguments)
 
 
 def report_spread(arguments: argparse.Namespace) -> int:
     """The stored result again, with its page."""
-    _check_options(arguments)
+    refuse_with(arguments, _OF_ONE_MACHINE, "several machines")
     if arguments.png:
         raise UsageError(
             f"an experiment over a fleet has no plots: name a machine of it, {arguments.folder}/machines"
@@ -74,14 +72,6 @@ def report_spread(arguments: argparse.Namespace) -> int:
     result = stored_result(plans.read(arguments.folder), arguments.folder)
     publish(combine.page_of(result), arguments, keep=arguments.folder / REPORT_FILE)
     return 0
-
-
-def _check_options(arguments: argparse.Namespace) -> None:
-    """Raise UsageError for an option that is about one machine's experiment."""
-    for name in ("redact", "no_wait"):
-        if getattr(arguments, name, False):
-            option = f"--{name.replace('_', '-')}"
-            raise UsageError(f"{option} is for one machine, and this runs on several: leave it out")
 
 
 def _opened(path: Path) -> "DaskFleet":

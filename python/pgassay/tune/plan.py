@@ -122,7 +122,7 @@ def request_from(path: Path, request: TuneRequest, given: Mapping[str, str], arm
         return replace(request, compare=compare, start=start)
     if arm is not None or "demo" in given:
         raise UsageError(
-            f"--{'demo' if arm is None else 'arm'} has no place beside a diagnosis: leave it out"
+            f"--{'demo' if arm is None else 'arm'} cannot be used with a diagnosis: leave it out"
         )
     if "dataset" not in given:
         raise UsageError(

@@ -52,8 +52,8 @@ def size_bytes(text: str, where: str = "", *, default_unit: str | None = None, e
     return round(float(match[1]) * factor) if "." in match[1] else int(match[1]) * factor
 
 
-def fraction(text: str, where: str = "") -> float:
-    """A fraction, `0.03` or `3%`."""
+def fraction(text: str, where: str = "", *, least: float = -math.inf, most: float = math.inf) -> float:
+    """A fraction within [least, most], `0.03` or `3%`."""
     number = text.strip()
     scale = 1.0
     if number.endswith("%"):
@@ -64,6 +64,8 @@ def fraction(text: str, where: str = "") -> float:
         value = math.nan
     if not math.isfinite(value):
         raise UsageError(f"{_at(where)}'{text}' is not a fraction: write 0.03 or 3%")
+    if not least <= value <= most:
+        raise UsageError(f"{_at(where)}'{text}' is out of range: use {least:g} to {most:g} (3% is 0.03)")
     return value
 
 

@@ -235,7 +235,7 @@ def test_what_cannot_be_mounted_is_said_in_a_sentence(
 
 def test_options_of_mount_are_no_options_of_a_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["volumes", "gp3,size=100GiB", "--closest"]) == 2
-    assert "are of 'pgassay volumes mount'" in capsys.readouterr().err
+    assert "needs 'pgassay volumes mount'" in capsys.readouterr().err
 
 
 def test_the_way_through_the_kernel_is_told_where_the_device_s_requests_are_the_server_s() -> None:

@@ -184,9 +184,12 @@ def test_a_file_caps_by_its_keys(tmp_path: Path) -> None:
     file.write_text('memory = "2GB"\ncpus = 1.5\n[factors]\nwork_mem = ["1MB", "2MB"]\n')
     request = read_file(file, None, ())
     assert (request.memory, request.cpus) == ("2GB", "1.5")
-    file.write_text('memory = 2\n[factors]\nwork_mem = ["1MB", "2MB"]\n')
-    with pytest.raises(UsageError, match="memory = 2 is not a str"):
+    file.write_text('memory = ["2GB"]\n[factors]\nwork_mem = ["1MB", "2MB"]\n')
+    with pytest.raises(UsageError, match=r"memory = \['2GB'\] is not a text or a number"):
         read_file(file, None, ())
+    file.write_text('memory = 2\n[factors]\nwork_mem = ["1MB", "2MB"]\n')
+    with pytest.raises(UsageError, match="--memory: '2' is not a size: write a number and kB"):
+        with_caps(read_file(file, None, ()), (), base_spec())
 
 
 def test_caps_that_are_not_in_force_fail_the_trial() -> None:

@@ -60,7 +60,7 @@ def test_a_file_chooses_the_baseline_and_names_levels_of_initdb(tmp_path: Path) 
     assert request.baseline == "shipped"
     assert request.factors == ("checksums=on,off", "wal_segsize=16,64MB")
     file.write_text('baseline = "own"\n[factors]\nwork_mem = ["1MB", "2MB"]\n')
-    with pytest.raises(UsageError, match="baseline 'own' is not known: write fixed, shipped"):
+    with pytest.raises(UsageError, match="baseline: 'own' is not known: use fixed, shipped"):
         read_file(file, None, ())
 
 

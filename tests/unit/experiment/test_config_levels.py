@@ -93,7 +93,7 @@ def test_contradictions_are_refused_with_the_remedy(factors, said):
     ("factors", "rest", "said"),
     [
         ((MATRIX,), {"settings": ("io_method=sync",)}, "io_method is part of config="),
-        ((MATRIX,), {"server": "host=nowhere"}, "starts itself"),
+        ((MATRIX,), {"server": "host=nowhere"}, "config= cannot be used with --server"),
     ],
 )
 def test_what_is_given_to_all_arms_is_no_part(factors, rest, said):

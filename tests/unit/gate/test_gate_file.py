@@ -69,7 +69,7 @@ def test_whether_both_sides_share_starts_is_said_once_for_all_or_by_a_workload(f
     content = 'restart = "needed"\n' + SMALL + '[workloads.b]\nworkload = "select-only"\nrestart = "each"\n'
     gate = read_gate_file(write(folder, content))
     assert {name: each.restart for name, each in gate.workloads.items()} == {"orders": "needed", "b": "each"}
-    with pytest.raises(UsageError, match="restart 'never' is not known: write needed, each"):
+    with pytest.raises(UsageError, match="restart: 'never' is not known: use needed, each"):
         read_gate_file(write(folder, 'restart = "never"\n' + SMALL))
 
 
@@ -85,7 +85,7 @@ def test_whether_both_sides_share_starts_is_said_once_for_all_or_by_a_workload(f
         ("minutes = 1\n" + SMALL, "no key 'minutes'"),
         ("runs-per-year = 0\n" + SMALL, "runs-per-year = 0"),
         ("must-find = true\n" + SMALL, "must-find = True"),
-        ("margin = 0.9\n" + SMALL, "[workloads.orders]: --margin 0.9 is out of range"),
+        ("margin = 0.9\n" + SMALL, "margin: '0.9' is out of range: use 0.001 to 0.5"),
         ('max-time = "1m"\n[workloads.b]\nworkload = "x"\nmax-time = "1m"\n' + SMALL, "is used up"),
         ("system = 1\n" + SMALL, "system is not a table"),
         (SMALL + '[system]\nversion = "18"', "no key 'version' in [system]"),

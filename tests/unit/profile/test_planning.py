@@ -10,7 +10,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli import main
 from pgassay.environment.linux import perf
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.profile import ROUNDS_MAX, check_profile
+from pgassay.experiment.planning.profile import check_profile
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.profiling import RATE_HZ, profile_experiment
 from pgassay.terminal.progress import PlainProgress, WithoutEstimates
@@ -21,7 +21,6 @@ FACTORS = ("work_mem=1MB,2MB",)
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"profile_rounds": ROUNDS_MAX + 1}, "--profile-rounds 201 is out of range: use 1 to 200"),
         ({"server": "host=elsewhere"}, "leave --server and server= out"),
         ({"restart": "needed"}, "--restart needed has one for all"),
         ({"cache": "cold-each"}, "use --cache cold"),
@@ -31,17 +30,17 @@ def test_what_can_not_be_profiled_is_refused_before_anything_runs(
     changes: dict[str, object], words: str
 ) -> None:
     with pytest.raises(UsageError) as refused:
-        check_profile(CompareRequest(FACTORS, **{"profile_rounds": 2, **changes}))  # type: ignore[arg-type]
+        check_profile(CompareRequest(FACTORS, **{"profile": True, **changes}))  # type: ignore[arg-type]
     assert words in str(refused.value)
     # The same without a profile is none of its business.
-    check_profile(CompareRequest(FACTORS, **{**changes, "profile_rounds": 0}))  # type: ignore[arg-type]
+    check_profile(CompareRequest(FACTORS, **changes))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--profile-rounds", "5"), "add --profile"),
-        (("--profile", "--fleet", "machines.toml"), "leave --fleet out"),
+        (("--profile-rounds", "5"), "--profile-rounds needs --profile"),
+        (("--profile", "--fleet", "machines.toml"), "--profile cannot be used with --fleet"),
     ],
 )
 def test_options_that_do_not_go_together(
@@ -56,7 +55,7 @@ def test_a_machine_without_perf_says_which_package_has_it(monkeypatch: pytest.Mo
     perf.find_perf.cache_clear()
     try:
         with pytest.raises(UsageError, match=r"perf, which is not installed: install the package linux-perf"):
-            check_profile(CompareRequest(FACTORS, profile_rounds=2))
+            check_profile(CompareRequest(FACTORS, profile=True))
     finally:
         perf.find_perf.cache_clear()
 

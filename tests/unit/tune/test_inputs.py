@@ -142,7 +142,7 @@ def test_a_maintenance_experiment_has_nothing_to_tune(tmp_path: Path) -> None:
 
 def test_what_the_record_decides_can_not_be_typed_beside_it(tmp_path: Path) -> None:
     folder = experiment(tmp_path / "it")
-    with pytest.raises(UsageError, match=r"--cache has no place beside .*: leave it out, or start anew"):
+    with pytest.raises(UsageError, match=r"--cache cannot be used with .*: leave it out, or start anew"):
         request_from(folder, REQUEST, {"cache": "cold"}, None)
 
 
@@ -245,7 +245,7 @@ def test_a_diagnosis_needs_data_and_has_no_arms(tmp_path: Path) -> None:
     document = diagnosis(tmp_path / "it.json", called("SELECT 1"))
     with pytest.raises(UsageError, match=r"is a diagnosis, which holds no data: .*--dataset"):
         request_from(document, REQUEST, {}, None)
-    with pytest.raises(UsageError, match="--arm has no place beside a diagnosis"):
+    with pytest.raises(UsageError, match="--arm cannot be used with a diagnosis"):
         request_from(document, REQUEST, {"dataset": "pgbench"}, "x")
 
 

@@ -128,5 +128,5 @@ def test_a_file_names_its_sources_beside_itself(tmp_path: Path) -> None:
     assert factors[0].levels == (f"{tmp_path}/a.sql", f"{tmp_path}/b.sql,writes=no")
     assert factors[1].levels == ("none", "CREATE INDEX ON t (a, b)")
     file.write_text('prepare = [1]\n[factors]\nsql = ["a.sql", "b.sql"]\n')
-    with pytest.raises(UsageError, match=r"prepare = \[1\] is not SQL"):
+    with pytest.raises(UsageError, match=r"prepare = 1 is not a text"):
         read_file(file, None, ())

@@ -10,27 +10,21 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pgassay.experiment.planning.request import CompareRequest
-
-TIME_DEFAULT_S = 3600.0
-MARGIN_DEFAULT = 0.02
 PARENT = "pgassay-bisect"
 # Of each comparison of a script.
 SCRIPT_TIME_S = 600.0
 EXIT_INTERRUPTED = 130
-# Of a search what, typed otherwise, makes another one of it.
-_ASKED = (
-    "workload",
-    "metric",
-    "scale",
-    "dataset",
-    "prepare",
-    "cache",
-    "settings",
-    "storage",
-    "memory",
-    "cpus",
-)
+# How it is searched, which makes no other search of it.
+_OF_THE_RUN = ("max_time_s", "seed", "out")
+# What a bisection makes of an experiment's options.
+_HELPS = {
+    "--workload": "required: what is measured, as in compare: select-only, tpcb:clients=8,duration=20s, "
+    "sql:FILE, …",
+    "--max-time": "at most so long, builds and all, as 90s, 12m, 3h; the same command continues",
+    "--storage": "where the data lie, as in compare",
+    "--out": "the folder of the records, new or of an earlier run of the same search (default: below "
+    f"{PARENT})",
+}
 EPILOG = """examples:
   pgassay bisect git:~/postgres@v1 git:~/postgres@HEAD --workload select-only --max-time 1h
   pgassay bisect git:~/postgres@v1 git:~/postgres@HEAD --workload sql:slow.sql --path src/backend
@@ -59,41 +53,15 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "releases at hand, or build=BUILD,BUILD,…, a list of builds, the good one first",
     )
     parser.add_argument(
-        "--workload",
-        required=True,
-        metavar="W[:OPTIONS]",
-        help="what is measured, as in compare: select-only, tpcb:clients=8,duration=20s, sql:FILE, …",
-    )
-    parser.add_argument(
         "--path",
         metavar="PATH",
         help="only commits that change something below this path of the tree, as src/backend",
     )
-    parser.add_argument(
-        "--max-time",
-        type=options.duration,
-        default=TIME_DEFAULT_S,
-        metavar="TIME",
-        help="at most so long, builds and all, as 90s, 12m, 3h (default 1h); the same command continues",
+    options.add_options(
+        parser, "bisect", _HELPS, defaults={"--workload": "", "--max-time": "1h", "--margin": "2%"}
     )
-    parser.add_argument(
-        "--margin",
-        type=options.fraction,
-        default=MARGIN_DEFAULT,
-        metavar="FRACTION",
-        help="ends that differ by less have nothing to find (default 0.02, that is 2%%)",
-    )
-    _add_trials(parser)
     parser.add_argument(
         "--jobs", type=options.whole, metavar="N", help="compilers at once (default: processors)"
-    )
-    parser.add_argument("--seed", type=options.whole, metavar="N", help="seed of the order of the trials")
-    parser.add_argument(
-        "--out",
-        type=options.folder,
-        metavar="FOLDER",
-        help="the folder of the records, new or of an earlier run of the same search (default: below "
-        f"{PARENT})",
     )
     parser.add_argument(
         "--script",
@@ -107,60 +75,36 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(run=run)
 
 
-def _add_trials(parser: argparse.ArgumentParser) -> None:
-    """What a trial is, as in compare."""
-    parser.add_argument(
-        "--metric", metavar="NAME", help="of a load, what is compared, as in compare (default throughput)"
-    )
-    parser.add_argument(
-        "--scale", type=options.whole, default=10, metavar="N", help="pgbench scale of the data (default 10)"
-    )
-    parser.add_argument(
-        "--dataset",
-        default="pgbench",
-        metavar="KIND[:SOURCE]",
-        help="pgbench (default), sysbench, dump:FILE, folder:DATADIR or script:FILE",
-    )
-    parser.add_argument(
-        "--prepare", action="append", default=[], metavar="SQL|FILE", help="SQL, run once on the data"
-    )
-    parser.add_argument(
-        "--cache", metavar="STATE", help="cold, cold-each, warm-buffers, warm-pages or as-is, as in compare"
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], dest="settings", metavar="NAME=VALUE", help="a setting of all"
-    )
-    parser.add_argument(
-        "--storage", default="host", metavar="KIND[:OPTIONS]", help="where the data lie, as in compare"
-    )
-    parser.add_argument("--memory", metavar="SIZE", help="cap on a server's memory, as 2GB")
-    parser.add_argument("--cpus", metavar="NUMBER", help="cap on a server's processors, as 1 or 0.5")
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Search, or write the script of those who drive it themselves."""
     from pgassay.bisecting.line import line_of
     from pgassay.bisecting.run import BisectOptions, run_bisection
     from pgassay.bisecting.script import write_script
+    from pgassay.errors import UsageError
     from pgassay.experiment.planning.request import check_request, parse_settings
+    from pgassay.options.table import options_for
     from pgassay.report.bisection import page_of
     from pgassay.terminal.progress import NullProgress, PlainProgress
     from pgassay.workloads.registry import parse_workload
 
+    if arguments.workload is None:
+        raise UsageError("bisect needs what is measured: write --workload select-only, or sql:FILE")
     line = line_of(arguments.line, arguments.path)
     if arguments.script is not None:
         print(write_script(arguments.script, line, arguments.words, arguments.margin, SCRIPT_TIME_S))
         return 0
-    request = _request(arguments)
+    # Whether a plan changed is told; what its parts took is for those who ask why.
+    request = options.request_of(arguments, out=None, command=(), plans="estimate")
     # A slip in the workload is said before anything is built.
     check_request(request)
     parse_settings(request.settings)
     parse_workload(request.workload)
+    fields = [each.field for each in options_for("bisect") if each.field not in _OF_THE_RUN]
     chosen = BisectOptions(
         line=line,
         compare=request,
         out=arguments.out or _folder(line.places[0].build, line.places[-1].build),
-        asked={name: str(getattr(arguments, name) or "") for name in (*_ASKED, "path", "margin")},
+        asked={name: str(getattr(arguments, name) or "") for name in (*fields, "path")},
         command=_command(arguments.words),
         jobs=arguments.jobs,
     )
@@ -171,29 +115,6 @@ def run(arguments: argparse.Namespace) -> int:
         print("pgassay: interrupted; nothing is left running: type it again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0
-
-
-def _request(arguments: argparse.Namespace) -> "CompareRequest":
-    from pgassay.experiment.planning.request import CompareRequest
-
-    return CompareRequest(
-        factors=(),
-        workload=arguments.workload,
-        metric=arguments.metric,
-        scale=arguments.scale,
-        dataset=arguments.dataset,
-        prepare=tuple(arguments.prepare),
-        cache=arguments.cache,
-        settings=tuple(arguments.settings),
-        storage=arguments.storage,
-        memory=arguments.memory,
-        cpus=arguments.cpus,
-        max_time_s=arguments.max_time,
-        margin=arguments.margin,
-        seed=arguments.seed,
-        # Whether a plan changed is told; what its parts took is for those who ask why.
-        plans="estimate",
-    )
 
 
 def _folder(good: str, bad: str) -> "Path":

@@ -3,8 +3,8 @@
 import argparse
 
 from pgassay.cli import options
-from pgassay.cli.commands.compare import add_plan_options, request_of
 from pgassay.cli.output import publish
+from pgassay.typed.quantities import whole
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 LEVELS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
 COPIES_MIN, COPIES_MAX = 3, len(LEVELS) + 1
 EXIT_FAILED = 1
-# Refused, and in no help: all arms are equal, and all blocks are used.
-_MEANINGLESS = ("--control", "--all-blocks")
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -29,7 +27,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    add_plan_options(parser, dict.fromkeys(_MEANINGLESS, argparse.SUPPRESS))
+    options.add_options(parser, "calibrate")
     parser.add_argument(
         "--from",
         type=options.folder,
@@ -39,7 +37,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--copies",
-        type=options.whole,
+        type=options.typed(whole, least=COPIES_MIN, most=COPIES_MAX),
         default=COPIES_MIN,
         metavar="N",
         help="so many copies of the data, each for an arm (default 3): more tell better how they differ",
@@ -52,15 +50,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Measure equal arms, or read a stored experiment; then say what it tells."""
     from pgassay.analysis.calibration.calibrate import calibrate
-    from pgassay.errors import UsageError
     from pgassay.experiment.running import ledger
     from pgassay.report.calibration import page_of
 
-    options.refuse_meaningless(arguments, _MEANINGLESS, "equal arms")
-    if not COPIES_MIN <= arguments.copies <= COPIES_MAX:
-        raise UsageError(f"--copies {arguments.copies} is out of range: use {COPIES_MIN} to {COPIES_MAX}")
-    if arguments.server is not None and arguments.copies != COPIES_MIN:
-        raise UsageError("--copies means nothing for a server that runs already, which has one: leave it out")
+    if arguments.server is not None:
+        options.refuse_with(arguments, ("--copies",), "--server", "which has one copy of its data")
     stored = _stored(arguments)
     result = calibrate(stored, ledger.summary())
     publish(page_of(result), arguments)
@@ -68,8 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
-    from dataclasses import replace
-
     from pgassay.cli.outcome import progress_of
     from pgassay.cli.source_builds import provide_named
     from pgassay.experiment.running.run import run_new
@@ -77,8 +69,8 @@ def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
 
     if arguments.stored is not None:
         return load(arguments.stored)
-    provide_named((arguments.pg,), quiet=arguments.quiet)
+    provide_named((arguments.build,), quiet=arguments.quiet)
     with progress_of(arguments) as progress:
         factors = (f"copy={','.join(LEVELS[: arguments.copies - 1])}",)
-        request = replace(request_of(arguments), factors=factors, calibrates=True)
+        request = options.request_of(arguments, factors=factors, calibrates=True)
         return run_new(request, progress, wait=not arguments.no_wait, until_decided=False)

@@ -48,20 +48,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "one file a folder of its results; after 'run' the files to run",
     )
     run_options = parser.add_argument_group("of 'run'")
-    run_options.add_argument(
-        "--max-time",
-        type=options.duration,
-        metavar="TIME",
-        help="the time for all experiments together (default 30m)",
-    )
-    run_options.add_argument(
-        "--out",
-        type=options.folder,
-        metavar="FOLDER",
-        help=f"the folder of the records, new or of an earlier run (default {OUT_DEFAULT})",
-    )
-    run_options.add_argument(
-        "--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)"
+    options.add_options(
+        run_options,
+        "claims",
+        helps={
+            "--max-time": "the time for all experiments together",
+            "--out": "the folder of the records, new or of an earlier run",
+        },
+        defaults={"--max-time": "30m", "--out": OUT_DEFAULT},
     )
     options.add_quiet_and_no_wait(run_options)
     options.add_formats(parser, "the claims")
@@ -78,16 +72,14 @@ def run(arguments: argparse.Namespace) -> int:
     words = list(arguments.files)
     if [str(word) for word in words[:1]] == [RUN]:
         return _run(arguments, claimed_files(words[1:] or [Path(ALL)]))
-    options.refuse_meaningless(
-        arguments, ("--max-time", "--out", "--seed", "--quiet", "--no-wait"), "claims that are listed"
-    )
+    running = ("--max-time", "--out", "--seed", "--quiet", "--no-wait")
+    options.refuse_without(arguments, running, "'claims run'")
     folder = words.pop() if len(words) > 1 and words[-1].is_dir() else None
     publish(page_of(_result(claimed_files(words or [Path(ALL)]), folder)), arguments)
     return 0
 
 
 def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int:
-    from pathlib import Path
 
     from pgassay.cli.outcome import progress_of
     from pgassay.experiment.claiming.run import ClaimsOptions, run_claims
@@ -96,8 +88,8 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
 
     chosen = ClaimsOptions(
         files=files,
-        time_max_s=TIME_DEFAULT_S if arguments.max_time is None else arguments.max_time,
-        out=arguments.out or Path(OUT_DEFAULT),
+        time_max_s=arguments.max_time_s,
+        out=arguments.out,
         seed=arguments.seed,
     )
     with progress_of(arguments) as progress:

@@ -30,7 +30,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--require",
-        metavar="NAME,NAME",
+        metavar="CHECK,CHECK",
         help="exit with 1 when one of these is missing, such as io_uring,cold-cache",
     )
     parser.set_defaults(run=run)

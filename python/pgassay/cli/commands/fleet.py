@@ -6,6 +6,7 @@ import sys
 from pgassay.cli import options
 from pgassay.cli.output import publish
 from pgassay.errors import UsageError
+from pgassay.typed import quantities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     where = start.add_mutually_exclusive_group()
     where.add_argument(
         "--local",
-        type=options.whole,
+        type=options.typed(quantities.whole, least=1),
         metavar="N",
         help="N workers on this machine, each with cores, memory, lock and home of its own "
         "(2 and more need root)",
@@ -129,22 +130,21 @@ def require_dask() -> None:
 
 def _refuse_strangers(arguments: argparse.Namespace) -> None:
     """An option of another action, or of another way to start."""
-    given = {name: value for name, value in vars(arguments).items() if value not in (None, False)}
-    of_cluster = ("trust_cluster", "ca", "certificate", "key")
-    of_ssh = ("listen", "program", "ssh_config")
-    of_start = ("local", "ssh", "scheduler", "port", "give_up", *of_cluster, *of_ssh)
-    wrong = [(name, "pgassay fleet start") for name in of_start if arguments.action != "start"]
-    wrong += [(name, "--scheduler") for name in of_cluster if "scheduler" not in given]
-    wrong += [(name, "--ssh") for name in of_ssh if "ssh" not in given]
-    wrong += [
-        (name, "--local or --ssh")
-        for name in ("port", "give_up")
-        if "local" not in given and "ssh" not in given
-    ]
-    wrong += [(name, "pgassay fleet status") for name in options.FORMATS if arguments.action != "status"]
-    for name, of in wrong:
-        if name in given:
-            raise UsageError(f"--{name.replace('_', '-')} is of '{of}': leave it out")
+    of_cluster = ("--trust-cluster", "--ca", "--certificate", "--key")
+    of_ssh = ("--listen", "--program", "--ssh-config")
+    of_workers = ("--port", "--give-up")
+    if arguments.action != "start":
+        of_start = ("--local", "--ssh", "--scheduler", *of_workers, *of_cluster, *of_ssh)
+        options.refuse_without(arguments, of_start, "'pgassay fleet start'")
+    if arguments.action != "status":
+        of_status = tuple(f"--{name}" for name in options.FORMATS)
+        options.refuse_without(arguments, of_status, "'pgassay fleet status'")
+    if arguments.scheduler is None:
+        options.refuse_without(arguments, of_cluster, "--scheduler")
+    if arguments.ssh is None:
+        options.refuse_without(arguments, of_ssh, "--ssh")
+        if arguments.local is None:
+            options.refuse_without(arguments, of_workers, "--local or --ssh")
 
 
 def _start(arguments: argparse.Namespace, path: "Path") -> int:
@@ -152,8 +152,6 @@ def _start(arguments: argparse.Namespace, path: "Path") -> int:
 
     port, give_up_s = arguments.port or 0, arguments.give_up or GIVE_UP_S
     if arguments.local is not None:
-        if not arguments.local:
-            raise UsageError("--local 0: write how many workers, 1 or more")
         start.start_local(arguments.local, path, port=port, give_up_s=give_up_s, say=_say)
     elif arguments.ssh is not None:
         start.start_ssh(

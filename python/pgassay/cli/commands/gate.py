@@ -51,8 +51,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FOLDER",
         help="earlier gates of the same line of changes: their evidence counts, and this one is added",
     )
-    add("--out", type=options.folder, metavar="FOLDER", help="a new folder for this gate")
-    add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
+    options.add_options(parser, "gate", {"--out": "a new folder for this gate"})
     add("--junit", type=options.folder, metavar="FILE", help="write JUnit XML here as well")
     options.add_formats(parser, markdown="for a pull request")
     add(

@@ -48,35 +48,29 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="take so long (default 60)",
     )
     parser.add_argument(
-        "--pg",
-        metavar="BUILD",
-        help="the build on which the executor's cost is measured, such as 18 or apt:18",
-    )
-    parser.add_argument(
         "--keep-read-ahead",
         action="store_true",
         help="never change the device's read-ahead, not even for a moment",
-    )
-    parser.add_argument(
-        "--seed", type=options.whole, metavar="N", help="the order of the cells (default: random)"
     )
     parser.add_argument(
         "--compare", type=options.folder, metavar="OLD.json", help="say how the disk stands to an older probe"
     )
     options.add_formats(parser, markdown="for an issue or a wiki")
     parser.add_argument(
-        "--out", type=options.folder, metavar="FOLDER", help="keep every run, the result and the page there"
-    )
-    parser.add_argument(
         "--prove",
         action="store_true",
         help="then compare the recommended settings with the defaults, on servers with their data in PATH",
     )
-    parser.add_argument(
-        "--max-time",
-        type=options.duration,
-        metavar="TIME",
-        help=f"of --prove: at most so long (default {PROOF_S_DEFAULT / 60:g}m)",
+    options.add_options(
+        parser,
+        "probe",
+        {
+            "--pg": "the build on which the executor's cost is measured, such as 18 or apt:18",
+            "--seed": "the order of the cells (default: random)",
+            "--out": "keep every run, the result and the page there",
+            "--max-time": "of --prove: at most so long",
+        },
+        {"--max-time": f"{PROOF_S_DEFAULT / 60:g}m"},
     )
     options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run)
@@ -91,13 +85,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     old = _old(arguments.compare)
     _check_targets(arguments)
-    provide_named((arguments.pg,), quiet=arguments.quiet)
+    provide_named((arguments.build,), quiet=arguments.quiet)
     build = build_to_prove(arguments)
     request = ProbeRequest(
         path=arguments.path,
         file=arguments.file,
         seconds=arguments.seconds,
-        build=arguments.pg,
+        build=arguments.build,
         vary_read_ahead=not arguments.keep_read_ahead,
         seed=arguments.seed,
     )
@@ -127,12 +121,11 @@ def build_to_prove(arguments: argparse.Namespace) -> "Build | None":
     from pgassay.model.probe import FIRST_MAJOR
 
     if not arguments.prove:
-        if arguments.max_time is not None:
-            raise UsageError("--max-time is that of the proof: add --prove, or type --seconds for the probe")
+        options.refuse_without(arguments, ("--max-time",), "--prove (a probe alone has --seconds)")
         return None
     if arguments.compare is not None:
-        raise UsageError("--compare is of two probes, and --prove of one: leave one of them out")
-    build = resolve(arguments.pg)
+        raise UsageError("--compare cannot be used with --prove: leave one of them out")
+    build = resolve(arguments.build)
     if build.major < FIRST_MAJOR:
         raise UsageError(
             f"--prove needs settings that {build.version} does not have: name a build of {FIRST_MAJOR} or "
@@ -166,8 +159,8 @@ def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") 
         cache="cold-each",
         settings=wanted.both,
         storage=describe(storage),
-        build=arguments.pg,
-        max_time_s=arguments.max_time or PROOF_S_DEFAULT,
+        build=arguments.build,
+        max_time_s=arguments.max_time_s,
         plans="off",
         seed=arguments.seed,
         command=tuple(arguments.words),

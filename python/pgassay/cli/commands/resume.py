@@ -16,11 +16,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=options.HelpFormatter,
     )
     parser.add_argument("folder", type=options.folder, metavar="FOLDER", help="the experiment's folder")
-    parser.add_argument(
-        "--blocks", type=options.whole, metavar="N", help="go on to N blocks in all, decided or not"
-    )
-    parser.add_argument(
-        "--max-time", type=options.duration, metavar="TIME", help="another limit of time, in all"
+    options.add_options(
+        parser,
+        "resume",
+        helps={
+            "--blocks": "continue to N blocks in all, decided or not (default: the experiment's)",
+            "--max-time": "another limit of time, in all (default: the experiment's)",
+        },
+        defaults={"--max-time": ""},
     )
     parser.add_argument(
         "--fleet",
@@ -47,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     contract = load_experiment(arguments.folder).contract
     limits = RunLimits(
         blocks_max=arguments.blocks or contract.blocks_max,
-        time_max_s=arguments.max_time or contract.time_max_s,
+        time_max_s=arguments.max_time_s or contract.time_max_s,
         until_decided=arguments.blocks is None,
     )
     with progress_of(arguments) as progress:

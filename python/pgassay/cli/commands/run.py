@@ -16,15 +16,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=options.HelpFormatter,
     )
     parser.add_argument("file", type=options.folder, metavar="FILE.toml", help="the experiment's file")
-    parser.add_argument("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
-    parser.add_argument(
-        "--seed", type=options.whole, metavar="N", help="seed of the order of the trials, before the file's"
-    )
-    parser.add_argument(
-        "--max-time",
-        type=options.duration,
-        metavar="TIME",
-        help="at most so long, before the file's max-time",
+    options.add_options(
+        parser,
+        "run",
+        helps={
+            "--seed": "seed of the order of the trials (default: the file's)",
+            "--max-time": "at most so long (default: the file's max-time)",
+        },
+        defaults={"--max-time": ""},
     )
     options.add_plan(parser)
     options.add_output_options(parser)
@@ -40,6 +39,6 @@ def run(arguments: argparse.Namespace) -> int:
     request = read_file(arguments.file, arguments.out, tuple(arguments.words))
     if arguments.seed is not None:
         request = replace(request, seed=arguments.seed)
-    if arguments.max_time is not None:
-        request = replace(request, max_time_s=arguments.max_time)
+    if arguments.max_time_s is not None:
+        request = replace(request, max_time_s=arguments.max_time_s)
     return run_or_plan(request, arguments)

@@ -3,7 +3,7 @@
 import argparse
 
 from pgassay.cli import options
-from pgassay.cli.commands.compare import add_plan_options, request_of
+from pgassay.typed.quantities import size_bytes
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -25,20 +25,18 @@ RECORDED_ON = ("volume:unlimited,trace=yes", "volume:unlimited,latency=1ms,trace
 RECORDED_APART = tuple(f"{each},wal={each}" for each in RECORDED_ON)
 # Trials of each neighbour.
 PROOF_BLOCKS = 2
-_MEANINGLESS = ("--control", "--swap", "--all-blocks")
-# Of servers that run already; and of volumes that are looked at, which are none for those.
-_ELSEWHERE = ("before_trial", "vcpus", "allow_writes")
-_OF_VOLUMES = ("against", "provider", "instance", "volume", "wal", "prove", "proof")
-# What a size makes of an experiment's options; those that it refuses are in no help.
-_TEXTS = {
+# Of servers that run already; and of volumes, which are looked at only where requests can be recorded.
+_ELSEWHERE = ("--before-trial", "--vcpus", "--allow-writes")
+_OF_VOLUMES = ("--against", "--provider", "--instance", "--volume", "--wal", "--prove", "--proof")
+# What a size makes of an experiment's options.
+_HELPS = {
     "--workload": "what is run and recorded, required without a FOLDER: full-scan, sql:FILE, or a load "
     "(select-only, tpcb, simple-update, oltp_read_only, sysbench:SCRIPT), which takes clients=, threads=, "
     "duration=, warmup=, protocol=prepared|simple, as tpcb:clients=8,duration=60s",
     "--blocks": "so many blocks (default 1, which records everything once; with --server 3)",
-    "--max-time": "at most so long, as 90s, 12m, 1h; --prove as long once more (default 15m)",
+    "--max-time": "at most so long, as 90s, 12m, 1h; --prove as long once more",
     "--plans": "work: execute each statement's plan once with EXPLAIN ANALYZE, outside of all timing; "
     "estimate: EXPLAIN alone (default off)",
-    **dict.fromkeys(("--storage", *_MEANINGLESS), argparse.SUPPRESS),
 }
 # Equal arms, where nothing is varied on a server elsewhere; so many blocks of them.
 EQUAL_ARMS = "copy=first,second"
@@ -77,7 +75,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add("--against", metavar="VOLUME", help="slower than on this volume (default: the fastest of all)")
     add(
         "--size",
-        default=SIZE_DEFAULT,
+        type=options.typed(size_bytes, example=SIZE_DEFAULT),
+        default=size_bytes(SIZE_DEFAULT),
         metavar="SIZE",
         help=f"what a volume must hold (default {SIZE_DEFAULT})",
     )
@@ -119,11 +118,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="a factor whose levels are sized each: any setting, or clients, memory, cpus",
     )
     recorded = parser.add_argument_group("what is recorded, where no FOLDER is given")
-    add_plan_options(recorded, _TEXTS)
+    options.add_options(recorded, "size", _HELPS, defaults={"--workload": ""})
     output = parser.add_argument_group("output")
     options.add_formats(output, markdown="for an issue or a wiki", html=options.HTML_INSTEAD)
     options.add_quiet_and_no_wait(output)
-    parser.set_defaults(run=run, factors=[], workload=None)
+    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -161,24 +160,15 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.slow_down < 0:
         raise UsageError("--slow-down is as much slower as a volume may be: type a share from 0 on, as 10%")
     if arguments.server is None:
-        for name in _ELSEWHERE:
-            if getattr(arguments, name) is not None:
-                raise UsageError(
-                    f"--{name.replace('_', '-')} is of a server that runs already: leave it out, or name the "
-                    "server (--server)"
-                )
+        options.refuse_without(arguments, _ELSEWHERE, "--server")
     else:
         _refuse_volumes(arguments, "--server")
-    options.refuse_meaningless(arguments, _MEANINGLESS, "a size")
-    if arguments.storage != "host":
-        raise UsageError("--storage: requests are recorded on volumes without limits: leave it out")
     if arguments.folder is None and arguments.workload is None:
         raise UsageError(
             "pgassay size needs an experiment's folder, or a workload to record: type --workload full-scan"
         )
-    if arguments.folder is not None and (arguments.workload is not None or arguments.vary):
-        given = "--workload" if arguments.workload is not None else "--vary"
-        raise UsageError(f"{given} is of a recording, and {arguments.folder} was recorded: leave one out")
+    if arguments.folder is not None:
+        options.refuse_with(arguments, ("--workload", "--vary"), "a FOLDER", "which was recorded already")
     if any(each.partition("=")[0].strip() == "storage" for each in arguments.vary):
         raise UsageError("--vary storage=…: every volume is looked at: name some with --volume")
     if any(each.partition("=")[0].strip() == "server" for each in arguments.vary):
@@ -187,14 +177,7 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _refuse_volumes(arguments: argparse.Namespace, what: str) -> None:
     """No request of a disk elsewhere can be recorded, so none can be replayed on a volume."""
-    from pgassay.errors import UsageError
-
-    for name in _OF_VOLUMES:
-        if getattr(arguments, name):
-            raise UsageError(
-                f"--{name}: no requests of a server elsewhere can be recorded ({what}), and so no volume "
-                "looked at: leave it out, or run the workload on a server of pgassay's own"
-            )
+    options.refuse_with(arguments, _OF_VOLUMES, what, "since requests of a server elsewhere are not recorded")
 
 
 def _bounded(
@@ -210,17 +193,14 @@ def _bounded(
 
 def _measured(arguments: argparse.Namespace) -> "StoredExperiment":
     """The workload on a server elsewhere as it is, or with requests recorded on volumes of our own."""
-    from dataclasses import replace
-
     if arguments.server is None:
         return _recorded(arguments)
-    request = request_of(arguments)
-    request = replace(
-        request,
+    request = options.request_of(
+        arguments,
         factors=tuple(arguments.vary) or (EQUAL_ARMS,),
         calibrates=not arguments.vary,
-        blocks=request.blocks or ELSEWHERE_BLOCKS,
-        plans=request.plans or "off",
+        blocks=arguments.blocks or ELSEWHERE_BLOCKS,
+        plans=arguments.plans or "off",
     )
     return _run(request, arguments)
 
@@ -229,12 +209,11 @@ def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[C
     from pgassay.environment.home import home_path
     from pgassay.sizing.candidates import candidates, reference
     from pgassay.sizing.size import Wanted
-    from pgassay.typed.quantities import size_bytes
     from pgassay.volumes.catalogue import OWN_FILE, load_catalogue
 
     own = home_path() / OWN_FILE
     loaded = load_catalogue([*([own] if own.is_file() else []), *arguments.catalogue])
-    size_gib = max(1, -(-size_bytes(arguments.size, "--size", example="100GiB") // 1024**3))
+    size_gib = max(1, -(-arguments.size // 1024**3))
     offers = candidates(
         loaded,
         size_gib,
@@ -251,8 +230,6 @@ def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[C
 
 def _recorded(arguments: argparse.Namespace) -> "StoredExperiment":
     """Run the workload on the volumes on which requests are recorded, once unless more is asked for."""
-    from dataclasses import replace
-
     from pgassay.sizing.recordings import refuse_workloads
     from pgassay.workloads.registry import parse_workload
 
@@ -262,12 +239,11 @@ def _recorded(arguments: argparse.Namespace) -> "StoredExperiment":
     refuse_workloads([workload], f"--workload {arguments.workload}")
     is_apart = bool(arguments.wal) or any(",wal=" in each for each in arguments.volume)
     volumes = RECORDED_APART if is_apart else RECORDED_ON
-    request = request_of(arguments)
-    request = replace(
-        request,
+    request = options.request_of(
+        arguments,
         factors=(f"storage={','.join(volumes)}", *arguments.vary),
-        blocks=request.blocks or 1,
-        plans=request.plans or "off",
+        blocks=arguments.blocks or 1,
+        plans=arguments.plans or "off",
     )
     return _run(request, arguments)
 
@@ -281,7 +257,7 @@ def _proof(
     from pgassay.sizing.proof import memory_of
 
     names = list(volumes)
-    request, factors = _request_of_stored(stored)
+    request, factors = _request_of_stored(stored, arguments)
     # A comparison has two levels at least: of one volume alone the other is that without limits.
     if len(names) == 1:
         names.append("unlimited,wal=volume:unlimited" if ",wal=" in names[0] else "unlimited")
@@ -295,16 +271,17 @@ def _proof(
         control=None,
         blocks=PROOF_BLOCKS,
         plans="off",
-        max_time_s=arguments.max_time,
+        max_time_s=arguments.max_time_s,
         out=None,
         command=tuple(arguments.words),
     )
     return _run(request, arguments)
 
 
-def _request_of_stored(stored: "StoredExperiment") -> "tuple[CompareRequest, tuple[str, ...]]":
+def _request_of_stored(
+    stored: "StoredExperiment", arguments: argparse.Namespace
+) -> "tuple[CompareRequest, tuple[str, ...]]":
     """What was asked for when it was recorded, and its factors but for the storage."""
-    from pgassay.cli.main import parser
     from pgassay.errors import UsageError
 
     # As it was typed, with the program's own name or without.
@@ -316,11 +293,11 @@ def _request_of_stored(stored: "StoredExperiment") -> "tuple[CompareRequest, tup
             f"--prove repeats what 'pgassay compare' or 'size' ran, and {stored.folder} is of another "
             "command: run the neighbours with compare, and name its folder with --proof"
         )
-    arguments = parser().parse_args(words)
-    arguments.words = words
-    factors = arguments.factors if name == "compare" else arguments.vary
+    recorded = arguments.parse(words)
+    recorded.words = words
+    factors = recorded.factors if name == "compare" else recorded.vary
     kept = tuple(each for each in factors if each.partition("=")[0].strip() != "storage")
-    return request_of(arguments), kept
+    return options.request_of(recorded), kept
 
 
 def _run(request: "CompareRequest", arguments: argparse.Namespace) -> "StoredExperiment":

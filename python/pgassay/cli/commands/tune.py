@@ -4,6 +4,7 @@ import argparse
 
 from pgassay.cli import options
 from pgassay.cli.output import publish
+from pgassay.typed import quantities
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -24,7 +25,22 @@ EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1
 REPORT_FILE = "report.html"
 PARSER_LIBRARY = "pglast"
-SCALE_DEFAULT = 10
+# What tune makes of an experiment's options.
+_HELPS = {
+    "--dataset": "dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default; with a DSN a "
+    "dump of its database)",
+    "--max-time": "at most so long for all of it, loading the data included, as 10m, 1h",
+    "--cache": "warm-buffers (default where the data fit), warm-pages (default else), cold, cold-each, as-is",
+    "--storage": "where the copies lie, as for compare",
+}
+# Of a running server; and what a tuning that goes on from its own FOLDER still takes.
+_OF_SERVERS = ("--statements", "--only", "--values", "--log")
+_OF_GOING_ON = ("--max-time", "--json", "--markdown", "--redact", "--quiet", "--no-wait")
+# What is tuned on which servers: an experiment's folder says these itself.
+_TUNED = (
+    *("--workload", "--dataset", "--demo", "--cache", "--set", "--locale", "--memory", "--cpus", "--pg"),
+    *("--prepare", "--storage", "--settle", "--scale"),
+)
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -52,7 +68,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add(
         "--statements",
-        type=options.whole,
+        type=options.typed(quantities.whole, least=1),
         metavar="N",
         help="with a DSN: so many of those that took most in all, for a call or for a row (default 20)",
     )
@@ -92,70 +108,19 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="tune statements that are known to be slow, and one that is not, on data of pgassay's own",
     )
     add(
-        "--dataset",
-        metavar="KIND[:SOURCE]",
-        help="dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default; with a DSN a "
-        "dump of its database)",
-    )
-    add(
-        "--scale",
-        type=options.whole,
-        default=SCALE_DEFAULT,
-        metavar="N",
-        help="pgbench scale of the data (default 10)",
-    )
-    add(
-        "--max-time",
-        type=options.duration,
-        default=1800.0,
-        metavar="TIME",
-        help="at most so long for all of it, loading the data included, as 10m, 1h (default 30m)",
-    )
-    add(
-        "--cache",
-        metavar="STATE",
-        help="warm-buffers (default where the data fit), warm-pages (default else), cold, cold-each, as-is",
-    )
-    add(
-        "--set",
-        action="append",
-        default=[],
-        dest="settings",
-        metavar="NAME=VALUE",
-        help="a setting of the server as it is",
-    )
-    add(
         "--locale",
         metavar="NAME",
         help="the collation of the source's database, as en_US.utf8, icu:en-US or builtin:C.UTF-8 (default: "
         "that of the dump or of the database, C where none is known)",
     )
-    add("--storage", default="host", metavar="KIND[:OPTIONS]", help="where the copies lie, as for compare")
-    add("--memory", metavar="SIZE", help="cap on the server's memory, page cache included, as 2GB")
-    add("--cpus", metavar="NUMBER", help="cap on the server's processors, as 1 or 0.5")
-    add("--pg", metavar="BUILD", help="18, apt:18, installed:17, a bin folder or git:PATH@REVISION")
-    add("--prepare", action="append", default=[], metavar="SQL|FILE", help="SQL run once on the copied data")
-    add(
-        "--settle",
-        default="on",
-        metavar="on|off",
-        help="off: dead rows and hint bits are met as the load left them (default on)",
-    )
-    add(
-        "--margin",
-        type=options.fraction,
-        default=0.03,
-        metavar="FRACTION",
-        help="gains smaller than this do not matter (default 0.03, that is 3%%)",
-    )
     add(
         "--max-space",
+        type=options.typed(quantities.size_bytes, example="500MB"),
         metavar="SIZE",
         help="all that is chosen may take so much more of the disk together, as 500MB (default: no limit)",
     )
     add("--no-rewrites", action="store_true", help="leave the statements as they are written")
-    add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
-    add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
+    options.add_options(parser, "tune", _HELPS, defaults={"--dataset": "", "--max-time": "30m"})
     options.add_formats(parser, "the answer", html=options.HTML_INSTEAD)
     options.add_redact(parser)
     options.add_quiet_and_no_wait(parser)
@@ -194,15 +159,16 @@ def _run(arguments: argparse.Namespace) -> int:
     from pgassay.tune.run import TOOLS, run_tune, with_rewrites
     from pgassay.tune.running.resume import resume_tune
 
-    provide_named((arguments.pg,), quiet=arguments.quiet)
+    provide_named((arguments.build,), quiet=arguments.quiet)
     if isinstance(arguments.folder, str):
         return _run_server(arguments)
-    _refuse_options_of_servers(arguments)
+    options.refuse_without(arguments, _OF_SERVERS, "a running server, pgassay tune DSN")
     with progress_of(arguments) as progress:
         if arguments.folder is not None and kind_of(arguments.folder) == "tune":
-            _refuse_other_options(arguments)
+            others = [flag for flag in arguments.given if flag not in _OF_GOING_ON]
+            options.refuse_with(arguments, others, "a FOLDER", "whose proof continues as it was planned")
             result = resume_tune(
-                arguments.folder, arguments.max_time, progress, TOOLS, wait=not arguments.no_wait
+                arguments.folder, arguments.max_time_s, progress, TOOLS, wait=not arguments.no_wait
             )
             show(result, arguments)
             return status_of(result)
@@ -227,17 +193,12 @@ def _run_server(arguments: argparse.Namespace) -> int:
 
 def server_request_of(arguments: argparse.Namespace) -> "ServerRequest":
     """What the command line asks of a running server; raises UsageError for what has no place beside one."""
-    from pgassay.errors import UsageError
     from pgassay.tune.source.run import STATEMENTS_DEFAULT, ServerRequest
 
-    for name in ("workload", "demo", "arm"):
-        if getattr(arguments, name):
-            raise UsageError(
-                f"--{name} has no place beside a DSN, whose own statements are tuned: leave one of them out"
-            )
+    options.refuse_with(
+        arguments, ("--workload", "--demo", "--arm"), "a DSN", "whose own statements are tuned"
+    )
     only = options.statement_numbers(arguments.only, arguments.statements)
-    if arguments.statements is not None and arguments.statements < 1:
-        raise UsageError(f"--statements {arguments.statements} is too few: use at least 1")
     arguments.workload, arguments.dataset = "", arguments.dataset or ""
     return ServerRequest(
         arguments.folder,
@@ -247,17 +208,6 @@ def server_request_of(arguments: argparse.Namespace) -> "ServerRequest":
         arguments.log,
         only,
     )
-
-
-def _refuse_options_of_servers(arguments: argparse.Namespace) -> None:
-    """Raises UsageError for what means something with a running server alone."""
-    from pgassay.errors import UsageError
-
-    for name in ("statements", "only", "values", "log"):
-        if getattr(arguments, name) is not None:
-            raise UsageError(
-                f"--{name} needs a running server: write pgassay tune DSN, as postgresql://USER@HOST/DATABASE"
-            )
 
 
 def status_of(result: "TuneResult") -> int:
@@ -279,39 +229,16 @@ def _require_parser() -> None:
         )
 
 
-def _refuse_other_options(arguments: argparse.Namespace) -> None:
-    """What was measured decides what is gone on with: raises UsageError for words that would change it."""
-    from pgassay.errors import UsageError
-
-    others = ("seed", "out", "arm", "clients", "max_space")
-    typed = [*given_options(arguments), *(each for each in others if getattr(arguments, each) is not None)]
-    if typed:
-        raise UsageError(
-            f"--{typed[0].replace('_', '-')} has no place beside a FOLDER, whose proof goes on as it was "
-            "planned: leave it out"
-        )
-
-
-def given_options(arguments: argparse.Namespace) -> dict[str, str]:
-    """The options that say what is tuned on which servers, as far as they were typed, by name without --."""
-    names = ("workload", "dataset", "demo", "cache", "settings", "locale", "memory", "cpus", "pg", "prepare")
-    given = {name: getattr(arguments, name) for name in names if getattr(arguments, name)}
-    defaults = {"storage": "host", "settle": "on", "scale": SCALE_DEFAULT}
-    given |= {name: value for name in defaults if (value := getattr(arguments, name)) != defaults[name]}
-    return {("set" if name == "settings" else name): str(value) for name, value in given.items()}
-
-
 def _choose_demo(arguments: argparse.Namespace) -> None:
     """Put the demonstration's files in the place of --workload and --dataset; raises UsageError for both."""
     from importlib.resources import files
 
     from pgassay.errors import UsageError
 
-    if arguments.arm is not None:
-        raise UsageError("--arm names an arm of an experiment: write the experiment's folder beside it")
+    options.refuse_without(arguments, ("--arm",), "the FOLDER of an experiment")
     if arguments.demo:
-        if arguments.workload is not None or arguments.dataset is not None:
-            raise UsageError("--demo brings its own statements and data: leave --workload and --dataset out")
+        own = ("--workload", "--dataset")
+        options.refuse_with(arguments, own, "--demo", "which has statements and data of its own")
         shipped = files("pgassay.tune.demo")
         arguments.workload = f"sql:{shipped / 'slow.sql'}"
         arguments.dataset, arguments.settle = f"script:{shipped / 'data.sql'}", "off"
@@ -328,46 +255,28 @@ def request_of(arguments: argparse.Namespace) -> "TuneRequest":
     if arguments.folder is None:
         _choose_demo(arguments)
         return _tune_request(arguments)
-    return request_from(arguments.folder, _tune_request(arguments), given_options(arguments), arguments.arm)
+    given = {
+        flag.removeprefix("--"): str(arguments.given[flag]) for flag in _TUNED if flag in arguments.given
+    }
+    return request_from(arguments.folder, _tune_request(arguments), given, arguments.arm)
 
 
 def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
-    from pgassay.experiment.planning.request import CompareRequest
+    from dataclasses import replace
+
     from pgassay.tune.plan import TuneRequest
 
-    compare = CompareRequest(
-        factors=(),
-        workload=arguments.workload or CompareRequest.workload,
-        scale=arguments.scale,
-        # '' is a server's: its copy is yet to be dumped.
-        dataset=CompareRequest.dataset if arguments.dataset is None else arguments.dataset,
-        prepare=tuple(arguments.prepare),
-        settle=arguments.settle,
-        cache=arguments.cache,
-        settings=tuple(arguments.settings),
-        storage=arguments.storage,
-        memory=arguments.memory,
-        cpus=arguments.cpus,
-        build=arguments.pg,
-        max_time_s=arguments.max_time,
-        margin=arguments.margin,
-        seed=arguments.seed,
-        command=tuple(arguments.words),
-    )
+    # '' is a server's dataset: its copy is yet to be dumped.
+    compare = options.request_of(arguments, out=None)
+    if arguments.workload:
+        compare = replace(compare, workload=arguments.workload)
     return TuneRequest(
         compare,
         out=arguments.out,
         locale=arguments.locale,
         clients=_clients(arguments),
-        max_space_bytes=_max_space_bytes(arguments),
+        max_space_bytes=arguments.max_space,
     )
-
-
-def _max_space_bytes(arguments: argparse.Namespace) -> int | None:
-    from pgassay.typed.quantities import size_bytes
-
-    typed = arguments.max_space
-    return None if typed is None else size_bytes(typed, "--max-space", example="500MB")
 
 
 def _clients(arguments: argparse.Namespace) -> int | None:

@@ -65,15 +65,12 @@ def run(arguments: argparse.Namespace) -> int:
         return _fit(arguments)
     if arguments.volumes[:1] == [volumes_mount.MOUNT]:
         return volumes_mount.run(arguments, _loaded(arguments))
-    from pgassay.errors import UsageError
     from pgassay.report.volumes import page_of
     from pgassay.volumes.explain import explain, list_types
     from pgassay.volumes.pattern import parse_pattern, simulate_load
 
     loaded = _loaded(arguments)
     if not arguments.volumes:
-        if arguments.simulate is not None:
-            raise UsageError("--simulate needs a volume: name one, as gp2,size=100GiB")
         result = list_types(loaded)
     else:
         pattern = None if arguments.simulate is None else parse_pattern(arguments.simulate)
@@ -86,30 +83,18 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _check(arguments: argparse.Namespace) -> None:
     """Raise UsageError for an option that means nothing for what is done."""
-    from pgassay.errors import UsageError
-
     word = next(iter(arguments.volumes), "")
-    if word in (FIT, volumes_mount.MOUNT):
-        names = ("--markdown", "--text", "--html")
-        options.refuse_meaningless(arguments, names, f"'pgassay volumes {word}'")
     if word != FIT:
-        for option, value in (
-            ("--name", arguments.name),
-            ("--size", arguments.size),
-            ("--output", arguments.output),
-        ):
-            if value is not None:
-                raise UsageError(
-                    f"{option} is of 'pgassay volumes fit': leave it out, or type fit and fio's files"
-                )
-    if word != volumes_mount.MOUNT and (arguments.used is not None or arguments.closest):
-        raise UsageError(
-            "--used and --closest are of 'pgassay volumes mount': leave them out, or type mount VOLUME FOLDER"
-        )
-    if word == volumes_mount.MOUNT and arguments.simulate is not None:
-        raise UsageError(
-            "--simulate is of volumes that are named: leave it out, or type the volume without mount"
-        )
+        options.refuse_without(arguments, ("--name", "--size", "--output"), "'pgassay volumes fit'")
+    if word != volumes_mount.MOUNT:
+        options.refuse_without(arguments, ("--used", "--closest"), "'pgassay volumes mount'")
+    if word in (FIT, volumes_mount.MOUNT):
+        of_results = ("--simulate", "--markdown", "--text", "--html")
+        options.refuse_with(arguments, of_results, f"'pgassay volumes {word}'")
+    if word == FIT:
+        options.refuse_with(arguments, ("--json",), "'pgassay volumes fit'", "which writes TOML")
+    if not word:
+        options.refuse_without(arguments, ("--simulate",), "a volume, as gp2,size=100GiB")
 
 
 def _loaded(arguments: argparse.Namespace) -> "LoadedCatalogue":
@@ -150,9 +135,6 @@ def _fit(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "'pgassay volumes fit' needs fio's output: run fio --output-format=json --output=FILE"
         )
-    for option, given in (("--json", arguments.json), ("--simulate", arguments.simulate)):
-        if given:
-            raise UsageError(f"'pgassay volumes fit' writes TOML: leave {option} out")
     size_gib = None
     if arguments.size is not None:
         size_gib, rest = divmod(size_bytes(arguments.size, "--size", example="100GiB"), GIB)

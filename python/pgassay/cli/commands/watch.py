@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
+from pgassay.typed.quantities import seconds
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 INTERVAL_DEFAULT = 1.0
 INTERVAL_MIN, INTERVAL_MAX = 0.2, 3600.0
+SECONDS_MIN = 0.001
 # How long a key waits to be heard.
 _SLICE_S = 0.25
 _SHORTEST_S = 0.001
@@ -43,13 +45,16 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument(
         "--interval",
-        type=options.duration,
+        type=options.typed(seconds, least=INTERVAL_MIN, most=INTERVAL_MAX),
         default=INTERVAL_DEFAULT,
         metavar="TIME",
         help="time between two pictures or lines (default 1)",
     )
     parser.add_argument(
-        "--seconds", type=options.duration, metavar="TIME", help="end by itself after so long"
+        "--seconds",
+        type=options.typed(seconds, least=SECONDS_MIN),
+        metavar="TIME",
+        help="end by itself after so long",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per interval, a line each")
     parser.set_defaults(run=run)
@@ -57,14 +62,6 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Watch until the time is over, the experiment has ended, or the user says so."""
-    from pgassay.errors import UsageError
-
-    if not INTERVAL_MIN <= arguments.interval <= INTERVAL_MAX:
-        raise UsageError(
-            f"--interval {arguments.interval:g} s: give {INTERVAL_MIN:g} s to {INTERVAL_MAX / 3600:g} h"
-        )
-    if arguments.seconds is not None and arguments.seconds <= 0:
-        raise UsageError("--seconds 0: give how long to watch, such as 30")
     try:
         with _source(arguments.target) as source:
             last = _watch(source, arguments)

@@ -18,12 +18,12 @@ from pgassay.experiment.claiming.standing import (
     with_plan,
     without,
 )
-from pgassay.experiment.planning.request import BLOCKS_DEFAULT
 from pgassay.experiment.running.loop import RunLimits, expected_trial_s
 from pgassay.experiment.running.run import run_new, run_resumed
 from pgassay.model.beside.claims import Claim, ClaimedExperiment, ClaimsResult
 from pgassay.model.experiment import Experiment
 from pgassay.model.result import CompareResult
+from pgassay.options.evidence import BLOCKS_DEFAULT
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load, load_state
 from pgassay.terminal.progress import Progress

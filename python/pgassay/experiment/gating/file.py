@@ -24,9 +24,11 @@ from pathlib import Path
 from pgassay.analysis.gate.detector import FALSE_ALARMS_PER_YEAR, RUNS_PER_YEAR
 from pgassay.environment.source.typed import is_source
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.file import fields_of, read_document, settings_of
-from pgassay.experiment.planning.request import BLOCKS_MAX, CompareRequest, check_request, parse_settings
+from pgassay.experiment.planning.file import fields_of, keys, read_document, refuse_unknown, settings_of
+from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings
 from pgassay.factors.prepare import FILE_SUFFIX
+from pgassay.options.evidence import BLOCKS_MAX
+from pgassay.options.option import GATE_FILE
 from pgassay.typed.quantities import seconds
 
 TIME_DEFAULT_S = 600.0
@@ -34,12 +36,8 @@ TIME_DEFAULT_S = 600.0
 _OF_ALL = ("margin", "restart")
 _TOP = ("max-time", *_OF_ALL, "must-find", "runs-per-year", "false-alarms-per-year", "system", "workloads")
 _SYSTEM = ("pg", "prepare", "server", "set")
-# The keys of an experiment's file that a workload has too; what is compared, and how often, is the gate's.
-_WORKLOAD = (
-    *("workload", "metric", "scale", "dataset", "prepare", "settle", "cache", "storage", "memory", "cpus"),
-    *("max-time", "margin", "pool", "covariate", "observe", "between", "restart", "plans", "allow-writes"),
-    *("blocks", "vcpus", "before-trial", "must-find", "set"),
-)
+# A workload's own beside the options; what is compared, and how often, is the gate's.
+_WORKLOAD = ("must-find", "set")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}")
 
 
@@ -75,7 +73,7 @@ def read_gate_file(path: Path, builds_from: Path | None = None) -> GateFile:
     given: a revision in git has the file, but not what was built from it.
     """
     document = read_document(path)
-    _refuse_unknown(path, "", document, _TOP)
+    refuse_unknown(path, "", document, _TOP)
     tables = document.get("workloads")
     if not isinstance(tables, dict) or not tables:
         raise UsageError(f'{path}: no workloads: add a table [workloads.NAME] with workload = "sql:FILE"')
@@ -90,13 +88,6 @@ def read_gate_file(path: Path, builds_from: Path | None = None) -> GateFile:
         runs_per_year=_number(path, document, "runs-per-year", RUNS_PER_YEAR),
         false_alarms_per_year=_number(path, document, "false-alarms-per-year", FALSE_ALARMS_PER_YEAR),
     )
-
-
-def _refuse_unknown(path: Path, table: str, found: Iterable[str], known: Iterable[str]) -> None:
-    unknown = [key for key in found if key not in known]
-    if unknown:
-        where = f" in [{table}]" if table else ""
-        raise UsageError(f"{path}: there is no key '{unknown[0]}'{where}: the keys are {', '.join(known)}")
 
 
 def _number(path: Path, document: Mapping[str, object], key: str, default: float) -> float:
@@ -133,7 +124,7 @@ def _workload(
             f"{path}: '{name}' is no name for a workload, which is a folder's as well: use letters, digits, "
             "'-', '_' and '.'"
         )
-    _refuse_unknown(path, where, table, _WORKLOAD)
+    refuse_unknown(path, where, table, (*keys(GATE_FILE), *_WORKLOAD))
     fields = {**defaults, **fields_of(path, table)}
     fields["prepare"] = _files(path, fields.get("prepare", ()))
     fields.setdefault("blocks", BLOCKS_MAX)
@@ -173,7 +164,7 @@ def _with_times(
 def _system(path: Path, table: object, builds_from: Path) -> SystemFile:
     if not isinstance(table, dict):
         raise UsageError(f'{path}: system is not a table: write [system] with pg = "18", or leave it out')
-    _refuse_unknown(path, "system", table, _SYSTEM)
+    refuse_unknown(path, "system", table, _SYSTEM)
     fields = fields_of(path, {key: table[key] for key in ("pg", "prepare", "server") if key in table})
     settings = parse_settings(settings_of(path, table.get("set", {})))
     found = SystemFile(

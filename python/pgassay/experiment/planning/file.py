@@ -13,63 +13,18 @@ shared_buffers = "1GB"
 """
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.experiment import BASELINES, BETWEEN, COVARIATES, DECIDE, OBSERVE, PLAN_KINDS, RESTART
-from pgassay.typed.quantities import seconds
+from pgassay.options.option import FILE, Option
+from pgassay.options.table import options_for
 from pgassay.workloads import pgbench, replay
 
-# Key of the file → (field of the request, type it must have).
-_KEYS: Mapping[str, tuple[str, type | tuple[type, ...]]] = {
-    "workload": ("workload", str),
-    "metric": ("metric", str),
-    "scale": ("scale", int),
-    "dataset": ("dataset", str),
-    "prepare": ("prepare", (str, list)),
-    "settle": ("settle", str),
-    "cache": ("cache", str),
-    "storage": ("storage", str),
-    "memory": ("memory", str),
-    "cpus": ("cpus", (str, int, float)),
-    "pg": ("build", str),
-    "control": ("control", str),
-    "stratum": ("strata", (str, list)),
-    "blocks": ("blocks", int),
-    "max-time": ("max_time_s", (str, int, float)),
-    "margin": ("margin", (int, float)),
-    "alpha": ("alpha", (int, float)),
-    "seed": ("seed", int),
-    "skip-unavailable": ("skip_unavailable", bool),
-    "pool": ("pool_twin", bool),
-    "covariate": ("covariate", str),
-    "observe": ("observe", str),
-    "between": ("between", str),
-    "decide": ("decide", str),
-    "restart": ("restart", str),
-    "plans": ("plans", str),
-    "baseline": ("baseline", str),
-    "server": ("server", str),
-    "swap": ("swap", str),
-    "allow-writes": ("allow_writes", str),
-    "vcpus": ("vcpus", (str, int, float)),
-    "before-trial": ("before_trial", str),
-}
 # What was published of the experiment (`claiming/files.py`) changes nothing of it.
-_TABLES = ("factors", "set", "claim")
-# Keys whose value is one of a few words: the field, what it is where nothing is said, and the words.
-_WORDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("covariate", "none", COVARIATES),
-    ("observe", "normal", OBSERVE),
-    ("between", "nothing", BETWEEN),
-    ("decide", "arms", DECIDE),
-    ("restart", "each", RESTART),
-    ("plans", "work", PLAN_KINDS),
-    ("baseline", "fixed", BASELINES),
-)
+TABLES = ("factors", "set", "claim")
 
 
 def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> CompareRequest:
@@ -79,10 +34,7 @@ def read_file(path: Path, out: Path | None, command: tuple[str, ...]) -> Compare
     are looked for beside the TOML file.
     """
     document = read_document(path)
-    unknown = [key for key in document if key not in _KEYS and key not in _TABLES]
-    if unknown:
-        known = ", ".join([*_TABLES, *_KEYS])
-        raise UsageError(f"{path}: there is no key '{unknown[0]}': the keys are {known}")
+    refuse_unknown(path, "", document, (*TABLES, *keys(FILE)))
     return CompareRequest(
         factors=_factors(path, document.get("factors")),
         settings=settings_of(path, document.get("set", {})),
@@ -102,46 +54,31 @@ def read_document(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is not valid TOML ({error}): correct it") from error
 
 
+def keys(kind: str) -> dict[str, Option]:
+    """The options that a kind of file has as keys, `FILE` or `GATE_FILE`, by key."""
+    return {option.file_key: option for option in options_for(kind) if option.file_key}
+
+
+def refuse_unknown(path: Path, table: str, found: Iterable[str], known: Iterable[str]) -> None:
+    """Raise UsageError for a key that a table, "" for the file itself, does not have."""
+    unknown = [key for key in found if key not in known]
+    if unknown:
+        where = f" in [{table}]" if table else ""
+        raise UsageError(f"{path}: there is no key '{unknown[0]}'{where}: the keys are {', '.join(known)}")
+
+
 def fields_of(path: Path, document: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of the request that the keys of a table give; keys that are none of these are left alone.
 
     Raises UsageError naming the file and the key. Files that a value names are looked for beside the file.
     """
+    known = keys(FILE)
     fields = {
-        field: _checked(path, key, document[key], kind)
-        for key, (field, kind) in _KEYS.items()
-        if key in document
+        known[key].field: known[key].of_file(given, f"{path}: {key}")
+        for key, given in document.items()
+        if key in known
     }
-    if "max_time_s" in fields:
-        fields["max_time_s"] = seconds(str(fields["max_time_s"]), f"{path}: max-time")
-    for name in ("cpus", "vcpus"):
-        if name in fields:
-            fields[name] = str(fields[name])
-    for name, default, known in _WORDS:
-        if fields.get(name, default) not in known:
-            what = f"{path}: {name} '{fields[name]}' is not known"
-            raise UsageError(f"{what}: write {'one of ' if name == 'covariate' else ''}{', '.join(known)}")
-    if "strata" in fields:
-        fields["strata"] = _strata(path, fields["strata"])
-    if "workload" in fields:
-        fields["workload"] = _beside(path, fields["workload"])
-    if "dataset" in fields:
-        fields["dataset"] = _dataset_beside(path, fields["dataset"])
-    if "prepare" in fields:
-        fields["prepare"] = _prepare(path, fields["prepare"])
-    return fields
-
-
-# What is read is any value that TOML has; the type that is asked for is the one that is returned.
-def _checked(path: Path, key: str, value: object, kind: type | tuple[type, ...]) -> Any:
-    kinds = kind if isinstance(kind, tuple) else (kind,)
-    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-        names = " or ".join(each.__name__ for each in kinds)
-        if key == "server":
-            # It may hold a password.
-            raise UsageError(f"{path}: {key} is not a {names}: write one connection string")
-        raise UsageError(f"{path}: {key} = {value!r} is not a {names}: correct it")
-    return value
+    return {name: _BESIDE.get(name, _as_it_is)(path, found) for name, found in fields.items()}
 
 
 def _beside(path: Path, workload: str) -> str:
@@ -172,20 +109,17 @@ def _sql_beside(path: Path, text: str) -> str:
     return f"{path.parent / name}{comma}{options}" if name.endswith(".sql") else text
 
 
-def _prepare(path: Path, given: str | list[object]) -> tuple[str, ...]:
-    levels = given if isinstance(given, list) else [given]
-    texts = [text for text in levels if isinstance(text, str)]
-    if len(texts) < len(levels):
-        raise UsageError(f'{path}: prepare = {given!r} is not SQL: write "CREATE INDEX …", or a list of such')
+def _prepare_beside(path: Path, texts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(_sql_beside(path, text) for text in texts)
 
 
-def _strata(path: Path, given: str | list[object]) -> tuple[str, ...]:
-    names = given if isinstance(given, list) else [given]
-    texts = [text for text in names if isinstance(text, str)]
-    if len(texts) < len(names):
-        raise UsageError(f'{path}: stratum = {given!r} is no name: write "clients=8", or a list of such')
-    return tuple(texts)
+def _as_it_is(_path: Path, found: object) -> object:
+    return found
+
+
+_BESIDE: Mapping[str, Callable[[Path, Any], object]] = {
+    "workload": _beside, "dataset": _dataset_beside, "prepare": _prepare_beside
+}  # fmt: skip
 
 
 def _factors(path: Path, table: object) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ from pgassay.experiment.planning.profile import check_profile
 from pgassay.experiment.planning.provisioned import ProvisionedServers
 from pgassay.experiment.planning.remote import RemoteServers
 from pgassay.experiment.planning.request import (
-    BLOCKS_DEFAULT,
     CompareRequest,
     check_request,
     parse_settings,
@@ -34,6 +33,7 @@ from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import BlockDesign, EvidenceUnit, Experiment, StatisticalContract
+from pgassay.options.evidence import BLOCKS_DEFAULT
 from pgassay.workloads.metric import metric_of
 
 # Low, so that a small effect in much noise is found sooner, and few, since all points share the evidence.

@@ -5,17 +5,11 @@ from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
 from pgassay.experiment.planning.request import CompareRequest
 
-ROUNDS_DEFAULT = 10
-ROUNDS_MAX = 200
-
 
 def check_profile(request: CompareRequest) -> None:
     """Raise UsageError where a profile is asked for and can't be had; does nothing where none is."""
-    rounds = request.profile_rounds
-    if not rounds:
+    if not request.profile:
         return
-    if not 1 <= rounds <= ROUNDS_MAX:
-        raise UsageError(f"--profile-rounds {rounds} is out of range: use 1 to {ROUNDS_MAX}")
     if is_remote(request):
         raise UsageError(
             "--profile samples the processes of servers that pgassay starts: leave --server and server= out, "

@@ -43,7 +43,7 @@ from pgassay.experiment.planning.builds import (
 )
 from pgassay.experiment.planning.io_traps import io_warnings
 from pgassay.experiment.planning.remote_options import refuse_what_needs_a_remote_server
-from pgassay.experiment.planning.request import CompareRequest, parse_cache, protocol_of
+from pgassay.experiment.planning.request import CompareRequest, protocol_of
 from pgassay.experiment.planning.servers import (
     Base,
     Connections,
@@ -191,13 +191,12 @@ def _cache_of(request: CompareRequest, workload: WorkloadSpec, *, is_mix: bool) 
     """The cache state that is named, or the workload's; raises UsageError where clients can't have it."""
     if request.cache is None:
         return "warm-pages" if is_mix else default_cache(workload)
-    cache = parse_cache(request.cache)
-    if is_mix and workload.kind == "statements" and cache in ("cold", "cold-each"):
+    if is_mix and workload.kind == "statements" and request.cache in ("cold", "cold-each"):
         raise UsageError(
-            f"--cache {cache}: of statements that clients execute at once only the first would be cold: use "
-            "--cache warm-pages, warm-buffers or as-is"
+            f"--cache {request.cache}: of statements that clients execute at once only the first would be "
+            "cold: use --cache warm-pages, warm-buffers or as-is"
         )
-    return cache
+    return request.cache
 
 
 def within_reach(candidates: list[Candidate]) -> tuple[list[Candidate], list[str]]:

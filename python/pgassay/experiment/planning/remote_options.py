@@ -10,37 +10,31 @@ from pgassay.experiment.planning.connections import refuse_secrets_in
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.server import NAME
 from pgassay.model.experiment import READINGS, CacheState
+from pgassay.options.option import Servers
+from pgassay.options.table import given
 
 CACHE: CacheState = "as-is"
 RESTARTED: CacheState = "restarted"
-# What belongs to a server that pgassay starts itself: the factor, or the field and its option.
+# Factors that belong to a server that pgassay starts itself; of options the table says so.
 _FACTORS_FOR_PROVISIONED = (
     *("version", "build", "storage", "read_ahead", "memory", "cpus", "prepare"),
     *("settle", "checksums", "wal_segsize", "config"),
 )
-_OPTIONS_FOR_PROVISIONED = {
-    "dataset": "--dataset",
-    "prepare": "--prepare",
-    "settle": "--settle",
-    "storage": "--storage",
-    "memory": "--memory",
-    "cpus": "--cpus",
-    "build": "--pg",
-    "baseline": "--baseline",
-}
-# The other way round.
-_OPTIONS_FOR_REMOTE = {"vcpus": "--vcpus", "before_trial": "--before-trial"}
 _PROCESSORS = re.compile(r"\d{1,5}(\.\d{1,3})?")
+
+
+def _given_for(request: CompareRequest, servers: Servers) -> list[str]:
+    """The options that were given and are for these servers alone."""
+    return [flag for flag, option in given(request).items() if option.servers == servers]
 
 
 def refuse_what_needs_a_remote_server(request: CompareRequest) -> None:
     """Raise UsageError for what means nothing on servers that pgassay starts itself."""
-    for field, option in _OPTIONS_FOR_REMOTE.items():
-        if getattr(request, field) is not None:
-            raise UsageError(
-                f"{option} is for servers that run already, and pgassay starts these itself: leave {option} "
-                f"out, or name a server with --server or {NAME}="
-            )
+    for flag in _given_for(request, "running"):
+        raise UsageError(
+            f"{flag} needs --server or {NAME}=: pgassay starts these servers itself, so leave {flag} out or "
+            "name one that runs already"
+        )
     if request.cache == RESTARTED:
         raise UsageError(
             f"--cache {RESTARTED} is for servers that run already, which a command of --before-trial starts "
@@ -50,18 +44,16 @@ def refuse_what_needs_a_remote_server(request: CompareRequest) -> None:
 
 def refuse_what_needs_provisioning(request: CompareRequest) -> None:
     """Raise UsageError for what can't be asked of somebody else's server."""
-    defaults = CompareRequest(factors=())
-    for field, option in _OPTIONS_FOR_PROVISIONED.items():
-        if getattr(request, field) != getattr(defaults, field):
-            raise UsageError(
-                f"{option} is for servers that pgassay starts itself, and {NAME} names one that runs "
-                f"already: leave {option} out"
-            )
+    for flag in _given_for(request, "own"):
+        raise UsageError(
+            f"{flag} cannot be used with --server or {NAME}=, which names a server that runs already: leave "
+            f"{flag} out"
+        )
     for text in request.factors:
         name = text.partition("=")[0].strip().lower()
         if name in _FACTORS_FOR_PROVISIONED:
             raise UsageError(
-                f"{name}= is for servers that pgassay starts itself, and {NAME} names one that runs already: "
+                f"{name}= cannot be used with --server or {NAME}=, which names a server that runs already: "
                 "leave one of them out"
             )
     if request.covariate in READINGS:
@@ -69,8 +61,6 @@ def refuse_what_needs_provisioning(request: CompareRequest) -> None:
             f"--covariate {request.covariate} is read on the server's machine before the server starts, "
             "which can't be done with a remote server: use canary, or none"
         )
-    if request.skip_unavailable:
-        raise UsageError("--skip-unavailable has no meaning for a remote server: leave it out")
     _refuse_unfit_command(request)
     if request.cache not in (None, cache_of(request)):
         raise UsageError(_about_caches(request))

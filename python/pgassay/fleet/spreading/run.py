@@ -10,7 +10,7 @@ from typing import Literal
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.provisioned import default_cache
-from pgassay.experiment.planning.request import BLOCKS_DEFAULT, CompareRequest, check_request, parse_cache
+from pgassay.experiment.planning.request import CompareRequest, check_request
 from pgassay.experiment.running.folder import new_folder
 from pgassay.factors import registry as factors
 from pgassay.factors import sql
@@ -25,6 +25,7 @@ from pgassay.fleet.spreading.member import Member, facts_of
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadExperiment
 from pgassay.model.workload import WorkloadSpec
+from pgassay.options.evidence import BLOCKS_DEFAULT
 from pgassay.record.holding import held, is_held
 from pgassay.terminal.fleet import FleetView
 from pgassay.words import duration_rounded, join, plural, size
@@ -57,7 +58,7 @@ def run_spread(
     compare = request.compare
     check_request(compare)
     workloads = _workloads(compare)
-    cache = parse_cache(compare.cache) if compare.cache else default_cache(workloads[0])
+    cache = compare.cache or default_cache(workloads[0])
     words = machine_command(request.words)
     # What reads from memory alone is not concerned with the disk, and probing takes some seconds.
     with_storage = cache not in WARM or any(workload.writes for workload in workloads)

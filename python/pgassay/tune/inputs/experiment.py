@@ -40,7 +40,7 @@ def start_of_experiment(
         return _of_a_running_server(compare, given, folder, arm, notes, workload, statements)
     if given:
         raise UsageError(
-            f"--{next(iter(given))} has no place beside {folder}, whose record says what was measured there: "
+            f"--{next(iter(given))} cannot be used with {folder}, whose record says what was measured there: "
             "leave it out, or start anew with --workload and --dataset"
         )
     build, said = _build_of(spec)
@@ -131,7 +131,8 @@ def _of_a_running_server(
     assert server is not None
     if "workload" in given:
         raise UsageError(
-            f"--workload has no place beside {folder}, whose record says what was measured there"
+            f"--workload cannot be used with {folder}, whose record says what was measured there: leave it "
+            "out"
         )
     if "dataset" not in given:
         raise UsageError(

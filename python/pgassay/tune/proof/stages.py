@@ -17,10 +17,11 @@ from pgassay.environment.datasets import snapshots
 from pgassay.environment.storage.registry import provide
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.builds import LOADS_OF_COMPARED_BUILDS
-from pgassay.experiment.planning.request import BLOCKS_MAX, CompareRequest
+from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run import resume_held
 from pgassay.model.arm import ArmSpec
+from pgassay.options.evidence import BLOCKS_MAX
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER
 from pgassay.terminal.progress import Progress

@@ -7,6 +7,13 @@ from pgassay.cli.output import publish
 
 EXIT_LOOK = 3
 STATEMENTS_DEFAULT = 50
+# What an upgrade makes of an experiment's options.
+_HELPS = {
+    "--max-time": "at most so long, the copies included, as 10m, 1h",
+    "--cache": "warm-pages (default), warm-buffers, cold, cold-each or as-is",
+    "--set": "a setting of both versions; those that the server has been given are taken over",
+    "--storage": "where the copies lie, as for compare",
+}
 
 
 def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -38,34 +45,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="sql:FILE",
         help="the statements of a file in place of those that the server counted",
     )
-    add(
-        "--max-time",
-        type=options.duration,
-        default=900.0,
-        metavar="TIME",
-        help="at most so long, the copies included, as 10m, 1h (default 15m)",
-    )
-    add(
-        "--margin",
-        type=options.fraction,
-        default=0.1,
-        metavar="FRACTION",
-        help="differences smaller than this do not matter (default 0.1, that is 10%%)",
-    )
-    add("--cache", metavar="STATE", help="warm-pages (default), warm-buffers, cold, cold-each or as-is")
-    add(
-        "--set",
-        action="append",
-        default=[],
-        dest="settings",
-        metavar="NAME=VALUE",
-        help="a setting of both versions; those that the server has been given are taken over",
-    )
-    add("--storage", default="host", metavar="KIND[:OPTIONS]", help="where the copies lie, as for compare")
-    add("--memory", metavar="SIZE", help="cap on a server's memory, page cache included, as 2GB")
-    add("--cpus", metavar="NUMBER", help="cap on a server's processors, as 1 or 0.5")
-    add("--seed", type=options.whole, metavar="N", help="seed of the order of the trials (default: drawn)")
-    add("--out", type=options.folder, metavar="FOLDER", help="a new folder for the results")
+    options.add_options(parser, "upgrade", _HELPS, defaults={"--margin": "10%"})
     options.add_formats(parser, "the answer", html=options.HTML_INSTEAD)
     options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run)
@@ -76,22 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from pgassay.cli.outcome import REPORT_FILE, progress_of
-    from pgassay.experiment.planning.request import CompareRequest
     from pgassay.report.traffic.upgrade import page_of
     from pgassay.upgrade.run import UpgradeRequest, run_upgrade
 
-    compare = CompareRequest(
-        factors=(),
-        cache=arguments.cache,
-        settings=tuple(arguments.settings),
-        storage=arguments.storage,
-        memory=arguments.memory,
-        cpus=arguments.cpus,
-        max_time_s=arguments.max_time,
-        margin=arguments.margin,
-        seed=arguments.seed,
-        command=tuple(arguments.words),
-    )
+    compare = options.request_of(arguments, out=None)
     wanted = UpgradeRequest(
         arguments.server, arguments.to, compare, arguments.statements, arguments.workload, arguments.out
     )

@@ -1,0 +1,135 @@
+"""Which servers are measured, and what they are given."""
+
+from dataclasses import dataclass
+
+from pgassay.options.option import (
+    COPIES,
+    EXPERIMENTS,
+    FILE,
+    GATE_FILE,
+    Words,
+    maybe,
+    several,
+    switch,
+    text,
+    value,
+)
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from pgassay.model.experiment import Baseline
+
+# Every key of every kind; a test holds it against the kinds' own tables.
+STORAGE_HELP = (
+    "where the data lie: host or host:path=FOLDER; loop:size=4GB,read_ahead=128 with path=, a disk "
+    "image of its own; both take limits, read_mb_s=, write_mb_s= (MiB a second), read_iops= and write_iops=. "
+    "Or a cloud volume, imitated: volume:gp3,size=100GiB (pgassay volumes lists them) with iops=, "
+    "throughput=, credits=full|empty|50%|N, instance=NAME (its limits and memory), flush_latency=2ms, "
+    "first_touch=20ms, read_ahead=, closest=yes, trace=yes (for pgassay size); volume:unlimited,latency=1ms "
+    "has no limits. Last, wal=KIND[:OPTIONS]: pg_wal on a storage of its own, as "
+    "volume:gp3,size=100GiB,wal=volume:io2,size=10GiB,iops=3000"
+)
+
+
+# Methods are the request's, which has these fields: to make them here would cost every start time.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class ServerOptions:
+    """Servers of pgassay's own, with their build, disk and caps, or servers that run already."""
+
+    settings: tuple[str, ...] = several(
+        "--set NAME=VALUE", "a setting of all arms", (*COPIES, "upgrade"), key=""
+    )
+    storage: str = value(
+        "--storage KIND[:OPTIONS]",
+        text,
+        STORAGE_HELP,
+        # `size` chooses the volumes on which it records.
+        ("compare", "calibrate", FILE, GATE_FILE, "tune", "bisect", "upgrade"),
+        default="host",
+        servers="own",
+        guide="where the data directories are: [storage](storage.md)",
+    )
+    memory: str | None = maybe(
+        "--memory SIZE",
+        text,
+        "cap on a server's memory, page cache included, as 2GB",
+        (*COPIES, "upgrade"),
+        servers="own",
+        guide="a cap on each server's memory, page cache included, as `2GB` (at least 64MB): "
+        "[caps](compare-how-it-works.md#caps). A volume with `instance=` [brings its "
+        "own](storage.md#cloud-volumes)",
+    )
+    cpus: str | None = maybe(
+        "--cpus NUMBER",
+        text,
+        "cap on a server's processors, as 1 or 0.5",
+        (*COPIES, "upgrade"),
+        servers="own",
+    )
+    build: str | None = maybe(
+        "--pg BUILD",
+        text,
+        "18, apt:18, installed:17, a path to a bin folder, or a source tree as git:PATH@REVISION (see "
+        "pgassay builds)",
+        (*EXPERIMENTS, "tune", "probe"),
+        otherwise="the newest",
+        servers="own",
+        guide="the build: `18`, `18.6`, `apt:18`, `installed:17`, a bin folder, or a source tree: "
+        "[builds](builds.md), [source builds](source-builds.md)",
+    )
+    baseline: "Baseline" = value(
+        "--baseline",
+        Words["Baseline"](("fixed", "shipped")),
+        "settings that nobody gave: alike in all arms (fixed), or each version's own defaults, with "
+        "checksums as its initdb makes them (shipped)",
+        EXPERIMENTS,
+        default="fixed",
+        servers="own",
+        guide="[settings that you do not give](compare-how-it-works.md#settings-that-all-arms-have): "
+        "`fixed`, the same in all arms; `shipped`, each version's defaults",
+    )
+    skip_unavailable: bool = switch(
+        "--skip-unavailable",
+        "drop the levels that this build or machine refuses, and say so",
+        EXPERIMENTS,
+        servers="own",
+    )
+    server: str | None = maybe(
+        "--server DSN",
+        text,
+        "a server that runs already, by a connection string of libpq",
+        EXPERIMENTS,
+        is_secret=True,
+        guide="a running server for all arms, as a libpq connection string: [remote](remote.md)",
+    )
+    swap: str | None = maybe(
+        "--swap COMMAND",
+        text,
+        "run halfway: swaps the settings of the two servers of server=",
+        ("compare", FILE),
+        is_secret=True,
+        guide="a command, run halfway, that [swaps the "
+        "settings](remote.md#two-servers-hardware-and-settings) of the two servers of `server=`",
+    )
+    before_trial: str | None = maybe(
+        "--before-trial COMMAND",
+        text,
+        "run before each trial on a server that runs already: restarts or resizes it",
+        servers="running",
+        is_secret=True,
+        guide="a command [before each trial](remote.md#a-command-before-each-trial) on a remote server, for"
+        " example a restart",
+    )
+    vcpus: str | None = maybe(
+        "--vcpus N[,N]",
+        text,
+        "the processors of the servers that run already, which they can't tell",
+        servers="running",
+        guide="the processors of the remote servers, one number for all or one for each: "
+        "[why](remote.md#what-limits-the-server-by-sql-alone)",
+    )
+    allow_writes: str | None = maybe(
+        "--allow-writes DATABASE",
+        text,
+        "this database of the servers that run already may be written to",
+    )

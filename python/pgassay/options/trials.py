@@ -1,0 +1,83 @@
+"""How a trial is run, and what is seen of it."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from pgassay.options.option import FILE, Words, maybe, switch, value
+from pgassay.typed.quantities import whole
+
+TYPE_CHECKING = False  # typing itself is not worth its import here
+if TYPE_CHECKING:
+    from pgassay.model.experiment import Between, Covariate, Observe, PlanKind, Restart
+
+PROFILE_ROUNDS_DEFAULT = 10
+PROFILE_ROUNDS_MAX = 200
+
+
+# Methods are the request's, which has these fields: to make them here would cost every start time.
+@dataclass(frozen=True, kw_only=True, init=False, repr=False, eq=False)
+class TrialOptions:
+    """What comes before a trial, what trials share, and what is observed."""
+
+    covariate: "Covariate" = value(
+        "--covariate",
+        Words["Covariate"](("none", "canary", "memory", "disk")),
+        "adjust for a speed of the machine, read before each trial: of the processor (canary), of fresh "
+        "memory, or of the disk",
+        default="none",
+        guide="corrects for the machine's speed by a fixed task before each trial: `canary` (processor), "
+        "`memory` or `disk`: [covariates](compare-how-it-works.md#covariates)",
+    )
+    observe: "Observe" = value(
+        "--observe",
+        Words["Observe"](("off", "normal", "fast")),
+        "how often the server's threads and their waits are sampled",
+        default="normal",
+        guide="`off` samples no threads and waits; `fast` twice as often: [observation](observation.md)",
+    )
+    between: "Between" = value(
+        "--between",
+        Words["Between"](("nothing", "neutral")),
+        "what runs before each trial and is not counted: neutral is the workload on the control's "
+        "settings, so that no trial follows another arm",
+        default="nothing",
+        guide="`neutral` runs the control's workload, uncounted, before each trial, against "
+        "[carry-over](statistics-how-it-works.md#carry-over). About twice the time",
+    )
+    # Whether arms that one running server can be share its starts.
+    restart: "Restart" = value(
+        "--restart",
+        Words["Restart"](("needed", "each")),
+        "needed: arms that one running server can be (settings of a session, texts, indexes) take turns "
+        "in it, in warm caches, and a block is one start; each: a trial of each arm",
+        default="each",
+        guide="`each`: a trial of each arm. `needed`: arms that one running server can be (settings of a "
+        "session, texts, indexes) [take turns in it](compare-how-it-works.md#arms-in-one-server), in "
+        "warm caches",
+    )
+    plans: "PlanKind | None" = maybe(
+        "--plans",
+        Words["PlanKind"](("off", "estimate", "work")),
+        "work: execute each statement's plan once for each arm with EXPLAIN ANALYZE, outside of all "
+        "timing; estimate: EXPLAIN alone",
+        otherwise="work; on servers that run already estimate",
+        guide="`work` (own servers) executes each statement's plan once for each arm; `estimate` (remote "
+        "servers) keeps estimates; `off` nothing: "
+        "[how](compare-how-it-works.md#plans-with-their-work)",
+    )
+    profile: bool = switch(
+        "--profile",
+        "after the verdict, run further trials in which perf samples the servers, and say which "
+        "functions take more or less time per transaction",
+        ("compare", FILE),
+        guide="after the verdict, further rounds with perf: [which functions](profile.md) take more or less"
+        " time per transaction",
+    )
+    profile_rounds: int | None = maybe(
+        "--profile-rounds N",
+        partial(whole, least=1, most=PROFILE_ROUNDS_MAX),
+        "with --profile: blocks of such trials",
+        ("compare", FILE),
+        otherwise=str(PROFILE_ROUNDS_DEFAULT),
+        needs="--profile",
+    )
