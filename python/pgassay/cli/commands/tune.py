@@ -99,8 +99,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--clients",
         type=options.whole,
         metavar="N",
-        help="so many sessions execute the statements at once in the proof (default 1; with a DSN as many as "
-        "are at work there on average)",
+        help="so many sessions execute the statements at once in the proof, in trials with restarts "
+        "(default 1)",
     )
     add(
         "--demo",
