@@ -3,9 +3,10 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use pgassay_capture::format::bind::{Bind, format_of, name};
 use pgassay_capture::format::event::{Answer, Message, Rows};
 
-use super::messages::{Bind, Touched, format_of, name, write};
+use super::messages::{Touched, write};
 use super::order::{Begun, Order};
 use super::parts::{Expected, Kind, Returned, Session, Span, Step};
 use super::shared::{Shared, span};

@@ -6,7 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::messages::format_of;
+use pgassay_capture::format::bind::format_of;
+
 use super::parts::{Column, Form, Place, Plan, Returned};
 
 /// Below this share of its values between a source's lowest and highest a slot is not linked to it.
