@@ -72,6 +72,11 @@ fn read(value: &[u8]) -> Option<i64> {
     })
 }
 
+/// The same bits.
+fn signed(number: u64) -> i64 {
+    i64::from_be_bytes(number.to_be_bytes())
+}
+
 fn written(number: i64, length: usize) -> Vec<u8> {
     number.to_be_bytes()[8 - length..].to_vec()
 }
@@ -89,7 +94,7 @@ fn float(permuter: &Permuter, value: &[u8]) -> Vec<u8> {
     if bits & mask == 0 && (exponent & 0x7FF == 0 || value == f64::INFINITY.to_be_bytes()) {
         return value.to_vec();
     }
-    let drawn = permuter.drawn(("float", exponent)).cast_signed() & mask;
+    let drawn = signed(permuter.drawn(("float", exponent))) & mask;
     written(exponent << fraction | ((bits & mask) ^ drawn), value.len())
 }
 
@@ -105,8 +110,8 @@ fn moment(permuter: &Permuter, value: &[u8]) -> Vec<u8> {
     if is_endless || least.checked_add(span).is_none() {
         return value.to_vec();
     }
-    let other = permuter.number((found - least).cast_unsigned(), span.cast_unsigned());
-    written(least + other.cast_signed(), value.len())
+    let other = permuter.number((found - least).unsigned_abs(), span.unsigned_abs());
+    written(least + signed(other), value.len())
 }
 
 /// Digits of 10,000 behind four numbers that say how many there are and where the point is.
@@ -162,7 +167,7 @@ fn array(permuter: &Permuter, value: &[u8], depth: u32) -> Option<Vec<u8>> {
         let length = number(at)?;
         output.extend_from_slice(&length.to_be_bytes());
         at += 4;
-        if let Ok(length) = usize::try_from(length.cast_signed()) {
+        if let Ok(length) = usize::try_from(i32::from_be_bytes(length.to_be_bytes())) {
             let element = of_type(permuter, value.get(at..at + length)?, of, depth - 1);
             (element.len() == length).then_some(())?;
             output.extend_from_slice(&element);

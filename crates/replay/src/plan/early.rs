@@ -168,7 +168,7 @@ impl Early {
 
     /// What is sent to have the session as it was, and what a server answers to it.
     fn setup(&self) -> Vec<Exchange> {
-        let mut steps: Vec<_> = self.setting.iter().map(|text| query(text)).collect();
+        let mut steps: Vec<_> = self.setting.iter().map(query).collect();
         let mut prepared: Vec<Message> = self
             .statements
             .iter()
