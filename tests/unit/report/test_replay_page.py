@@ -4,7 +4,7 @@ import json
 
 from pgassay.model.traffic.replay import Percentiles, ReplayExample, ReplayFamily, ReplayPlayer, ReplayResult
 from pgassay.report.charts.replay_charts import drawings
-from pgassay.report.traffic.replay import render, render_html, render_json, render_markdown
+from pgassay.report.traffic.replay import page_of
 
 PLAYER = ReplayPlayer(cpu_s=6.1, without_processor_s=0.1, late_p99_ms=0.2, late_ms=None, is_limit=False)
 EVIL = "SELECT '</script><img src=x onerror=alert(1)>' | `x`\x1b[31m"
@@ -46,7 +46,7 @@ WHOLE = result(family("SELECT one"), family("UPDATE two", diverged=3), family("C
 
 
 def test_the_first_lines_say_what_was_played_and_what_came_out() -> None:
-    lines = render(WHOLE, width=200).splitlines()
+    lines = page_of(WHOLE).terminal(width=200).splitlines()
     assert lines[0].startswith(
         "monday on PostgreSQL 18.6, copy:5432/shop, at speed 1: 1000 statements of 8 sessions"
     )
@@ -60,13 +60,13 @@ def test_the_first_lines_say_what_was_played_and_what_came_out() -> None:
         assert words in head
     shown = "\n".join(lines)
     assert "3 of 200 × UPDATE two: SELECT 1 → error 42P01" in shown and "has not its end" in shown
-    assert render(WHOLE, width=200, unicode=False).isascii()
+    assert page_of(WHOLE).terminal(width=200, unicode=False).isascii()
 
 
 def test_every_form_has_the_statements() -> None:
-    document = json.loads(render_json(WHOLE))
+    document = json.loads(page_of(WHOLE).json())
     assert [each["text"] for each in document["families"]] == ["SELECT one", "UPDATE two", "COMMIT"]
-    markdown, page = render_markdown(WHOLE), render_html(WHOLE)
+    markdown, page = page_of(WHOLE).markdown(), page_of(WHOLE).html()
     for shown in (markdown, page):
         assert "SELECT one" in shown and "0.50 ×" in shown
     assert page.count("<svg") >= 2 and "Statements: mean times then and now" in page
@@ -76,9 +76,9 @@ def test_drawings_are_of_what_was_timed_alone() -> None:
     assert [each.name for each in drawings(WHOLE)] == ["families", "latency"]
     assert [each.name for each in drawings(result(family("x"), speed=None))] == ["families"]
     assert list(drawings(result(family("x", with_times=False), speed=None))) == []
-    assert "No statements" in render(result(speed=None))
+    assert "No statements" in page_of(result(speed=None)).terminal()
 
 
 def test_a_statement_s_text_does_no_harm() -> None:
-    page = render_html(result(family(EVIL, diverged=1)))
-    assert "<img" not in page and "\x1b" not in page + render(result(family(EVIL)))
+    page = page_of(result(family(EVIL, diverged=1))).html()
+    assert "<img" not in page and "\x1b" not in page + page_of(result(family(EVIL))).terminal()

@@ -1,12 +1,11 @@
-"""A replay: for a terminal, as Markdown, as a page, as one JSON document; pure."""
+"""A replay: what came out, the statements with their times then and now."""
 
 from collections.abc import Iterator
+from functools import partial
 
-from pgassay import __version__
 from pgassay.model.traffic.replay import Percentiles, ReplayFamily, ReplayResult
-from pgassay.report import markdown, terminal
 from pgassay.report.charts.replay_charts import FAMILIES_MAX, drawings
-from pgassay.report.html import page
+from pgassay.report.page import Page
 from pgassay.report.section import (
     QUIET,
     STRONG,
@@ -17,7 +16,7 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.report.text import clean, excerpt, percent_fixed, plural, seconds
+from pgassay.report.text import excerpt, percent_fixed, plural, seconds
 
 DIVERGED_SHOWN = 5
 _HEADS = ("statement", "calls", "otherwise", "then", "now", "now/then", "p95 now", "p99 now")
@@ -25,32 +24,10 @@ _TEXT_MAX, _TEXT_MAX_DIVERGED = 60, 120
 _MS = 1e3
 
 
-def render_json(result: ReplayResult) -> str:
-    """The result as one JSON document."""
-    return result.model_dump_json(by_alias=True, indent=2) + "\n"
-
-
-def render(
-    result: ReplayResult, *, width: int = terminal.UNWRAPPED, colour: bool = False, unicode: bool = True
-) -> str:
+def page_of(result: ReplayResult) -> Page:
     """What came out as it did, how long it took, whether the player was the limit, and each statement."""
-    return terminal.render(_sections(result), width=width, colour=colour, unicode=unicode)
-
-
-def render_markdown(result: ReplayResult) -> str:
-    """The same for an issue or a wiki."""
-    return markdown.render(_sections(result))
-
-
-def render_html(result: ReplayResult, *, chart_library: str = "") -> str:
-    """The same as one page, with drawings."""
-    return page.render(
-        f"Replay of {clean(result.folder)} on {clean(result.server)}",
-        _sections(result),
-        footer=f"Report by pgassay {__version__}.",
-        drawings=tuple(drawings(result)),
-        chart_library=chart_library,
-    )
+    title = f"Replay of {result.folder} on {result.server}"
+    return Page(title, result, partial(_sections, result), partial(drawings, result))
 
 
 def _sections(result: ReplayResult) -> list[Section]:

@@ -5,7 +5,7 @@ import math
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import print_result, write_page
+from pgassay.cli.output import publish
 from pgassay.errors import UsageError
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
@@ -63,15 +63,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FRACTION",
         help="not valid where statements with more of the time came out otherwise (default 0.01)",
     )
-    options.add_formats(parser, "the replay")
-    add("--html", type=options.folder, metavar="FILE", help="write a page with drawings here as well")
+    options.add_formats(parser, "the replay", html="write a page with drawings here as well")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Play, and print what came out."""
-    from pgassay.cli.chart_library import chart_library
-    from pgassay.report.traffic import replay as report
+    from pgassay.report.traffic.replay import page_of
     from pgassay.traffic.replaying import ReplayRequest, replay
 
     if arguments.begin and arguments.until and arguments.begin >= arguments.until:
@@ -93,9 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     told = _Told()
     result = replay(request, told.start, told.progress)
     told.end()
-    print_result(result, report, arguments)
-    if arguments.html is not None:
-        write_page(arguments.html, report.render_html(result, chart_library=chart_library()))
+    publish(page_of(result), arguments)
     return 0 if result.is_valid else EXIT_LOOK
 
 
