@@ -63,17 +63,18 @@ ALLOWED = {
     # volume is a candidate with a price.
     "tune": {
         "model", "typed", "environment", "workloads", "factors", "record", "analysis", "experiment", "native",
-        "sql_text", "durable", "words", "terminal", "volumes", "trial", "options",
+        "sql_text", "durable", "words", "terminal", "volumes", "trial", "options", "traffic",
     },
     # A machine of a fleet runs the command line as a process, and sends home what that recorded.
     "fleet": {
         "model", "environment", "native", "record", "trial", "analysis", "experiment", "durable", "words",
         "factors", "workloads", "terminal", "probe", "options",
     },
-    # The copies of `tune DSN`, and the blocks of `compare` between two versions.
+    # The copies of `tune DSN`, and the blocks of `compare` between two versions; traffic is played first as a
+    # trial plays it.
     "upgrade": {
-        "model", "environment", "workloads", "factors", "experiment", "analysis", "terminal", "tune",
-        "sql_text", "words",
+        "model", "typed", "environment", "workloads", "factors", "experiment", "analysis", "terminal", "tune",
+        "sql_text", "words", "traffic", "trial", "record", "native",
     },
     # Experiments of a few builds each, and what they say together.
     "bisecting": {

@@ -6,6 +6,7 @@
 mod fault;
 pub mod format;
 pub mod proxy;
+pub mod redact;
 pub mod secrets;
 pub mod store;
 

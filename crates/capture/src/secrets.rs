@@ -4,7 +4,11 @@
 //! password in a connection string or URL anywhere. Strings that hold statements (bodies of functions, DO) are looked
 //! through as well. Values of parameters are not: the protocol doesn't say what they are for.
 
+pub mod lexer;
+
 use std::borrow::Cow;
+
+use lexer::{Kind, replaced, token};
 
 /// What stands in a secret's place.
 const STAND_IN: &[u8] = b"'***'";
@@ -142,32 +146,17 @@ fn inside(bytes: &[u8], (opening, closing): (usize, usize), output: &mut Vec<u8>
     let is_quoted = opening == 1;
     if is_quoted && contains(&masked, b"''") {
         // A string within the string has its quotes twice.
-        let single = replace(&masked, b"''", b"'");
+        let single = replaced(&masked, b"''", b"'");
         let mut inner = Vec::new();
         rewrite(&single, &mut inner, depth - 1, escapes);
         match inner == single {
             true => output.extend_from_slice(&masked),
-            false => output.extend(replace(&inner, b"'", b"''")),
+            false => output.extend(replaced(&inner, b"'", b"''")),
         }
     } else {
         rewrite(&masked, output, depth - 1, escapes);
     }
     output.extend_from_slice(&bytes[bytes.len() - closing..]);
-}
-
-fn replace(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
-    let mut output = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        if text[at..].starts_with(from) {
-            output.extend_from_slice(to);
-            at += from.len();
-        } else {
-            output.push(text[at]);
-            at += 1;
-        }
-    }
-    output
 }
 
 /// `password=…` of a connection string, and the password of a URL, replaced.
@@ -229,108 +218,6 @@ fn url_password(rest: &[u8]) -> Option<(usize, usize)> {
     let at = authority[..end].iter().rposition(|byte| *byte == b'@')?;
     let colon = authority[..at].iter().position(|byte| *byte == b':')?;
     Some((3 + colon + 1, 3 + at))
-}
-
-enum Kind {
-    Space,
-    Word,
-    /// A string, with the lengths of its quotes; one that never ends has no closing quote.
-    Text {
-        opening: usize,
-        closing: usize,
-    },
-    Other,
-}
-
-struct Token {
-    kind: Kind,
-    length: usize,
-}
-
-/// The lexical element at the front of bytes that are not empty.
-fn token(rest: &[u8], escapes: bool) -> Token {
-    let found = |kind, length| Token { kind, length };
-    match rest[0] {
-        byte if byte.is_ascii_whitespace() => found(Kind::Space, 1),
-        b'-' if rest.starts_with(b"--") => {
-            let end = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
-            found(Kind::Space, end)
-        }
-        b'/' if rest.starts_with(b"/*") => found(Kind::Space, comment_length(rest)),
-        b'\'' => {
-            let (length, is_closed) = string_length(rest, b'\'', escapes);
-            let kind = Kind::Text {
-                opening: 1,
-                closing: usize::from(is_closed),
-            };
-            found(kind, length)
-        }
-        b'"' => found(Kind::Other, string_length(rest, b'"', false).0),
-        b'$' => match dollar_quote(rest) {
-            Some((tag, length, is_closed)) => {
-                let kind = Kind::Text {
-                    opening: tag,
-                    closing: if is_closed { tag } else { 0 },
-                };
-                found(kind, length)
-            }
-            None => found(Kind::Other, 1),
-        },
-        byte if is_word(byte) => {
-            let end = rest.iter().position(|byte| !is_word(*byte) && *byte != b'$');
-            found(Kind::Word, end.unwrap_or(rest.len()))
-        }
-        _ => found(Kind::Other, 1),
-    }
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
-}
-
-fn comment_length(rest: &[u8]) -> usize {
-    let (mut at, mut depth) = (2, 1);
-    while at < rest.len() && depth > 0 {
-        let step = match &rest[at..] {
-            [b'/', b'*', ..] => 1,
-            [b'*', b'/', ..] => -1,
-            _ => 0,
-        };
-        depth += step;
-        at += if step == 0 { 1 } else { 2 };
-    }
-    at.min(rest.len())
-}
-
-/// A string in quotes, these doubled within, and whether it ends.
-fn string_length(rest: &[u8], quote: u8, escapes: bool) -> (usize, bool) {
-    let mut at = 1;
-    while at < rest.len() {
-        if escapes && rest[at] == b'\\' {
-            at += 2;
-        } else if rest[at] != quote {
-            at += 1;
-        } else if rest.get(at + 1) == Some(&quote) {
-            at += 2;
-        } else {
-            return (at + 1, true);
-        }
-    }
-    (rest.len(), false)
-}
-
-/// The length of `$tag$`, of the whole string, and whether it ends.
-fn dollar_quote(rest: &[u8]) -> Option<(usize, usize, bool)> {
-    let end = 1 + rest[1..].iter().position(|byte| !is_word(*byte))?;
-    if rest[end] != b'$' || rest[1].is_ascii_digit() {
-        return None;
-    }
-    let tag = &rest[..=end];
-    let closing = (tag.len()..rest.len()).find(|at| rest[*at..].starts_with(tag));
-    Some(match closing {
-        Some(at) => (tag.len(), at + tag.len(), true),
-        None => (tag.len(), rest.len(), false),
-    })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use pgassay_native::simulate_command::simulate;
 use pgassay_native::sql_command::sql;
 use pgassay_native::sysbench_tables::sysbench_tables;
 use pgassay_native::traffic::capture::capture;
+use pgassay_native::traffic::redact::capture_redact;
 use pgassay_native::traffic::replay::replay;
 use pgassay_native::traffic::replay_plan::{capture_sessions, replay_plan};
 use pgassay_native::traffic::write::capture_write;
@@ -37,6 +38,7 @@ Commands (JSON on standard input, JSON lines on standard output):
   simulate     run requests against models of volumes, without a device
   capture      stand between clients and a server, and record what they say
   capture-write  write a capture from what was read in a server's log
+  capture-redact  write a capture without its values, to be handed out
   capture-sessions  say whose sessions a capture has
   replay-plan  say what a replay of a capture would play
   replay       play a capture against a server, and count what came out otherwise
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         ["simulate"] => simulate(),
         ["capture"] => capture(),
         ["capture-write"] => capture_write(),
+        ["capture-redact"] => capture_redact(),
         ["capture-sessions"] => capture_sessions(),
         ["replay-plan"] => replay_plan(),
         ["replay"] => replay(),

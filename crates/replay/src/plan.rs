@@ -1,5 +1,6 @@
 //! What is sent when, what each step waits for, and what came back then: worked out by one reading of the capture.
 
+mod early;
 mod messages;
 mod order;
 mod parts;

@@ -35,6 +35,7 @@ const EVENTS_PER_WAIT: usize = 1024;
 const READ_BYTES: usize = 64 << 10;
 /// How often waiting sessions are looked through.
 const LOOK_NS: u64 = 5_000_000;
+const SILENT_NS: u64 = 60_000_000_000;
 const PROGRESS_NS: u64 = 1_000_000_000;
 
 /// How far it is.
@@ -89,6 +90,8 @@ pub struct Player<O: Opener> {
     behind_ns: u64,
     running: usize,
     buffer: Vec<u8>,
+    /// When no server says anything for so long, and ten times the capture's longest statement besides, it will not.
+    pub silent_ns: u64,
 }
 
 impl<O: Opener> Player<O> {
@@ -119,6 +122,7 @@ impl<O: Opener> Player<O> {
             told_ns: 0,
             behind_ns: 0,
             buffer: vec![0; READ_BYTES],
+            silent_ns: SILENT_NS,
         })
     }
 
@@ -147,7 +151,9 @@ impl<O: Opener> Player<O> {
                     self.serve(event.token().0, event.is_read_closed());
                 }
             }
-            self.take_opened();
+            if self.take_opened() {
+                heard_ns = self.told_ns;
+            }
             self.go_on();
             if self.told_ns - looked_ns >= LOOK_NS {
                 looked_ns = self.told_ns;

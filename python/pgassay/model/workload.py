@@ -124,18 +124,22 @@ class Pace(Frozen):
         return len({rate for _, rate in self.rates}) == 1
 
 
-class PartOfCapture(Frozen):
+class PartOfCapture(Extended):
     """Which sessions of a capture are played, and how long.
 
     `folder`: the capture's, absolute. `database`: the capture's whose sessions they are; `users`: these
-    alone, all of them with (). `until_s`: nothing that was sent later. `sample`: so large a share of them.
+    alone, all of them with (). `from_s`, `until_s`: nothing that was sent earlier or later. `sample`: so
+    large a share of them.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("from_s",)
 
     folder: str
     database: str
     users: tuple[str, ...] = ()
     until_s: float | None = None
     sample: float | None = None
+    from_s: float | None = None
 
 
 class ReplayOptions(PartOfCapture):

@@ -132,6 +132,8 @@ _WHERE_KNOWN = {
     "CompareResult": ("profile", "capacities"),
     "ProbeResult": ("proof",),
     "GateUnit": ("starts",),
+    "UpgradeResult": ("traffic",),
+    "UpgradedStatement": ("calls",),
 }
 
 

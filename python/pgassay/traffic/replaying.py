@@ -22,6 +22,9 @@ _MAJOR_MIN = 10
 _BUSY_SHARE_MAX = 0.8
 _LATE_P99_MAX_MS = 5.0
 _TEXT_SHOWN = 160
+_UNFINISHED = (
+    "the capture has not its end (it was killed, still runs, or is damaged): what stands before was played"
+)
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,14 @@ class ReplayRequest:
     folder: Path
     connection: str
     speed: float | None = 1.0
+    from_s: float | None = None
     until_s: float | None = None
     users: tuple[str, ...] = ()
     databases: tuple[str, ...] = ()
     allow_writes: str | None = None
     bound: float = BOUND_DEFAULT
+    # When no server says anything for so long all sessions end; None: the player's own, a minute.
+    silent_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +82,8 @@ def replay(
                 f"{request.folder} has no statements to replay with these choices: see pgassay capture show "
                 f"{request.folder}"
             )
+        if ready["unfinished"]:
+            notes.append(_UNFINISHED)
         on_start(
             ReplayStart(
                 ready["sessions"], ready["statements"], ready["seconds_captured"], resolved.server.name
@@ -130,6 +138,7 @@ def _document(
         "connect": {**resolved.parameters},
         "folder": str(request.folder.resolve()),
         "speed": request.speed,
+        "from_s": request.from_s,
         "until_s": request.until_s,
         "users": list(request.users),
         "databases": databases,
@@ -137,6 +146,7 @@ def _document(
         "tables": tables,
         "options": options,
         "writes": request.allow_writes is not None,
+        "silent_s": request.silent_s,
     }, notes
 
 

@@ -9,13 +9,22 @@ from pgassay.traffic.events import ANSWERS, BEGIN, END, MESSAGES, Answer, Event,
 
 FUNCTION_CALL = "(function call)"
 UNKNOWN_STATEMENT = "(prepared before the capture)"
+_COUNT_BYTES = 2
+
+
+class Bound(NamedTuple):
+    """Values of parameters as sent: a Bind message behind its names, and the types that Parse declared."""
+
+    body: bytes
+    types: tuple[int, ...]
 
 
 class Statement(NamedTuple):
     """One execution. Times are nanoseconds from the capture's time 0; `end_ns` is None where no answer came.
 
     `busy_ns` is what its session spent on it: of a pipeline, from the answer before. `protocol` is simple,
-    extended or function. `status` is that of the transaction after it, '' within a pipeline.
+    extended or function. `status` is that of the transaction after it, '' within a pipeline. `bound`: the
+    values of an extended one.
     """
 
     session: int
@@ -30,6 +39,17 @@ class Statement(NamedTuple):
     sqlstate: str = ""
     left_out_bytes: int = 0
     status: str = ""
+    bound: Bound | None = None
+
+
+class _Prepared(NamedTuple):
+    text: str = UNKNOWN_STATEMENT
+    types: tuple[int, ...] = ()
+
+
+class _Portal(NamedTuple):
+    text: str = UNKNOWN_STATEMENT
+    bound: Bound | None = None
 
 
 @dataclass
@@ -42,14 +62,15 @@ class _Request:
     rows: int = 0
     affected: int | None = None
     sqlstate: str = ""
+    bound: Bound | None = None
 
 
 @dataclass
 class _Session:
     number: int
     requests: deque[_Request] = field(default_factory=deque)
-    prepared: dict[bytes, str] = field(default_factory=dict)
-    portals: dict[bytes, str] = field(default_factory=dict)
+    prepared: dict[bytes, _Prepared] = field(default_factory=dict)
+    portals: dict[bytes, _Portal] = field(default_factory=dict)
     free_ns: int = 0
 
 
@@ -79,20 +100,29 @@ def _sent(session: _Session, message: Message, at_ns: int) -> None:
     if tag == "Q":
         session.requests.append(_Request("Q", message.text or "", at_ns))
     elif tag == "P":
-        session.prepared[message.body.partition(b"\0")[0]] = message.text or ""
+        name, _, rest = message.body.partition(b"\0")
+        session.prepared[name] = _Prepared(message.text or "", _types(rest.partition(b"\0")[2]))
     elif tag == "B":
         portal, _, rest = message.body.partition(b"\0")
-        name = rest.partition(b"\0")[0]
-        session.portals[portal] = session.prepared.get(name, UNKNOWN_STATEMENT)
+        name, _, values = rest.partition(b"\0")
+        prepared = session.prepared.get(name, _Prepared())
+        session.portals[portal] = _Portal(prepared.text, Bound(values, prepared.types))
     elif tag == "E":
-        portal = message.body.partition(b"\0")[0]
-        session.requests.append(_Request("E", session.portals.get(portal, UNKNOWN_STATEMENT), at_ns))
+        executed = session.portals.get(message.body.partition(b"\0")[0], _Portal())
+        session.requests.append(_Request("E", executed.text, at_ns, bound=executed.bound))
     elif tag == "F":
         session.requests.append(_Request("F", FUNCTION_CALL, at_ns))
     elif tag == "S":
         session.requests.append(_Request("S", "", at_ns))
     elif tag == "d" and message.left_out_bytes is not None and session.requests:
         session.requests[-1].left_out_bytes += message.left_out_bytes
+
+
+def _types(declared: bytes) -> tuple[int, ...]:
+    """The numbers of types behind their count; most drivers declare none."""
+    if len(declared) <= _COUNT_BYTES:
+        return ()
+    return tuple(int.from_bytes(declared[at : at + 4]) for at in range(_COUNT_BYTES, len(declared) - 3, 4))
 
 
 def _answered(session: _Session, answer: Answer, at_ns: int) -> Iterator[Statement]:
@@ -154,4 +184,5 @@ def _statement(
         sqlstate=request.sqlstate,
         left_out_bytes=request.left_out_bytes,
         status=status,
+        bound=request.bound,
     )

@@ -15,6 +15,7 @@ from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.inputs.base import Start, kind_of
+from pgassay.tune.inputs.capture import start_of_capture
 from pgassay.tune.inputs.diagnosis import start_of_diagnosis
 from pgassay.tune.inputs.experiment import start_of_experiment
 from pgassay.tune.source.locales import collation_of_dump, installed_locales, locale_of
@@ -162,7 +163,7 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
             f"{MAX_TIME_MIN_S:g}s"
         )
     given = parse_settings(compare.settings)
-    start = request.start
+    start = request.start or start_of_capture(compare.workload)
     workload = parse_workload(compare.workload) if start is None else start.workload
     statements = statements_of(workload) if start is None else start.statements
     clients = workload.clients if request.clients is None else request.clients
@@ -184,7 +185,7 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
         dataset = spec.dataset.model_copy(update={"encoding": request.encoding})
         spec = spec.model_copy(update={"dataset": dataset})
     notes = () if start is None else start.notes
-    if request.locale is None and start is None and spec.dataset.kind == "dump":
+    if request.locale is None and request.start is None and spec.dataset.kind == "dump":
         spec, said = _as_the_dump_s(spec)
         notes = (*notes, *said)
     return PlannedTune(compare, servers, base, given, spec, statements, chooses_cache, notes)

@@ -3,26 +3,29 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pgassay.model.result import ArmResult, CompareResult
+from pgassay.model.result import CompareResult
 from pgassay.model.upgrades.answer import (
     Decision,
     StatementVerdict,
     UpgradedStatement,
     UpgradeFinding,
     UpgradeResult,
+    UpgradeTraffic,
 )
 from pgassay.model.workload import Statement
 from pgassay.upgrade.both import ComparedStatement
 from pgassay.upgrade.fixes import Mended
 from pgassay.upgrade.scratch import Refused
-from pgassay.words import plural
+from pgassay.upgrade.timed import Pair, pairs_of, with_times
+from pgassay.words import percent, plural
 
 _ORDER: Sequence[StatementVerdict] = (
     "fails", "other rows", "slower", "not decided", "faster", "as fast", "fails on both", "not run",
 )  # fmt: skip
+_BAD: Sequence[StatementVerdict] = ("fails", "other rows", "slower")
+_TOLD_OF_TRAFFIC: Sequence[StatementVerdict] = (*_BAD, "faster", "not decided", "fails on both", "not run")
 _MOVED_MAX = 3
 _SEVERITIES = ("in the way", "work", "changed")
-_VERDICTS: Mapping[str, StatementVerdict] = {"slower": "slower", "faster": "faster", "equivalent": "as fast"}
 
 
 def finding_of_refused(refused: Refused) -> UpgradeFinding:
@@ -42,24 +45,16 @@ def answer_of(
     versions: tuple[str, str],
     folder: Path,
     findings: Sequence[UpgradeFinding],
-    chosen: Sequence[Statement],
-    share: Mapping[str, float],
-    left_out: Sequence[tuple[str, str, str]],
-    found: Mapping[str, ComparedStatement],
+    measured: Sequence[UpgradedStatement],
     mended: Mapping[str, Mended],
     result: CompareResult | None,
     experiment: str,
     margin: float,
     warnings: tuple[str, ...],
+    traffic: UpgradeTraffic | None = None,
 ) -> UpgradeResult:
-    """All of it in one document; `source`: its name and version, `left_out`: name, SQL and reason."""
-    timed = _timed(result)
-    statements = [_statement(each, share, found.get(each.name), timed) for each in chosen]
-    statements = [_with_fix(each, mended.get(each.name)) for each in statements]
-    statements += [
-        UpgradedStatement(name=name, sql=sql, verdict="not run", share=share.get(name), reason=reason)
-        for name, sql, reason in left_out
-    ]
+    """All of it in one document; `source`: its name and version."""
+    statements = [_with_fix(each, mended.get(each.name)) for each in measured]
     statements.sort(key=lambda each: (_ORDER.index(each.verdict), each.ratio or 1.0))
     ordered = sorted(findings, key=lambda each: _SEVERITIES.index(each.severity))
     decision = _decision(ordered, statements)
@@ -71,7 +66,9 @@ def answer_of(
         from_version=versions[0],
         to_version=versions[1],
         decision=decision,
-        headline=_headline(decision, versions, ordered, statements),
+        headline=_headline(decision, versions, ordered, statements)
+        if traffic is None
+        else _headline_of_traffic(versions, ordered, statements, margin),
         findings=tuple(ordered),
         statements=tuple(statements),
         experiment=experiment,
@@ -79,18 +76,25 @@ def answer_of(
         blocks=result.blocks if result is not None else 0,
         margin=margin,
         warnings=(*warnings, *(result.warning_sentences if result is not None else ())),
+        traffic=traffic,
     )
 
 
-def slower_of(result: CompareResult, names: Sequence[str]) -> list[str]:
-    """The statements that are proven to be slower on the new version; `names`: those that were timed."""
-    pairs = _timed(result)
+def single_statements(
+    chosen: Sequence[Statement],
+    share: Mapping[str, float],
+    left_out: Sequence[tuple[str, str, str]],
+    found: Mapping[str, ComparedStatement],
+    result: CompareResult | None,
+) -> list[UpgradedStatement]:
+    """Statements that ran one by one on both versions; `left_out`: name, SQL and reason of the others."""
+    timed = pairs_of(result)
     return [
-        name
-        for name in names
-        if (pair := pairs.get(name) or (pairs.get("") if len(names) == 1 else None)) is not None
-        and pair[1].verdict == "slower"
-        and not pair[1].withheld
+        *(_statement(each, share, found.get(each.name), timed) for each in chosen),
+        *(
+            UpgradedStatement(name=name, sql=sql, verdict="not run", share=share.get(name), reason=reason)
+            for name, sql, reason in left_out
+        ),
     ]
 
 
@@ -110,25 +114,11 @@ def _why(result: CompareResult | None) -> tuple[str, ...]:
     )
 
 
-def _timed(result: CompareResult | None) -> dict[str, tuple[ArmResult, ArmResult]]:
-    """By statement its arms: the old version's, the new one's. One statement alone is the experiment."""
-    if result is None:
-        return {}
-    families = {each.name: each.arms for each in result.statements}
-    pairs = {}
-    for name, arms in families.items() or {"": result.arms}.items():
-        control = next((arm for arm in arms if arm.verdict == "control"), None)
-        other = next((arm for arm in arms if arm.verdict != "control"), None)
-        if control is not None and other is not None:
-            pairs[name] = (control, other)
-    return pairs
-
-
 def _statement(
     statement: Statement,
     share: Mapping[str, float],
     seen: ComparedStatement | None,
-    timed: Mapping[str, tuple[ArmResult, ArmResult]],
+    timed: Mapping[str, Pair],
 ) -> UpgradedStatement:
     made = UpgradedStatement(
         name=statement.name, sql=statement.sql, verdict="not run", share=share.get(statement.name)
@@ -153,28 +143,15 @@ def _statement(
             )
         return made.model_copy(update={"verdict": "other rows", "reason": reason})
     pair = timed.get(statement.name) or (timed.get("") if len(timed) == 1 else None)
-    if pair is None:
-        return made.model_copy(update={"verdict": "not decided", "reason": "it was not timed"})
-    before, after = pair
-    ends = after.interval
     reasons = ["the plan is the same in both"] if not seen.plan else []
     reasons += ["its rows are others each time that it runs, and were not compared"] if seen.varies else []
-    return made.model_copy(
-        update={
-            "verdict": _VERDICTS.get(after.verdict, "not decided") if not after.withheld else "not decided",
-            "reason": "; ".join(reasons),
-            "ratio": after.ratio,
-            "interval": ends if ends is not None and None not in ends else None,
-            "before_ms": None if before.median is None else 1000 * before.median,
-            "after_ms": None if after.median is None else 1000 * after.median,
-        }
-    )
+    return with_times(made, pair, reasons)
 
 
 def _decision(findings: Sequence[UpgradeFinding], statements: Sequence[UpgradedStatement]) -> Decision:
     if any(each.severity == "in the way" for each in findings):
         return "in the way"
-    if any(each.verdict in ("fails", "other rows", "slower") for each in statements):
+    if any(each.verdict in _BAD for each in statements):
         return "look"
     if any(each.severity == "work" for each in findings):
         return "go after work"
@@ -202,3 +179,26 @@ def _headline(
     ]
     told = f" Of {plural(len(statements), 'statement')}: {', '.join(counts)}." if statements else ""
     return f"From {versions[0]} to {versions[1]}: {said}.{told}"
+
+
+def _headline_of_traffic(
+    versions: tuple[str, str],
+    findings: Sequence[UpgradeFinding],
+    statements: Sequence[UpgradedStatement],
+    margin: float,
+) -> str:
+    """Whether the new version is safe for the traffic, and how many families are what."""
+    number = {verdict: sum(each.verdict == verdict for each in statements) for verdict in _ORDER}
+    judged = len(statements) - number["not run"]
+    same = f"{number['as fast']} of {judged} statement families the same within {percent(margin)}"
+    others = [f"{number[verdict]} {verdict}" for verdict in _TOLD_OF_TRAFFIC if number[verdict]]
+    major = versions[1].partition(".")[0]
+    if any(number[verdict] for verdict in _BAD):
+        said = f"{major} is not safe for this traffic yet"
+    elif number["not decided"]:
+        said = f"{major} is safe for this traffic as far as it is decided"
+    else:
+        said = f"{major} is safe for this traffic"
+    blocking = sum(each.severity == "in the way" for each in findings)
+    before = f"not yet: {plural(blocking, 'thing')} in the way. " if blocking else ""
+    return f"From {versions[0]} to {versions[1]}: {before}{said}: {', '.join([same, *others])}."

@@ -27,8 +27,9 @@ from pgassay.model.arm import Arm
 from pgassay.model.build import Build
 from pgassay.model.result import CompareResult
 from pgassay.model.upgrades.answer import UpgradeFinding, UpgradeResult
-from pgassay.model.workload import Statement
+from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.terminal.progress import Progress
+from pgassay.tune.inputs.capture import executed
 from pgassay.tune.source.copied import settings_of
 from pgassay.tune.source.counted import read_counted
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped, refuse_small_disk, refuse_without_program
@@ -36,17 +37,18 @@ from pgassay.tune.source.files import STATEMENTS_FILE, plain_text
 from pgassay.tune.source.gather import gather
 from pgassay.tune.source.server import SourceServer, open_source
 from pgassay.tune.statements import measured, statements_of
-from pgassay.upgrade.answer import answer_of, finding_of_refused, slower_of
+from pgassay.upgrade.answer import answer_of, finding_of_refused, single_statements
 from pgassay.upgrade.both import ComparedStatement, on_both
 from pgassay.upgrade.catalogs import catalog_findings, given_settings
+from pgassay.upgrade.data import check_copy, copied
 from pgassay.upgrade.fixes import Mended, proven_fixes
 from pgassay.upgrade.scratch import Refused, read_version, refused_objects, scratch_server
+from pgassay.upgrade.timed import Measured
+from pgassay.upgrade.traffic import check_capture, play_on_both, traffic_workload
 from pgassay.workloads.registry import parse_workload
 
-DUMP_FILE, EXPERIMENT_FOLDER = "source.sql", "experiment"
+EXPERIMENT_FOLDER = "experiment"
 STATEMENTS_DEFAULT = 50
-# Which version pg_dump writes this for, 16 and older do not know (src/bin/pg_dump/pg_backup_archiver.c).
-_NOT_KNOWN_BEFORE_17 = b"SET transaction_timeout = 0;"
 _OLD_MIN = 16
 # Views can be left out of a dump by name; nothing else that a version refuses can.
 _VIEWS = ("view", "materialized view")
@@ -60,7 +62,9 @@ _COMPARED_SHARE = 0.6
 class UpgradeRequest:
     """What a user asks for. `workload`: statements of a file, '' for those that the server counted.
 
-    `compare`: what the comparison is asked for as well (time, margin, storage, caps, settings).
+    `compare`: what the comparison is asked for as well (time, margin, storage, caps, settings). `capture`:
+    captured traffic to be played in place of statements, as `DIR,speed=2`; `copy`: a dump of the moment
+    when it began, as `dump:FILE`; '' for one that is made now.
     """
 
     connection_string: str
@@ -69,15 +73,21 @@ class UpgradeRequest:
     statements: int = STATEMENTS_DEFAULT
     workload: str = ""
     out: Path | None = None
+    capture: str = ""
+    copy: str = ""
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """The statements to run, with their share of the source's time, and what was left out with its reason."""
+    """The statements to run, with their share of the source's time, and what was left out with its reason.
+
+    `traffic`: the capture that they are of.
+    """
 
     statements: tuple[Statement, ...]
     share: dict[str, float]
     left_out: tuple[tuple[str, str, str], ...]
+    traffic: WorkloadSpec | None = None
 
 
 def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> UpgradeResult:
@@ -85,6 +95,10 @@ def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> Up
     check_folder(wanted.out)
     if wanted.workload:
         statements_of(parse_workload(wanted.workload))
+    if wanted.capture:
+        check_capture(wanted.capture)
+    if wanted.copy:
+        check_copy(wanted.copy)
     progress.stage("asking the server")
     source = open_source(wanted.connection_string)
     old_version = str(max(source.major, _OLD_MIN))
@@ -123,24 +137,19 @@ def _look(
     findings, refused, chosen = _read(wanted, source, new, program, progress)
     excluded, stops = _excluded(refused, _missing(findings), program)
     findings = (*findings, *map(finding_of_refused, refused))
+    # What is left out of a dump that is made is in one that is given.
+    stops |= bool(wanted.copy and excluded)
     _write_statements(folder, chosen.statements)
-    found: dict[str, ComparedStatement] = {}
-    result, experiment = None, ""
+    measured = Measured(single_statements(chosen.statements, chosen.share, chosen.left_out, {}, None))
     mended: dict[str, Mended] = {}
     if not stops and chosen.statements:
-        with dumped(source, program, progress, [*PLAIN_FORMAT, *excluded]) as dump:
-            _make_plain(dump.file, folder / DUMP_FILE)
-        try:
-            request = _request(wanted, source, folder, str(old.major), began_at)
-            found, result = _compare(request, chosen.statements, folder, progress)
-            if result is not None and (names := slower_of(result, list(found))):
-                slower = [each for each in chosen.statements if each.name in names]
+        with copied(wanted.copy, source, program, excluded, folder, progress) as data:
+            request = _request(wanted, source, folder, data, str(old.major), began_at)
+            measured = _measure(request, chosen, folder, progress)
+            if slower := _slower(chosen, measured):
                 left_s = wanted.compare.max_time_s - (time.monotonic() - began_at)
                 mended, why = proven_fixes(request, new, slower, folder, left_s, progress)
                 warnings += [why] if why else []
-        finally:
-            (folder / DUMP_FILE).unlink()
-        experiment = str(folder / EXPERIMENT_FOLDER) if result is not None else ""
     elif stops:
         warnings.append("no statement was compared, since the schema can't be made in the new version")
     return answer_of(
@@ -148,16 +157,33 @@ def _look(
         versions=(old.version, new.version),
         folder=folder,
         findings=findings,
-        chosen=chosen.statements,
-        share=chosen.share,
-        left_out=chosen.left_out,
-        found=found,
+        measured=measured.statements,
         mended=mended,
-        result=result,
-        experiment=experiment,
+        result=measured.result,
+        experiment=str(folder / EXPERIMENT_FOLDER) if measured.result is not None else "",
         margin=wanted.compare.margin,
         warnings=tuple(warnings),
+        traffic=measured.traffic,
     )
+
+
+def _measure(request: CompareRequest, chosen: _Wanted, folder: Path, progress: Progress) -> Measured:
+    """The traffic, or the statements one by one, on both versions."""
+    if chosen.traffic is not None:
+        return play_on_both(request, chosen.traffic, progress)
+    found, result = _compare(request, chosen.statements, folder, progress)
+    return Measured(
+        single_statements(chosen.statements, chosen.share, chosen.left_out, found, result), result
+    )
+
+
+def _slower(chosen: _Wanted, measured: Measured) -> list[Statement]:
+    """What is slower on the new version, with values: of traffic those that came most often."""
+    names = {each.name for each in measured.statements if each.verdict == "slower"}
+    slower = [each for each in chosen.statements if each.name in names]
+    if chosen.traffic is None or not slower:
+        return slower
+    return executed(chosen.traffic, slower)
 
 
 def _builds(wanted: UpgradeRequest, source: SourceServer, old_version: str) -> tuple[Build, Build]:
@@ -205,6 +231,10 @@ def _read(
 def _statements(
     wanted: UpgradeRequest, source: SourceServer, session: ControlSession, progress: Progress
 ) -> _Wanted:
+    if wanted.capture:
+        progress.stage("reading the capture")
+        traffic = traffic_workload(wanted.capture, source.resolved.server.dbname, wanted.statements)
+        return _Wanted(traffic.statements, {}, (), traffic)
     if wanted.workload:
         tuned = statements_of(parse_workload(wanted.workload))
         share: dict[str, float] = {}
@@ -249,19 +279,8 @@ def _write_statements(folder: Path, statements: Sequence[Statement]) -> None:
     (folder / STATEMENTS_FILE).write_text(plain_text(statements))
 
 
-def _make_plain(dump: Path, plain: Path) -> None:
-    """The dump as either version reads it: without what an older one does not know, and who wrote it."""
-    with dump.open("rb") as read, plain.open("wb") as written:
-        plain.chmod(0o644)
-        for number, line in enumerate(read):
-            is_head = number < 60
-            if is_head and (line.rstrip() == _NOT_KNOWN_BEFORE_17 or line.startswith(b"-- Dumped")):
-                continue
-            written.write(line)
-
-
 def _request(
-    wanted: UpgradeRequest, source: SourceServer, folder: Path, old_version: str, began_at: float
+    wanted: UpgradeRequest, source: SourceServer, folder: Path, data: str, old_version: str, began_at: float
 ) -> CompareRequest:
     compare = wanted.compare
     build = resolve(old_version)
@@ -276,7 +295,7 @@ def _request(
         # As pg_upgrade needs them: of the new version as the source has them.
         factors=(f"config={old_version}+checksums={checksums},{wanted.to}+checksums={checksums}",),
         workload=f"sql:{folder / STATEMENTS_FILE}",
-        dataset=f"dump:{folder / DUMP_FILE}",
+        dataset=data,
         cache=compare.cache or "warm-pages",
         settings=(*compare.settings, *(f"{name}={value}" for name, value in asked.items())),
         baseline="shipped",

@@ -15,14 +15,14 @@ from pgassay.typed import quantities
 from pgassay.workloads.pace import MEAN_LATENCY
 
 FAMILY = "replay"
-OPTIONS = ("speed", "until", "users", "database", "sample", "max_diverged", "writes")
+OPTIONS = (*("speed", "from", "until", "users", "database", "sample", "max_diverged", "writes", "families"),)
 # What a trial compares: at a pace the same is done whatever it takes.
 THROUGHPUT = Metric(name="throughput", unit="statements/s", better="higher")
 SPEED_MIN, SPEED_MAX = 0.5, 50.0
 BOUND_DEFAULT = 0.01
 # Families with a line of their own: no more than a reader looks at, none that is next to nothing, and none
 # whose few executions are chance unless they take much of the time.
-FAMILIES_MAX, SHARE_MIN = 20, 0.001
+FAMILIES_DEFAULT, FAMILIES_MAX, SHARE_MIN = 20, 200, 0.001
 CALLS_MIN, SHARE_OF_FEW_MIN = 10, 0.01
 _NAME_MAX = 44
 # What stands behind the folder's name, which may hold commas itself.
@@ -34,16 +34,21 @@ def folder_of(text: str) -> str:
     return _OPTIONS.sub("", text)
 
 
-def parse(family: str, text: str) -> WorkloadSpec:
-    """`DIR[,speed=2|max][,until=10m][,users=app+web][,database=shop][,sample=10%][,max_diverged=1%]`.
-
-    Reads the capture once. Raises UsageError for an option or a capture that is none.
-    """
+def folder_and_options(text: str, subject: str) -> tuple[str, dict[str, str]]:
+    """Both of what follows `replay:`; raises UsageError, naming the subject, for an option that is none."""
     name = folder_of(text)
     if not Path(name).exists():
         # A misspelt option is no part of a name.
         name = name.partition(",")[0]
-    given = typed_options.of(text.removeprefix(name), f"workload {family}", OPTIONS)
+    return name, typed_options.of(text.removeprefix(name), subject, OPTIONS)
+
+
+def parse(family: str, text: str) -> WorkloadSpec:
+    """`DIR[,speed=2|max][,from=1m][,until=10m][,users=app+web][,database=shop][,sample=10%][,max_diverged=1%]`.
+
+    Reads the capture once. Raises UsageError for an option or a capture that is none.
+    """
+    name, given = folder_and_options(text, f"workload {family}")
     if not name:
         raise UsageError(
             "workload replay needs a capture: write --workload replay:DIR, with the folder that `pgassay "
@@ -53,6 +58,9 @@ def parse(family: str, text: str) -> WorkloadSpec:
     if writes not in ("", "yes", "no"):
         raise UsageError(f"workload replay: writes={writes} is not known: write writes=yes or writes=no")
     folder, speed = Path(name), _speed(given.get("speed", "1"))
+    families = quantities.whole(
+        given.get("families", str(FAMILIES_DEFAULT)), "option families", least=1, most=FAMILIES_MAX
+    )
     identity = played.identity(folder)
     part = _part(folder, given)
     plan = planned(part.model_dump())
@@ -83,13 +91,13 @@ def parse(family: str, text: str) -> WorkloadSpec:
         kind="load",
         metric=THROUGHPUT if speed is None else MEAN_LATENCY,
         writes=writes == "yes" if writes else any(each["writes"] for each in plan["families"]),
-        statements=statements_of(plan["families"]),
+        statements=statements_of(plan["families"], families),
         load=load,
     )
 
 
-def statements_of(families: Sequence[PlannedFamily]) -> tuple[Statement, ...]:
-    """The families that take most of the captured time, each with a name and one statement of it."""
+def statements_of(families: Sequence[PlannedFamily], most: int = FAMILIES_DEFAULT) -> tuple[Statement, ...]:
+    """So many families that take most of the captured time, each with a name and one statement."""
     seconds: defaultdict[str, float] = defaultdict(float)
     calls: Counter[str] = Counter()
     samples: dict[str, str] = {}
@@ -103,7 +111,7 @@ def statements_of(families: Sequence[PlannedFamily]) -> tuple[Statement, ...]:
     found: list[Statement] = []
     for text, busy_s in sorted(seconds.items(), key=lambda each: -each[1]):
         share_min = SHARE_MIN if calls[text] >= CALLS_MIN else SHARE_OF_FEW_MIN
-        if busy_s < share_min * whole or len(found) == FAMILIES_MAX:
+        if busy_s < share_min * whole or len(found) == most:
             continue
         short = text if len(text) <= _NAME_MAX else text[: _NAME_MAX - 1].rstrip() + "…"
         taken[short] += 1
@@ -128,9 +136,13 @@ def _part(folder: Path, given: dict[str, str]) -> PartOfCapture:
             f"{folder} has {wrong} {', '.join(found)}: a trial plays those of one, write "
             f"{FAMILY}:{folder},database={found[0]}"
         )
-    until_s = share = None
+    from_s = until_s = share = None
+    if "from" in given:
+        from_s = quantities.seconds(given["from"], "workload option from", least=0.001)
     if "until" in given:
         until_s = quantities.seconds(given["until"], "workload option until", least=0.001)
+    if from_s is not None and until_s is not None and from_s >= until_s:
+        raise UsageError(f"workload replay: from={given['from']} is not before until={given['until']}")
     if "sample" in given:
         share = quantities.fraction(given["sample"], "workload option sample")
         if not 0 < share <= 1:
@@ -138,7 +150,12 @@ def _part(folder: Path, given: dict[str, str]) -> PartOfCapture:
                 f"workload option sample: {given['sample']} is no share of the sessions: write 10%"
             )
     return PartOfCapture(
-        folder=str(folder.resolve()), database=database, users=users, until_s=until_s, sample=share
+        folder=str(folder.resolve()),
+        database=database,
+        users=users,
+        until_s=until_s,
+        sample=share,
+        from_s=from_s,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from pgassay.model.build import Build
 from pgassay.model.upgrades.answer import UpgradeFinding
 from pgassay.model.workload import Statement
-from pgassay.upgrade.answer import answer_of
+from pgassay.upgrade.answer import answer_of, single_statements
 from pgassay.upgrade.both import ComparedStatement
 from pgassay.upgrade.catalogs import GivenSetting, _defaults, _settings_gone, _settings_refused
 from pgassay.upgrade.scratch import KnownSetting, NewVersion, _refused
@@ -100,10 +100,11 @@ def test_what_breaks_comes_first_and_decides(tmp_path: Path) -> None:
     }
 
     def answer(*chosen: str, findings: tuple[UpgradeFinding, ...] = ()):  # type: ignore[no-untyped-def]
+        statements = [Statement(name=each, sql="SELECT 1") for each in chosen]
         return answer_of(
             source=("db:5432/shop", "16.1"), versions=("16.14", "18.4"), folder=tmp_path, findings=findings,
-            chosen=[Statement(name=each, sql="SELECT 1") for each in chosen], share={}, left_out=(),
-            found=found, mended={}, result=None, experiment="", margin=0.1, warnings=(),
+            measured=single_statements(statements, {}, (), found, None),
+            mended={}, result=None, experiment="", margin=0.1, warnings=(),
         )  # fmt: skip
 
     whole = answer(*names)

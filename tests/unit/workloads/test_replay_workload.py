@@ -55,6 +55,10 @@ def test_a_part_of_the_sessions_is_another_workload(shop: Path) -> None:
     assert not of_app.writes and of_app.load is not None and of_app.load.clients == 1
     assert options_of(of_app.text).statements == 5 and options_of(of_app.text).bound == 0.05
     assert options_of(f"replay:{shop},until=2500ms").statements == 3
+    late = options_of(f"replay:{shop},from=2500ms")
+    assert late.statements == 3 and late.from_s == 2.5
+    assert "from_s" not in options_of(f"replay:{shop}").model_dump()
+    assert len(parse_workload(f"replay:{shop},families=1").statements) == 1
     assert parse_workload(f"replay:{shop},writes=no").writes is False
     with pytest.raises(UsageError, match="has no statements to replay"):
         parse_workload(f"replay:{shop},sample=0.0001%")
@@ -74,6 +78,8 @@ def test_a_larger_sample_has_the_sessions_of_a_smaller_one(tmp_path: Path) -> No
         ("clients=8", "has no option 'clients'"),
         ("users=nobody", "no sessions of nobody"),
         ("database=other", "no sessions in other, but in shop"),
+        ("from=3s,until=2s", "from=3s is not before until=2s"),
+        ("families=0", "from 1 to 200"),
         ("sample=0", "no share of the sessions"),
         ("writes=perhaps", "write writes=yes or writes=no"),
         ("speed=1,speed=2", "given twice"),

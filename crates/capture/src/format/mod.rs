@@ -1,5 +1,6 @@
 //! The file's layout, without I/O: numbers, blocks, records, and what a record says.
 
+pub mod bind;
 pub mod block;
 pub mod decode;
 pub mod encode;

@@ -2,25 +2,18 @@
 
 use std::sync::Arc;
 
-use super::cut::{BadMessage, Cutter, Piece, Sender};
-
+use super::collector::{BODY_BYTES_MAX, Collector, Edge, ROW_BYTES_MAX};
+use super::cut::BadMessage;
 use super::queue::Record;
 use super::recording::{Recorder, Recording};
 use crate::format::event::{Answer, Rows};
 
-/// Longer descriptions, keys and errors are not looked at.
-const BODY_BYTES_MAX: usize = 1 << 20;
-const ROW_BYTES_MAX: usize = 64 << 10;
 const ROWS_KEPT_MAX: u32 = 1000;
 
 /// The server's side of a session.
 pub struct Back {
-    cutter: Cutter,
-    body: Vec<u8>,
-    keeps_body: bool,
-    rows: Rows,
+    collector: Collector,
     rows_kept: u32,
-    sum: Option<crc32fast::Hasher>,
     answers: Vec<Answer>,
     /// What a request to cancel must show: process and key.
     pub key: Option<Vec<u8>>,
@@ -32,12 +25,8 @@ impl Back {
     /// At the first message of the server.
     pub fn new() -> Self {
         Self {
-            cutter: Cutter::new(Sender::Server),
-            body: Vec::new(),
-            keeps_body: false,
-            rows: Rows::default(),
+            collector: Collector::new(),
             rows_kept: 0,
-            sum: None,
             answers: Vec::new(),
             key: None,
             sqlstate: None,
@@ -54,18 +43,10 @@ impl Back {
         recording: &mut Recording,
         recorder: &mut Recorder,
     ) -> Result<(), BadMessage> {
-        while let Some(piece) = self.cutter.next(&mut bytes)? {
-            match piece {
-                Piece::Begin(tag, length) => self.begin(tag, length, recording),
-                Piece::Body(body) => {
-                    if self.keeps_body {
-                        self.body.extend_from_slice(body);
-                    }
-                    if let Some(sum) = &mut self.sum {
-                        sum.update(body);
-                    }
-                }
-                Piece::End(tag) => self.end(tag, recording, recorder),
+        while let Some(edge) = self.collector.next(&mut bytes)? {
+            match edge {
+                Edge::Begin(tag, length) => self.begin(tag, length, recording),
+                Edge::End(tag) => self.end(tag, recording, recorder),
             }
         }
         if !self.answers.is_empty() {
@@ -84,10 +65,8 @@ impl Back {
     fn begin(&mut self, tag: u8, length: usize, recording: &Recording) {
         let is_recorded = recording.number != 0;
         if matches!(tag, b'D' | b'd' | b'V') {
-            self.rows.count += 1;
-            self.rows.bytes += length as u64;
-            self.sum = is_recorded.then(crc32fast::Hasher::new);
-            self.keeps_body = tag == b'D'
+            self.collector.count_row(length, is_recorded);
+            self.collector.keeps_body = tag == b'D'
                 && is_recorded
                 && length <= ROW_BYTES_MAX
                 && self.rows_kept < ROWS_KEPT_MAX
@@ -100,7 +79,7 @@ impl Back {
                 b'K' => !recording.is_ready,
                 _ => false,
             };
-            self.keeps_body = is_read && length <= BODY_BYTES_MAX;
+            self.collector.keeps_body = is_read && length <= BODY_BYTES_MAX;
         }
     }
 
@@ -110,14 +89,12 @@ impl Back {
         } else if recording.number != 0 {
             self.recorded(tag, recording);
         }
-        self.body.clear();
-        self.sum = None;
     }
 
     fn before_ready(&mut self, tag: u8, recording: &mut Recording, recorder: &mut Recorder) {
         match tag {
-            b'K' => self.key = Some(self.body.clone()),
-            b'E' => self.sqlstate = sqlstate(&self.body),
+            b'K' => self.key = Some(self.collector.body.clone()),
+            b'E' => self.sqlstate = sqlstate(&self.collector.body),
             b'Z' => {
                 recording.is_ready = true;
                 if recording.number != 0 {
@@ -131,22 +108,21 @@ impl Back {
     fn recorded(&mut self, tag: u8, recording: &mut Recording) {
         let answer = match tag {
             b'D' | b'd' => {
-                let sum = self.sum.take().map_or(0, crc32fast::Hasher::finalize);
-                self.rows.sum = self.rows.sum.wrapping_add(sum);
-                if self.keeps_body {
+                self.collector.add_sum();
+                if self.collector.keeps_body {
                     self.rows_kept += 1;
-                    self.answers.push(Answer::Row(self.body.clone()));
+                    self.answers.push(Answer::Row(self.collector.body.clone()));
                 }
                 return;
             }
             b'V' => {
-                self.rows.sum = self.sum.take().map_or(0, crc32fast::Hasher::finalize);
+                self.collector.add_sum();
                 Answer::FunctionResult(self.taken())
             }
             b'C' => {
                 recording.flow.completed();
                 let rows = self.taken();
-                complete(&self.body, rows)
+                complete(&self.collector.body, rows)
             }
             b's' => {
                 recording.flow.completed();
@@ -155,19 +131,19 @@ impl Back {
             b'E' => {
                 recording.flow.failed();
                 Answer::Error {
-                    sqlstate: sqlstate(&self.body).unwrap_or(*b"XX000"),
+                    sqlstate: sqlstate(&self.collector.body).unwrap_or(*b"XX000"),
                     rows: self.taken(),
                 }
             }
             b'Z' => {
                 recording.flow.ready();
-                Answer::Ready(self.body.first().copied().unwrap_or(b'I'))
+                Answer::Ready(self.collector.body.first().copied().unwrap_or(b'I'))
             }
             b'I' => {
                 recording.flow.completed();
                 Answer::Plain(b'I')
             }
-            b'T' | b't' => Answer::Description(tag, Arc::from(&self.body[..])),
+            b'T' | b't' => Answer::Description(tag, Arc::from(&self.collector.body[..])),
             b'1' | b'2' | b'3' | b'n' | b'G' | b'H' | b'W' | b'A' => Answer::Plain(tag),
             // Notices, parameters, the end of COPY data: nothing that a replay is compared by.
             _ => return,
@@ -177,7 +153,7 @@ impl Back {
 
     fn taken(&mut self) -> Rows {
         self.rows_kept = 0;
-        std::mem::take(&mut self.rows)
+        self.collector.take_rows()
     }
 }
 

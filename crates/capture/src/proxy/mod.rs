@@ -5,6 +5,7 @@
 //! doesn't follow, whole sessions leave the capture, and no byte of the traffic waits.
 
 mod back;
+mod collector;
 mod cut;
 mod flow;
 mod front;
@@ -18,6 +19,7 @@ mod startup;
 mod stream;
 
 pub use back::{complete, sqlstate};
+pub use collector::{BODY_BYTES_MAX, Collector, Edge, ROW_BYTES_MAX};
 pub use cut::{BadMessage, Cutter, Piece, Sender};
 pub use loops::{Proxy, Stopper};
 pub use queue::Totals;

@@ -42,6 +42,8 @@ struct ReplaySpec {
     /// None: as fast as the order allows.
     speed: Option<f64>,
     #[serde(default)]
+    from_s: Option<f64>,
+    #[serde(default)]
     until_s: Option<f64>,
     #[serde(default)]
     users: Vec<String>,
@@ -59,6 +61,9 @@ struct ReplaySpec {
     options: HashMap<String, String>,
     /// Whether statements that may write are played.
     writes: bool,
+    /// When no server says anything for so long the sessions end; a minute without.
+    #[serde(default)]
+    silent_s: Option<f64>,
 }
 
 type Words = (Vec<u32>, Vec<u32>, Vec<u32>);
@@ -79,6 +84,7 @@ pub fn replay() -> i32 {
     write_line(&json!({ "ready": {
         "sessions": plan.sessions.len(),
         "left_out": plan.left_out,
+        "unfinished": plan.unfinished,
         "statements": plan.executions(),
         "seconds_captured": seconds(plan.to_ns.saturating_sub(plan.from_ns)),
         "writing": writing.clone().count(),
@@ -109,7 +115,10 @@ fn play(spec: ReplaySpec, plan: Plan) -> Result<(), Failure> {
         parameters: spec.connect,
         options: spec.options,
     };
-    let player = Player::new(Arc::clone(&plan), spec.speed, opener).map_err(system)?;
+    let mut player = Player::new(Arc::clone(&plan), spec.speed, opener).map_err(system)?;
+    if let Some(silent_s) = spec.silent_s {
+        player.silent_ns = nanoseconds(silent_s);
+    }
     let outcome = player.play(&stop, |progress| {
         write_line(&json!({ "progress": shown(progress) }))
     })?;
@@ -132,6 +141,7 @@ fn wanted(spec: &ReplaySpec) -> Wanted {
             .collect()
     };
     Wanted {
+        from_ns: spec.from_s.map(nanoseconds),
         until_ns: spec.until_s.map(nanoseconds),
         users: spec.users.clone(),
         sample: spec.sample,

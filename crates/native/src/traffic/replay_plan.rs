@@ -60,6 +60,8 @@ struct PlanSpec {
     folder: PathBuf,
     database: String,
     #[serde(default)]
+    from_s: Option<f64>,
+    #[serde(default)]
     until_s: Option<f64>,
     #[serde(default)]
     users: Vec<String>,
@@ -74,6 +76,7 @@ pub fn replay_plan() -> i32 {
         Err(failure) => return fail(&failure, EXIT_USAGE),
     };
     let wanted = Wanted {
+        from_ns: spec.from_s.map(nanoseconds),
         until_ns: spec.until_s.map(nanoseconds),
         users: spec.users,
         sample: spec.sample,

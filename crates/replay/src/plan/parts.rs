@@ -17,6 +17,8 @@ pub struct Touch {
 /// Which part of a capture is played, and where.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
+    /// Nothing that was sent before this time, nanoseconds of the capture, but what set the sessions up.
+    pub from_ns: Option<u64>,
     /// Nothing that was sent at this time or later, nanoseconds of the capture.
     pub until_ns: Option<u64>,
     /// These users' sessions alone; all where it is empty.
@@ -193,6 +195,8 @@ pub struct Plan {
     pub longest_ns: u64,
     /// Sessions that are left out: other users' and databases', and those that the server refused.
     pub left_out: u64,
+    /// Files of the capture without their end.
+    pub unfinished: usize,
 }
 
 impl Plan {

@@ -7,6 +7,7 @@ use pgassay_capture::Fault;
 use pgassay_capture::format::event::{Begin, EndReason, What};
 use pgassay_capture::store::reader::Capture;
 
+use super::early::{Earlier, Held};
 use super::order::Order;
 use super::parts::{Plan, Session, Wanted};
 use super::session::Reading;
@@ -26,9 +27,11 @@ pub fn read(folder: &Path, wanted: &Wanted) -> Result<Plan, Fault> {
         order: Order::new(wanted.tables),
         values: Values::default(),
     };
+    shared.plan.unfinished = capture.unfinished.len();
     let mut open: HashMap<u32, Reading> = HashMap::new();
+    let mut early = Earlier::new(wanted.from_ns.unwrap_or(0));
     let mut done: Vec<Reading> = Vec::new();
-    let mut from_ns = None;
+    let mut from_ns = wanted.from_ns;
     for event in capture.events()? {
         let event = event?;
         if wanted.until_ns.is_some_and(|until_ns| event.at_ns >= until_ns) {
@@ -37,8 +40,9 @@ pub fn read(folder: &Path, wanted: &Wanted) -> Result<Plan, Fault> {
         if let What::Begin(begin) = &event.what {
             match chosen(begin, event.session, wanted) {
                 Some(database) => {
-                    from_ns.get_or_insert(event.at_ns);
-                    let session = begun(begin, database, event.at_ns, shared.order.ended());
+                    let at_ns = early.begun(&event);
+                    from_ns.get_or_insert(at_ns);
+                    let session = begun(begin, database, at_ns, shared.order.ended());
                     open.insert(event.session, Reading::new(session, begin.database()));
                 }
                 None => shared.plan.left_out += 1,
@@ -48,6 +52,20 @@ pub fn read(folder: &Path, wanted: &Wanted) -> Result<Plan, Fault> {
         let Some(reading) = open.get_mut(&event.session) else {
             continue;
         };
+        match early.holds(&event) {
+            Held::No => {}
+            Held::Still => continue,
+            Held::Ended => {
+                open.remove(&event.session);
+                continue;
+            }
+            Held::Begins(steps) => {
+                for (messages, answers) in steps {
+                    reading.sent(&messages, early.first_ns, &mut shared);
+                    reading.answered(&answers, early.first_ns, &mut shared);
+                }
+            }
+        }
         shared.plan.to_ns = shared.plan.to_ns.max(event.at_ns);
         match event.what {
             What::Messages(messages) => reading.sent(&messages, event.at_ns, &mut shared),

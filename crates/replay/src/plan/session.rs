@@ -3,13 +3,15 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
+use pgassay_capture::format::bind::{Bind, format_of, name};
 use pgassay_capture::format::event::{Answer, Message, Rows};
 
-use super::messages::{Bind, Touched, format_of, name, write};
+use super::messages::{Touched, write};
 use super::order::{Begun, Order};
 use super::parts::{Expected, Kind, Returned, Session, Span, Step};
 use super::shared::{Shared, span};
 use super::texts::Text;
+use super::values::Used;
 
 /// Behind them no parameter of a statement is followed.
 const LITERALS_FROM: usize = 1 << 16;
@@ -132,17 +134,14 @@ impl Reading {
                 touched.add(&text);
                 for (index, range) in text.values.iter().enumerate() {
                     let value = &message.body[range.clone()];
-                    let at = start + 5 + range.start as u64;
-                    let slot = LITERALS_FROM + index;
-                    shared.values.used(
-                        text.family,
-                        slot,
-                        value,
-                        false,
-                        (start, at),
-                        false,
-                        &mut shared.plan,
-                    );
+                    let used = Used {
+                        family: text.family,
+                        index: LITERALS_FROM + index,
+                        message: start,
+                        at: start + 5 + range.start as u64,
+                        ..Used::default()
+                    };
+                    shared.values.used(used, value, &mut shared.plan);
                 }
                 self.ask(Some(text), step, at_ns, true, None);
             }
@@ -208,18 +207,17 @@ impl Reading {
             let Some(range) = range else {
                 continue;
             };
-            let is_binary = format_of(&bind.formats, index) == 1;
-            let at = start + 5 + range.start as u64;
-            let value = &message.body[range.clone()];
-            shared.values.used(
-                text.family,
+            let used = Used {
+                family: text.family,
                 index,
-                value,
-                is_binary,
-                (start, at),
-                true,
-                &mut shared.plan,
-            );
+                message: start,
+                at: start + 5 + range.start as u64,
+                is_binary: format_of(&bind.formats, index) == 1,
+                is_parameter: true,
+            };
+            shared
+                .values
+                .used(used, &message.body[range.clone()], &mut shared.plan);
         }
         let formats = Arc::from(bind.result_formats);
         self.portals

@@ -6,7 +6,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::messages::format_of;
+use pgassay_capture::format::bind::format_of;
+
 use super::parts::{Column, Form, Place, Plan, Returned};
 
 /// Below this share of its values between a source's lowest and highest a slot is not linked to it.
@@ -22,6 +23,23 @@ struct Slot {
     uses: HashMap<u32, usize>,
     hits: HashMap<u32, usize>,
     values: HashSet<u32>,
+}
+
+/// Where a client uses a value.
+#[derive(Clone, Copy, Default)]
+pub struct Used {
+    /// Of which statement.
+    pub family: u32,
+    /// The parameter's or literal's number.
+    pub index: usize,
+    /// Where the message begins, in [`Plan::bytes`].
+    pub message: u64,
+    /// Where the value does.
+    pub at: u64,
+    /// In its binary form.
+    pub is_binary: bool,
+    /// As a parameter, whose length stands before it.
+    pub is_parameter: bool,
 }
 
 /// All values and slots, while a capture is read.
@@ -95,18 +113,8 @@ impl Values {
     }
 
     /// Takes a value that a client sends; candidates go to the plan's places.
-    #[allow(clippy::too_many_arguments)]
-    pub fn used(
-        &mut self,
-        family: u32,
-        index: usize,
-        bytes: &[u8],
-        is_binary: bool,
-        (message, at): (u64, u64),
-        is_parameter: bool,
-        plan: &mut Plan,
-    ) {
-        let form = match (is_binary, bytes.len()) {
+    pub fn used(&mut self, used: Used, bytes: &[u8], plan: &mut Plan) {
+        let form = match (used.is_binary, bytes.len()) {
             (false, _) => Form::Text,
             (true, 2 | 4 | 8) => Form::Integer,
             (true, 16) => Form::Uuid,
@@ -116,7 +124,7 @@ impl Values {
             return;
         };
         let next = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        let slot = *self.slot_numbers.entry((family, index)).or_insert(next);
+        let slot = *self.slot_numbers.entry((used.family, used.index)).or_insert(next);
         if slot == next {
             self.slots.push(Slot::default());
         }
@@ -135,10 +143,10 @@ impl Values {
         for &source in self.made.get(number).into_iter().flatten() {
             *known.hits.entry(source).or_default() += 1;
             plan.places.push(Place {
-                message,
-                at,
+                message: used.message,
+                at: used.at,
                 length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
-                is_parameter,
+                is_parameter: used.is_parameter,
                 form,
                 source,
                 value: *number,
@@ -302,25 +310,16 @@ mod tests {
             ]
             .concat();
             values.made(columns, &row, &plan.columns, &mut made);
-            values.used(1, 0, text.as_bytes(), false, (0, 0), true, &mut plan);
-            values.used(
-                1,
-                1,
-                (1 + id % 3).to_string().as_bytes(),
-                false,
-                (0, 0),
-                true,
-                &mut plan,
-            );
-            values.used(
-                1,
-                2,
-                (id * 7 % 4000).to_string().as_bytes(),
-                false,
-                (0, 0),
-                true,
-                &mut plan,
-            );
+            let sent = [text, (1 + id % 3).to_string(), (id * 7 % 4000).to_string()];
+            for (index, value) in sent.iter().enumerate() {
+                let used = Used {
+                    family: 1,
+                    index,
+                    is_parameter: true,
+                    ..Used::default()
+                };
+                values.used(used, value.as_bytes(), &mut plan);
+            }
         }
         let is_linked = values.linked();
         let linked: Vec<&Place> = plan.places.iter().filter(|place| is_linked(place)).collect();

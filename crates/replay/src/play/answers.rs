@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 
 use pgassay_capture::format::event::{Answer, Rows};
-use pgassay_capture::proxy::{BadMessage, Cutter, Piece, Sender, complete, sqlstate};
+use pgassay_capture::proxy::{
+    BODY_BYTES_MAX, BadMessage, Collector, Edge, ROW_BYTES_MAX, complete, sqlstate,
+};
 
 use super::made::Made;
 use super::tally::{Tally, record};
 use crate::plan::{Kind, Plan, Session};
-
-const BODY_BYTES_MAX: usize = 1 << 20;
-const ROW_BYTES_MAX: usize = 64 << 10;
 
 /// When a step was meant to go out, and went.
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +40,7 @@ pub struct Against<'a> {
 
 /// The server's side of a played session.
 pub struct Answers {
-    cutter: Cutter,
-    body: Vec<u8>,
-    keeps_body: bool,
-    rows: Rows,
-    sum: Option<crc32fast::Hasher>,
+    collector: Collector,
     expected: usize,
     free_ns: u64,
     /// ReadyForQuery so far.
@@ -62,11 +57,7 @@ impl Answers {
     /// At the first message after the startup.
     pub fn new() -> Self {
         Self {
-            cutter: Cutter::new(Sender::Server),
-            body: Vec::new(),
-            keeps_body: false,
-            rows: Rows::default(),
-            sum: None,
+            collector: Collector::new(),
             expected: 0,
             free_ns: 0,
             readies: 0,
@@ -86,21 +77,10 @@ impl Answers {
         now_ns: u64,
         mut against: Against<'_>,
     ) -> Result<(), BadMessage> {
-        while let Some(piece) = self.cutter.next(&mut bytes)? {
-            match piece {
-                Piece::Begin(tag, length) => self.begin(tag, length, against.session),
-                Piece::Body(body) => {
-                    if self.keeps_body {
-                        self.body.extend_from_slice(body);
-                    }
-                    if let Some(sum) = &mut self.sum {
-                        sum.update(body);
-                    }
-                }
-                Piece::End(tag) => {
-                    self.end(tag, now_ns, &mut against);
-                    self.body.clear();
-                }
+        while let Some(edge) = self.collector.next(&mut bytes)? {
+            match edge {
+                Edge::Begin(tag, length) => self.begin(tag, length, against.session),
+                Edge::End(tag) => self.end(tag, now_ns, &mut against),
             }
         }
         Ok(())
@@ -108,13 +88,10 @@ impl Answers {
 
     #[inline]
     fn begin(&mut self, tag: u8, length: usize, session: &Session) {
-        let is_row = matches!(tag, b'D' | b'd' | b'V');
-        if is_row {
-            self.rows.count += 1;
-            self.rows.bytes += length as u64;
-            self.sum = Some(crc32fast::Hasher::new());
+        if matches!(tag, b'D' | b'd' | b'V') {
+            self.collector.count_row(length, true);
         }
-        self.keeps_body = match tag {
+        self.collector.keeps_body = match tag {
             b'D' => {
                 length <= ROW_BYTES_MAX
                     && session
@@ -131,29 +108,29 @@ impl Answers {
         let session = against.session;
         let came = match tag {
             b'D' | b'd' => {
-                let sum = self.sum.take().map_or(0, crc32fast::Hasher::finalize);
-                self.rows.sum = self.rows.sum.wrapping_add(sum);
-                if self.keeps_body
+                self.collector.add_sum();
+                if self.collector.keeps_body
                     && let Some(expected) = session.expected.get(self.expected)
                 {
+                    let number = self.collector.rows.count - 1;
                     against
                         .made
-                        .row(against.plan, expected, self.rows.count - 1, &self.body);
+                        .row(against.plan, expected, number, &self.collector.body);
                 }
                 return;
             }
             b'Z' => return self.ready(session, against.tally, now_ns),
-            b'C' => match complete(&self.body, Rows::default()) {
+            b'C' => match complete(&self.collector.body, Rows::default()) {
                 Answer::Complete { tag, affected, .. } => Kind::Complete(tag, affected),
                 _ => return,
             },
             b'E' => {
-                self.error = message(&self.body);
-                Kind::Error(sqlstate(&self.body).unwrap_or(*b"XX000"))
+                self.error = message(&self.collector.body);
+                Kind::Error(sqlstate(&self.collector.body).unwrap_or(*b"XX000"))
             }
             b's' => Kind::Suspended,
             b'V' => {
-                self.rows.sum = self.sum.take().map_or(0, crc32fast::Hasher::finalize);
+                self.collector.add_sum();
                 Kind::Other(b'V')
             }
             b'I' => Kind::Other(b'I'),
@@ -164,7 +141,7 @@ impl Answers {
             _ => return,
         };
         self.answers += 1;
-        let rows = std::mem::take(&mut self.rows);
+        let rows = self.collector.take_rows();
         let Some(expected) = session.expected.get(self.expected) else {
             return;
         };
@@ -192,8 +169,8 @@ impl Answers {
         self.readies += 1;
         self.answers = 0;
         self.free_ns = now_ns;
-        self.rows = Rows::default();
-        self.is_open = self.body.first() != Some(&b'I');
+        self.collector.take_rows();
+        self.is_open = self.collector.body.first() != Some(&b'I');
         while let Some(expected) = session.expected.get(self.expected) {
             self.expected += 1;
             if expected.kind == Kind::Ready {

@@ -35,10 +35,14 @@ impl<O: Opener> Player<O> {
         }
     }
 
-    /// Connections that were opened meanwhile.
-    pub(super) fn take_opened(&mut self) {
+    /// Connections that were opened meanwhile; whether there were any.
+    pub(super) fn take_opened(&mut self) -> bool {
+        let mut has_opened = false;
         while let Some((session, opened)) = self.opening.take() {
+            has_opened |= opened.is_ok();
             match opened {
+                // It was given up.
+                _ if self.played[session].phase == Phase::Over => {}
                 Ok(mut opened) => {
                     let interest = Interest::READABLE | Interest::WRITABLE;
                     let registry = self.poll.registry();
@@ -55,6 +59,7 @@ impl<O: Opener> Player<O> {
                 Err(failure) => self.end(session, Some(failure.message)),
             }
         }
+        has_opened
     }
 
     /// Reads what the server said to a session, and goes on with it.

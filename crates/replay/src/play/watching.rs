@@ -13,8 +13,6 @@ const LOCKED_NS: u64 = 30_000_000;
 const CIRCLE_NS: u64 = 300_000_000;
 /// When nothing at all happens for so long, and twice the capture's longest statement, whoever waits goes on.
 const STILL_NS: u64 = 1_000_000_000;
-/// When no server says anything for so long, and ten times the capture's longest statement besides, it will not.
-const SILENT_NS: u64 = 60_000_000_000;
 
 impl<O: Opener> Player<O> {
     /// One look; `heard_ns` is when a server last said something.
@@ -22,10 +20,11 @@ impl<O: Opener> Player<O> {
         self.settle_reads(now_ns);
         self.release(now_ns, now_ns.saturating_sub(heard_ns));
         self.cancel(now_ns);
-        let patience_ns = SILENT_NS + 10 * self.plan.longest_ns;
+        let patience_ns = self.silent_ns + 10 * self.plan.longest_ns;
         if now_ns - heard_ns > patience_ns && self.due.is_empty() {
             for session in 0..self.played.len() {
-                if self.played[session].phase == Phase::Open {
+                // One that is being opened, or waits for others, would wait as long again.
+                if self.played[session].phase != Phase::Over {
                     self.end(session, Some("the server said nothing any more".to_owned()));
                 }
             }

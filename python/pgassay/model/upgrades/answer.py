@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from pgassay.model.base import Frozen
-from pgassay.model.result import Interval
+from pgassay.model.result import Interval, Verdict
 
 UPGRADE_SCHEMA = 1
 # In the way: the new server does not start, or something is missing on it. Work: to be done before, or right
@@ -33,6 +33,7 @@ class UpgradedStatement(Frozen):
     ratio: how many times as fast it is on the new one, with its 95 % interval; None where it was not timed.
     before_ms, after_ms: medians of its trials. share: of the source's time, None where nobody counted.
     plan: what changed in the executed plan, in sentences. reason: why it is not timed, or the server's words.
+    calls: of captured traffic how often the family is executed in it.
     fix, fix_sql: what was proven on the new version to make a slower one faster, in words and to be run.
     """
 
@@ -48,6 +49,33 @@ class UpgradedStatement(Frozen):
     reason: str = ""
     fix: str = ""
     fix_sql: str = ""
+    calls: int | None = Field(default=None, exclude_if=lambda calls: calls is None)
+
+
+class UpgradeTraffic(Frozen):
+    """Captured traffic that was played on copies in both versions.
+
+    speed: None for as fast as the order of the statements allows. plays: on the old version and on the new
+    one. otherwise: of the captured time, what came out otherwise than in the capture on either, medians of
+    the plays. untimed: families without a line, which took `untimed_share` of the captured time; whether they
+    fail or return other rows was looked at. verdict, ratio, interval: of the whole by `metric`, above 1 for
+    faster; note: why there is no verdict.
+    """
+
+    folder: str
+    speed: float | None
+    sessions: int
+    statements: int
+    seconds_captured: float
+    plays: tuple[int, int]
+    otherwise: tuple[float, float]
+    untimed: int
+    untimed_share: float
+    metric: str
+    verdict: Verdict
+    ratio: float | None
+    interval: Interval | None
+    note: str
 
 
 class UpgradeResult(Frozen):
@@ -55,7 +83,8 @@ class UpgradeResult(Frozen):
 
     from_version, to_version: of the builds that were measured; `source_version`: of the server itself.
     experiment: the folder of the comparison, '' where nothing was timed. headline: the decision in sentences.
-    why: where the time of all statements together went otherwise, in sentences.
+    why: where the time of all statements together went otherwise, in sentences. traffic: where --capture
+    was given.
     """
 
     schema_: int = Field(default=UPGRADE_SCHEMA, alias="schema")
@@ -73,3 +102,4 @@ class UpgradeResult(Frozen):
     blocks: int = 0
     margin: float
     warnings: tuple[str, ...] = ()
+    traffic: UpgradeTraffic | None = Field(default=None, exclude_if=lambda traffic: traffic is None)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import partial
 
-from pgassay.model.upgrades.answer import UpgradedStatement, UpgradeFinding, UpgradeResult
+from pgassay.model.upgrades.answer import UpgradedStatement, UpgradeFinding, UpgradeResult, UpgradeTraffic
 from pgassay.report.page import Page
 from pgassay.report.section import (
     QUIET,
@@ -19,7 +19,7 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.report.text import percent, plural
+from pgassay.report.text import percent, percent_fixed, plural, seconds
 
 _HEADS = ("statement", "", "before", "after", "× as fast", "95 % interval", "share of time")
 _TITLES = (
@@ -27,7 +27,7 @@ _TITLES = (
     ("work", "To do before or right after"),
     ("changed", "What changes"),
 )
-_SHOWN_MAX = 40
+_SHOWN_MAX, _WRONG_MAX = 40, 5
 _UNTOUCHED = ("as fast", "faster", "not decided")
 
 
@@ -40,7 +40,9 @@ def page_of(result: UpgradeResult) -> Page:
 def _sections(result: UpgradeResult) -> list[Section]:
     head = f"{result.source}, PostgreSQL {result.source_version}; nothing was done to it."
     sections = [
-        Section("", "decision", (Paragraph(result.headline, STRONG), Paragraph(head, QUIET))),
+        Section(
+            "", "decision", (Paragraph(result.headline, STRONG), *_of_traffic(result), Paragraph(head, QUIET))
+        ),
         *_findings(result.findings),
         *_statements(result),
     ]
@@ -95,6 +97,62 @@ def _statements(result: UpgradeResult) -> list[Section]:
             )
         )
     return [Section("Statements", "statements", tuple(blocks), link="Statements")]
+
+
+def _of_traffic(result: UpgradeResult) -> list[Block]:
+    """What was played, how much came out otherwise, and the families that speak against the upgrade."""
+    traffic = result.traffic
+    if traffic is None:
+        return []
+    wrong = [
+        _against(each) for each in result.statements if each.verdict in ("fails", "other rows", "slower")
+    ]
+    pace = "as fast as their order allows" if traffic.speed is None else f"at speed {traffic.speed:g}"
+    before, after = (percent_fixed(1 - share, 2) for share in traffic.otherwise)
+    played = (
+        f"{traffic.folder}: {plural(traffic.statements, 'statement')} of "
+        f"{plural(traffic.sessions, 'session')} in "
+        f"{seconds(traffic.seconds_captured)}, played {pace}, {traffic.plays[0]} times on "
+        f"{result.from_version} and "
+        f"{traffic.plays[1]} on {result.to_version}; as in the capture came out {before} and {after} of "
+        "its time."
+    )
+    blocks: list[Block] = [bullets(wrong[:_WRONG_MAX])] if wrong else []
+    return [*blocks, Paragraph(f"{_whole(result, traffic)} {played}{_untimed(traffic)}")]
+
+
+def _against(each: UpgradedStatement) -> str:
+    share = "" if each.share is None else f", {percent(each.share)} of the time"
+    if each.verdict == "slower" and each.ratio is not None and each.interval is not None:
+        low, high = each.interval
+        return f"slower: {each.name}: {each.ratio:.3g} × as fast [{low:.3g}, {high:.3g}]{share}"
+    return f"{each.verdict}: {each.name}{share}: {each.reason}"
+
+
+def _whole(result: UpgradeResult, traffic: UpgradeTraffic) -> str:
+    words = {"equivalent": "as fast", "inconclusive": "not decided"}.get(traffic.verdict, traffic.verdict)
+    said = f"All of it together, by its {traffic.metric}: {result.to_version} is {words}"
+    if traffic.ratio is not None:
+        said += f", {traffic.ratio:.3g} × as fast"
+    if traffic.interval is not None:
+        said += f" [{traffic.interval[0]:.3g}, {traffic.interval[1]:.3g}]"
+    if traffic.note:
+        return f"{said} ({traffic.note})."
+    undecided = sum(each.verdict == "not decided" for each in result.statements)
+    if undecided:
+        blocks = plural(result.blocks, "block")
+        return f"{said}. After {blocks} {plural(undecided, 'statement')} not decided: give --max-time more."
+    return f"{said}."
+
+
+def _untimed(traffic: UpgradeTraffic) -> str:
+    if not traffic.untimed:
+        return ""
+    return (
+        f" Of {plural(traffic.untimed, 'further statement')} with {percent(traffic.untimed_share)} of the "
+        "time, "
+        "errors and rows alone were looked at."
+    )
 
 
 def _row(each: UpgradedStatement) -> tuple[str, ...]:

@@ -79,8 +79,9 @@ def _statements_of(
     """The list that is tuned, its statements, and what has to be said of them."""
     if workload.is_replay:
         raise UsageError(
-            f"{folder} measured {workload.text}, a replay, whose statements have many values: write "
-            "slow ones with some of their values into a file, and name an experiment on sql:FILE"
+            f"{folder} measured {workload.text}, a replay: start anew with --workload {workload.text} and "
+            "the data "
+            "by --dataset, as dump:FILE"
         )
     if workload.is_maintenance or not workload.statements:
         raise UsageError(

@@ -19,6 +19,7 @@ EPILOG = """examples:
   pgassay capture 'host=/run/postgresql dbname=shop' --out monday --max-time 10m --only users=app,web
   pgassay capture --log postgresql.csv --out yesterday
   pgassay capture show monday
+  pgassay capture redact monday --out handout
 """
 # Without a terminal a line of progress comes so often.
 _LINE_EVERY_S = 10.0
@@ -31,7 +32,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="record a server's own traffic, and say what is in it",
         description="Stands between clients and a server: they connect to --listen instead of the server, "
         "and every message is passed on at once and recorded with its time, until Ctrl-C. 'show' sums up "
-        "what was captured. A capture holds your users' data.",
+        "what was captured. A capture holds your users' data; 'redact' writes it anew without them.",
         epilog=EPILOG,
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
@@ -39,8 +40,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "target",
         nargs="*",
-        metavar="DSN|show DIR",
-        help="a connection string; or 'show' and a capture's folder",
+        metavar="DSN|show DIR|redact DIR",
+        help="a connection string; or 'show' or 'redact' and a capture's folder",
     )
     parser.add_argument(
         "--listen",
@@ -96,10 +97,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "name the server: write pgassay capture postgresql://USER@HOST:PORT/DATABASE --out DIR"
         )
-    if words[0] == "show":
+    if words[0] in ("show", "redact"):
         if len(words) != 2:
-            raise UsageError("capture show takes one folder: write pgassay capture show DIR")
-        return _show(arguments)
+            raise UsageError(
+                f"capture {words[0]} takes one folder: write pgassay capture {words[0]} DIR"
+                f"{' --out FOLDER' if words[0] == 'redact' else ''}"
+            )
+        return _show(arguments) if words[0] == "show" else _redact(arguments)
     if len(words) > 1:
         raise UsageError(f"'{words[1]}' is too much: write one connection string, in quotes if it has spaces")
     if "=" not in words[0] and "://" not in words[0]:
@@ -123,6 +127,38 @@ def _show(arguments: argparse.Namespace) -> int:
     else:
         width = shutil.get_terminal_size().columns
         sys.stdout.write(render(summary, width=width, unicode=is_unicode()))
+    return 0
+
+
+def _redact(arguments: argparse.Namespace) -> int:
+    import json
+    from dataclasses import asdict
+    from pathlib import Path
+
+    from pgassay.report.text import plural
+    from pgassay.traffic.redacting import redact
+
+    if arguments.out is None:
+        raise UsageError("say where the redacted capture is to be kept: --out FOLDER")
+    done = redact(Path(arguments.target[1]), arguments.out)
+    print(
+        f"{arguments.out}: {plural(done.sessions, 'session')}; {plural(done.literals, 'literal')} and "
+        f"{plural(done.parameters, 'parameter')} replaced by stand-ins of their kind and length, "
+        f"{plural(done.comments, 'comment')} blotted out.\n"
+        f"Left out: {plural(done.rows, 'row')} that had been kept, all checksums, the content of "
+        f"{plural(done.left_out, 'message')} (COPY data, function calls), "
+        f"{plural(done.startup, 'startup parameter')}.\n"
+        "Kept: names of tables, columns, users, databases and prepared statements; lengths; which values "
+        "are equal; "
+        "times and counts. Look whether a name tells too much before you hand it out.\n"
+        f"It is good for pgassay capture show {arguments.out} and for timing and concurrency. A replay "
+        "finds other rows: "
+        "ranges and keys are others.",
+        file=sys.stderr,
+    )
+    if arguments.json:
+        document = {"schema": 1, "folder": str(arguments.out), **asdict(done)}
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
     return 0
 
 

@@ -2,11 +2,11 @@
 
 import argparse
 import math
-import shutil
 import sys
 
 from pgassay.cli import options
-from pgassay.cli.output import is_unicode
+from pgassay.cli.output import publish
+from pgassay.errors import UsageError
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -46,6 +46,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FACTOR|max",
         help="times between statements divided by this; max: as fast as their order allows (default 1)",
     )
+    add(
+        "--from",
+        type=options.duration,
+        metavar="TIME",
+        dest="begin",
+        help="only what was sent from this time on, as 5m; the data are a copy as of then",
+    )
     add("--until", type=options.duration, metavar="TIME", help="only what was sent before this time, as 10m")
     add("--users", type=_names, default=(), metavar="NAME,NAME", help="these users' sessions alone")
     add("--databases", type=_names, default=(), metavar="NAME,NAME", help="these databases' sessions alone")
@@ -56,19 +63,25 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FRACTION",
         help="not valid where statements with more of the time came out otherwise (default 0.01)",
     )
-    add("--json", action="store_true", help="print one JSON document on standard output")
+    options.add_formats(parser, "the replay", html="write a page with drawings here as well")
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Play, and print what came out."""
-    from pgassay.report.traffic.replay import render, render_json
+    from pgassay.report.traffic.replay import page_of
     from pgassay.traffic.replaying import ReplayRequest, replay
 
+    if arguments.begin and arguments.until and arguments.begin >= arguments.until:
+        raise UsageError(
+            f"--from {arguments.begin:g} s is not before --until {arguments.until:g} s: nothing would be "
+            "played"
+        )
     request = ReplayRequest(
         folder=arguments.folder,
         connection=arguments.server,
         speed=arguments.speed,
+        from_s=arguments.begin,
         until_s=arguments.until,
         users=arguments.users,
         databases=arguments.databases,
@@ -78,11 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     told = _Told()
     result = replay(request, told.start, told.progress)
     told.end()
-    if arguments.json:
-        sys.stdout.write(render_json(result))
-    else:
-        width = shutil.get_terminal_size().columns
-        sys.stdout.write(render(result, width=width, unicode=is_unicode()))
+    publish(page_of(result), arguments)
     return 0 if result.is_valid else EXIT_LOOK
 
 

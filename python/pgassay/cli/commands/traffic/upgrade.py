@@ -4,6 +4,7 @@ import argparse
 
 from pgassay.cli import options
 from pgassay.cli.output import publish
+from pgassay.errors import UsageError
 
 EXIT_LOOK = 3
 STATEMENTS_DEFAULT = 50
@@ -23,9 +24,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="find out what another major version does to a server: what breaks, what gets slower",
         description="Reads a server's catalogs, copies its database by pg_dump into its own version and into "
         "the new one, makes the schema in an empty new server, and runs the statements that took most of its "
-        "time on both: errors, rows, plans, and times in interleaved blocks. Nothing is done to the server. "
+        "time, or captured traffic, on both: errors, rows, plans, and times in interleaved blocks. Nothing "
+        "is done to "
+        "the server. "
         "Exit status 3: something is in the way, or a statement fails, returns other rows or is slower.",
-        epilog="example:\n  pgassay upgrade 'host=db dbname=shop' --to 18 --max-time 20m",
+        epilog="examples:\n"
+        "  pgassay upgrade 'host=db dbname=shop' --to 18 --max-time 20m\n"
+        "  pgassay upgrade 'host=db dbname=shop' --to 18 --capture monday --copy dump:monday.dump",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
@@ -37,13 +42,26 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=options.whole,
         default=STATEMENTS_DEFAULT,
         metavar="N",
-        help="so many of those that pg_stat_statements counted (default 50)",
+        help="so many of those that pg_stat_statements counted, or of a capture's families (default 50)",
     )
     add(
         "--workload",
         default="",
         metavar="sql:FILE",
         help="the statements of a file in place of those that the server counted",
+    )
+    add(
+        "--capture",
+        default="",
+        metavar="DIR[,OPTIONS]",
+        help="play this captured traffic on both versions in place of statements; options as of a replay, "
+        "as speed=2,until=10m (default speed=max)",
+    )
+    add(
+        "--copy",
+        default="",
+        metavar="dump:FILE",
+        help="the data: a dump of the moment when the capture began (default: the database as it is now)",
     )
     options.add_options(parser, "upgrade", _HELPS, defaults={"--margin": "10%"})
     options.add_formats(parser, "the answer", html=options.HTML_INSTEAD)
@@ -59,11 +77,27 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.report.traffic.upgrade import page_of
     from pgassay.upgrade.run import UpgradeRequest, run_upgrade
 
+    _check(arguments)
     compare = options.request_of(arguments, out=None)
     wanted = UpgradeRequest(
-        arguments.server, arguments.to, compare, arguments.statements, arguments.workload, arguments.out
+        connection_string=arguments.server,
+        to=arguments.to,
+        compare=compare,
+        statements=arguments.statements,
+        workload=arguments.workload,
+        out=arguments.out,
+        capture=arguments.capture,
+        copy=arguments.copy,
     )
     with progress_of(arguments) as progress:
         result = run_upgrade(wanted, progress, wait=not arguments.no_wait)
     publish(page_of(result), arguments, keep=Path(result.folder) / REPORT_FILE, is_measured=True)
     return EXIT_LOOK if result.decision in ("in the way", "look") else 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raises UsageError for options that can't be meant together."""
+    if arguments.capture and arguments.workload:
+        raise UsageError(
+            "--capture and --workload both say what is run on the versions: leave one of them out"
+        )

@@ -1,0 +1,216 @@
+//! A replay that begins in the middle: what a session had set up by then, and when it is between two transactions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use pgassay_capture::format::bind::name;
+use pgassay_capture::format::event::{Answer, Event, Message, Rows, What};
+
+/// Statements that change the session and no data.
+const SETTING: [&str; 6] = [
+    "set ",
+    "reset ",
+    "listen ",
+    "unlisten ",
+    "prepare ",
+    "deallocate ",
+];
+/// Of these the first word alone looks as if they did.
+const OF_TRANSACTION: [&str; 3] = ["set local ", "set transaction ", "set constraints "];
+const FORGETS: &str = "discard all";
+
+/// Messages of a client, and what a server answers to them.
+pub type Exchange = (Vec<Message>, Vec<Answer>);
+
+/// What becomes of an event.
+pub enum Held {
+    /// It is played.
+    No,
+    /// Its session is not played yet.
+    Still,
+    /// Its session ended before.
+    Ended,
+    /// It is the session's first that is played, behind what sets the session up.
+    Begins(Vec<Exchange>),
+}
+
+/// The sessions that have not sent anything of the part that is played.
+pub struct Earlier {
+    /// When that part begins, nanoseconds of the capture.
+    pub first_ns: u64,
+    sessions: HashMap<u32, Early>,
+}
+
+impl Earlier {
+    /// None yet.
+    pub fn new(first_ns: u64) -> Self {
+        Self {
+            first_ns,
+            sessions: HashMap::new(),
+        }
+    }
+
+    /// A session begins; gives when it does so in what is played.
+    pub fn begun(&mut self, event: &Event) -> u64 {
+        if event.at_ns < self.first_ns {
+            self.sessions.insert(event.session, Early::default());
+        }
+        event.at_ns.max(self.first_ns)
+    }
+
+    /// Takes an event of a session that has begun.
+    pub fn holds(&mut self, event: &Event) -> Held {
+        let Some(session) = self.sessions.get_mut(&event.session) else {
+            return Held::No;
+        };
+        let is_before = event.at_ns < self.first_ns;
+        match &event.what {
+            What::End(_) if is_before => {
+                self.sessions.remove(&event.session);
+                Held::Ended
+            }
+            What::Messages(_) if !is_before && session.is_idle() => {
+                let steps = session.setup();
+                self.sessions.remove(&event.session);
+                Held::Begins(steps)
+            }
+            What::End(_) => Held::No,
+            what => {
+                session.take(what);
+                Held::Still
+            }
+        }
+    }
+}
+
+/// A session before the part that is played.
+#[derive(Default)]
+struct Early {
+    /// Named statements as they were prepared.
+    statements: BTreeMap<Vec<u8>, Message>,
+    portals: BTreeMap<Vec<u8>, Vec<u8>>,
+    /// Statements that set the session up, in their order.
+    setting: Vec<Arc<[u8]>>,
+    /// Requests whose ReadyForQuery has not come.
+    waiting: u32,
+    is_in_transaction: bool,
+}
+
+impl Early {
+    /// Whether it is between two transactions and waits for nothing.
+    fn is_idle(&self) -> bool {
+        self.waiting == 0 && !self.is_in_transaction
+    }
+
+    fn take(&mut self, what: &What) {
+        match what {
+            What::Messages(messages) => self.sent(messages),
+            What::Answers(answers) => self.answered(answers),
+            _ => {}
+        }
+    }
+
+    fn sent(&mut self, messages: &[Message]) {
+        for message in messages {
+            match (message.tag, &message.text) {
+                (b'Q', Some(text)) => {
+                    self.waiting += 1;
+                    self.executed(text);
+                }
+                (b'P', Some(_)) => {
+                    self.statements
+                        .insert(name(&message.body).to_vec(), message.clone());
+                }
+                (b'B', _) => {
+                    let portal = name(&message.body);
+                    let statement = name(message.body.get(portal.len() + 1..).unwrap_or_default());
+                    self.portals.insert(portal.to_vec(), statement.to_vec());
+                }
+                (b'E', _) => {
+                    let statement = self.portals.get(name(&message.body));
+                    let text = statement.and_then(|name| self.statements.get(name)?.text.clone());
+                    if let Some(text) = text.filter(|text| !text.contains(&b'$')) {
+                        self.executed(&text);
+                    }
+                }
+                (b'C', _) if message.body.first() == Some(&b'S') => {
+                    self.statements.remove(name(&message.body[1..]));
+                }
+                (b'S' | b'F', _) => self.waiting += 1,
+                _ => {}
+            }
+        }
+    }
+
+    fn answered(&mut self, answers: &[Answer]) {
+        for answer in answers {
+            if let Answer::Ready(status) = answer {
+                self.waiting = self.waiting.saturating_sub(1);
+                self.is_in_transaction = *status != b'I';
+            }
+        }
+    }
+
+    fn executed(&mut self, text: &Arc<[u8]>) {
+        let start = text.trim_ascii_start();
+        let start = String::from_utf8_lossy(&start[..start.len().min(32)]).to_ascii_lowercase();
+        if start.starts_with(FORGETS) {
+            self.setting.clear();
+            self.statements.clear();
+        } else if SETTING.iter().any(|word| start.starts_with(word))
+            && !OF_TRANSACTION.iter().any(|word| start.starts_with(word))
+        {
+            // The last of equal ones counts, behind what came between.
+            self.setting.retain(|known| known != text);
+            self.setting.push(Arc::clone(text));
+        }
+    }
+
+    /// What is sent to have the session as it was, and what a server answers to it.
+    fn setup(&self) -> Vec<Exchange> {
+        let mut steps: Vec<_> = self.setting.iter().map(query).collect();
+        let mut prepared: Vec<Message> = self
+            .statements
+            .iter()
+            .filter(|(name, _)| !name.is_empty())
+            .map(|(_, message)| message.clone())
+            .collect();
+        if !prepared.is_empty() {
+            let mut answers = vec![Answer::Plain(b'1'); prepared.len()];
+            answers.push(Answer::Ready(b'I'));
+            prepared.push(message(b'S', Vec::new(), None));
+            steps.push((prepared, answers));
+        }
+        steps
+    }
+}
+
+fn query(text: &Arc<[u8]>) -> Exchange {
+    let body = [&text[..], b"\0"].concat();
+    let tag: &[u8] = match text.trim_ascii_start().first().map(u8::to_ascii_uppercase) {
+        Some(b'R') => b"RESET",
+        Some(b'L') => b"LISTEN",
+        Some(b'U') => b"UNLISTEN",
+        Some(b'P') => b"PREPARE",
+        Some(b'D') => b"DEALLOCATE",
+        _ => b"SET",
+    };
+    let ended = Answer::Complete {
+        tag: Arc::from(tag),
+        affected: None,
+        rows: Rows::default(),
+    };
+    (
+        vec![message(b'Q', body, Some(Arc::clone(text)))],
+        vec![ended, Answer::Ready(b'I')],
+    )
+}
+
+fn message(tag: u8, body: Vec<u8>, text: Option<Arc<[u8]>>) -> Message {
+    Message {
+        tag,
+        body,
+        text,
+        left_out_bytes: None,
+    }
+}

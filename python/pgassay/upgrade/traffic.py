@@ -1,0 +1,153 @@
+"""A server's captured traffic on both versions: played in interleaved blocks, and judged by statement family.
+
+First it is played once on the old version. Where much comes out otherwise there already, the data are not
+those of the capture's beginning, and no time that is measured on them would be of the same work.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from pgassay.analysis.plans.beside import what_changed
+from pgassay.analysis.plans.of_experiment import explained_plans
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running.run import run_parsed
+from pgassay.model.arm import Arm
+from pgassay.model.traffic.replayed import Replayed
+from pgassay.model.workload import ReplayOptions, WorkloadSpec
+from pgassay.native.replay import ReplayProgress
+from pgassay.record.experiment import StoredExperiment
+from pgassay.terminal.progress import Progress
+from pgassay.traffic.played import databases_of
+from pgassay.traffic.redacting import refuse_redacted
+from pgassay.trial.measure import replay
+from pgassay.trial.target import RunningServer
+from pgassay.tune.copy import TrialCopy
+from pgassay.upgrade.families import Plays, judged_families, whole_of
+from pgassay.upgrade.timed import Measured
+from pgassay.words import percent
+from pgassay.workloads.registry import parse_workload
+from pgassay.workloads.replay import FAMILY, folder_and_options
+
+# A family that fails on the new version fails in each trial there, which is the answer and no invalid trial.
+_BOUND_OF_TRIALS = "100%"
+_NO_TIMEOUT_S = 3600.0
+
+
+def check_capture(text: str) -> tuple[str, dict[str, str]]:
+    """The folder and the options of what stands behind --capture, `DIR[,speed=…][,until=…]`.
+
+    Raises UsageError for options that are none, and where there is no such folder.
+    """
+    name, given = folder_and_options(text, "--capture")
+    if not Path(name).is_dir():
+        raise UsageError(
+            f"--capture {name}: there is no such folder: name the one that pgassay capture wrote"
+        )
+    refuse_redacted(Path(name), "an upgrade's question")
+    return name, given
+
+
+def traffic_workload(text: str, database: str, families: int) -> WorkloadSpec:
+    """The captured traffic as a workload; raises UsageError.
+
+    As fast as the order allows unless a speed is given; of several databases the source's own. `families`: so
+    many at most are timed each for itself.
+    """
+    name, given = check_capture(text)
+    options = {"speed": "max", "families": str(families)} | given
+    if "database" not in given and database in (found := databases_of(Path(name))) and len(found) > 1:
+        options["database"] = database
+    return parse_workload(_text(name, options))
+
+
+def _text(folder: str, options: Mapping[str, str]) -> str:
+    return f"{FAMILY}:{folder}" + "".join(f",{name}={value}" for name, value in options.items())
+
+
+def play_on_both(request: CompareRequest, workload: WorkloadSpec, progress: Progress) -> Measured:
+    """Play it on copies in both versions; `request` is the comparison of the two with any workload.
+
+    Raises UsageError where the data are not those of the capture's beginning.
+    """
+    options = _options(workload)
+    name, given = check_capture(workload.text.removeprefix(f"{FAMILY}:"))
+    unbounded = _text(name, given | {"max_diverged": _BOUND_OF_TRIALS})
+    parsed = parse_request(replace(request, workload=unbounded), progress.stage)
+    arms = plan(parsed, progress.stage).arms
+    first = _first_play(next(arm for arm in arms if arm.role == "control"), progress)
+    _refuse_other_data(first, options)
+    # Of all families each is to be decided, and not the whole alone.
+    stored = run_parsed(
+        parse_request(replace(request, workload=unbounded), progress.stage), progress, until_decided=False
+    )
+    result = analyse(stored)
+    plays = plays_of(stored)
+    if not plays.before or not plays.after:
+        raise MeasurementError("the traffic was not played on both versions: give --max-time more")
+    statements = judged_families(workload, plays, result, changed_plans(stored))
+    return Measured(statements, result, whole_of(workload, plays, result))
+
+
+def _options(workload: WorkloadSpec) -> ReplayOptions:
+    if workload.load is None or workload.load.replay is None:
+        raise AssertionError("a capture is played by a replay")
+    return workload.load.replay
+
+
+def _first_play(control: Arm, progress: Progress) -> Replayed:
+    def told(at: ReplayProgress) -> None:
+        progress.stage(f"playing the capture on {control.spec.build.version}: {at['replayed']:,} statements")
+
+    spec = control.spec
+    with TrialCopy(spec, cache="as-is", statement_timeout_s=_NO_TIMEOUT_S, on_stage=progress.stage) as copy:
+        server = RunningServer(copy.server, {}, copy.snapshot.database)
+        load = replay.run(server, spec, told).load
+    if load is None or load.replayed is None:
+        raise AssertionError("a replay has a load's observation")
+    return load.replayed
+
+
+def _refuse_other_data(first: Replayed, options: ReplayOptions) -> None:
+    if first.diverged_share <= options.bound:
+        return
+    worst = max(first.families, key=lambda each: each.diverged)
+    raise UsageError(
+        f"--capture {options.folder}: on the old version already {percent(first.diverged_share)} of the "
+        "captured "
+        f"time comes out otherwise ({worst.diverged:,} of {worst.calls:,} {worst.text[:60]}: "
+        f"{worst.captured} then, "
+        f"{worst.now} now), so the data are not those of its beginning: give a dump of then, --copy "
+        "dump:FILE, "
+        "or allow more, --capture DIR,max_diverged=20%"
+    )
+
+
+def plays_of(stored: StoredExperiment) -> Plays:
+    """What the trials of either version came to; the twin's are plays of the old one too."""
+    roles = {arm.id: arm.role for arm in stored.experiment.arms}
+    before: list[Replayed] = []
+    after: list[Replayed] = []
+    for trial in stored.trials:
+        load = trial.record.load
+        if trial.record.status == "ok" and load is not None and load.replayed is not None:
+            is_old = roles[trial.record.arm_id] in ("control", "twin")
+            (before if is_old else after).append(load.replayed)
+    return Plays(tuple(before), tuple(after))
+
+
+def changed_plans(stored: StoredExperiment) -> dict[str, tuple[str, ...]]:
+    """By statement what its plan does otherwise on the new version, in sentences; () where it is the same."""
+    arms = [arm for arm in stored.experiment.arms if arm.role != "twin"]
+    old = next(arm.name for arm in arms if arm.role == "control")
+    new = next(arm.name for arm in arms if arm.role != "control")
+    try:
+        plans = {each.statement: each for each in explained_plans(stored)}
+    except UsageError:
+        return {}
+    names = {each.name for arm in arms for each in arm.spec.workload.statements}
+    pairs = {name: (plans.get(f"{name}, {old}"), plans.get(f"{name}, {new}")) for name in names}
+    return {name: what_changed(a, b) for name, (a, b) in pairs.items() if a is not None and b is not None}

@@ -1,0 +1,174 @@
+"""Captured traffic on two versions: which family fails, returns other rows, is slower, or only seems so."""
+
+from pathlib import Path
+
+import pytest
+
+from pgassay.model.result import ArmResult, CompareResult, StatementResult, Verdict
+from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
+from pgassay.model.upgrades.answer import UpgradedStatement, UpgradeTraffic
+from pgassay.model.workload import LoadSpec, Metric, ReplayOptions, Statement, WorkloadSpec
+from pgassay.upgrade.answer import answer_of
+from pgassay.upgrade.families import Plays, judged_families, whole_of
+
+RATE = Metric(name="throughput", unit="statements/s", better="higher")
+NAMES = ("look", "count", "pay")
+
+
+def family(
+    name: str, now: str = "", *, diverged: int = 0, values: int = 0, calls: int = 100
+) -> ReplayedFamily:
+    return ReplayedFamily(
+        name=name if name in NAMES else "",
+        text=name,
+        calls=calls,
+        diverged=diverged,
+        other_values=values,
+        seconds_captured=1.0,
+        seconds=1.0,
+        captured="SELECT 1" if now else "",
+        now=now,
+    )
+
+
+def play(*families: ReplayedFamily) -> Replayed:
+    return Replayed(
+        statements=300, diverged=0, diverged_share=0.0, other_values=0, lacking=0, reordered=0, replaced=0,
+        waited_s=0.0, sessions=4, sessions_lost=0, families=families,
+    )  # fmt: skip
+
+
+def arm(verdict: Verdict, ratio: float | None = None) -> ArmResult:
+    interval = (ratio * 0.9, ratio * 1.1) if ratio else None
+    return ArmResult(
+        name=verdict, levels={}, ratio=ratio, interval=interval, verdict=verdict, meaningful=True, trials=4,
+        failures=0, median=0.01, values=(0.01,),
+    )  # fmt: skip
+
+
+def compared(**verdicts: tuple[Verdict, float]) -> CompareResult:
+    statements = tuple(
+        StatementResult(name=name, cold=False, aio=False, arms=(arm("control"), arm(verdict, ratio)))
+        for name, (verdict, ratio) in verdicts.items()
+    )
+    return CompareResult.model_construct(
+        metric=RATE, statements=statements, arms=(arm("control"), arm("equivalent", 1.0)), blocks=4,
+        explanations=(), warnings=(),
+    )  # fmt: skip
+
+
+WORKLOAD = WorkloadSpec(
+    text="replay:monday",
+    family="replay",
+    kind="load",
+    metric=RATE,
+    writes=True,
+    statements=tuple(Statement(name=name, sql=f"SELECT {name}") for name in NAMES),
+    load=LoadSpec(
+        script="replay",
+        replay=ReplayOptions(
+            folder="/monday", database="shop", identity="x", speed=None, statements=300, seconds_captured=9.0
+        ),
+    ),
+)
+EQUAL = compared(look=("equivalent", 1.0), count=("equivalent", 1.0), pay=("equivalent", 1.0))
+
+
+def judged(
+    before: list[Replayed], after: list[Replayed], result: CompareResult = EQUAL
+) -> dict[str, UpgradedStatement]:
+    found = judged_families(WORKLOAD, Plays(tuple(before), tuple(after)), result, {})
+    return {each.name: each for each in found}
+
+
+def test_an_error_of_the_new_version_is_a_failure_and_the_old_one_s_is_not() -> None:
+    old = [play(family("look"), family("count", "error 42P01", diverged=100))] * 4
+    new = [play(family("look", "error 42703", diverged=3), family("count", "error 42P01", diverged=100))] * 2
+    found = judged(old, new)
+    assert found["look"].verdict == "fails" and "6 of 200 executions" in found["look"].reason
+    assert "error 42703" in found["look"].reason
+    assert found["count"].verdict == "as fast"
+
+
+def test_what_fails_since_its_transaction_had_failed_is_no_failure_of_its_own() -> None:
+    old, new = [play(family("look"))] * 2, [play(family("look", "error 25P02", diverged=50))]
+    found = judged(old, new)["look"]
+    assert found.verdict == "not run" and "a statement before it had failed" in found.reason
+    new = [play(family("look", "not executed, after an error before it", diverged=50))]
+    assert judged(old, new)["look"].verdict == "not run"
+
+
+def test_other_rows_are_told_from_values_that_always_differ_and_from_chance() -> None:
+    old = [play(family("look", values=100), family("count"), family("pay"))] * 4
+    new = [play(family("look", values=100), family("count", values=100), family("pay", values=1))] * 2
+    found = judged(old, new)
+    assert found["look"].verdict == "as fast" and "each time" in found["look"].reason
+    assert found["count"].verdict == "other rows"
+    assert "200 of 200 executions" in found["count"].reason and "0 of 400 on the old" in found["count"].reason
+    assert found["pay"].verdict == "as fast"
+    more = [play(family("look", "SELECT 2", diverged=100), family("count"), family("pay"))] * 2
+    assert judged(old, more)["look"].verdict == "other rows"
+
+
+def test_rows_that_differ_in_one_play_alone_may_be_chance() -> None:
+    old = [play(family("count"))] * 4
+    new = [play(family("count", "SELECT 2", diverged=90)), play(family("count"))]
+    found = judged(old, new)["count"]
+    assert found.verdict == "as fast" and "may be chance" in found.reason
+
+
+def test_a_statement_that_comes_once_needs_several_plays() -> None:
+    once = family("count", calls=1), family("count", "SELECT 2", diverged=1, calls=1)
+    assert judged([play(once[0])] * 2, [play(once[1])])["count"].verdict == "as fast"
+    assert judged([play(once[0])] * 8, [play(once[1])] * 4)["count"].verdict == "other rows"
+
+
+def test_a_family_without_a_line_is_told_where_it_fails_alone() -> None:
+    old = [play(family("look"), family("rare"), family("rare too"))] * 2
+    new = [play(family("look"), family("rare", "error 42883", diverged=1), family("rare too"))]
+    found = judged(old, new)
+    assert found["rare"].verdict == "fails" and "rare too" not in found
+    assert found["rare"].share == pytest.approx(1 / 3) and found["rare"].calls == 100
+
+
+def test_times_give_the_other_verdicts() -> None:
+    result = compared(look=("slower", 0.5), count=("inconclusive", 0.9), pay=("faster", 2.0))
+    plays = [play(*map(family, NAMES))]
+    found = judged(plays * 2, plays, result)
+    assert [found[name].verdict for name in NAMES] == ["slower", "not decided", "faster"]
+    assert found["look"].ratio == 0.5 and found["look"].interval == pytest.approx((0.45, 0.55))
+
+
+def answer(result: CompareResult, after: Replayed) -> tuple[str, str]:
+    plays = Plays((play(*map(family, NAMES)),) * 2, (after,))
+    traffic = whole_of(WORKLOAD, plays, result)
+    found = answer_of(
+        source=("shop", "17.10"), versions=("17.10", "18.6"), folder=Path("/x"), findings=(),
+        measured=judged_families(WORKLOAD, plays, result, {}), mended={}, result=result, experiment="/x/e",
+        margin=0.1, warnings=(), traffic=traffic,
+    )  # fmt: skip
+    return found.decision, found.headline
+
+
+def test_the_first_line_is_the_decision() -> None:
+    same = play(*map(family, NAMES))
+    assert answer(EQUAL, same) == (
+        "go",
+        "From 17.10 to 18.6: 18 is safe for this traffic: 3 of 3 statement families the same within 10 %.",
+    )
+    slower = compared(look=("slower", 0.5), count=("inconclusive", 0.9), pay=("faster", 2.0))
+    assert answer(slower, same) == (
+        "look",
+        "From 17.10 to 18.6: 18 is not safe for this traffic yet: 0 of 3 statement families the same within "
+        "10 %, 1 slower, 1 faster, 1 not decided.",
+    )
+    unknown = compared(look=("equivalent", 1.0), count=("inconclusive", 0.9), pay=("equivalent", 1.0))
+    assert "18 is safe for this traffic as far as it is decided: 2 of 3" in answer(unknown, same)[1]
+
+
+def test_the_whole_says_what_was_played() -> None:
+    plays = Plays((play(*map(family, (*NAMES, "rare"))),) * 2, (play(*map(family, NAMES)),))
+    found = whole_of(WORKLOAD, plays, EQUAL)
+    assert isinstance(found, UpgradeTraffic)
+    assert (found.plays, found.untimed, found.untimed_share) == ((2, 1), 1, 0.25)
+    assert (found.verdict, found.ratio, found.metric) == ("equivalent", 1.0, "throughput")
