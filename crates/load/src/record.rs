@@ -18,6 +18,8 @@ pub struct Progress {
     pub warmup: bool,
     /// Transactions that ended in it.
     pub transactions: u64,
+    /// Transactions that the server gave up in it.
+    pub errors: u64,
 }
 
 /// What an open loop adds to a record.

@@ -39,6 +39,8 @@ pub struct Shared {
     pub start_ns: AtomicU64,
     /// Transactions ended so far.
     pub ended: AtomicU64,
+    /// Transactions that the server gave up so far.
+    pub failed: AtomicU64,
     /// Set when another worker failed.
     pub stop: AtomicBool,
 }
@@ -223,7 +225,10 @@ impl<C: Connector> Worker<C> {
                     Outcome::Committed => {
                         meter.committed(client.timing, now_ns, now_ns.saturating_sub(self.told_ns))
                     }
-                    _ => meter.failed(client.timing, now_ns, client.given_up()),
+                    _ => {
+                        self.shared.failed.fetch_add(1, Ordering::Relaxed);
+                        meter.failed(client.timing, now_ns, client.given_up())
+                    }
                 };
                 self.shared.ended.store(meter.ended(), Ordering::Relaxed);
                 if is_over && self.arriving.is_none() {

@@ -8,11 +8,12 @@ from pgassay.native.process import ErrorsOfState, NativeProcess
 
 
 class LoadProgress(TypedDict):
-    """One second of a load: its number from the start (warm-up included, from 1), and what was done in it."""
+    """One second of a load: its number from the start (warm-up included, from 1), and what it had."""
 
     second: int
     warmup: bool
     transactions: int
+    errors: int
 
 
 class LatencyBySecond(TypedDict):

@@ -77,7 +77,8 @@ impl<C: Connector> Seat<C> {
         let queue = RunQueue::of_this_thread();
         let waited_from_ns = queue.waited_ns();
         let failure = run.all_events().err();
-        if failure.is_none() {
+        // Of a run that another thread's failure ended nothing more was due.
+        if failure.is_none() && !run.seat.worker.shared.stop.load(Ordering::Relaxed) {
             run.count_the_queue();
         }
         run.books.cpu_ns = thread_cpu_ns() - cpu_from_ns;
