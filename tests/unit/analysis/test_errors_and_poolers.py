@@ -18,7 +18,7 @@ from pgassay.model.arm import Arm, PoolerSpec
 from pgassay.model.trial import StatementObservation
 from pgassay.model.workload import PoolerUse
 from pgassay.record.experiment import StoredExperiment
-from pgassay.report.compare.page import render, render_html, render_markdown
+from pgassay.report.compare.page import page_of
 
 REFUSED = {"failures": {"40P01": 3, "40001": 1}, "failure_examples": {"40P01": "deadlock\x1b[2J detected"}}
 USE = PoolerUse(
@@ -61,12 +61,8 @@ def of_arms(arm: Arm) -> dict[str, Any]:
 
 
 def shown(stored: StoredExperiment) -> tuple[str, str, str]:
-    result = analyse(stored)
-    return (
-        render(result, stored, width=120, colour=False, unicode=True),
-        render_markdown(result, stored),
-        render_html(result, stored),
-    )
+    page = page_of(analyse(stored), stored)
+    return page.terminal(width=120), page.markdown(), page.html()
 
 
 def test_failed_transactions_are_told_by_sqlstate_with_the_first_message(tmp_path: Path) -> None:
