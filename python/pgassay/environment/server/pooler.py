@@ -114,7 +114,7 @@ class Pooler:
         self._clients = clients
         self._server = server
         self._password = secrets.token_hex(24)
-        self._tokens: list[registry.Token] = []
+        self._tokens: list[registry.CleanupToken] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._console: ControlSession | None = None
 
