@@ -13,7 +13,7 @@ from pgassay.model.account import Account, AccountItem
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import Counters, LoadObservation, StatementObservation, TrialFacts, TrialRecord
-from pgassay.model.workload import LoadSpec
+from pgassay.model.workload import LoadSpec, PoolerUse
 
 S = 1_000_000_000
 NOTHING = WorkTimes(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {})
@@ -88,6 +88,24 @@ def load_record(transactions: int = 1000, client_cpu_s: float = 1.0, **changes: 
     return record(**{"statements": (), "load": load} | changes)
 
 
+def pooled_record(cpu_s: float, waited_s: float) -> TrialRecord:
+    """A load through a pooler whose thread computed and waited for a processor so long."""
+    use = PoolerUse(
+        version="1.18.0",
+        size=20,
+        elapsed_s=ELAPSED_S,
+        cpu_s=cpu_s,
+        waited_s=waited_s,
+        transactions=1000,
+        client_wait_s=1.0,
+        server_connections_max=20,
+        waiting_clients_max=100,
+    )
+    measured = load_record()
+    assert measured.load is not None
+    return load_record(load=measured.load.model_copy(update={"pooler": use}))
+
+
 def checkpoints(requested: float) -> dict[str, Any]:
     """Of a record: what the server counted of them."""
     return {"counters": {"pg_stat_checkpointer": [{"num_requested": requested, "num_timed": 0.0}]}}
@@ -148,3 +166,16 @@ def evidence(*, total_s: float = ELAPSED_S, **changes: Any) -> Evidence:
 def on_machine(found: Evidence, **changes: Any) -> Evidence:
     """The same evidence with another machine."""
     return replace(found, machine=replace(found.machine, **changes))
+
+
+# What was planted, and what of it made harmless: it rests for half of the time, so the client is waited for.
+FULL_POOLER: tuple[dict[str, Any], dict[str, Any]] = (
+    {
+        "client_s": 60.0,
+        "cpu_s": 5.0,
+        "total_s": 80.0,
+        "arm": load_arm(),
+        "record": pooled_record(9.0, 0.4),
+    },
+    {"record": pooled_record(4.0, 0.4), "client_s": 20.0},
+)

@@ -7,6 +7,7 @@
 
 pub mod client;
 pub mod clock;
+pub mod errors;
 pub mod interpreter;
 pub mod meter;
 pub mod pacing;

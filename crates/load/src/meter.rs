@@ -1,5 +1,7 @@
 //! What one thread counts and times.
 
+use pgassay_protocol::Failure;
+
 use crate::clock::{RunQueue, thread_cpu_ns};
 use crate::spec::{Counting, Schedule};
 use crate::tally::{Tally, Timing};
@@ -120,11 +122,14 @@ impl Meter {
         is_over
     }
 
-    /// Counts a transaction that the server gave up; `true` once the measured interval is over.
-    pub fn failed(&mut self, timing: Timing, ended_ns: u64) -> bool {
+    /// Counts a transaction that the server gave up, and why; `true` once the measured interval is over.
+    pub fn failed(&mut self, timing: Timing, ended_ns: u64, why: Option<&Failure>) -> bool {
         let is_over = self.tick(ended_ns);
         if self.phase == Phase::Measured {
             self.tally.errors += 1;
+            if let Some(why) = why {
+                self.tally.states.count(why);
+            }
         }
         if self.counting.is_paced && self.schedule.is_measured(timing.due_ns) {
             self.tally.balance.scheduled += 1;
@@ -246,7 +251,11 @@ mod tests {
         assert!(!ends(&mut meter, FROM - 10_000, FROM));
         assert!(!ends(&mut meter, FROM, FROM + SECOND_NS - 1));
         assert!(!ends(&mut meter, FROM, FROM + 2 * SECOND_NS));
-        assert!(!meter.failed(Timing::at_once(FROM, 0), FROM + 2_499_999_999));
+        assert!(!meter.failed(
+            Timing::at_once(FROM, 0),
+            FROM + 2_499_999_999,
+            Some(&Failure::client("no state"))
+        ));
         assert!(ends(&mut meter, FROM, FROM + 2_500_000_000));
         let tally = meter.into_tally();
         let counts = (
@@ -287,7 +296,7 @@ mod tests {
             1_000,
         );
         meter.left_queue(FROM + 20, FROM + SECOND_NS);
-        meter.failed(due(FROM + 20, FROM + SECOND_NS, 0, 0), FROM + 2 * SECOND_NS);
+        meter.failed(due(FROM + 20, FROM + SECOND_NS, 0, 0), FROM + 2 * SECOND_NS, None);
         meter.left_queue(FROM + 30, FROM + 2 * SECOND_NS);
         meter.skipped(FROM + 30, FROM + 2 * SECOND_NS);
         meter.left_queue(FROM + SECOND_NS, FROM + 3 * SECOND_NS);

@@ -215,9 +215,8 @@ impl Pacer {
         self.due_ns = self.instant();
     }
 
-    /// An exponential variable of mean 1.
     fn waiting(&mut self) -> f64 {
-        -(1.0 - fraction(&mut self.random)).ln()
+        waiting(&mut self.random)
     }
 
     fn instant(&mut self) -> u64 {
@@ -235,6 +234,11 @@ impl Pacer {
         let from_start_ns = (seconds * 1e9).round() as u64;
         self.schedule.start_ns.saturating_add(from_start_ns)
     }
+}
+
+/// An exponential variable of mean 1.
+pub(crate) fn waiting(random: &mut Xoroshiro128StarStar) -> f64 {
+    -(1.0 - fraction(random)).ln()
 }
 
 /// Refuses a limit that nothing could keep.

@@ -3,6 +3,7 @@
 use pgassay_protocol::Failure;
 use serde::Serialize;
 
+use crate::errors::Errors;
 use crate::seconds::{LatencyBySecond, Second};
 use crate::spec::Counting;
 use crate::tally::{Balance, Tally};
@@ -17,6 +18,8 @@ pub struct Progress {
     pub warmup: bool,
     /// Transactions that ended in it.
     pub transactions: u64,
+    /// Transactions that the server gave up in it.
+    pub errors: u64,
 }
 
 /// What an open loop adds to a record.
@@ -92,6 +95,8 @@ pub struct Record {
     pub end_ns: u64,
     /// Transactions that the server gave up within it.
     pub errors: u64,
+    /// The same by SQLSTATE.
+    pub states: Errors,
     /// CPU time, user and system, of the threads that ran the clients, over the interval.
     pub client_cpu_s: f64,
     /// Transactions by second of the interval; the last may be a part of a second.
@@ -148,6 +153,7 @@ impl Record {
             start_ns: schedule.measured_from_ns,
             end_ns: schedule.measured_to_ns,
             errors: tally.errors,
+            states: tally.states.clone(),
             client_cpu_s: tally.cpu_ns as f64 / 1e9,
             latency_ms: tally.latency.figures(),
             histogram: serialise(&tally.latency.histogram)?,

@@ -166,11 +166,7 @@ fn coordinate(
             }
             Ok(Message::Failed(failure)) => return Err(failure),
             Err(RecvTimeoutError::Timeout) => {
-                let ended = handles
-                    .iter()
-                    .map(|handle| handle.shared.ended.load(Ordering::Relaxed))
-                    .sum();
-                ticker.tick(monotonic_ns(), ended, &mut report);
+                ticker.tick(monotonic_ns(), counts(handles), &mut report);
                 if ticker.at_edge {
                     // Threads whose clients all wait for long transactions take the CPU clock here.
                     wake_all(handles)?;
@@ -180,6 +176,17 @@ fn coordinate(
         }
     }
     Record::new(counting, &tally, handles.len())
+}
+
+/// Transactions that ended so far, and those of them that the server gave up.
+fn counts(handles: &[Handle]) -> (u64, u64) {
+    let shared = handles.iter().map(|handle| &handle.shared);
+    shared.fold((0, 0), |(ended, failed), each| {
+        (
+            ended + each.ended.load(Ordering::Relaxed),
+            failed + each.failed.load(Ordering::Relaxed),
+        )
+    })
 }
 
 fn wake_all(handles: &[Handle]) -> Result<(), Failure> {
@@ -193,7 +200,7 @@ fn wake_all(handles: &[Handle]) -> Result<(), Failure> {
 struct Ticker {
     schedule: Schedule,
     second: u64,
-    ended_before: u64,
+    before: (u64, u64),
     edges_ns: Vec<u64>,
     at_edge: bool,
 }
@@ -204,7 +211,7 @@ impl Ticker {
         Self {
             schedule,
             second: 1,
-            ended_before: 0,
+            before: (0, 0),
             edges_ns,
             at_edge: false,
         }
@@ -223,7 +230,7 @@ impl Ticker {
         Duration::from_nanos(next_ns.saturating_sub(monotonic_ns()))
     }
 
-    fn tick(&mut self, now_ns: u64, ended: u64, report: &mut impl FnMut(Progress)) {
+    fn tick(&mut self, now_ns: u64, (ended, failed): (u64, u64), report: &mut impl FnMut(Progress)) {
         self.at_edge = false;
         while self.edges_ns.last().is_some_and(|&edge| now_ns >= edge) {
             self.edges_ns.pop();
@@ -236,10 +243,11 @@ impl Ticker {
             report(Progress {
                 second: self.second,
                 warmup: self.second_end_ns() <= self.schedule.measured_from_ns,
-                transactions: ended - self.ended_before,
+                transactions: ended - self.before.0,
+                errors: failed - self.before.1,
             });
         }
-        self.ended_before = ended;
+        self.before = (ended, failed);
         self.second = (now_ns - self.schedule.start_ns) / SECOND_NS + 1;
     }
 }

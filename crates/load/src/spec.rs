@@ -65,6 +65,9 @@ pub struct LoadSpec {
     /// When transactions are due; none for a closed loop, in which a client's next one begins when its last has ended.
     #[serde(default)]
     pub pace: Option<Pace>,
+    /// The mean of the pauses that each client of a closed loop makes before its transactions; 0 for none.
+    #[serde(default)]
+    pub think_s: f64,
     /// Transactions that take longer are counted; those of an open loop that can't be done within it are skipped.
     #[serde(default)]
     pub latency_limit_ms: Option<f64>,
@@ -103,6 +106,10 @@ impl LoadSpec {
                 "warmup_s is {}, but must be from 0 to {SECONDS_MAX}",
                 self.warmup_s
             )
+        } else if !seconds.contains(&self.think_s) {
+            format!("think_s is {}, but must be from 0 to {SECONDS_MAX}", self.think_s)
+        } else if self.think_s > 0.0 && self.pace.is_some() {
+            "it has pauses and a pace, which both say when transactions begin".to_owned()
         } else if let Some(fault) = SysbenchOptions::from(&self.oltp_read_only).fault() {
             fault
         } else if let Some(fault) = self.sysbench.fault() {

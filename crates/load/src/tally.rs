@@ -1,5 +1,6 @@
 //! What is counted of a load: the sums of all threads are those of the load.
 
+use crate::errors::Errors;
 use crate::seconds::Second;
 use crate::timed::Timed;
 
@@ -37,6 +38,8 @@ pub struct Tally {
     pub transactions: u64,
     /// Transactions that the server gave up within it (serialization failure or deadlock).
     pub errors: u64,
+    /// The same by SQLSTATE.
+    pub states: Errors,
     /// Transactions that ended before it.
     pub warmup_transactions: u64,
     /// Transactions that had begun by its end and ended after it.
@@ -75,6 +78,7 @@ impl Tally {
         Self {
             transactions: 0,
             errors: 0,
+            states: Errors::default(),
             warmup_transactions: 0,
             late_transactions: 0,
             seconds: vec![Second::default(); seconds],
@@ -96,6 +100,7 @@ impl Tally {
     pub fn merge(&mut self, other: &Self) {
         self.transactions += other.transactions;
         self.errors += other.errors;
+        self.states.merge(&other.states);
         self.warmup_transactions += other.warmup_transactions;
         self.late_transactions += other.late_transactions;
         for (mine, theirs) in self.seconds.iter_mut().zip(&other.seconds) {

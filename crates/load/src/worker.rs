@@ -21,9 +21,11 @@ use crate::transport::{Connector, Transport};
 
 mod arriving;
 mod paced;
+mod thinking;
 pub mod timer;
 mod waiting;
 use arriving::Arriving;
+use thinking::Thinking;
 use timer::Timer;
 
 const WAKE: Token = Token(usize::MAX);
@@ -37,6 +39,8 @@ pub struct Shared {
     pub start_ns: AtomicU64,
     /// Transactions ended so far.
     pub ended: AtomicU64,
+    /// Transactions that the server gave up so far.
+    pub failed: AtomicU64,
     /// Set when another worker failed.
     pub stop: AtomicBool,
 }
@@ -57,6 +61,8 @@ pub struct Worker<C: Connector> {
     told_ns: u64,
     /// Of an open loop.
     arriving: Option<Arriving>,
+    /// Of a closed loop with pauses.
+    thinking: Option<Thinking>,
     throttle: Xoroshiro128StarStar,
     thread: (usize, usize),
     pub(crate) shared: Arc<Shared>,
@@ -125,6 +131,7 @@ impl<C: Connector> Worker<C> {
             timer,
             told_ns: 0,
             arriving: None,
+            thinking: None,
             throttle: share.throttle,
             thread: share.thread,
             shared,
@@ -165,6 +172,8 @@ impl<C: Connector> Worker<C> {
         let counting = spec.counting(start_ns);
         let mut meter = Meter::new(counting);
         self.arriving = Arriving::new(spec, counting.schedule, self.thread, &self.throttle);
+        let ends_ns = counting.schedule.measured_to_ns;
+        self.thinking = Thinking::new(spec.think_s, self.clients.len(), ends_ns, &self.throttle);
         sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
         let mut running = self.clients.len();
         for index in 0..self.clients.len() {
@@ -216,7 +225,10 @@ impl<C: Connector> Worker<C> {
                     Outcome::Committed => {
                         meter.committed(client.timing, now_ns, now_ns.saturating_sub(self.told_ns))
                     }
-                    _ => meter.failed(client.timing, now_ns),
+                    _ => {
+                        self.shared.failed.fetch_add(1, Ordering::Relaxed);
+                        meter.failed(client.timing, now_ns, client.given_up())
+                    }
                 };
                 self.shared.ended.store(meter.ended(), Ordering::Relaxed);
                 if is_over && self.arriving.is_none() {
@@ -235,6 +247,14 @@ impl<C: Connector> Worker<C> {
     fn begin_next(&mut self, index: usize, now_ns: u64, meter: &mut Meter) -> Result<bool, Failure> {
         if self.arriving.is_some() {
             return self.take_arrival(index, now_ns, meter);
+        }
+        if let Some(until_ns) = self
+            .thinking
+            .as_mut()
+            .and_then(|thinking| thinking.pause(index, now_ns))
+        {
+            self.sleepers.push(Reverse((until_ns, index)));
+            return Ok(false);
         }
         let outcome = self.clients[index].begin(now_ns, &mut self.choose)?;
         self.follow_begun(index, outcome, meter)
@@ -270,8 +290,16 @@ impl<C: Connector> Worker<C> {
             self.sleepers.pop();
             // What comes after the sleep could have come from then on.
             self.told_ns = until_ns;
-            let outcome = self.clients[index].go_on(now_ns)?;
-            ended += usize::from(self.follow(index, outcome, meter)?);
+            let is_pausing = self
+                .thinking
+                .as_ref()
+                .is_some_and(|thinking| thinking.is_pausing(index));
+            ended += usize::from(if is_pausing {
+                meter.tick(now_ns) || self.begin_next(index, now_ns, meter)?
+            } else {
+                let outcome = self.clients[index].go_on(now_ns)?;
+                self.follow(index, outcome, meter)?
+            });
         }
         Ok(ended)
     }

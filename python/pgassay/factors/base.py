@@ -10,6 +10,8 @@ from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.build import Build
 
+# A comma also separates a kind's own options, so a new level begins only where a kind is named.
+_NEXT_KIND = re.compile(r",(?=\s*[a-z-]+\s*(?::|,|$))")
 _LEVEL = re.compile(r"\s*(?:'((?:[^']|'')*)'|([^,']*?))\s*(,|$)")
 
 
@@ -58,6 +60,11 @@ def split_levels(name: str, text: str) -> tuple[str, ...]:
         position = match.end()
         if separator != ",":
             return distinct(name, tuple(levels))
+
+
+def split_kinds(text: str) -> tuple[str, ...]:
+    """`a:x=1,y=2,b` → ('a:x=1,y=2', 'b'): levels of kinds that have options of their own."""
+    return tuple(level.strip() for level in _NEXT_KIND.split(text))
 
 
 def level_text(level: str) -> str:

@@ -1,18 +1,13 @@
 """`storage=host,loop:size=4GB,read_mb_s=125`: where the data lives."""
 
-import re
-
 from pgassay.environment.storage.parse import parse_storage
-from pgassay.factors.base import FactorKind, distinct
+from pgassay.factors.base import FactorKind, distinct, split_kinds
 from pgassay.model.arm import ArmSpec
-
-# A comma also separates a storage's own options, so a new level begins only where a kind is named.
-_NEW_LEVEL = re.compile(r",(?=[a-z-]+(?::|,|$))")
 
 
 def split(name: str, text: str) -> tuple[str, ...]:
     """The storages, each with its own options."""
-    levels = tuple(_NEW_LEVEL.split(text))
+    levels = split_kinds(text)
     if len(levels) == 1:
         parse_storage(levels[0])  # What is no storage is said before that there is only one.
     return distinct(name, levels)

@@ -56,15 +56,28 @@ class RemoteServer(Frozen):
     encryption: str = "disable"
 
 
+class PoolerSpec(Frozen):
+    """PgBouncer between the clients of a load and the server.
+
+    `text`: as typed. `mode`: when a server connection goes back to the pool; `size`: how many there are at
+    most, None for one of each client where a session keeps it, else PgBouncer's default.
+    """
+
+    text: str
+    mode: Literal["session", "transaction"]
+    size: int | None = None
+
+
 class ArmSpec(Extended):
     """Everything that a level may patch; `settings` holds every setting given explicitly.
 
     `memory_bytes` and `cpus` cap the whole server, page cache included; None: as the machine has.
     `server`: one that runs already, in place of a build, a storage and a dataset of pgassay's own.
-    `without_indexes`: those that the data have and this arm does not, hidden while it has its turn.
+    `without_indexes`: those that the data have and this arm does not, hidden while it has its turn. `pooler`:
+    what the clients of its load connect to in place of the server.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("without_indexes",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("without_indexes", "pooler")
 
     build: Build
     storage: StorageSpec
@@ -76,6 +89,7 @@ class ArmSpec(Extended):
     cpus: float | None = None
     server: RemoteServer | None = None
     without_indexes: tuple[str, ...] = ()
+    pooler: PoolerSpec | None = None
 
     @property
     def leaves_data_changed(self) -> bool:

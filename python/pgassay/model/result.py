@@ -13,7 +13,7 @@ from pgassay.model.experiment import Baseline
 from pgassay.model.maintenance import WorkResult
 from pgassay.model.plans.work import StatementPlan
 from pgassay.model.profile.result import ProfileResult
-from pgassay.model.server_statement import ArmLatency, ArmStatements, TableCache
+from pgassay.model.server_statement import ArmErrors, ArmLatency, ArmPooler, ArmStatements, TableCache
 from pgassay.model.volumes.arm import ArmVolumes
 from pgassay.model.workload import Metric
 
@@ -249,6 +249,8 @@ class CompareResult(Frozen):
     effects: FactorEffects | None = None
     profile: ProfileResult | None = Field(default=None, exclude_if=lambda profile: profile is None)
     capacities: tuple[ArmCapacity, ...] = Field(default=(), exclude_if=lambda capacities: not capacities)
+    errors: tuple[ArmErrors, ...] = Field(default=(), exclude_if=lambda errors: not errors)
+    poolers: tuple[ArmPooler, ...] = Field(default=(), exclude_if=lambda poolers: not poolers)
     verdict: str = ""
 
     @property

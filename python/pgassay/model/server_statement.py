@@ -58,6 +58,46 @@ class TableCache(Frozen):
     hit_ratio: float
 
 
+class ArmErrors(Frozen):
+    """Executions, or transactions, that the server refused with one SQLSTATE in an arm's valid trials.
+
+    `arm`: as reports write it, so that a twin is told from its control. `name`: of the statement, '' for the
+    transactions of a load. `share`: of all that were executed. `example`: the first message, '' where the
+    record has none.
+    """
+
+    arm: str
+    stratum: str = ""
+    name: str
+    sqlstate: str
+    failed: int
+    share: float
+    example: str = ""
+
+
+class ArmPooler(Frozen):
+    """What stood between an arm's clients and its server, medians over its valid trials.
+
+    `pooler`: as typed; `version`: PgBouncer's. `size`: the most server connections that it may open, of which
+    `server_connections_max` were open. `busy`: the share of the time in which its one thread had work, on a
+    processor or waiting for one; `processors`: of it on a processor. `cpu_us`: of that for a transaction;
+    `wait_ms`: what a transaction waited for a server connection. `is_full`: it could do no more.
+    """
+
+    arm: str
+    stratum: str = ""
+    pooler: str
+    version: str
+    trials: int
+    size: int
+    server_connections_max: int
+    busy: float
+    processors: float
+    cpu_us: float
+    wait_ms: float
+    is_full: bool
+
+
 class ArmLatency(Frozen):
     """Latencies of all transactions of an arm's valid trials together, in milliseconds.
 

@@ -15,6 +15,7 @@ from pgassay.model.profile.result import ProfileFacts
 from pgassay.model.storage import StorageFacts, VolumeFacts
 from pgassay.model.traffic.replayed import Replayed
 from pgassay.model.vacuum_state import VacuumState
+from pgassay.model.workload import PoolerUse
 
 TrialStatus = Literal["ok", "failed", "invalid", "interrupted"]
 TRIAL_FORMAT = 1
@@ -134,7 +135,8 @@ class LoadObservation(Extended):
     keep them. `own_delay_ms`: what of the latencies the load generator itself added, as far as it can see.
     `client_idle_s`, `client_run_queue_s`: for how long its `threads` together had nothing to do, and were
     ready to run without a processor. `over_limit`: transactions that took longer than the latency limit.
-    `replayed`: of a load that plays a capture, whose statements are its transactions.
+    `replayed`: of a load that plays a capture, whose statements are its transactions. `failures`: `errors` by
+    SQLSTATE; `failure_examples`: the first message of each. `pooler`: what stood before the server.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
@@ -147,6 +149,9 @@ class LoadObservation(Extended):
             "kinds",
             "open_loop",
             "replayed",
+            "failures",
+            "failure_examples",
+            "pooler",
         ),
     )
 
@@ -168,6 +173,9 @@ class LoadObservation(Extended):
     kinds: tuple[LoadKind, ...] = ()
     open_loop: OpenLoop | None = None
     replayed: Replayed | None = None
+    failures: dict[str, int] = Field(default_factory=dict)
+    failure_examples: dict[str, str] = Field(default_factory=dict)
+    pooler: PoolerUse | None = None
 
     @property
     def latencies(self) -> int:

@@ -9,6 +9,8 @@ from pgassay.model.base import Extended, Frozen
 QueryProtocol = Literal["prepared", "extended", "simple"]
 Distribution = Literal["uniform", "special", "gaussian", "pareto", "zipfian"]
 Arrivals = Literal["poisson", "constant"]
+# A thread that has work for so much of the time has nothing left to give.
+POOLER_BUSY_MIN = 0.9
 
 
 class Metric(Extended):
@@ -165,11 +167,12 @@ class LoadSpec(Extended):
     sysbench's; `oltp_read_only`: of the one that has a name of its own. `latency_limit_ms`: longer
     transactions are counted; those of an open loop that are later than that already are skipped.
     `replay`: a capture that is played instead; each of its statements counts as a transaction, `clients` is
-    how many sessions were open at once, and `duration_s` what it takes at its speed, or took.
+    how many sessions were open at once, and `duration_s` what it takes at its speed, or took. `think_s`: the
+    mean of the pauses that a client of a closed loop makes before its transactions.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
-        *("scripts", "variables", "pace", "latency_limit_ms", "sysbench", "replay"),
+        *("scripts", "variables", "pace", "latency_limit_ms", "sysbench", "replay", "think_s"),
     )
 
     script: str
@@ -185,6 +188,7 @@ class LoadSpec(Extended):
     latency_limit_ms: float | None = None
     sysbench: SysbenchOptions | None = None
     replay: ReplayOptions | None = None
+    think_s: float = 0.0
 
     @property
     def of_sysbench(self) -> SysbenchOptions | None:
@@ -217,6 +221,36 @@ class ClientCeiling(Frozen):
     latency_p99_ms: float
     own_delay_p99_ms: float
     memory_bytes: int | None = None
+
+
+class PoolerUse(Frozen):
+    """What the pooler in front of the server did in a load's measured interval.
+
+    `version`: PgBouncer's. `size`: the most server connections that it may open. `cpu_s`: of its one thread;
+    `waited_s`: for how long that was ready and had no processor. `client_wait_s`: for how long transactions
+    waited for a server connection, summed. `server_connections_max`, `waiting_clients_max`: the most at a
+    time.
+    """
+
+    version: str
+    size: int
+    elapsed_s: float
+    cpu_s: float
+    waited_s: float
+    transactions: int
+    client_wait_s: float
+    server_connections_max: int
+    waiting_clients_max: int
+
+    @property
+    def busy(self) -> float:
+        """The share of the time in which its thread had work, on a processor or waiting for one."""
+        return (self.cpu_s + self.waited_s) / self.elapsed_s if self.elapsed_s > 0 else 0.0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it could do no more: all of PgBouncer's work is one thread's."""
+        return self.busy >= POOLER_BUSY_MIN
 
 
 class WorkloadSpec(Extended):

@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TypedDict
 
 from pgassay.model.workload import LoadSpec, SysbenchOptions
-from pgassay.native.process import NativeProcess
+from pgassay.native.process import ErrorsOfState, NativeProcess
 
 
 class LoadProgress(TypedDict):
-    """One second of a load: its number from the start (warm-up included, from 1), and what was done in it."""
+    """One second of a load: its number from the start (warm-up included, from 1), and what it had."""
 
     second: int
     warmup: bool
     transactions: int
+    errors: int
 
 
 class LatencyBySecond(TypedDict):
@@ -61,7 +62,8 @@ class LoadRecord(TypedDict):
     latency counts. `own_delay_ms`: what of each latency the load generator itself added, as far as it sees.
     `client_run_queue_s`, `client_idle_s`: for how long its threads together were ready to run and had no
     processor, and had nothing to do.
-    `over_limit`: how many took longer than the limit. `kinds`: by script, where there are several.
+    `states`: those errors by SQLSTATE. `over_limit`: how many took longer than the limit.
+    `kinds`: by script, where there are several.
     """
 
     transactions: int
@@ -69,6 +71,7 @@ class LoadRecord(TypedDict):
     start_ns: int
     end_ns: int
     errors: int
+    states: dict[str, ErrorsOfState]
     client_cpu_s: float
     per_second: list[int]
     per_second_latency_ms: LatencyBySecond
@@ -108,6 +111,7 @@ def load_document(
         "warmup_s": load.warmup_s,
         "seed": seed,
         **({} if pace is None else {"pace": {"arrivals": pace.arrivals, "rates": pace.rates}}),
+        **({"think_s": load.think_s} if load.think_s else {}),
         **({} if load.latency_limit_ms is None else {"latency_limit_ms": load.latency_limit_ms}),
     }
 

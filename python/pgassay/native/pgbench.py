@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypedDict
 
-from pgassay.native.process import NativeProcess
+from pgassay.native.process import ErrorsOfState, NativeProcess
 
 
 class Sums(TypedDict):
@@ -59,7 +59,8 @@ class PgbenchRecord(TypedDict):
     """A whole run.
 
     `elapsed_s` from the first transaction to the end of the last thread; `connection_s` before it,
-    `connections_s` what connections for single transactions took; `late`: done, but above the limit;
+    `connections_s` what connections for single transactions took; `errors`: all that clients met by
+    SQLSTATE, those of a transaction that was tried again among them; `late`: done, but above the limit;
     `percentiles_ms`: pairs of a percentage and milliseconds, none where nothing was done; `histogram`: base64
     of a compressed V2 HdrHistogram of microseconds; `client_waited_s`: how long the thread that waited most
     was ready to run and had no processor.
@@ -72,6 +73,7 @@ class PgbenchRecord(TypedDict):
     late: int
     aborted: int
     aborted_threads: list[int]
+    errors: dict[str, ErrorsOfState]
     scripts: list[ScriptRecord]
     percentiles_ms: list[tuple[float, float]]
     histogram: str

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import IO, Any, Self
+from typing import IO, Any, Self, TypedDict
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.native.binary import binary
@@ -37,6 +37,13 @@ class StatementError(MeasurementError):
         extras = [f"({sqlstate})" if sqlstate else "", f"DETAIL: {detail}" if detail else ""]
         extras.append(f"HINT: {hint}" if hint else "")
         super().__init__(" ".join([message, *filter(None, extras)]))
+
+
+class ErrorsOfState(TypedDict):
+    """How many errors a load met with one SQLSTATE, and the first one's message."""
+
+    count: int
+    example: str
 
 
 class NativeProcess:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypedDict
 
-from pgassay.native.process import NativeProcess
+from pgassay.native.process import ErrorsOfState, NativeProcess
 
 
 class Queries(TypedDict):
@@ -28,6 +28,15 @@ class Progress(TypedDict):
     running: int
 
 
+class Ended(TypedDict):
+    """What ended a run before its time: what the server said, or how the connection was lost."""
+
+    message: str
+    sqlstate: str | None
+    detail: str | None
+    hint: str | None
+
+
 class ConnectionRecord(TypedDict):
     """What one connection did."""
 
@@ -38,17 +47,18 @@ class ConnectionRecord(TypedDict):
 class SysbenchRecord(TypedDict):
     """A whole run.
 
-    `errors`: events that were begun again, by SQLSTATE. `latency_ms`: mean, min, max and percentiles by name
-    ("p99"), from when events began; `from_due_ms`: from when they were due, None without a rate. `queued`:
-    due and not begun when time was over. `histogram`: base64 of a compressed V2 HdrHistogram of microseconds;
-    `places`: sysbench's own, milliseconds and counts. `client_waited_s`: how long the thread that waited most
-    was ready to run and had no processor.
+    `errors`: events that were begun again, by SQLSTATE. `failure`: what ended the run before its time.
+    `latency_ms`: mean, min, max and percentiles by name ("p99"), from when events began; `from_due_ms`: from
+    when they were due, None without a rate. `queued`: due and not begun when time was over. `histogram`:
+    base64 of a compressed V2 HdrHistogram of microseconds; `places`: sysbench's own, milliseconds and counts.
+    `client_waited_s`: how long the thread that waited most was ready to run and had no processor.
     """
 
     elapsed_s: float
     events: int
     queries: Queries
-    errors: dict[str, int]
+    errors: dict[str, ErrorsOfState]
+    failure: Ended | None
     latency_ms: dict[str, float]
     latency_sum_ms: float
     percentile_ms: float
@@ -73,7 +83,7 @@ def run_sysbench(
         on_progress: called at each interval. When either raises, the run is ended.
 
     Raises:
-        StatementError: a connection can't be opened or is lost, or a statement fails for good.
+        StatementError: a connection can't be opened, or a statement can't be prepared.
         UsageError: there is no native binary of this version.
     """
     with NativeProcess("sysbench") as process:

@@ -1,9 +1,11 @@
 """What pgbench leaves out of its report: percentiles, the client's share, the server that was measured."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgassay.native.pgbench import CommandRecord, Stats
+from pgassay.native.process import ErrorsOfState
+from pgassay.pgbench.connection import ChangedSetting
 from pgassay.pgbench.running import Run, failures
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
@@ -72,12 +74,25 @@ def lines(run: Run) -> Iterator[str]:
             needed = round(_BEYOND_MIN / (100 - first) * 100)
             yield f"p{first:g} and above: too few transactions ({done}); {needed} are needed"
         yield _client_line(client_share(run))
+    yield from error_lines("errors with", run.record["errors"])
     yield f"server: PostgreSQL {run.version}"
-    if not run.settings:
+    yield from settings_lines(run.settings)
+
+
+def error_lines(what: str, errors: Mapping[str, ErrorsOfState]) -> Iterator[str]:
+    """A line for each SQLSTATE, the most frequent first."""
+    for sqlstate, found in sorted(errors.items(), key=lambda pair: -pair[1]["count"]):
+        message = "".join(letter if letter.isprintable() else " " for letter in found["example"])
+        yield f"{what} SQLSTATE {sqlstate}: {found['count']}, the first: {message}"
+
+
+def settings_lines(settings: Sequence[ChangedSetting]) -> Iterator[str]:
+    """The settings that differ from the defaults, in lines of a terminal's width."""
+    if not settings:
         yield "settings: all as PostgreSQL's defaults"
         return
     text = "settings that differ from the defaults:"
-    for setting in run.settings:
+    for setting in settings:
         word = f" {setting['name']}={setting['value'] or repr('')}"
         if len(text) + len(word) > _WIDTH:
             yield text
@@ -113,6 +128,8 @@ def document(run: Run) -> "PgbenchResult":
             "percentiles_ms": {f"p{percent:g}": value for percent, value in record["percentiles_ms"]},
             "histogram": record["histogram"],
             "aborted_clients": record["aborted"],
+            "errors": {state: found["count"] for state, found in record["errors"].items()},
+            "error_examples": {state: found["example"] for state, found in record["errors"].items()},
             "client": {
                 "processors": share.processors,
                 "busiest_thread": share.busiest,

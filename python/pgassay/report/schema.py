@@ -129,7 +129,9 @@ def _close_causes(schema: dict[str, Any], published: Path) -> None:
 # Keys that are written only where there is something, by the model: documents before them had none.
 _WHERE_KNOWN = {
     **dict.fromkeys(("ArmResult", "SecondaryArmResult"), ("starts", "assumption")),
-    "CompareResult": ("profile", "capacities"),
+    "CompareResult": ("profile", "capacities", "errors", "poolers"),
+    "PgbenchResult": ("errors", "error_examples"),
+    "SysbenchResult": ("error_examples", "ended_by"),
     "ProbeResult": ("proof",),
     "GateUnit": ("starts",),
     "UpgradeResult": ("traffic",),

@@ -3,20 +3,15 @@
 from collections.abc import Iterator
 
 from pgassay.model.live.sysbench import SYSBENCH_SCHEMA, SysbenchResult
+from pgassay.pgbench.beyond import error_lines, settings_lines
 from pgassay.sysbench.options import PROFILES
-from pgassay.sysbench.running import Run
+from pgassay.sysbench.running import Run, ended_by
 
 # A thread that is busy for so much of the time sends later than it could.
 BUSY_SHARE = 0.9
 # With fewer events beyond it a percentile is chance.
 BEYOND_MIN = 20
 _SHOWN = ("p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99")
-_WIDTH = 110
-_ERRORS = {
-    "23505": "a row with this key is there already",
-    "40001": "serialization failure",
-    "40P01": "deadlock",
-}
 
 
 def solid_percentiles(latency_ms: dict[str, float], events: int) -> dict[str, float]:
@@ -53,14 +48,14 @@ def lines(run: Run) -> Iterator[str]:
     if record["from_due_ms"] is not None and events:
         yield from _percentiles("from when events were due", record["from_due_ms"], events)
         yield f"due and not begun when time was over: {record['queued']}"
-    for sqlstate, count in sorted(record["errors"].items()):
-        what = f" ({_ERRORS[sqlstate]})" if sqlstate in _ERRORS else ""
-        yield f"begun again after SQLSTATE {sqlstate}{what}: {count}"
+    yield from error_lines("begun again after", record["errors"])
+    if record["failure"] is not None:
+        yield f"ended before its time: {ended_by(record['failure'])}"
     if events:
         yield _client_line(run)
     yield f"distribution of ids: {run.chosen.distribution}{_usual(run)}"
     yield f"server: PostgreSQL {run.server.version}"
-    yield from _settings(run)
+    yield from settings_lines(run.server.settings)
 
 
 def _percentiles(what: str, latency_ms: dict[str, float], events: int) -> Iterator[str]:
@@ -92,21 +87,6 @@ def _usual(run: Run) -> str:
     return f", the default of sysbench {'after 1.0.20' if profile == 'head' else profile}" if is_usual else ""
 
 
-def _settings(run: Run) -> Iterator[str]:
-    settings = run.server.settings
-    if not settings:
-        yield "settings: all as PostgreSQL's defaults"
-        return
-    text = "settings that differ from the defaults:"
-    for setting in settings:
-        word = f" {setting['name']}={setting['value'] or repr('')}"
-        if len(text) + len(word) > _WIDTH:
-            yield text
-            text = " "
-        text += word
-    yield text
-
-
 def document(run: Run) -> SysbenchResult:
     """The one document of --json."""
     record, chosen = run.record, run.chosen
@@ -121,7 +101,9 @@ def document(run: Run) -> SysbenchResult:
             "events": record["events"],
             "tps": record["events"] / (record["elapsed_s"] or 1.0),
             "queries": dict(record["queries"]),
-            "errors": record["errors"],
+            "errors": {state: found["count"] for state, found in record["errors"].items()},
+            "error_examples": {state: found["example"] for state, found in record["errors"].items()},
+            "ended_by": "" if record["failure"] is None else ended_by(record["failure"]),
             "latency_ms": record["latency_ms"],
             "from_due_ms": record["from_due_ms"],
             "queued": record["queued"],

@@ -15,7 +15,7 @@ def lines(run: Run) -> Iterator[str]:
         yield from _histogram(record["places"])
     queries, events = record["queries"], record["events"]
     seconds = record["elapsed_s"] or 1.0
-    total, errors = sum(_counts(run)), sum(record["errors"].values())
+    total, errors = sum(_counts(run)), sum(found["count"] for found in record["errors"].values())
     yield "SQL statistics:"
     yield "    queries performed:"
     yield f"        read:                            {queries['read']}"

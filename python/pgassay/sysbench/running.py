@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pgassay.native.process import StatementError
-from pgassay.native.sysbench import Progress, SysbenchRecord, run_sysbench
+from pgassay.native.sysbench import Ended, Progress, SysbenchRecord, run_sysbench
 from pgassay.sysbench.connection import Server
 from pgassay.sysbench.options import Options, SysbenchError, document_of
 
@@ -23,7 +23,7 @@ class Run:
 
 
 def run(chosen: Options, server: Server, say: Say) -> Run:
-    """Runs the script; raises SysbenchError for what ends it before its time."""
+    """Runs the script; raises SysbenchError for what keeps it from beginning."""
     for line in _mode(chosen):
         say(line)
     # Opened for what had to be known before the run.
@@ -38,6 +38,12 @@ def run(chosen: Options, server: Server, say: Say) -> Run:
     except StatementError as error:
         raise SysbenchError(f"FATAL: {error}") from None
     return Run(chosen, server, record)
+
+
+def ended_by(failure: Ended) -> str:
+    """What ended a run before its time, in a sentence."""
+    told = StatementError(failure["message"], failure["sqlstate"], failure["detail"], failure["hint"])
+    return " ".join(str(told).split())
 
 
 def _mode(chosen: Options) -> list[str]:

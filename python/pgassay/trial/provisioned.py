@@ -283,7 +283,9 @@ class ProvisionedTarget:
         self.stop_server()
 
     def _serve(self, arm: Arm, *, fresh: bool) -> tuple[RunningServer, bool]:
-        session = {name: value for name, value in arm.spec.settings.items() if name in self._session_names}
+        # A pooler's server sessions are nobody's own: the server itself has the settings of such an arm.
+        of_session = frozenset() if arm.spec.pooler is not None else self._session_names
+        session = {name: value for name, value in arm.spec.settings.items() if name in of_session}
         reloaded = {name: value for name, value in arm.spec.settings.items() if name in self._reloaded}
         identity = self._identity_of(arm, {**session, **reloaded})
         if self._running is not None and self._identity == identity and not fresh and self._is_running():

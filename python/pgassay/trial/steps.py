@@ -11,6 +11,7 @@ from pgassay.environment.cgroup import usage
 from pgassay.environment.linux.settle import wait_until_settled
 from pgassay.environment.server.validation import assert_from_inside
 from pgassay.model.trial import CounterRow, figure
+from pgassay.native.load import LoadProgress
 from pgassay.native.replay import ReplayProgress
 from pgassay.trial import limited
 from pgassay.trial.before_and_after import machine_speed, readings, verify
@@ -204,9 +205,12 @@ def _run_workload(trial: TrialState, prepared: Prepared, timer: StatementTimer |
     if trial.arm.workload.is_replay:
         return replay.run(prepared.server, trial.arm, lambda told: trial.on_step(_progress(told)))
     seed = trial.spec.number * 1009 + trial.spec.attempt
-    return load.run(
-        prepared.server, trial.arm, seed, lambda second: trial.on_step(f"second {second.get('second')}")
-    )
+    return load.run(prepared.server, trial.arm, seed, lambda told: trial.on_step(_second(told)))
+
+
+def _second(told: LoadProgress) -> str:
+    failed = f", {told['errors']:,} failed" if told["errors"] else ""
+    return f"second {told['second']}, {told['transactions']:,} transactions{failed}"
 
 
 def _progress(told: ReplayProgress) -> str:

@@ -1,4 +1,4 @@
-"""The options of an open loop: `rate=`, `arrivals=`, `curve=` and `latency_limit=` of every load."""
+"""When transactions of a load begin: `rate=`, `arrivals=`, `curve=` and `latency_limit=`, or `think=`."""
 
 import csv
 import math
@@ -11,7 +11,7 @@ from pgassay.errors import UsageError
 from pgassay.model.workload import Arrivals, LoadSpec, Metric, Pace
 from pgassay.typed import quantities
 
-OPTIONS = ("rate", "arrivals", "curve", "latency_limit")
+OPTIONS = ("rate", "arrivals", "curve", "latency_limit", "think")
 RATE_MAX = 1e7
 POINTS_MAX = 1_000_000
 CURVE_BYTES_MAX = 64 * 1024 * 1024
@@ -52,7 +52,14 @@ def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload
         limit_ms = 1e3 * quantities.seconds(
             typed, f"{where} latency_limit", least=1e-6, most=1e6, example=example
         )
-    return load.model_copy(update={"pace": pace, "latency_limit_ms": limit_ms})
+    think_s = load.think_s
+    if "think" in options:
+        think_s = quantities.seconds(options["think"], f"{where} think", most=86400, example="50ms")
+    if pace is not None and think_s:
+        raise UsageError(
+            f"{where} think: rate= or curve= says already when transactions begin: give one of them"
+        )
+    return load.model_copy(update={"pace": pace, "latency_limit_ms": limit_ms, "think_s": think_s})
 
 
 def rates_of(text: str, where: str = _WHERE) -> tuple[tuple[float, float], ...]:

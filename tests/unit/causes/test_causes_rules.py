@@ -8,6 +8,7 @@ import pytest
 from cause_samples import (
     ELAPSED_S,
     FLOW,
+    FULL_POOLER,
     LIMIT,
     S,
     account,
@@ -121,6 +122,7 @@ LIMITS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"client_s": 60.0, "cpu_s": 5.0, "total_s": 80.0, "arm": load_arm(), "record": load_record()},
         {"client_s": 20.0},
     ),
+    "pooler-core": FULL_POOLER,
     "network": (
         {
             "network_s": 60.0,

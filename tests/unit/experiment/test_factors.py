@@ -40,6 +40,33 @@ def test_clients_change_the_load() -> None:
     assert factor.kind.apply("clients", "50", own).workload.clients == 50
 
 
+def test_a_pooler_stands_before_the_servers_of_loads() -> None:
+    factor = parse_factor("pooler=none,pgbouncer:mode=transaction,size=30,pgbouncer:mode=session")
+    assert factor.levels == ("none", "pgbouncer:mode=transaction,size=30", "pgbouncer:mode=session")
+    spec = base_spec("select-only:clients=4,protocol=simple")
+    assert factor.kind.apply("pooler", "none", spec).pooler is None
+    pooler = factor.kind.apply("pooler", factor.levels[1], spec).pooler
+    assert pooler is not None and (pooler.mode, pooler.size) == ("transaction", 30)
+    with pytest.raises(UsageError, match="stands between the clients of a load and the server"):
+        factor.kind.apply("pooler", factor.levels[1], base_spec("full-scan"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [
+        ("none,pgbouncer", "write pgbouncer:mode=transaction or pgbouncer:mode=session"),
+        ("none,pgbouncer:mode=statement", "say when a connection goes back to the pool"),
+        ("none,odyssey", "'odyssey' is not known: write none, pgbouncer:mode=transaction"),
+        ("none,pgbouncer:mode=session,size=0", "whole number from 1"),
+        ("none,pgbouncer:mode=session,pool=3", "pooler=pgbouncer has no option 'pool'"),
+    ],
+)
+def test_what_is_no_pooler_is_said(typed: str, complaint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_factor(f"pooler={typed}")
+    assert complaint in str(caught.value)
+
+
 def test_options_of_sysbench_s_transaction_change_what_goes_with_them() -> None:
     spec = base_spec("oltp_read_only:tables=2,clients=3")
     spec = spec.model_copy(update={"dataset": DatasetSpec(kind="sysbench", tables=2)})

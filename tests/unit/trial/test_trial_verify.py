@@ -117,5 +117,11 @@ def test_a_closed_loop_whose_latencies_do_not_account_for_its_clients_says_so() 
     # What stands at an edge, or failed, explains as much.
     assert verify.unaccounted_clients(closed_loop(9.0, longest_ms=1000.0), load) == ""
     assert verify.unaccounted_clients(closed_loop(9.0, errors=500), load) == ""
+    pausing = parse_workload("select-only:clients=8,think=90ms").load
+    assert pausing is not None
+    # Eight hundred a second of eighty clients, each of which pauses for nine tenths of the time.
+    assert "of 8 clients" in verify.unaccounted_clients(closed_loop(10.0), pausing)
+    many = pausing.model_copy(update={"clients": 80})
+    assert verify.unaccounted_clients(closed_loop(10.0), many) == ""
     paced = parse_workload("select-only:clients=8,rate=800").load
     assert paced is not None and verify.unaccounted_clients(closed_loop(1.0), paced) == ""

@@ -50,6 +50,17 @@ def test_every_list_of_ramps_is_read_as_it_is_written(ramps: list[tuple[int, int
     assert points[-1][0] == sum(seconds for *_, seconds in ramps)
 
 
+def test_clients_pause_where_no_rate_says_when_they_begin() -> None:
+    assert (load("tpcb:clients=4").think_s, load("tpcb:clients=4,think=50ms").think_s) == (0.0, 0.05)
+    assert load("sysbench:oltp_read_write,think=1s").think_s == 1.0
+    with pytest.raises(UsageError, match="says already when transactions begin"):
+        load("tpcb:clients=4,rate=100,think=50ms")
+    with pytest.raises(UsageError, match="'5 parsecs' is not a duration: write for example 50ms"):
+        load("tpcb:clients=4,think=5 parsecs")
+    plan = planned("think=0s,50ms", seed=1)
+    assert [arm.spec.workload.load.think_s for arm in plan.arms if arm.spec.workload.load] == [0, 0.05, 0]
+
+
 @given(st.text(max_size=20))
 def test_any_other_text_is_refused_and_told_what_to_write(text: str) -> None:
     try:

@@ -4,6 +4,7 @@ use hdrhistogram::Histogram;
 
 use super::log::{Line, TransactionLog};
 use super::stats::{Ending, Stats};
+use crate::errors::Errors;
 use crate::interpreter::command_times::CommandTimes;
 
 /// Longer latencies count as this long.
@@ -19,6 +20,8 @@ pub struct Books {
     pub scripts: Vec<Stats>,
     /// Of each command of all scripts: transactions that failed in it, and how often one was tried again after it.
     pub commands: Vec<(u64, u64)>,
+    /// Errors that clients met, those of a transaction that was tried again among them.
+    pub errors: Errors,
     /// Where commands are timed.
     pub times: CommandTimes,
     /// Latencies of what was done, in microseconds.
@@ -47,6 +50,7 @@ impl Books {
             stats: Stats::default(),
             scripts: vec![Stats::default(); scripts],
             commands: vec![(0, 0); commands],
+            errors: Errors::default(),
             times: CommandTimes::default(),
             histogram: Histogram::new_with_bounds(1, LATENCY_US_MAX, SIGNIFICANT_DIGITS)
                 .expect("valid histogram bounds"),
@@ -97,6 +101,7 @@ impl Books {
             mine.0 += theirs.0;
             mine.1 += theirs.1;
         }
+        self.errors.merge(&other.errors);
         self.times.merge(&other.times);
         self.histogram
             .add(&other.histogram)

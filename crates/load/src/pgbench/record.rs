@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::books::Books;
 use super::stats::Stats;
+use crate::errors::Errors;
 use crate::programs::Programs;
 
 /// What was counted by the end of an interval of progress, since the run began.
@@ -62,6 +63,8 @@ pub struct PgbenchRecord {
     pub aborted: usize,
     /// The threads whose clients were aborted, from 0.
     pub aborted_threads: Vec<usize>,
+    /// Errors that clients met by SQLSTATE, those of a transaction that was tried again among them.
+    pub errors: Errors,
     /// By script.
     pub scripts: Vec<ScriptRecord>,
     /// Latencies in milliseconds by the percentile; none where nothing was done.
@@ -119,6 +122,7 @@ impl PgbenchRecord {
             late: books.late,
             aborted: books.aborted,
             aborted_threads,
+            errors: books.errors.clone(),
             scripts: scripts.collect(),
             percentiles_ms: PERCENTILES
                 .iter()

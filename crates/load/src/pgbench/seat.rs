@@ -70,7 +70,7 @@ pub type Finished = Result<Books, Failure>;
 pub(super) struct Run<C: Connector> {
     pub(super) seat: Seat<C>,
     pub(super) slots: Vec<Slot>,
-    books: Books,
+    pub(super) books: Books,
     running: usize,
     /// With --exit-on-abort: a client was.
     is_stopped: bool,
@@ -222,6 +222,7 @@ impl<C: Connector> Run<C> {
             match self.seat.connector.connect() {
                 Ok(connection) => client.connect(connection),
                 Err(failure) => {
+                    self.books.errors.count_refused(&failure);
                     let number = client.number();
                     (self.seat.say)(Said::Error(failure.message));
                     (self.seat.say)(Said::Error(format!(
@@ -284,6 +285,9 @@ impl<C: Connector> Run<C> {
             // As in pgbench: what failed when time was over is not counted.
             self.finish(index);
             return Ok(());
+        }
+        if let Some(why) = self.seat.worker.clients[index].given_up() {
+            self.books.errors.count(why);
         }
         let slot = self.slots[index];
         let spent_us = now_ns.saturating_sub(slot.due_ns) / 1000;

@@ -9,6 +9,7 @@ use crate::transport::Connector;
 
 impl<C: Connector> Run<C> {
     pub(super) fn abort(&mut self, index: usize, failure: &Failure) -> Result<(), Failure> {
+        self.books.errors.count(failure);
         let abort = abort_of(&mut self.seat.worker.clients[index], failure);
         if abort.counts {
             let ending = self.ending(index, monotonic_ns(), None);

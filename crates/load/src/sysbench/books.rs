@@ -1,7 +1,6 @@
 //! What one thread counts of a run by sysbench's rules.
 
-use std::collections::BTreeMap;
-
+use crate::errors::Errors;
 use crate::timed::Timed;
 use crate::transaction::Queries;
 
@@ -20,7 +19,7 @@ pub struct Books {
     /// Queries of all events.
     pub queries: Queries,
     /// Events that were begun again, by the SQLSTATE of what ended them.
-    pub errors: BTreeMap<String, u64>,
+    pub errors: Errors,
     /// Events, from when they began.
     pub latency: Timed,
     /// With a rate: the same from when they were due.
@@ -41,9 +40,7 @@ impl Books {
     /// Adds another thread's.
     pub fn merge(&mut self, other: &Self) {
         self.queries.merge(other.queries);
-        for (sqlstate, count) in &other.errors {
-            *self.errors.entry(sqlstate.clone()).or_default() += count;
-        }
+        self.errors.merge(&other.errors);
         self.latency.merge(&other.latency);
         self.from_due.merge(&other.from_due);
         self.queued += other.queued;

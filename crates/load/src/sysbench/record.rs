@@ -1,12 +1,11 @@
 //! What a run by sysbench's rules hands back.
 
-use std::collections::BTreeMap;
-
 use pgassay_protocol::Failure;
 use serde::Serialize;
 
 use super::books::{Books, Seen};
 use super::spec::SysbenchSpec;
+use crate::errors::Errors;
 use crate::timed::{Latency, Timed, serialise};
 use crate::transaction::Queries;
 
@@ -74,7 +73,9 @@ pub struct SysbenchRecord {
     /// Their queries.
     pub queries: Queries,
     /// Events that were begun again, by SQLSTATE.
-    pub errors: BTreeMap<String, u64>,
+    pub errors: Errors,
+    /// What ended the run before its time.
+    pub failure: Option<Failure>,
     /// How long events took.
     pub latency_ms: Latency,
     /// Their sum.
@@ -105,7 +106,12 @@ impl SysbenchRecord {
     /// # Errors
     /// When the histogram can't be written.
     #[allow(clippy::cast_precision_loss)] // Nanoseconds of up to 104 days are exact in a double.
-    pub fn new(spec: &SysbenchSpec, books: &Books, elapsed_s: f64) -> Result<Self, Failure> {
+    pub fn new(
+        spec: &SysbenchSpec,
+        books: &Books,
+        elapsed_s: f64,
+        failure: Option<Failure>,
+    ) -> Result<Self, Failure> {
         let connection = |of: &super::books::OfConnection| ConnectionRecord {
             events: of.events,
             busy_s: of.busy_ns as f64 / 1e9,
@@ -115,6 +121,7 @@ impl SysbenchRecord {
             events: books.latency.histogram.len(),
             queries: books.queries,
             errors: books.errors.clone(),
+            failure,
             latency_ms: books.latency.figures(),
             latency_sum_ms: books.latency.sum_ns as f64 / 1e6,
             percentile_ms: quantile_ms(&books.latency, spec.percentile),

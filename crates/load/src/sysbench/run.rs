@@ -36,7 +36,8 @@ pub enum Event {
 
 enum Message {
     Ready,
-    Finished(Box<Books>),
+    /// What a thread counted, and what ended it before its time.
+    Finished(Box<Books>, Option<Failure>),
     Failed(Failure),
 }
 
@@ -49,7 +50,7 @@ struct Thread {
 /// Runs a script from the first connection to the last answer.
 ///
 /// # Errors
-/// When the specification can't be run, a connection can't be opened or is lost, or a statement fails for good.
+/// When the specification can't be run, or the run can't begin. What ends it later stands in the record.
 pub fn run<C: Connector>(
     spec: SysbenchSpec,
     connector: C,
@@ -61,12 +62,16 @@ pub fn run<C: Connector>(
     let spec = Arc::new(spec);
     let outcome = start(&spec, connector, &sender, &mut threads)
         .and_then(|()| coordinate(&spec, &threads, &receiver, &mut report));
-    for thread in &threads {
+    stop(&threads);
+    outcome
+}
+
+fn stop(threads: &[Thread]) {
+    for thread in threads {
         thread.shared.stop.store(true, Ordering::Relaxed);
         // A thread that can't be woken ends with the process.
         let _ = thread.waker.wake();
     }
-    outcome
 }
 
 /// Which connections a thread has, and its random streams.
@@ -144,7 +149,7 @@ fn start_thread<C: Connector>(
         waker,
     };
     let (spec, begun, connector) = (Arc::clone(spec), Arc::clone(begun), Arc::clone(connector));
-    let body = move |sender: &Sender<Message>| -> Result<Books, Failure> {
+    let body = move |sender: &Sender<Message>| -> Result<(Books, Option<Failure>), Failure> {
         let mut worker = Worker::open(&*connector, share, poll, shared)?;
         // The coordinator is gone only when the run has failed.
         let _ = sender.send(Message::Ready);
@@ -159,7 +164,7 @@ fn start_thread<C: Connector>(
             Pacer::new(&pace, schedule, (number, place.count), place.of_thread.throttle)
         });
         thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
-        Seat {
+        let seat = Seat {
             worker,
             spec,
             pacer,
@@ -167,8 +172,8 @@ fn start_thread<C: Connector>(
             begun,
             counts_from_ns: schedule.measured_from_ns,
             end_ns: schedule.measured_to_ns,
-        }
-        .run()
+        };
+        Ok(seat.run())
     };
     thread::Builder::new()
         .name(format!("load-{number}"))
@@ -176,7 +181,7 @@ fn start_thread<C: Connector>(
         .spawn(move || {
             let finished = body(&sender);
             let _ = sender.send(match finished {
-                Ok(books) => Message::Finished(Box::new(books)),
+                Ok((books, failure)) => Message::Finished(Box::new(books), failure),
                 Err(failure) => Message::Failed(failure),
             });
         })
@@ -217,13 +222,17 @@ fn coordinate(
         thread.waker.wake().map_err(|error| system_failure(&error))?;
     }
     let from_ns = schedule(spec, start_ns).measured_from_ns;
-    let (mut books, mut running) = (Books::default(), threads.len());
+    let (mut books, mut running, mut failure) = (Books::default(), threads.len(), None);
     let mut ticker = Ticker::new(spec.report_interval_s, from_ns);
     while running > 0 {
         match receiver.recv_timeout(ticker.wait()) {
-            Ok(Message::Finished(part)) => {
+            Ok(Message::Finished(part, why)) => {
                 running -= 1;
                 books.merge(&part);
+                if failure.is_none() && why.is_some() {
+                    stop(threads);
+                    failure = why;
+                }
             }
             Ok(Message::Failed(failure)) => return Err(failure),
             Err(RecvTimeoutError::Timeout) => ticker.tick(spec, threads, report),
@@ -231,7 +240,7 @@ fn coordinate(
         }
     }
     let elapsed_s = monotonic_ns().saturating_sub(from_ns) as f64 / 1e9;
-    SysbenchRecord::new(spec, &books, elapsed_s)
+    SysbenchRecord::new(spec, &books, elapsed_s, failure)
 }
 
 /// When an interval is told of.

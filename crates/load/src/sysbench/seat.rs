@@ -59,11 +59,9 @@ struct Run<C: Connector> {
 }
 
 impl<C: Connector> Seat<C> {
-    /// Runs all events of the thread's connections.
-    ///
-    /// # Errors
-    /// When a connection is lost, a statement fails for good, or the system refuses what the thread needs.
-    pub fn run(self) -> Result<Books, Failure> {
+    /// Runs all events of the thread's connections; what was counted, and what ended them before their time: a
+    /// connection was lost, a statement failed for good, or the system refused what the thread needs.
+    pub fn run(self) -> (Books, Option<Failure>) {
         let count = self.worker.clients.len();
         let mut run = Run {
             seat: self,
@@ -78,12 +76,15 @@ impl<C: Connector> Seat<C> {
         let cpu_from_ns = thread_cpu_ns();
         let queue = RunQueue::of_this_thread();
         let waited_from_ns = queue.waited_ns();
-        run.all_events()?;
-        run.count_the_queue();
+        let failure = run.all_events().err();
+        // Of a run that another thread's failure ended nothing more was due.
+        if failure.is_none() && !run.seat.worker.shared.stop.load(Ordering::Relaxed) {
+            run.count_the_queue();
+        }
         run.books.cpu_ns = thread_cpu_ns() - cpu_from_ns;
         run.books.cpu_most_ns = run.books.cpu_ns;
         run.books.waited_most_ns = queue.waited_ns().saturating_sub(waited_from_ns);
-        Ok(run.books)
+        (run.books, failure)
     }
 }
 
@@ -209,9 +210,9 @@ impl<C: Connector> Run<C> {
     fn begin_again(&mut self, index: usize) -> Result<Outcome, Failure> {
         let now_ns = monotonic_ns();
         if now_ns >= self.seat.counts_from_ns {
-            let client = &self.seat.worker.clients[index];
-            let sqlstate = client.given_up().and_then(|failure| failure.sqlstate.clone());
-            *self.books.errors.entry(sqlstate.unwrap_or_default()).or_default() += 1;
+            if let Some(why) = self.seat.worker.clients[index].given_up() {
+                self.books.errors.count(why);
+            }
             if self.seat.spec.report_interval_s.is_some() {
                 self.seen(|seen| seen.errors += 1);
             }

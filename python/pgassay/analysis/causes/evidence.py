@@ -16,6 +16,7 @@ from pgassay.model.build import major_of
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import Counters, StatementObservation
 from pgassay.model.vacuum_state import VacuumState
+from pgassay.model.workload import PoolerUse
 
 MB = 1e6
 
@@ -90,8 +91,8 @@ class Load:
     """A closed loop of connections.
 
     client_cpu_s: of the client's threads together. connections, threads: the client's, None where it is not
-    pgassay's. warmup_s: what the server's counters have in them beside the measured part. is_replay: of a
-    capture, whose sessions pause as its clients did, and wait for each other.
+    pgassay's. warmup_s: what the server's counters have in them beside the measured part. has_pauses:
+    its clients pause, as those of a capture did. pooler: what they came through.
     """
 
     transactions: int
@@ -99,7 +100,8 @@ class Load:
     connections: int | None = None
     threads: int | None = None
     warmup_s: float = 0.0
-    is_replay: bool = False
+    has_pauses: bool = False
+    pooler: PoolerUse | None = None
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ RULES: tuple[Rule, ...] = (
     storage.LATENCY,
     reading.CACHED,
     processors.BACKEND_CORE,
+    client.POOLER,
     client.CLIENT,
     network.NETWORK,
     locks.ROWS,

@@ -71,7 +71,7 @@ def _of_key(key: _Key) -> Evidence | None:
         caps=_caps(record, arm),
         group=_group(Counters(record.counters)),
         vacuum_state=record.upkeep_after,
-        client_cpu_s=record.load.client_cpu_s if record.load else 0.0,
+        client_cpu_s=_client_cpu_s(record),
     )
     is_capped = record.facts.limits.inherited_cpus is not None
     return Evidence(
@@ -129,8 +129,16 @@ def load_of_trial(record: TrialRecord, arm: Arm) -> Load | None:
         asked.clients,
         asked.threads,
         asked.warmup_s,
-        is_replay=asked.replay is not None,
+        has_pauses=asked.replay is not None or asked.think_s > 0,
+        pooler=done.pooler,
     )
+
+
+def _client_cpu_s(record: TrialRecord) -> float:
+    """Of the load generator, and of the pooler between it and the server, which is under neither's cap."""
+    if record.load is None:
+        return 0.0
+    return record.load.client_cpu_s + (record.load.pooler.cpu_s if record.load.pooler else 0.0)
 
 
 def _elapsed_s(record: TrialRecord) -> float:

@@ -136,6 +136,8 @@ def _redacted_trial(trial: StoredTrial, texts: Mapping[str, str]) -> StoredTrial
             _SAID.sub(_LEFT_OUT, each) if _FAILURE.search(each) else each for each in record.warnings
         )
     }
+    if record.load is not None:
+        changes["load"] = record.load.model_copy(update={"failure_examples": {}})
     if record.reason:
         changes["reason"] = _SAID.sub(_LEFT_OUT, _with_texts(record.reason, texts))
     return replace(

@@ -14,6 +14,7 @@ from pgassay.analysis.changes.arms import arm_changes
 from pgassay.analysis.descriptive.confounds import compared_defaults, compared_settings, find_confounds
 from pgassay.analysis.descriptive.credits import credit_sentences
 from pgassay.analysis.descriptive.device_use import device_use
+from pgassay.analysis.descriptive.errors_and_poolers import arm_errors, arm_poolers
 from pgassay.analysis.descriptive.latencies import arm_latencies
 from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
@@ -218,6 +219,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         effects=factor_effects(study, primary.twins),
         profile=profile_result(stored),
         capacities=arm_capacities(stored),
+        errors=arm_errors(stored),
+        poolers=arm_poolers(stored),
     )
     # Rates that can't be held are tried on purpose where the highest one is looked for.
     unheld = () if result.metric.bound_ms else unheld_lines(study)

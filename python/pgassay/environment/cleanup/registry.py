@@ -6,6 +6,7 @@ pid namespace. `sweep` removes what dead owners left. Kinds and their details:
 | kind | details |
 |---|---|
 | server | data_directory |
+| pooler | folder (of a PgBouncer) |
 | mount | path |
 | loop | backing_file (the device's number is not known before it is attached) |
 | volume | path (of the file system below a loop device; who serves it stands in the list of mounts) |
@@ -32,11 +33,11 @@ from pgassay.environment.linux import machine
 from pgassay.environment.linux.processes import process_stat
 from pgassay.errors import MeasurementError, PgassayError, UsageError
 
-Kind = Literal["server", "mount", "loop", "volume", "cgroup", "folder", "read_ahead", "probe"]
+Kind = Literal["server", "mount", "loop", "volume", "cgroup", "folder", "read_ahead", "probe", "pooler"]
 
 # What stands on something goes before it: a server runs on a mount, that on a loop device.
 REMOVAL_ORDER: tuple[Kind, ...] = (
-    *("server", "mount", "read_ahead", "loop", "volume"),
+    *("pooler", "server", "mount", "read_ahead", "loop", "volume"),
     *("cgroup", "folder", "probe"),
 )
 _SURVIVES_REBOOT: tuple[Kind, ...] = ("folder", "probe")
@@ -146,6 +147,11 @@ def _remove_server(details: Details) -> str:
     return f"Stopped the server in {folder}" if removal.kill_server(folder) else ""
 
 
+def _remove_pooler(details: Details) -> str:
+    folder = _path(details["folder"])
+    return f"Stopped PgBouncer in {folder}" if removal.end_pooler(folder) else ""
+
+
 def _remove_mount(details: Details) -> str:
     path = _path(details["path"])
     return f"Unmounted {path}" if removal.unmount(path) else ""
@@ -184,6 +190,7 @@ def _restore_read_ahead(details: Details) -> str:
 
 _REMOVERS: dict[Kind, Callable[[Details], str]] = {
     "server": _remove_server,
+    "pooler": _remove_pooler,
     "mount": _remove_mount,
     "read_ahead": _restore_read_ahead,
     "loop": _remove_loop,

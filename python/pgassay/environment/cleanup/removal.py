@@ -77,6 +77,17 @@ def kill_server(data_directory: Path) -> bool:
     return True
 
 
+def end_pooler(folder: Path) -> bool:
+    """End PgBouncer in its folder and remove that; False when neither was there. Raises MeasurementError."""
+    was_running = bool(processes.processes_of(folder, "pgbouncer"))
+    left = processes.kill_and_wait(folder, _KILL_TIMEOUT_S, "pgbouncer")
+    if left:
+        raise MeasurementError(
+            f"PgBouncer (process {left[0]}) in {folder} does not end: see the kernel's log."
+        )
+    return remove_folder(folder) or was_running
+
+
 def _postmaster_lines(data_directory: Path) -> list[str]:
     try:
         return (data_directory / "postmaster.pid").read_text("utf-8", "replace").splitlines()

@@ -14,6 +14,7 @@ PACKAGES = {
     "mkfs.xfs": "xfsprogs",
     "xfs_info": "xfsprogs",
     "patchelf": "patchelf",
+    "pgbouncer": "pgbouncer",
 }
 _ADMINISTRATION_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 

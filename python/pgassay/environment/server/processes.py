@@ -23,25 +23,25 @@ IPC_RMID = 0
 CONSISTENT_READS_MAX = 5
 
 
-def processes_of(data_directory: Path) -> list[int]:
-    """Return the ids of all PostgreSQL processes that work in `data_directory`, in rising order."""
-    wanted = os.path.realpath(data_directory)
-    return [pid for pid in process_ids() if _is_postgres_in(pid, wanted)]
+def processes_of(folder: Path, program: str = "postgres") -> list[int]:
+    """Return the ids of all processes of the program that work in `folder`, in rising order."""
+    wanted = os.path.realpath(folder)
+    return [pid for pid in process_ids() if _is_in(pid, wanted, program)]
 
 
-def _is_postgres_in(pid: int, folder: str) -> bool:
+def _is_in(pid: int, folder: str, program: str) -> bool:
     try:
         if str(Path(f"/proc/{pid}/cwd").readlink()).removesuffix(" (deleted)") != folder:
             return False
-        return Path(f"/proc/{pid}/exe").readlink().name.removesuffix(" (deleted)") == "postgres"
+        return Path(f"/proc/{pid}/exe").readlink().name.removesuffix(" (deleted)") == program
     except OSError:
         return False
 
 
-def kill_and_wait(data_directory: Path, timeout_s: float) -> list[int]:
-    """SIGKILL every process of the data directory; return those that still exist after `timeout_s`."""
+def kill_and_wait(folder: Path, timeout_s: float, program: str = "postgres") -> list[int]:
+    """SIGKILL every process of the program in a folder; return those that still exist after `timeout_s`."""
     deadline = time.monotonic() + timeout_s
-    while left := processes_of(data_directory):
+    while left := processes_of(folder, program):
         for pid in left:
             send(pid, signal.SIGKILL)
         if time.monotonic() > deadline:

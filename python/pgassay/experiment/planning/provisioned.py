@@ -14,6 +14,7 @@ from pgassay.environment.cgroup.inherited import inherited_limits, limit_sentenc
 from pgassay.environment.linux import machine, pagecache
 from pgassay.environment.linux.free_memory import reporting_balloons
 from pgassay.environment.server.limits import check_limits
+from pgassay.environment.server.pooler import check_pooler
 from pgassay.environment.server.validation import block_bytes, validate_settings, with_data_format
 from pgassay.environment.storage.parse import describe, parse_storage
 from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
@@ -235,7 +236,8 @@ def judge(candidates: list[Candidate], *, skip_unavailable: bool, on_stage: OnSt
         on_stage("checking every level on a small server", index / len(candidates))
         settings = tuple(sorted(spec.settings.items()))
         kinds = (spec.storage.kind, spec.storage.wal.kind if spec.storage.wal else "")
-        key = (spec.build.bin_directory, settings, spec.memory_bytes, spec.cpus, kinds)
+        protocol = spec.workload.load.protocol if spec.pooler and spec.workload.load else ""
+        key = (spec.build.bin_directory, settings, spec.memory_bytes, spec.cpus, kinds, spec.pooler, protocol)
         if key not in verdicts:
             verdicts[key] = _refusal(spec)
         refusal = verdicts[key]
@@ -259,6 +261,7 @@ def _refusal(spec: ArmSpec) -> UsageError | None:
         if missing is not None:
             return UsageError(missing)
     try:
+        check_pooler(spec)
         check_limits(spec)
         validate_settings(spec.build, spec.settings)
     except UsageError as error:

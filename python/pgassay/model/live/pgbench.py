@@ -83,6 +83,8 @@ class PgbenchResult(Frozen):
     `elapsed_s`: from the first transaction to the end of the last thread; `connection_s`: before it, or with
     `--connect` what all connections took; `late`: done, but above the limit; `histogram`: base64 of a
     compressed V2 HdrHistogram of microseconds; `aborted_clients`: where it isn't 0 the run is not complete.
+    `errors`: all that clients met by SQLSTATE, those of a transaction that was tried again among them;
+    `error_examples`: the first message of each.
     """
 
     schema_: int = Field(default=PGBENCH_SCHEMA, alias="schema")
@@ -105,6 +107,8 @@ class PgbenchResult(Frozen):
     percentiles_ms: dict[str, float]
     histogram: str
     aborted_clients: int
+    errors: dict[str, int] = Field(default_factory=dict, exclude_if=lambda errors: not errors)
+    error_examples: dict[str, str] = Field(default_factory=dict, exclude_if=lambda errors: not errors)
     client: PgbenchClient
     server: PgbenchServer
     scripts: list[PgbenchScript]

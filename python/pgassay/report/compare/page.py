@@ -57,6 +57,7 @@ SECTIONS = (
     SectionOfComparison(verdicts.secondary, TERMINAL | HTML),
     SectionOfComparison(within.transactions),
     SectionOfComparison(within.failures),
+    SectionOfComparison(within.poolers),
     SectionOfComparison(within.latency),
     SectionOfComparison(arm_volumes.section),
     SectionOfComparison(summary.basis),

@@ -3,7 +3,6 @@
 Of transactions of a file their statements, and the executions that the server refused.
 """
 
-from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
@@ -26,6 +25,7 @@ from pgassay.report.section import (
 )
 
 _TIMELINES_OPEN_MAX = 2
+_EXAMPLE_MAX = 100
 _CLOSED_LOOP = (
     "A closed loop of connections: a connection that waits sends nothing meanwhile, so waits for a busy "
     "server are counted once."
@@ -143,21 +143,53 @@ def transactions(material: Material) -> Section:
 
 
 def failures(material: Material) -> Section:
-    """How many executions the server refused, by statement, arm and SQLSTATE."""
-    rows = []
-    for arm, mine in zip(*_statements(material), strict=True):
-        for name in dict.fromkeys(each.name for each in mine):
-            found = [each for each in mine if each.name == name]
-            states = sum((Counter(each.failures) for each in found), Counter[str]())
-            ended, failed = sum(each.at_once or 1 for each in found), states.total()
-            for state, count in sorted(states.items()):
-                share = text.percent(count / (ended + failed))
-                rows.append([text.clean(name), arm_name(arm), state, str(count), share])
+    """How many executions or transactions the server refused, by statement, arm and SQLSTATE."""
+    errors = material.result.errors
+    names = list(dict.fromkeys(each.name for each in errors if each.name))
+    heads = [*(["statement"] if names else []), "arm", "SQLSTATE", "failed", "of all", "the first"]
+    rows = [
+        [
+            *([text.clean(each.name)] if names else []),
+            text.clean(each.arm),
+            each.sqlstate,
+            f"{each.failed:,}",
+            text.percent(each.share),
+            text.excerpt(text.clean(each.example), _EXAMPLE_MAX) or "-",
+        ]
+        for each in sorted(errors, key=lambda each: names.index(each.name) if each.name else -1)
+    ]
+    title = "Failed executions" if names else f"Failed {_unit(material)}"
     if not rows:
-        return Section("Failed executions", "failures", ())
-    note = "Of all executions in the valid trials. They are in no mean; an arm that fails more is not faster."
-    heads = ("statement", "arm", "SQLSTATE", "failed", "of its executions")
-    return Section("Failed executions", "failures", (plain_table(heads, rows), Paragraph(note, QUIET)))
+        return Section(title, "failures", ())
+    note = f"Of all {'executions' if names else _unit(material)} in the valid trials. They are in no "
+    note += "figure but this; an arm that fails more is not faster."
+    return Section(title, "failures", (plain_table(heads, rows), Paragraph(note, QUIET)))
+
+
+def poolers(material: Material) -> Section:
+    """What PgBouncer did between the clients and the server, for each arm that has it."""
+    title = "The pooler"
+    heads = ("arm", "server connections", "its core", "its CPU", "wait for a connection", "trials")
+    found = material.result.poolers
+    rows = [
+        [
+            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            f"{each.server_connections_max} of at most {each.size}",
+            f"{text.percent_fixed(each.busy)}{' (full)' if each.is_full else ''}",
+            text.seconds(each.cpu_us / 1e6),
+            text.seconds(each.wait_ms / 1e3),
+            str(each.trials),
+        ]
+        for each in found
+    ]
+    if not rows:
+        return Section(title, "poolers", ())
+    note = (
+        f"PgBouncer {text.clean(found[0].version)}, which has one thread: its core is full when that has "
+        "work, or waits for a processor, nearly all of the time. CPU and wait: means of a transaction, in "
+        "the median trial. None of it is the server's."
+    )
+    return Section(title, "poolers", (plain_table(heads, rows), Paragraph(note, QUIET)))
 
 
 def _statements(material: Material) -> tuple[list[Arm], list[list[StatementObservation]]]:

@@ -132,7 +132,9 @@ def load_warnings(load: LoadObservation, spec: LoadSpec | None) -> list[str]:
     unaccounted = unaccounted_clients(load, spec) if spec is not None else ""
     sentences = [unaccounted] if unaccounted else []
     if load.errors:
-        sentences.append(f"{load.errors} transactions ended in a serialisation failure or deadlock")
+        states = ", ".join(f"{state} {count}" for state, count in sorted(load.failures.items()))
+        told = f" (by SQLSTATE: {states})" if states else ""
+        sentences.append(f"{load.errors} transactions ended in a serialisation failure or deadlock{told}")
     if load.per_second and min(load.per_second) == 0:
         sentences.append("in some seconds no transaction ended at all: the throughput is not steady")
     return sentences
@@ -149,9 +151,12 @@ def unaccounted_clients(load: LoadObservation, spec: LoadSpec) -> str:
     is_series = spec.sysbench is not None and bool(spec.sysbench.series)
     if spec.pace is not None or is_series or not load.transactions or not load.elapsed_s > 0:
         return ""
-    found = load.transactions / load.elapsed_s * mean_ms / 1e3
+    found = load.transactions / load.elapsed_s * (mean_ms / 1e3 + spec.think_s)
     failed = load.errors / (load.transactions + load.errors)
     allowed = LITTLE_FRACTION_MAX + longest_ms / 1e3 / load.elapsed_s + 2 * failed
+    if spec.think_s:
+        # Pauses are drawn, and are cut at both edges.
+        allowed += 4 / load.transactions**0.5 + 3 * spec.think_s / load.elapsed_s
     if abs(found / spec.clients - 1) <= allowed:
         return ""
     return (

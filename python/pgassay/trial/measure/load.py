@@ -4,6 +4,7 @@ import base64
 from collections.abc import Callable
 from typing import Protocol
 
+from pgassay.environment.server.pooler import Pooler
 from pgassay.environment.server.sessions import ConnectionParameters
 from pgassay.model.arm import ArmSpec
 from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop
@@ -13,11 +14,16 @@ from pgassay.record.columns import to_parquet
 from pgassay.record.observations import stddev_ms
 from pgassay.trial.measure import series
 from pgassay.trial.measure.histogram_log import histogram_log, line_of
+from pgassay.trial.observe.pooler import PoolerSampler
+from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.state import Observation
+
+# How often a pooler is asked what it did.
+_POOLER_INTERVAL_S = 0.2
 
 
 class Connectable(Protocol):
-    """A server that says how to connect to it."""
+    """A server, or what stands before it, that says how to connect to it."""
 
     def parameters(self) -> ConnectionParameters:
         """Connection parameters with the arm's session settings."""
@@ -35,6 +41,35 @@ def run(
     server: Connectable, spec: ArmSpec, seed: int, on_progress: Callable[[LoadProgress], None]
 ) -> Observation:
     """Run the load once; raises MeasurementError when a connection or a transaction fails for good."""
+    return _through_pooler(server, spec, lambda reached: _run(reached, spec, seed, on_progress))
+
+
+def _through_pooler(
+    server: Connectable, spec: ArmSpec, measure: Callable[[Connectable], Observation]
+) -> Observation:
+    """Measure on the server, or through the arm's pooler, which runs as long as that takes and is observed.
+
+    Raises MeasurementError when the pooler does not start.
+    """
+    if spec.pooler is None:
+        return measure(server)
+    with Pooler(spec.pooler, spec.workload.connections, server.parameters()) as pooler:
+        sampler = PoolerSampler(pooler)
+        with SamplerRunner([sampler], _POOLER_INTERVAL_S) as runner:
+            observation = measure(pooler)
+    if observation.load is not None and observation.clock_ns is not None:
+        use = sampler.use_between(*observation.clock_ns)
+        observation.load = observation.load.model_copy(update={"pooler": use})
+    observation.warnings += runner.warnings
+    observation.files |= {
+        f"{layout.OBSERVATIONS_FOLDER}/{name}": content for name, content in runner.files().items()
+    }
+    return observation
+
+
+def _run(
+    server: Connectable, spec: ArmSpec, seed: int, on_progress: Callable[[LoadProgress], None]
+) -> Observation:
     if spec.workload.is_series:
         return series.run(server.parameters(), spec, seed, on_progress)
     record = run_load(document_of(server, spec, seed), on_progress)
@@ -76,6 +111,8 @@ def _observed(record: LoadRecord, names: list[str]) -> LoadObservation:
             for name, kind in zip(names, record["kinds"], strict=False)
         ),
         open_loop=None if opened is None else OpenLoop.model_validate(figures),
+        failures={state: found["count"] for state, found in record["states"].items()},
+        failure_examples={state: found["example"] for state, found in record["states"].items()},
     )
 
 

@@ -31,7 +31,12 @@ def run(
     records = list(_records(parameters, spec, names, seed, on_progress))
     statements = [
         StatementObservation(
-            name=name, elapsed_s=record["latency_ms"]["mean"] / 1e3, rows=0, cold=False, aio=False
+            name=name,
+            elapsed_s=record["latency_ms"]["mean"] / 1e3,
+            rows=0,
+            cold=False,
+            aio=False,
+            failures={state: found["count"] for state, found in record["states"].items()},
         )
         for name, record in zip(names, records, strict=True)
     ]
@@ -93,6 +98,9 @@ def _observed(
         transactions=sum(record["transactions"] for record in records),
         elapsed_s=sum(record["elapsed_s"] for record in records),
         errors=sum(record["errors"] for record in records),
+        failure_examples={
+            state: found["example"] for record in records for state, found in record["states"].items()
+        },
         client_cpu_s=sum(record["client_cpu_s"] for record in records),
         latency_ms=_figures(whole, figures) | {"stddev": moments_us(whole)[1] / 1e3},
         own_delay_ms=_figures(own, delays),

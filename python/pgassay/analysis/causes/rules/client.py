@@ -1,4 +1,4 @@
-"""The server waits for its client: between an answer and the next request nothing of it works."""
+"""The server waits for its client, or for the pooler between both: nothing of it works meanwhile."""
 
 from pgassay.analysis.causes.base import Answer, Missing, OnRunningServer, Rule, lifted
 from pgassay.analysis.causes.evidence import Evidence
@@ -15,7 +15,9 @@ def _client(evidence: Evidence) -> Answer:
     if evidence.is_live:
         return _open_transactions(evidence)
     load, times = evidence.work.load, evidence.times
-    if load is None or load.is_replay or is_saturated(evidence) or times.share(times.client_s) < _SHARE_MIN:
+    if load is None or load.has_pauses or is_saturated(evidence) or times.share(times.client_s) < _SHARE_MIN:
+        return None
+    if load.pooler is not None and load.pooler.is_full:
         return None
     per_thread = load.client_cpu_s / ((load.threads or 1) * evidence.server.elapsed_s)
     if per_thread < _BUSY_THREAD_MIN and is_machine_full(evidence):
@@ -25,6 +27,24 @@ def _client(evidence: Evidence) -> Answer:
         figures |= {"connections": float(load.connections), "client_threads": float(load.threads)}
         figures["client_cpu_per_thread"] = per_thread
     return lifted(evidence, times.client_s, figures)
+
+
+def _pooler(evidence: Evidence) -> Answer:
+    """PgBouncer's one thread had work all the time, so the server waited for it (event Client:ClientRead)."""
+    load = evidence.work.load
+    use = load.pooler if load is not None else None
+    if use is None or not use.is_full:
+        return None
+    # What keeps it from a processor is then the limit, and not its thread.
+    if use.waited_s > use.cpu_s / 2 and is_machine_full(evidence):
+        return None
+    figures: dict[str, float | str] = {
+        "pooler_busy": use.busy,
+        "pooler_cpu_s": use.cpu_s,
+        "pooler_waited_for_processor_s": use.waited_s,
+        "pooler_connections": float(use.server_connections_max),
+    }
+    return lifted(evidence, evidence.times.client_s, figures)
 
 
 def _open_transactions(evidence: Evidence) -> Answer:
@@ -38,6 +58,18 @@ def _open_transactions(evidence: Evidence) -> Answer:
     return lifted(evidence, times.client_s, figures)
 
 
+POOLER = Rule(
+    cause="pooler-core",
+    kind="limit",
+    layer="infrastructure",
+    phrase="PgBouncer's single core",
+    remedy=(
+        "Run several PgBouncers on one port (so_reuseport=1), each on a core of its own, or let clients that "
+        "hold their connections anyway connect to the server."
+    ),
+    next_step="Look at PgBouncer's processor time: it has one thread.",
+    find=_pooler,
+)
 CLIENT = Rule(
     cause="client-bound",
     kind="limit",
