@@ -1,7 +1,7 @@
 """The host's own apt sources: which mirror, which components, signed by which keyring.
 
-Reads both forms of sources.list(5): deb822 stanzas (`*.sources`) and one-line entries (`*.list`). By hand and
-not by python-debian, because the set-up needs it before any package is installed.
+Reads both forms of `sources.list(5)`: deb822 stanzas (`*.sources`) and one-line entries (`*.list`). By hand,
+and not by python-debian, because the set-up needs it before any package is installed.
 """
 
 import re
