@@ -34,7 +34,7 @@ def test_its_lines_are_comparisons_of_io_methods(line: str, monkeypatch: pytest.
     assert len(parse_workload(arguments.workload).statements) == 1
     assert arguments.cache == "cold-each"
     # All is to end within three minutes, loading included.
-    assert arguments.max_time <= 150
+    assert arguments.max_time_s <= 150
 
 
 def test_the_volume_is_limited_in_requests_alone() -> None:
