@@ -78,7 +78,7 @@ AT_ONCE = {
     "option of pgbench": (["work_mem=1MB,2MB", "-s", "3"], ["-s", "--scale N"]),
     "setting as an option": (["jit=on,off", "--work_mem=8MB"], ["--work_mem", "--set work_mem=VALUE"]),
     "nearly an option": (["work_mem=1MB,2MB", "--scal", "3"], ["--scal", "did you mean --scale?"]),
-    "option of another command": (["work_mem=1MB,2MB", "--markdown"], ["--markdown", "pgassay report"]),
+    "option of another command": (["work_mem=1MB,2MB", "--png", "x"], ["--png", "pgassay report"]),
     "unknown option": (["work_mem=1MB,2MB", "--nix"], ["--nix", "pgassay compare --help"]),
     "option without its value": (["work_mem=1MB,2MB", "--scale"], ["--scale needs a value", "N"]),
     "word of a list": (["work_mem=1MB,2MB", "--covariate", "x"], ["'x'", "none, canary, memory, disk"]),

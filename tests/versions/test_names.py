@@ -32,7 +32,7 @@ OF_POSTGRESQL = frozenset(
 OF_OTHERS = frozenset(
     {
         "r_await", "w_await", "d_await", "f_await", "nr_periods", "nr_throttled", "cpu_full", "memory_full",
-        "to_pandas", "io_m",
+        "to_pandas", "io_m", "so_reuseport",
     }
 )  # fmt: skip
 # Where a person is told what to do.

@@ -55,7 +55,7 @@ def test_equal_arms_are_measured_and_their_noise_is_told(
     assert again.returncode == 0, again.stderr
     assert "What a comparison of two levels resolves" in again.stdout
     assert "Levels of repetition" in again.stdout
-    assert "leave it out" in whole_tool.assert_one_sentence(refused, 2)
+    assert "no option --control" in whole_tool.assert_one_sentence(refused, 2)
 
 
 @pytest.mark.slow

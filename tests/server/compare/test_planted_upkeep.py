@@ -89,7 +89,8 @@ def scanned(session: psycopg.Connection[Any], query: str = "SELECT count(*) FROM
     (database,) = counters["pg_stat_database"]
     made = evidence(cpu_s=10.0, record=record(counters=counters), vacuum_state=read_vacuum_state(session))
     read, hit = database["blks_read"], database["blks_hit"]
-    return replace(made, bytes_read=8192.0 * read, bytes_hit=8192.0 * hit)
+    work = replace(made.work, bytes_read=8192.0 * read, bytes_hit=8192.0 * hit)
+    return replace(made, work=work)
 
 
 def found_by(session: psycopg.Connection[Any], query: str = "SELECT count(*) FROM t") -> dict[str, Found]:

@@ -124,9 +124,16 @@ def test_what_can_t_be_done_is_one_sentence(
     assert "s3cret" not in complaint
 
 
-@pytest.mark.parametrize("words", [("--vcpus", "2"), ("--before-trial", "true"), ("--cache", "restarted")])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--vcpus", "2"), "--vcpus needs --server or server="),
+        (("--before-trial", "true"), "--before-trial needs --server or server="),
+        (("--cache", "restarted"), "servers that run already"),
+    ],
+)
 def test_a_server_of_pgassay_s_own_needs_none_of_it(
-    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finished = whole_tool.run_here(capsys, "compare", "work_mem=4MB,8MB", *words)
-    assert "servers that run already" in whole_tool.assert_one_sentence(finished, 2)
+    assert said in whole_tool.assert_one_sentence(finished, 2)

@@ -56,7 +56,7 @@ def test_the_proof_executes_the_statements_by_clients_at_once(tmp_path: Path) ->
 def test_sessions_at_work_are_counted_on_the_source() -> None:
     with counting_server(best_build()) as (server, session):
         source = open_source(connection_string(server))
-        with source.session() as own:
+        with source.reading() as own:
             quiet = read_at_work(own, read_counted(source, own, 5))
             assert quiet.clients(2) == 1 and quiet.since is not None and quiet.since < 1
             threads = [threading.Thread(target=sleeping, args=(connection_string(server),)) for _ in range(3)]

@@ -58,7 +58,7 @@ def test_a_server_is_read_and_dumped_and_nothing_is_written_there() -> None:
 
 
 def check_read(source: SourceServer) -> None:
-    with source.session() as session:
+    with source.reading() as session:
         counted = read_counted(source, session, 20)
         assert {CATALOG, UTILITY} <= counted.ignored.keys()
         last = counted.chosen[-1]
@@ -117,7 +117,7 @@ def refused(session: ControlSession, server: Server) -> None:
     """A role that may not see others' statements, and a database without the extension."""
     source = open_source(connection_string(server))
     without = replace(source, role="app", reads_all_stats=False)
-    with source.session() as reading:
+    with source.reading() as reading:
         session.execute("CREATE ROLE app")
         reading.execute("SET ROLE app")
         with pytest.raises(UsageError, match='type GRANT pg_read_all_stats TO "app" there'):
@@ -146,7 +146,7 @@ def test_what_reads_a_whole_table_has_its_place_before_a_load_of_inserts() -> No
         session.execute("INSERT INTO visits SELECT i, repeat('x', 500) FROM generate_series(1, 200000) i")
         session.execute("SET pg_stat_statements.track = none")
         source = open_source(connection_string(server))
-        with source.session() as reading:
+        with source.reading() as reading:
             one, both = read_counted(source, reading, 1), read_counted(source, reading, 2)
         # The load, which takes far longer, only has the place that the login leaves.
         assert {each.sql.split()[0] for each in both.chosen} == {"INSERT", "SELECT"}

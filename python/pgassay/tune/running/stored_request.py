@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from pgassay.model import experiment
 from pgassay.model.arm import DatasetSpec
 from pgassay.record.documents import write_file
 from pgassay.record.layout import TUNE_REQUEST_FILE
@@ -68,4 +69,7 @@ def _typed(dataset: DatasetSpec, typed: str) -> str:
 
 @cache
 def _adapter() -> TypeAdapter[TuneRequest]:
-    return TypeAdapter(TuneRequest)
+    adapter = TypeAdapter(TuneRequest)
+    # The options name their types where only a type checker reads them (`options/`).
+    adapter.rebuild(_types_namespace={**vars(experiment), "Path": Path})
+    return adapter
