@@ -55,7 +55,7 @@ def test_what_could_not_be_written_at_the_end_is_refused_at_the_start(disk: Path
     assert "name a folder" in refused(capsys, disk, "--out", disk / "file")
     assert "holds no probe" in refused(capsys, disk, "--compare", disk / "file")
     assert "--markdown cannot be used with --json" in refused(capsys, disk, "--json", "--markdown")
-    assert "add --prove" in refused(capsys, disk, "--max-time", "1m")
+    assert "--max-time needs --prove" in refused(capsys, disk, "--max-time", "1m")
     assert "17.10 does not have" in refused(capsys, disk, "--prove", "--pg", "17")
     assert "16 and newer, and not 9.1" in refused(capsys, disk, "--pg", "9.1", "--seconds", "3")
     assert sorted(path.name for path in disk.iterdir()) == ["file"]
