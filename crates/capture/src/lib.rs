@@ -5,6 +5,7 @@
 
 mod fault;
 pub mod format;
+pub mod lexer;
 pub mod proxy;
 pub mod redact;
 pub mod secrets;

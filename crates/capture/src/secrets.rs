@@ -4,11 +4,9 @@
 //! password in a connection string or URL anywhere. Strings that hold statements (bodies of functions, DO) are looked
 //! through as well. Values of parameters are not: the protocol doesn't say what they are for.
 
-pub mod lexer;
-
 use std::borrow::Cow;
 
-use lexer::{Kind, replaced, token};
+use crate::lexer::{Kind, replaced, token};
 
 /// What stands in a secret's place.
 const STAND_IN: &[u8] = b"'***'";
@@ -116,7 +114,7 @@ fn rewrite(text: &[u8], output: &mut Vec<u8>, depth: u32, escapes: bool) {
                     inside(bytes, (opening, closing), output, depth, escapes);
                 }
             }
-            Kind::Other => {
+            Kind::Name { .. } | Kind::Other => {
                 // The next statement begins.
                 if bytes == b";" {
                     is_mapping = false;

@@ -4,6 +4,8 @@ use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use std::ops::Range;
 
+use pgassay_capture::lexer::{self, Kind, Token};
+
 /// What is longer (data loaded as INSERT) is looked at only so far.
 const LOOKED_AT_BYTES_MAX: usize = 1 << 20;
 
@@ -62,49 +64,34 @@ fn token(text: &[u8], at: usize, found: &mut Look, hasher: &mut DefaultHasher) -
     let byte = text[at];
     let next = text.get(at + 1).copied().unwrap_or(0);
     match byte {
-        b' ' | b'\t' | b'\n' | b'\r' | 0x0c => at + 1,
-        b'-' if next == b'-' => line_end(text, at),
-        b'/' if next == b'*' => comment_end(text, at),
-        b'\'' => string(text, at, false, found, hasher),
-        b'e' | b'E' if next == b'\'' => string(text, at + 1, true, found, hasher),
-        b'"' => {
-            let end = quoted_end(text, at, b'"', false);
-            let inside = &text[(at + 1).min(end)..end.saturating_sub(1).max(at + 1).min(end)];
-            word(
-                String::from_utf8_lossy(inside).replace("\"\"", "\""),
-                found,
-                hasher,
-            );
-            end
-        }
         b'$' if next.is_ascii_digit() => {
             let end = run(text, at + 1, |byte| byte.is_ascii_digit());
             (1_u8, &text[at..end]).hash(hasher);
-            end
+            return end;
         }
-        b'$' => dollar(text, at, found, hasher),
-        b'0'..=b'9' => number(text, at, found, hasher),
-        b'.' if next.is_ascii_digit() => number(text, at, found, hasher),
-        _ if is_word(byte) => {
-            let end = run(text, at, |byte| {
-                is_word(byte) || byte.is_ascii_digit() || byte == b'$'
-            });
-            word(
-                String::from_utf8_lossy(&text[at..end]).to_lowercase(),
-                found,
-                hasher,
-            );
-            end
-        }
-        _ => {
-            (2_u8, byte).hash(hasher);
-            at + 1
-        }
+        b'0'..=b'9' => return number(text, at, found, hasher),
+        b'.' if next.is_ascii_digit() => return number(text, at, found, hasher),
+        _ => {}
     }
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
+    let escapes = matches!(byte, b'e' | b'E') && next == b'\'';
+    let from = at + usize::from(escapes);
+    let Token { kind, length } = lexer::token(&text[from..], escapes);
+    let end = from + length;
+    let inside = |opening, closing| (from + opening)..(end - closing);
+    match kind {
+        Kind::Space => {}
+        Kind::Text { opening, closing } => value(inside(opening, closing), found, hasher),
+        Kind::Name { opening, closing } => {
+            let name = String::from_utf8_lossy(&text[inside(opening, closing)]).replace("\"\"", "\"");
+            word(name, found, hasher);
+        }
+        Kind::Word => {
+            let name = String::from_utf8_lossy(&text[from..end]).to_lowercase();
+            word(name, found, hasher);
+        }
+        Kind::Other => (2_u8, byte).hash(hasher),
+    }
+    end
 }
 
 fn run(text: &[u8], from: usize, is_in: impl Fn(u8) -> bool) -> usize {
@@ -132,64 +119,6 @@ fn number(text: &[u8], at: usize, found: &mut Look, hasher: &mut DefaultHasher) 
     end
 }
 
-fn string(text: &[u8], quote: usize, escapes: bool, found: &mut Look, hasher: &mut DefaultHasher) -> usize {
-    let end = quoted_end(text, quote, b'\'', escapes);
-    let inside = (quote + 1).min(text.len());
-    value(inside..end.saturating_sub(1).max(inside), found, hasher);
-    end
-}
-
-fn quoted_end(text: &[u8], at: usize, quote: u8, escapes: bool) -> usize {
-    let mut place = at + 1;
-    while place < text.len() {
-        if escapes && text[place] == b'\\' {
-            place += 2;
-        } else if text[place] != quote {
-            place += 1;
-        } else if text.get(place + 1) == Some(&quote) {
-            place += 2;
-        } else {
-            return place + 1;
-        }
-    }
-    text.len()
-}
-
-fn dollar(text: &[u8], at: usize, found: &mut Look, hasher: &mut DefaultHasher) -> usize {
-    let tag_end = run(text, at + 1, |byte| is_word(byte) || byte.is_ascii_digit());
-    if text.get(tag_end) != Some(&b'$') {
-        (2_u8, b'$').hash(hasher);
-        return at + 1;
-    }
-    let tag = &text[at..=tag_end];
-    let from = tag_end + 1;
-    let length = text[from..].windows(tag.len()).position(|window| window == tag);
-    let inside = from..length.map_or(text.len(), |length| from + length);
-    let end = (inside.end + tag.len()).min(text.len());
-    value(inside, found, hasher);
-    end
-}
-
-fn line_end(text: &[u8], at: usize) -> usize {
-    run(text, at, |byte| byte != b'\n')
-}
-
-fn comment_end(text: &[u8], at: usize) -> usize {
-    let mut depth = 0;
-    let mut place = at;
-    while place + 1 < text.len() {
-        match &text[place..place + 2] {
-            b"/*" => (depth, place) = (depth + 1, place + 2),
-            b"*/" => (depth, place) = (depth - 1, place + 2),
-            _ => place += 1,
-        }
-        if depth == 0 {
-            return place;
-        }
-    }
-    text.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,7 +143,7 @@ mod tests {
             values("INSERT INTO \"Odd\"\"one\" VALUES (1, 2.5e3, 'a''b', $q$it's$q$, $1, t1, -7)"),
             ["1", "2.5e3", "a''b", "it's", "7"]
         );
-        assert_eq!(values("SELECT 'never ended"), ["never ende"]);
+        assert_eq!(values("SELECT 'never ended"), ["never ended"]);
     }
 
     #[test]

@@ -122,7 +122,7 @@ def given_options(parser: argparse.ArgumentParser, chosen: argparse.Namespace) -
 def refuse_without(arguments: argparse.Namespace, flags: "Iterable[str]", needed: str) -> None:
     """Raise UsageError where one of these was typed, which mean nothing without what is `needed`."""
     for flag in (each for each in flags if each in arguments.given):
-        raise UsageError(f"{flag} needs {needed}: add it, or leave {flag} out")
+        raise option.lacking(flag, needed)
 
 
 def refuse_with(arguments: argparse.Namespace, flags: "Iterable[str]", other: str, why: str = "") -> None:
@@ -216,7 +216,6 @@ def add_catalogue(parser: "argparse._ActionsContainer") -> None:
 
 def folder_or_server(text: str) -> "Path | str":
     """A path, or a connection string of libpq: a URI, or keywords and values that name no folder."""
-    import os
     import re
 
     # A connection string may be longer than any file's name.
@@ -227,8 +226,6 @@ def folder_or_server(text: str) -> "Path | str":
 
 def statement_numbers(typed: str | None, count: int | None) -> tuple[str, ...]:
     """The numbers of `--only`; `count`: what --statements says. Raises UsageError for what is none."""
-    from pgassay.errors import UsageError
-
     only = tuple(filter(None, (word.strip() for word in (typed or "").split(","))))
     wrong = next((word for word in only if not word.removeprefix("-").isdecimal()), None)
     if wrong is not None or (typed is not None and not only):

@@ -302,6 +302,13 @@ class WorkloadSpec(Extended):
         return self.load is not None and self.load.replay is not None
 
     @property
+    def replay(self) -> ReplayOptions:
+        """How it plays a capture; only for one that does (`is_replay`)."""
+        if self.load is None or self.load.replay is None:
+            raise AssertionError(f"{self.text} plays no capture")
+        return self.load.replay
+
+    @property
     def times_statements(self) -> bool:
         """Whether it is a load that times statements, or benchmarks, of its own each for itself."""
         return self.is_series or self.is_replay

@@ -149,6 +149,11 @@ class Option:
             raise UsageError(f"{where}: {error}") from error
 
 
+def lacking(flag: str, needed: str) -> UsageError:
+    """What is raised where an option was typed without what it needs."""
+    return UsageError(f"{flag} needs {needed}: add it, or leave {flag} out")
+
+
 def value(
     usage: str,
     parse: Callable[[str], T],

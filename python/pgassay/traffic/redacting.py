@@ -11,8 +11,7 @@ from pgassay.traffic.capturing import make_folder
 
 NOTE = (
     "redacted: values are stand-ins, equal where the values were; rows, checksums, COPY data and comments "
-    "are left "
-    "out. Times, order, families, errors and counts of rows are as captured"
+    "are left out. Times, order, families, errors and counts of rows are as captured"
 )
 _SERVER_KEPT = ("version", "version_num", "in_recovery")
 _OPTIONS_KEPT = ("copy_data", "users", "databases")
@@ -88,6 +87,5 @@ def refuse_redacted(folder: Path, what: str) -> None:
     if manifest.read(folder).get("redacted"):
         raise UsageError(
             f"{folder} is redacted: its values are stand-ins, and {what} needs those that were sent: name "
-            "the capture "
-            "itself"
+            "the capture itself"
         )

@@ -1,5 +1,4 @@
-"""The statements of a capture with the values that they were executed with: the most frequent, and the
-slowest."""
+"""The statements of a capture with the values that they were executed with: usual ones and the slowest."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator
@@ -102,8 +101,7 @@ def used_of(statement: Statement) -> Used | None:
 
 
 def values_of(bound: Bound) -> Values | None:
-    """The values of a Bind message in their text form; None where it has not its form, or a type is
-    unknown."""
+    """The values of a Bind message in their text form; None where it is malformed, or a type is unknown."""
     try:
         formats, at = _numbers(bound.body, 0)
         count, at = int.from_bytes(_piece(bound.body, at, 2)), at + 2

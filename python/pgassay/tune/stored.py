@@ -127,6 +127,7 @@ def stored_search(
     found: SearchRecord,
     facts: SchemaFacts | None,
     margin: float,
+    *,
     unlike: Mapping[str, str] | None = None,
     trial: TrialTime | None = None,
     shared: SharedArms | None = None,

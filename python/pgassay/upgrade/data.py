@@ -27,8 +27,7 @@ def copied(
     folder: Path,
     progress: Progress,
 ) -> Iterator[str]:
-    """The data as `--dataset` has them, gone when the block is left: of the dump that was given, else of
-    one that is
+    """The data as `--dataset` has them, gone when the block is left: of the dump that was given, else of one
     made now.
 
     given: as typed behind --copy, `dump:FILE` or ''. program: whose pg_dump and pg_restore are used.
@@ -53,8 +52,7 @@ def check_copy(given: str) -> None:
     if kind != "dump" or not Path(file).exists():
         raise UsageError(
             f"--copy {given}: write dump:FILE, with a file or folder that pg_dump wrote when the capture "
-            "began (a "
-            "data folder is of one version alone)"
+            "began (a data folder is of one version alone)"
         )
     read_header(Path(file))
 
@@ -68,8 +66,7 @@ def _unpack(dump: Path, program: Build, plain: Path) -> None:
     if not restore.exists():
         raise UsageError(
             f"--copy dump:{dump} is packed, and PostgreSQL {program.version} of {program.origin} comes "
-            "without "
-            f"pg_restore: install a build that has it, pgassay builds install apt:{program.major}"
+            f"without pg_restore: install a build that has it, pgassay builds install apt:{program.major}"
         )
     unpacked = plain.with_suffix(".unpacked")
     try:

@@ -82,8 +82,7 @@ def _alone(timed: Mapping[str, Pair], workload: WorkloadSpec) -> Pair | None:
 
 def whole_of(workload: WorkloadSpec, plays: Plays, result: CompareResult) -> UpgradeTraffic:
     """The traffic as a whole: what was played, how much came out otherwise, how fast the new version is."""
-    assert workload.load is not None and workload.load.replay is not None
-    options, first = workload.load.replay, plays.before[0]
+    options, first = workload.replay, plays.before[0]
     whole_s = sum(each.seconds_captured for each in first.families)
     others = [each for each in first.families if not each.name]
     arm = next(each for each in result.arms if each.verdict != "control")

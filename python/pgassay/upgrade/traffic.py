@@ -73,29 +73,20 @@ def play_on_both(request: CompareRequest, workload: WorkloadSpec, progress: Prog
 
     Raises UsageError where the data are not those of the capture's beginning.
     """
-    options = _options(workload)
     name, given = check_capture(workload.text.removeprefix(f"{FAMILY}:"))
     unbounded = _text(name, given | {"max_diverged": _BOUND_OF_TRIALS})
     parsed = parse_request(replace(request, workload=unbounded), progress.stage)
     arms = plan(parsed, progress.stage).arms
     first = _first_play(next(arm for arm in arms if arm.role == "control"), progress)
-    _refuse_other_data(first, options)
+    _refuse_other_data(first, workload.replay)
     # Of all families each is to be decided, and not the whole alone.
-    stored = run_parsed(
-        parse_request(replace(request, workload=unbounded), progress.stage), progress, until_decided=False
-    )
+    stored = run_parsed(parsed, progress, until_decided=False)
     result = analyse(stored)
     plays = plays_of(stored)
     if not plays.before or not plays.after:
         raise MeasurementError("the traffic was not played on both versions: give --max-time more")
     statements = judged_families(workload, plays, result, changed_plans(stored))
     return Measured(statements, result, whole_of(workload, plays, result))
-
-
-def _options(workload: WorkloadSpec) -> ReplayOptions:
-    if workload.load is None or workload.load.replay is None:
-        raise AssertionError("a capture is played by a replay")
-    return workload.load.replay
 
 
 def _first_play(control: Arm, progress: Progress) -> Replayed:
@@ -117,12 +108,9 @@ def _refuse_other_data(first: Replayed, options: ReplayOptions) -> None:
     worst = max(first.families, key=lambda each: each.diverged)
     raise UsageError(
         f"--capture {options.folder}: on the old version already {percent(first.diverged_share)} of the "
-        "captured "
-        f"time comes out otherwise ({worst.diverged:,} of {worst.calls:,} {worst.text[:60]}: "
-        f"{worst.captured} then, "
-        f"{worst.now} now), so the data are not those of its beginning: give a dump of then, --copy "
-        "dump:FILE, "
-        "or allow more, --capture DIR,max_diverged=20%"
+        f"captured time comes out otherwise ({worst.diverged:,} of {worst.calls:,} {worst.text[:60]}: "
+        f"{worst.captured} then, {worst.now} now), so the data are not those of its beginning: give a dump "
+        "of then, --copy dump:FILE, or allow more, --capture DIR,max_diverged=20%"
     )
 
 

@@ -166,3 +166,13 @@ def test_one_slow_statement_leaves_no_other_unproven(
     assert found.shared.told_by.keys() == told
     assert found.cut == pytest.approx(cut)
     assert found.whole_block_s > 100
+
+
+def test_a_write_that_tells_what_a_fix_costs_is_not_left_out_for_lack_of_time() -> None:
+    copy = cast(TrialCopy, _Copy({"list": ["a"]}))
+    copy.opened_s = 1.0
+    baseline = replace(samples.BASELINE, seconds={"list": 1.0, "report": 0.1, "place": 50.0})
+    made = index("a").model_copy(update={"sql": ('CREATE INDEX "a" ON t (lower(b))', "ANALYZE t")})
+    after = {"list": 0.001, "report": 0.1, "place": 50.0}
+    found = arms_in_time(samples.search_run(copy, baseline), after, [made], None, 0.0)
+    assert found.shared.statements == {"list", "place"} and not found.cut

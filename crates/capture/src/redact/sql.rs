@@ -2,7 +2,7 @@
 
 use super::permute::Permuter;
 use super::stand_in::{escaped, text};
-use crate::secrets::lexer::{Kind, replaced, token};
+use crate::lexer::{Kind, replaced, token};
 
 /// What stands for the rest of a statement that may be read in two ways.
 const STAND_IN: &[u8] = b"'***'";
@@ -45,7 +45,7 @@ pub fn statement(permuter: &Permuter, sql: &[u8], counts: &mut Counts) -> Vec<u8
                 counts.comments += 1;
                 output.extend(comment(bytes));
             }
-            Kind::Word | Kind::Other => {
+            Kind::Word | Kind::Name { .. } | Kind::Other => {
                 output.extend_from_slice(bytes);
                 before = before.then(bytes);
                 if matches!(found.kind, Kind::Word) {

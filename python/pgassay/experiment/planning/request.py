@@ -7,6 +7,7 @@ from pgassay.factors.base import Factor
 from pgassay.model.experiment import READINGS, CacheState, Protocol
 from pgassay.options.data import DataOptions
 from pgassay.options.evidence import EvidenceOptions
+from pgassay.options.option import lacking
 from pgassay.options.servers import ServerOptions
 from pgassay.options.table import given
 from pgassay.options.trials import PROFILE_ROUNDS_DEFAULT, TrialOptions
@@ -61,7 +62,7 @@ def check_request(request: CompareRequest) -> None:
     options = given(request)
     for flag, option in options.items():
         if option.needs and option.needs not in options:
-            raise UsageError(f"{flag} needs {option.needs}: add it, or leave {flag} out")
+            raise lacking(flag, option.needs)
     looks_for_rate = (request.metric or "").strip().lower().startswith("throughput-at")
     if looks_for_rate and (request.calibrates or not (request.factors or request.made_factors)):
         raise UsageError(

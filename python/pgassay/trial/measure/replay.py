@@ -28,7 +28,7 @@ def run(server: ServerSession, spec: ArmSpec, on_progress: Callable[[ReplayProgr
 
     The mean time of each statement family becomes that of the statement of its name, and so has a verdict.
     """
-    options = _options(spec.workload)
+    options = spec.workload.replay
     if played.identity(Path(options.folder)) != options.identity:
         raise MeasurementError(
             f"the capture {options.folder} is not the one that was planned: put that back, or begin anew"
@@ -64,7 +64,7 @@ def assert_same_work(workload: WorkloadSpec, load: LoadObservation) -> None:
     replayed = load.replayed
     if replayed is None:
         return
-    bound = _options(workload).bound
+    bound = workload.replay.bound
     if replayed.diverged_share <= bound:
         return
     worst = max(replayed.families, key=lambda each: each.diverged)
@@ -75,12 +75,6 @@ def assert_same_work(workload: WorkloadSpec, load: LoadObservation) -> None:
         f"({worst.diverged:,} of {worst.calls:,}) {worst.text[:80]}: {worst.captured} then, {worst.now} now: "
         "are the data a copy as of the capture's beginning? (max_diverged= allows more)"
     )
-
-
-def _options(workload: WorkloadSpec) -> ReplayOptions:
-    if workload.load is None or workload.load.replay is None:
-        raise AssertionError("a replay is a load with a capture")
-    return workload.load.replay
 
 
 def _document(server: ServerSession, options: ReplayOptions) -> tuple[dict[str, object], list[str]]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pgassay.errors import UsageError
-from pgassay.model.workload import ReplayOptions, Statement, WorkloadSpec
+from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.traffic.played import named
 from pgassay.traffic.redacting import refuse_redacted
 from pgassay.traffic.values import FamilyUse, uses_of
@@ -26,7 +26,7 @@ def start_of_capture(text: str) -> Start | None:
     if not text.startswith(f"{FAMILY}:"):
         return None
     workload = parse_workload(text)
-    part = _part(workload)
+    part = workload.replay
     refuse_redacted(Path(part.folder), "tune")
     families = {named(each.sql): each for each in workload.statements}
     uses = uses_of(part, families.keys())
@@ -43,9 +43,8 @@ def start_of_capture(text: str) -> Start | None:
         why = "; ".join(f"{name}: {reason}" for name, reason in left_out[:1])
         raise UsageError(f"{workload.text}: no statement of the capture can be tuned ({why})")
     notes = [
-        f"the statements are those of the capture {part.folder} that took most of its time, with the "
-        "values that "
-        "came most often and those that took longest there"
+        f"the statements are those of the capture {part.folder} that took most of its time, with the values "
+        "that came most often and those that took longest there"
     ]
     if left_out:
         names = ", ".join(name for name, _ in left_out[:_NAMED_MAX])
@@ -81,19 +80,12 @@ def _name(name: str, index: int) -> str:
 
 
 def executed(workload: WorkloadSpec, statements: Sequence[Statement]) -> list[Statement]:
-    """These families of a capture as single statements with the values that came most often; those that
-    have some."""
+    """These families of a capture as single statements with the values that came most often, if known."""
     families = {named(each.sql): each for each in statements}
-    uses = uses_of(_part(workload), families.keys())
+    uses = uses_of(workload.replay, families.keys())
     found = []
     for text, statement in families.items():
         usual = uses.get(text, FamilyUse()).usual
         if usual is not None:
             found.append(Statement(name=statement.name, sql=with_values(usual.text, usual.values)))
     return found
-
-
-def _part(workload: WorkloadSpec) -> ReplayOptions:
-    if workload.load is None or workload.load.replay is None:
-        raise AssertionError("a capture is played by a replay")
-    return workload.load.replay

@@ -13,7 +13,14 @@ pub enum Kind {
         /// Of those at its end.
         closing: usize,
     },
-    /// A sign, or a quoted name.
+    /// A name in double quotes, with the lengths of its quotes as of a string.
+    Name {
+        /// Of the quote at its beginning.
+        opening: usize,
+        /// Of that at its end.
+        closing: usize,
+    },
+    /// A sign.
     Other,
 }
 
@@ -43,7 +50,14 @@ pub fn token(rest: &[u8], escapes: bool) -> Token {
             };
             found(kind, length)
         }
-        b'"' => found(Kind::Other, string_length(rest, b'"', false).0),
+        b'"' => {
+            let (length, is_closed) = string_length(rest, b'"', false);
+            let kind = Kind::Name {
+                opening: 1,
+                closing: usize::from(is_closed),
+            };
+            found(kind, length)
+        }
         b'$' => match dollar_quote(rest) {
             Some((tag, length, is_closed)) => {
                 let kind = Kind::Text {
