@@ -322,6 +322,15 @@ def test_a_starved_client_is_not_blamed() -> None:
     assert limit_of(evidence(**planted | {"record": busy}))[0] == "client-bound"
 
 
+def test_a_client_that_hardly_waited_for_a_processor_is_the_limit_beside_others_too() -> None:
+    planted = LIMITS["client-bound"][0] | {"processors": Processors(2.0, 20.0, 6.0, 13.9)}
+    for waited_s, cause in ((0.5, "client-bound"), (9.0, "unknown")):
+        seen = load_record()
+        assert seen.load is not None
+        measured = seen.load.model_copy(update={"client_run_queue_s": waited_s})
+        assert limit_of(evidence(**planted | {"record": load_record(load=measured)}))[0] == cause
+
+
 def test_data_in_memory_are_told_where_reading_is_compared_or_takes_the_time() -> None:
     other = {"cpu_s": 9.5, "bytes_read": 1e9}
     assert limit_of(evidence(**other))[0] == "backend-core"

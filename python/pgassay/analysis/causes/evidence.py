@@ -92,7 +92,8 @@ class Load:
 
     client_cpu_s: of the client's threads together. connections, threads: the client's, None where it is not
     pgassay's. warmup_s: what the server's counters have in them beside the measured part. has_pauses:
-    its clients pause, as those of a capture did. pooler: what they came through.
+    its clients pause, as those of a capture did. pooler: what they came through. client_waited_s: for how
+    long its threads together were ready to run and had no processor, None where that is not known.
     """
 
     transactions: int
@@ -102,6 +103,7 @@ class Load:
     warmup_s: float = 0.0
     has_pauses: bool = False
     pooler: PoolerUse | None = None
+    client_waited_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """The server waits for its client, or for the pooler between both: nothing of it works meanwhile."""
 
 from pgassay.analysis.causes.base import Answer, Missing, OnRunningServer, Rule, lifted
-from pgassay.analysis.causes.evidence import Evidence
+from pgassay.analysis.causes.evidence import Evidence, Load
 from pgassay.analysis.causes.rules.processors import is_machine_full, is_saturated
 
 _SHARE_MIN = 0.5
@@ -20,13 +20,22 @@ def _client(evidence: Evidence) -> Answer:
     if load.pooler is not None and load.pooler.is_full:
         return None
     per_thread = load.client_cpu_s / ((load.threads or 1) * evidence.server.elapsed_s)
-    if per_thread < _BUSY_THREAD_MIN and is_machine_full(evidence):
+    if per_thread < _BUSY_THREAD_MIN and is_machine_full(evidence) and _may_be_starved(evidence, load):
         return Missing("whether the client waited for a processor that others used")
     figures: dict[str, float | str] = {"client_s": times.client_s, "client_cpu_s": load.client_cpu_s}
     if load.connections is not None and load.threads is not None:
         figures |= {"connections": float(load.connections), "client_threads": float(load.threads)}
         figures["client_cpu_per_thread"] = per_thread
     return lifted(evidence, times.client_s, figures)
+
+
+def _may_be_starved(evidence: Evidence, load: Load) -> bool:
+    """Whether a want of processors can be what kept the client: as far as is known it waited for one for at
+    least half of the time in which the server's connections waited for the client."""
+    if load.client_waited_s is None or not load.connections:
+        return True
+    per_thread_s = load.client_waited_s / (load.threads or 1)
+    return per_thread_s >= evidence.times.client_s / load.connections / 2
 
 
 def _pooler(evidence: Evidence) -> Answer:
