@@ -82,10 +82,14 @@ def record(**changes: Any) -> TrialRecord:
 
 def load_record(transactions: int = 1000, client_cpu_s: float = 1.0, **changes: Any) -> TrialRecord:
     """A trial of a load instead."""
-    load = LoadObservation(
-        transactions=transactions, elapsed_s=ELAPSED_S, errors=0, client_cpu_s=client_cpu_s
-    )
+    load = load_observation(transactions=transactions, client_cpu_s=client_cpu_s)
     return record(**{"statements": (), "load": load} | changes)
+
+
+def load_observation(**changes: Any) -> LoadObservation:
+    """What a load of 1,000 transactions did whose client computed for a second."""
+    usual = {"transactions": 1000, "elapsed_s": ELAPSED_S, "errors": 0, "client_cpu_s": 1.0}
+    return LoadObservation(**usual | changes)
 
 
 def pooled_record(cpu_s: float, waited_s: float) -> TrialRecord:
@@ -101,9 +105,7 @@ def pooled_record(cpu_s: float, waited_s: float) -> TrialRecord:
         server_connections_max=20,
         waiting_clients_max=100,
     )
-    measured = load_record()
-    assert measured.load is not None
-    return load_record(load=measured.load.model_copy(update={"pooler": use}))
+    return load_record(load=load_observation(pooler=use))
 
 
 def checkpoints(requested: float) -> dict[str, Any]:

@@ -103,7 +103,7 @@ PREPARED = Holder(kind="prepared transaction", name="x", transactions=9, seconds
 @pytest.mark.parametrize(
     ("holder", "told", "never"),
     [
-        (SESSION, "End the transaction of the session", "slot"),
+        (SESSION, "End the transaction of this session", "slot"),
         (PREPARED, "ROLLBACK PREPARED", "session"),
         # What holds the rows is a query of the standby: without its slot it would have to be made anew.
         (STANDBY, "end that query", "is to be dropped"),

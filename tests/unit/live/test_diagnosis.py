@@ -17,6 +17,7 @@ from pgassay.analysis.diagnosis.interval import Cost, Interval, Session, Session
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements, without_constants
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
+from pgassay.model.vacuum_state import Holder, VacuumState
 from pgassay.record.columns import to_parquet
 from pgassay.report.diagnosis import text as report
 
@@ -290,6 +291,17 @@ def test_a_change_of_the_throughput_is_timed(tmp_path: Path) -> None:
 def test_every_cause_brings_its_words() -> None:
     assert all(rule.phrase and not rule.phrase.endswith(".") for rule in RULES)
     assert all(rule.remedy.endswith(".") and rule.next_step.endswith((".", "?")) for rule in RULES)
+
+
+def test_an_old_prepared_transaction_is_told_with_how_it_ends(tmp_path: Path) -> None:
+    """It takes no time of anybody's yet; what VACUUM may not remove behind it will."""
+    write_waits(tmp_path, [(1, BACKEND, "IO", "WalSync", "-", 100)])
+    for seconds, is_told in ((2700.0, True), (5.0, False)):
+        holder = Holder(kind="prepared transaction", name="x17", transactions=9, seconds=seconds)
+        page = report.page_of(diagnose(interval(tmp_path, vacuum_state=VacuumState(holders=(holder,)))))
+        assert ("x17: 9 transactions old, 45 min" in page.terminal()) == is_told
+        assert ("ROLLBACK PREPARED this transaction" in page.terminal()) == is_told
+        assert ("Faults: none found" in page.terminal()) != is_told
 
 
 def test_hostile_names_are_shown_and_not_obeyed(tmp_path: Path) -> None:

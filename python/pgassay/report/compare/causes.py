@@ -173,6 +173,8 @@ def _between(cause: Cause) -> str:
 def _explained(cause: Cause) -> str:
     if cause.seconds is None or cause.share is None:
         return ""
+    if round(cause.share, 3) == 0:
+        return ": less than 0.1 % of its time"
     return f": {text.seconds(cause.seconds)}, {text.percent(round(cause.share, 3))} of its time"
 
 

@@ -4,8 +4,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from pgassay.analysis.causes.registry import rule_of
+from pgassay.analysis.causes.rules.bloat import HOLDER_REMEDIES
 from pgassay.model.account import Account
 from pgassay.model.live.diagnosis import Blocker, Diagnosis
+from pgassay.model.vacuum_state import Holder
 from pgassay.report import text
 from pgassay.report.compare import causes
 from pgassay.report.compare.accounts import SHOWN, item_label
@@ -124,8 +126,17 @@ def cause_lines(diagnosis: Diagnosis) -> Iterator[list[str]]:
         if figures and cause.cause != "unknown":
             lines.append(f"evidence: {figures}")
         yield [*lines, cause.remedy]
-    if len(diagnosis.causes) == 1:
+    if len(diagnosis.causes) == 1 and _old_holders(diagnosis):
+        yield [
+            "Faults: none that takes time yet. Old transactions keep dead rows from being removed: see below."
+        ]
+    elif len(diagnosis.causes) == 1:
         yield ["Faults: none found."]
+
+
+def _old_holders(diagnosis: Diagnosis) -> list[Holder]:
+    """Those that have kept dead rows for longer than an ordinary transaction lasts."""
+    return [each for each in diagnosis.holders if each.seconds is None or each.seconds >= _HOLDER_S_MIN]
 
 
 def tables(diagnosis: Diagnosis) -> list[Table]:
@@ -255,8 +266,8 @@ def notes(diagnosis: Diagnosis) -> list[tuple[str, Sequence[str]]]:
     held = [
         f"{each.kind} {text.clean(each.name)}: {each.transactions:,} transactions old"
         + (f", {text.duration(each.seconds)}" if each.seconds is not None else "")
-        for each in diagnosis.holders
-        if each.seconds is None or each.seconds >= _HOLDER_S_MIN
+        + f". {HOLDER_REMEDIES[each.kind]}"
+        for each in _old_holders(diagnosis)
     ]
     found = [
         ("Changes within the interval", changes),

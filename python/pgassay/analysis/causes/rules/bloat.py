@@ -166,7 +166,7 @@ def _held(evidence: Evidence) -> Answer:
     }
     if holder.seconds is not None:
         who["held_s"] = holder.seconds
-    return replace(_found(evidence, waste, **who), remedy=_REMEDIES[holder.kind])
+    return replace(_found(evidence, waste, **who), remedy=HOLDER_REMEDIES[holder.kind])
 
 
 # A slot that is dropped takes its standby with it: what holds the rows is a query there.
@@ -175,11 +175,11 @@ _OF_A_STANDBY = (
     "pg_stat_activity for the oldest backend_xmin, and end that query or shorten its like; a reporting "
     "standby may do without hot_standby_feedback. Keep the replication slot. Then VACUUM."
 )
-_REMEDIES = {
-    "session": "End the transaction of the session named in the evidence, and have its application commit "
-    "or end what it does not use (idle_in_transaction_session_timeout). Then VACUUM.",
-    "prepared transaction": "COMMIT PREPARED or ROLLBACK PREPARED the transaction named in the evidence. "
-    "Then VACUUM.",
+HOLDER_REMEDIES: Mapping[str, str] = {
+    "session": "End the transaction of this session, and have its application commit or end what it does "
+    "not use (idle_in_transaction_session_timeout). Then VACUUM.",
+    "prepared transaction": "COMMIT PREPARED or ROLLBACK PREPARED this transaction: until then it keeps its "
+    "locks too. Then VACUUM.",
     "standby": _OF_A_STANDBY,
     "replication slot": f"{_OF_A_STANDBY} Only a slot that no standby uses any more (active is false in "
     "pg_replication_slots) is to be dropped.",
