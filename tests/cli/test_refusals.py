@@ -151,6 +151,7 @@ def test_what_a_build_refuses(
         (["fleet", "begin"], "ACTION can't be 'begin': use start, status, stop"),
         (["builds", "instal"], "did you mean install?"),
         (["completion", "ksh"], "use bash, zsh, fish"),
+        (["diagnose", "dbname=x", "--duration", "5"], "has no option --duration: it has --seconds, --vcpus"),
         (["gate"], "needs GATE.toml, --baseline, as in 'pgassay gate gate.toml --baseline"),
         (["doctor", "--require", "flux"], "--require flux is not known"),
     ],

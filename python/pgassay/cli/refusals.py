@@ -29,6 +29,8 @@ _OF_PGBENCH = {
     "-p": "a server that runs already is --server 'host=HOST port=5432 dbname=DATABASE'",
     "-U": "a server that runs already is --server 'host=HOST user=USER dbname=DATABASE'",
 }
+# A command with as many options has them named where a wrong one was typed.
+_LISTED_MAX = 10
 _OF_LOADS = ("clients", "threads", "duration", "warmup", "protocol")
 
 
@@ -129,4 +131,7 @@ def _instead(name: str, commands: Mapping[str, argparse.ArgumentParser], option:
         return f"'pgassay {best}' has it; '{parser.prog} --help' lists those of {name}"
     if "--set" in parser._option_string_actions and "_" in option:
         return f"a setting of all arms is --set {bare}=VALUE, one to compare {bare}=VALUE,VALUE"
+    own = [each for each in parser._option_string_actions if each.startswith("--") and each != "--help"]
+    if len(own) <= _LISTED_MAX:
+        return f"it has {', '.join(own)}"
     return f"'{parser.prog} --help' lists those it has"
