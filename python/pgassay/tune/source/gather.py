@@ -31,7 +31,7 @@ from pgassay.tune.source.alignment import (
     with_lists,
 )
 from pgassay.tune.source.counted import SourceStatement
-from pgassay.tune.source.documents import with_documents
+from pgassay.tune.source.few_rows import with_documents, with_values
 from pgassay.tune.source.log import LoggedValues
 from pgassay.tune.source.server import SourceServer
 from pgassay.tune.source.use import Use
@@ -155,7 +155,7 @@ def _with_values(
     sql = write(tree)
     types = types_of(session, sql) if any(use.kind == "output" for use in uses.values()) else {}
     counted = wanted.counted
-    uses = with_documents(session, uses, counted.rows / counted.calls)
+    uses = with_values(session, with_documents(session, uses, counted.rows / counted.calls))
     drawn = draw(uses, types, counted.rows / counted.calls, _ages(session, uses))
     assumed = [*drawn.assumed]
     if wanted.cut:

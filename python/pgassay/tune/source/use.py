@@ -35,7 +35,8 @@ class Use:
     goes through lower or upper first; of a 'word' the function that asks for it. `element` and `elements`:
     its place in a list of so many. `is_top`: the LIMIT or OFFSET is the whole statement's. `reason`: why its
     value is 'unknown'. Of a 'field' of a JSON document `key` is the key, or `key_number` the parameter that
-    has it; `known`: the values that documents have (`documents`), the most frequent first.
+    has it; `known`: the values that documents have (`few_rows`), the most frequent first. `is_sampled`: the
+    column's values are those of a few rows, since the statistics hold none.
     """
 
     number: int
@@ -50,3 +51,4 @@ class Use:
     key: str = ""
     key_number: int | None = None
     known: tuple[str, ...] = ()
+    is_sampled: bool = False

@@ -74,6 +74,9 @@ def draw(
 def _assumptions(uses: Iterable[Use]) -> list[str]:
     found = []
     for use in uses:
+        if use.is_sampled and use.table is not None and use.column is not None:
+            place = f"{use.table.name}.{use.column.name}"
+            found.append(f"values of {place} are those of a few rows, since it was never analysed")
         if use.kind == "like":
             found.append("the beginning and the middle of a value were taken for patterns of LIKE")
         elif use.kind == "field" and use.table is not None and use.column is not None:
@@ -129,8 +132,8 @@ def _value(
     known = values_of(column, wanted)
     if not known:
         raise NoValueError(
-            f"the statistics hold no value of {table.name}.{column.name} (ANALYZE makes them; the role must "
-            "be allowed to read the column, and no row-level security hides its rows from it)"
+            f"neither the statistics nor a few rows hold a value of {table.name}.{column.name} (the role "
+            "must be allowed to read the column, and no row-level security hides its rows from it)"
         )
     if use.kind in ("below", "above", "age"):
         is_both = (table.name, column.name) in bounds

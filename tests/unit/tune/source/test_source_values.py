@@ -107,7 +107,10 @@ def test_an_interval_before_now_is_as_long_as_the_column_goes_back() -> None:
     [
         ("SELECT FROM nothing WHERE x = $1", "the facts have no table nothing"),
         ("SELECT current_setting($1) FROM orders", "word that current_setting asks for"),
-        ("SELECT FROM orders WHERE document = $1", "the statistics hold no value of orders.document"),
+        (
+            "SELECT FROM orders WHERE document = $1",
+            "nor a few rows hold a value of orders.document",
+        ),
         ("SELECT FROM orders WHERE length(status) > $1", "not compared with a column"),
         ("INSERT INTO orders (needed) VALUES ($1)", "orders.needed is NOT NULL"),
         ("MERGE INTO orders USING orders o ON o.id = $1 WHEN MATCHED THEN DELETE", "MERGE"),

@@ -1,13 +1,13 @@
-"""Keys and values of JSON documents come from a few documents of the source."""
+"""What statistics do not hold comes from a few rows of the source: documents, columns never analysed."""
 
 import pytest
 
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.rewrites.tree import read
-from pgassay.tune.source.documents import with_documents
+from pgassay.tune.source.few_rows import with_documents, with_values
 from pgassay.tune.source.uses import uses_of
-from pgassay.tune.source.values import NoValueError, draw
+from pgassay.tune.source.values import Drawn, NoValueError, draw
 from server_helpers import best_build
 from source_servers import source_server
 
@@ -42,3 +42,30 @@ def test_values_are_those_of_documents_and_a_key_is_the_one_that_leads_to_so_man
         for refused in ("plain ->> 'nothing' = $1", "meta ->> 'nothing' = $1"):
             with pytest.raises(NoValueError, match=r"\$1: no document of tickets\.\w+ with such a key"):
                 values(session, f"SELECT FROM tickets WHERE {refused}", 1)
+
+
+NEVER_ANALYZED = """
+CREATE TABLE calls (id int, queue int, state text, made date, note text, shape point);
+INSERT INTO calls SELECT n, n % 300, CASE WHEN n % 20 = 0 THEN 'closed' ELSE 'open' END,
+    date '2024-01-01' + n % 365, NULL, point(n, n) FROM generate_series(1, 5000) n;
+"""
+
+
+def test_a_table_that_was_never_analysed_lends_values_of_its_rows() -> None:
+    with source_server(best_build()) as server, server.connection() as session:
+        session.execute(NEVER_ANALYZED.encode())
+        facts = read_facts(session)
+
+        def drawn(condition: str) -> Drawn:
+            uses = uses_of(read(f"SELECT FROM calls WHERE {condition}"), facts)
+            return draw(with_values(session, uses), {}, 10, {})
+
+        found = drawn("state = $1 AND id = $2")
+        (frequent, an_id), (rare, _) = found.sets
+        assert (frequent, rare) == ("open", "closed") and 0 < int(str(an_id)) <= 5000
+        assert "values of calls.state are those of a few rows, since it was never analysed" in found.assumed
+        ((early, late), _) = drawn("made > $1 AND made < $2").sets
+        assert str(early) < str(late)
+        for refused in ("note", "shape"):
+            with pytest.raises(NoValueError, match=f"a few rows hold a value of calls.{refused}"):
+                drawn(f"{refused} = $1")
