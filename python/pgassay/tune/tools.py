@@ -70,9 +70,10 @@ def gather(tools: TuneTools, symptom: Symptom, session: ControlSession) -> Searc
                 unsafe[candidate.id] = why
             checks[candidate.id] = said
     left_out = {each.id: DESCRIBED for each in candidates if each.described}
-    left_out |= {each.id: each.why_not for each in candidates if each.why_not}
     if not symptom.has_physical_state:
         left_out |= {each.id: NOT_ON_A_DUMP for each in candidates if each.physical}
+    # What holds for the source counts before what the copy lacks.
+    left_out |= {each.id: each.why_not for each in candidates if each.why_not}
     return SearchRecord(
         candidates=tuple(candidates), checks=checks, unsafe=unsafe, left_out=left_out, refused=tuple(refused)
     )

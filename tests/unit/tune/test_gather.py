@@ -90,9 +90,12 @@ def test_what_vacuum_can_not_do_on_the_source_is_told_and_not_tried() -> None:
     """A copy has no old sessions, slots and prepared transactions, so VACUUM proves itself there."""
     vacuum, index = candidate("v", kind="vacuum", physical=True), candidate("a")
     given = tools(vacuum, index, verdict=SameResults("equal", "", instances=1))
-    held = replace(symptom(), held_by="session process 7 (report), for 2.00 h")
-    found = gather(given, held, NO_SESSION)
-    assert "session process 7 (report), for 2.00 h keeps VACUUM" in found.left_out[vacuum.id]
+    for has_physical_state in (True, False):
+        held = replace(
+            symptom(has_physical_state=has_physical_state), held_by="session process 7 (report), for 2.00 h"
+        )
+        found = gather(given, held, NO_SESSION)
+        assert "session process 7 (report), for 2.00 h keeps VACUUM" in found.left_out[vacuum.id]
     assert vacuum.id not in {each.id for each in found.to_try}
     assert index in found.to_try
     assert vacuum in gather(given, symptom(), NO_SESSION).to_try

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.source import TuneSource
 from pgassay.model.vacuum_state import Holder
-from pgassay.tune.facts.schema import SchemaFacts
+from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.search.selection import Baseline
 from pgassay.words import duration
 from pgassay.words import seconds as in_words
@@ -22,6 +22,9 @@ TIMES_MAX = 10.0
 SHORT_MS = 1.0
 # What is younger may be a query that ends by itself.
 HELD_S_MIN = 300.0
+# autovacuum comes at a fifth (autovacuum_vacuum_scale_factor).
+_DEAD_MIN = 0.2
+_TABLES_NAMED = 3
 _PASSING = frozenset(
     {
         "Materialize", "Memoize", "Gather", "Gather Merge", "Sort", "Incremental Sort", "Limit", "Result",
@@ -142,3 +145,21 @@ def holder_of(holders: Sequence[Holder]) -> str:
             since = f", for {duration(each.seconds)}" if each.seconds is not None else ""
             return f"{each.kind} {each.name}{since}"
     return ""
+
+
+def dead_rows_kept(held_by: str, tables: Sequence[TableFacts]) -> str:
+    """What the holder keeps on the source and the copy does not have, in a sentence; '' for nothing much."""
+    dead = {table.name: table.dead_rows or 0 for table in tables if _dead_share(table) >= _DEAD_MIN}
+    if not held_by or not dead:
+        return ""
+    most = sorted(dead, key=lambda name: -dead[name])[:_TABLES_NAMED]
+    kept = ", ".join(f"{dead[name]:,} of {name}" for name in most)
+    return (
+        f"on the source {held_by} keeps VACUUM from removing dead rows ({kept}), which nothing on the copy "
+        "does: end that first, and VACUUM then"
+    )
+
+
+def _dead_share(table: TableFacts) -> float:
+    dead = table.dead_rows or 0
+    return dead / max(dead + (table.live_rows or 0), 1)

@@ -39,7 +39,7 @@ from pgassay.tune.source.files import write_files
 from pgassay.tune.source.gather import ServerStatements, explained_on, gather, given_values, unmatched
 from pgassay.tune.source.locales import Collation, installed_locales, locale_of
 from pgassay.tune.source.log import LoggedValues, read_log
-from pgassay.tune.source.origin import CopyOrigin, holder_of
+from pgassay.tune.source.origin import CopyOrigin, dead_rows_kept, holder_of
 from pgassay.tune.source.server import SourceServer, open_source
 from pgassay.tune.source.sessions import AtWork, read_at_work
 from pgassay.tune.statements import measured
@@ -216,7 +216,13 @@ def _request(
     if locale is None and not compare.dataset.startswith("folder:"):
         collation = Collation(source.provider, source.collation, source.locale, rules=source.icu_rules)
         locale, note = locale_of(collation, installed_locales(), build)
-    notes = [*([note] if note else []), *differences(source, settings, build), *read.gathered.notes]
+    held = dead_rows_kept(read.held_by, source.facts.tables)
+    notes = [
+        *([held] if held else []),
+        *([note] if note else []),
+        *differences(source, settings, build),
+        *read.gathered.notes,
+    ]
     if wanted.request.clients is None:
         alone = read.at_work.note(machine.cores_usable())
         notes += [alone] if alone else []

@@ -12,11 +12,13 @@ from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.terminal.progress import NullProgress
+from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.plan import TuneRequest
 from pgassay.tune.run import TOOLS
 from pgassay.tune.source import dump, run
 from pgassay.tune.source.copied import settings_of
 from pgassay.tune.source.gather import explained_on, types_of
+from pgassay.tune.source.origin import dead_rows_kept
 from pgassay.tune.source.server import APPLICATION, SourceServer, SourceSetting
 from source_samples import BUILD, KNOWN, source
 
@@ -84,3 +86,13 @@ def test_a_program_that_speaks_latin_1_is_heard(tmp_path: Path, monkeypatch: pyt
     locale.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     assert "C" in run.installed_locales()
+
+
+def test_dead_rows_that_somebody_keeps_are_told_of_tables_with_many() -> None:
+    tables = [
+        TableFacts(schema_="public", name=name, kind="table", columns=(), live_rows=1000, dead_rows=dead)
+        for name, dead in (("orders", 9000), ("items", 100), ("events", 400))
+    ]
+    told = dead_rows_kept("prepared transaction x17, for 1.00 h", tables)
+    assert "x17, for 1.00 h keeps VACUUM from removing dead rows (9,000 of orders, 400 of events)" in told
+    assert not dead_rows_kept("", tables) and not dead_rows_kept("session 7", tables[1:2])
