@@ -16,17 +16,11 @@ LOG_2 = float(np.log(2.0))
 
 
 @dataclass(frozen=True)
-class BothMustAgree:
-    """An effect is excluded where both exclude it: the interval is the hull of both.
-
-    first_eased, second_eased: how much less each must reach, a logarithm; with log 2 it is asked for 1/α
-    where an end of an interval takes 2/α. The estimate is the first's.
-    """
+class _Joined:
+    """What two kinds of evidence say together, by `of` at each place; shape and blocks are the first's."""
 
     first: AnyEvidence
     second: AnyEvidence
-    first_eased: float = 0.0
-    second_eased: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -39,7 +33,7 @@ class BothMustAgree:
         return self.first.blocks
 
     def log_path_above(self, effect: FloatArray | float) -> FloatArray:
-        """log of the lesser E⁺ after each block."""
+        """What both together say of E⁺ after each block, a logarithm."""
         return self.of(self.first.log_path_above(effect), self.second.log_path_above(effect))
 
     def log_path_below(self, effect: FloatArray | float) -> FloatArray:
@@ -47,12 +41,28 @@ class BothMustAgree:
         return self.of(self.first.log_path_below(effect), self.second.log_path_below(effect))
 
     def log_highest_above(self, effect: FloatArray | float) -> FloatArray:
-        """The lesser of what each has reached so far: what one has excluded it goes on to exclude."""
+        """Of what each has reached so far: what one has excluded it goes on to exclude."""
         return self.of(self.first.log_highest_above(effect), self.second.log_highest_above(effect))
 
     def log_highest_below(self, effect: FloatArray | float) -> FloatArray:
         """As log_highest_above, of E⁻."""
         return self.of(self.first.log_highest_below(effect), self.second.log_highest_below(effect))
+
+    def of(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """One figure of both, of the logarithms of what each says."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class BothMustAgree(_Joined):
+    """An effect is excluded where both exclude it: the interval is the hull of both.
+
+    first_eased, second_eased: how much less each must reach, a logarithm; with log 2 it is asked for 1/α
+    where an end of an interval takes 2/α. The estimate is the first's.
+    """
+
+    first_eased: float = 0.0
+    second_eased: float = 0.0
 
     def of(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """What both say together, of the logarithms of what each says."""
@@ -61,41 +71,13 @@ class BothMustAgree:
 
 
 @dataclass(frozen=True)
-class EitherWillDo:
+class EitherWillDo(_Joined):
     """An effect is excluded where either excludes it with its part of the wealth: the intersection of both.
 
     share: the first's part, above 0 and below 1. The estimate is the first's.
     """
 
-    first: AnyEvidence
-    second: AnyEvidence
     share: float = 0.5
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The leading shape: that of an effect."""
-        return self.first.shape
-
-    @property
-    def blocks(self) -> int:
-        """The number of blocks observed."""
-        return self.first.blocks
-
-    def log_path_above(self, effect: FloatArray | float) -> FloatArray:
-        """log of the greater part of an E⁺ after each block."""
-        return self.of(self.first.log_path_above(effect), self.second.log_path_above(effect))
-
-    def log_path_below(self, effect: FloatArray | float) -> FloatArray:
-        """As log_path_above, of E⁻."""
-        return self.of(self.first.log_path_below(effect), self.second.log_path_below(effect))
-
-    def log_highest_above(self, effect: FloatArray | float) -> FloatArray:
-        """The highest part of the first or of the second after any block so far."""
-        return self.of(self.first.log_highest_above(effect), self.second.log_highest_above(effect))
-
-    def log_highest_below(self, effect: FloatArray | float) -> FloatArray:
-        """As log_highest_above, of E⁻."""
-        return self.of(self.first.log_highest_below(effect), self.second.log_highest_below(effect))
 
     def of(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """What either says, of the logarithms of what each says."""
