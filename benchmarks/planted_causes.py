@@ -34,6 +34,8 @@ from plants.table import PLANTS
 
 COMMAND = (sys.executable, "-m", "pgassay.cli.main")
 _TIMEOUT_S = 900
+# Since then a server has as many I/O workers as it needs, up to a setting of another name.
+_FIRST_WITH_POOL_OF_WORKERS, _MOST_WORKERS = 19, "io_max_workers"
 
 
 class RunError(Exception):
@@ -75,13 +77,14 @@ def bench_home() -> Iterator[Path]:
 
 @dataclass(frozen=True)
 class Place:
-    """Where and how comparisons run: the bench's home, the build, a folder for their results, or None.
+    """Where and how comparisons run: the bench's home, the build, its version, a folder for results or None.
 
     retries: how often a run is repeated in which other processes took the processors.
     """
 
     home: Path
     pg: str
+    major: int
     keep: Path | None
     retries: int
 
@@ -92,7 +95,9 @@ def run(plant: Plant, place: Place, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="pgassay-plant-") as scratch:
         build = [] if plant.is_remote else ["--pg", place.pg]
         with plant.outside(home) as given, plant.around(home) as before:
-            words = [*plant.words(Path(scratch), given), *build, "--seed", str(seed)]
+            is_pool = not plant.is_remote and place.major >= _FIRST_WITH_POOL_OF_WORKERS
+            names = {**given, "io_workers": _MOST_WORKERS} if is_pool else given
+            words = [*plant.words(Path(scratch), names), *build, "--seed", str(seed)]
             environment = {**os.environ, "PGASSAY_HOME": str(home)}
             status, said, complaints = _finished([*before, *COMMAND, *words], environment)
         if place.keep is not None and Path(scratch, "results").is_dir():
@@ -202,9 +207,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     plants = chosen(arguments.only, arguments.quick)
     counts = Counts()
-    bin_directory = resolve(arguments.pg).bin_directory
+    build = resolve(arguments.pg)
     with bench_home() as home:
-        place = Place(home, bin_directory, arguments.keep, arguments.retries)
+        place = Place(home, build.bin_directory, build.major, arguments.keep, arguments.retries)
         seeds = itertools.count(1)
         for plant in plants:
             if reason := missing(plant.needs):
