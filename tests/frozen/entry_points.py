@@ -17,8 +17,6 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli import main
 from pgassay.design.schedule import block_order, next_step
 from pgassay.experiment.running.loop import RunLimits, run_experiment
-from pgassay.live.diagnosis.sampling import APPLICATION, sample
-from pgassay.live.target import open_target
 from pgassay.model.probe import CellSpec, ProbeRecord
 from pgassay.model.trial import TrialRecord
 from pgassay.native.binary import binary, source_id
@@ -35,6 +33,8 @@ from pgassay.report.compare import page as compare_page
 from pgassay.report.diagnosis import text as diagnosis_report
 from pgassay.report.page import Page
 from pgassay.report.probe import text as probe
+from pgassay.running_server.diagnosis.sampling import APPLICATION, sample
+from pgassay.running_server.open_server import open_target
 from pgassay.terminal.progress import NullProgress
 from pgassay.trial.measure.load import document_of
 from pgassay.trial.observe.server_observer import ServerObserver

@@ -39,11 +39,16 @@ ALLOWED = {
     # Settings of servers are sizes, as they are typed.
     "analysis": {"model", "typed", "record", "workloads", "words", "sql_text"},
     "probe": {"model", "environment", "native", "analysis", "words"},
-    # A server that runs already is sampled as a trial is, and judged by the same rules; which arm a running
-    # trial is of follows from the design.
+    # A server that runs already is sampled as a trial is, and judged by the same rules.
     # Its statements are read and planned as `tune` does.
-    "live": {
-        "model", "environment", "design", "trial", "record", "analysis", "native", "probe", "tune", "words",
+    "running_server": {
+        "model", "environment", "trial", "record", "analysis", "native", "tune", "words",
+    },
+    # What is read of it once an interval, and how a terminal shows that. Which arm a running trial is of
+    # follows from the design.
+    "watch": {
+        "model", "environment", "design", "trial", "record", "analysis", "native", "running_server", "report",
+        "words",
     },
     "report": {"model", "record", "analysis", "probe", "words"},
     "terminal": {"model", "report", "analysis", "words"},
@@ -83,7 +88,7 @@ ALLOWED = {
     # What can be typed is completed: factors and workloads by name.
     "cli": {
         "model", "typed", "options", "environment", "record", "analysis", "report", "experiment", "probe",
-        "live",
+        "running_server", "watch",
         "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
         "pgbench", "sysbench", "traffic", "upgrade",
         "bisecting",
@@ -168,7 +173,9 @@ def test_what_analyses_and_reports_never_reaches_a_machine() -> None:
     machine = {"environment", "trial", "experiment", "cli", "native"}
     pure = ("model", "record", "analysis", "report", "terminal")
     for start in [
-        name for name in MODULES if room(name) in pure or name.startswith("pgassay.probe.analysis")
+        name
+        for name in MODULES
+        if room(name) in pure or name.startswith(("pgassay.probe.analysis", "pgassay.watch.drawing"))
     ]:
         seen, waiting = set(), [start]
         while waiting:

@@ -10,7 +10,7 @@ from pgassay.pgbench.running import Run, failures
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from pgassay.model.live.pgbench import PgbenchResult
+    from pgassay.model.running_server.pgbench_run import PgbenchResult
 
 # A thread that is busy for so much of the time sends later than it could.
 BUSY_SHARE = 0.9
@@ -103,7 +103,7 @@ def settings_lines(settings: Sequence[ChangedSetting]) -> Iterator[str]:
 
 def document(run: Run) -> "PgbenchResult":
     """The one document of --json."""
-    from pgassay.model.live import pgbench as model
+    from pgassay.model.running_server import pgbench_run as model
 
     chosen, record = run.chosen, run.record
     share, elapsed_s = client_share(run), record["elapsed_s"]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pgassay.model.live.sysbench import SYSBENCH_SCHEMA, SysbenchResult
+from pgassay.model.running_server.sysbench_run import SYSBENCH_SCHEMA, SysbenchResult
 from pgassay.pgbench.beyond import error_lines, settings_lines
 from pgassay.sysbench.options import PROFILES
 from pgassay.sysbench.running import Run, ended_by

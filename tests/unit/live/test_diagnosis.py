@@ -16,7 +16,7 @@ from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.analysis.diagnosis.interval import Cost, Interval, Session, SessionsSample
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements, without_constants
 from pgassay.model.experiment import ArmCeiling
-from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
+from pgassay.model.running_server.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
 from pgassay.record.columns import to_parquet
 from pgassay.report.diagnosis import text as report
 

@@ -6,7 +6,7 @@ import pytest
 
 from pgassay.analysis.statistics.power import resolution_sentence
 from pgassay.analysis.verdicts.warnings import of_trials
-from pgassay.model.live.watch import pass_number
+from pgassay.model.running_server.watch import pass_number
 from pgassay.report import bar
 from pgassay.report.tune.figures import interval_words
 from pgassay.trial.measure.progress import progress_words

@@ -11,7 +11,7 @@ from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.arm import RemoteServer
 from pgassay.model.experiment import Experiment
-from pgassay.model.live.diagnosis import (
+from pgassay.model.running_server.diagnosis import (
     QUERY_CHARACTERS_MAX,
     Activity,
     CalledStatement,

@@ -9,8 +9,8 @@ from pgassay.analysis.diagnosis.statement_findings import Known, findings_of_sta
 from pgassay.analysis.diagnosis.statement_times import StatementTime, statement_times
 from pgassay.analysis.plans.read import read_plans
 from pgassay.model.base import PAGE_BYTES
-from pgassay.model.live.statement import DiagnosedStatement, StatementFinding
 from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.running_server.statement import DiagnosedStatement, StatementFinding
 
 STATEMENTS_MAX = 6
 # Of the time of all statements: what takes less is not listed by itself.

@@ -1,8 +1,8 @@
 """Two diagnoses of a server beside each other, statement by statement."""
 
 from pgassay import __version__
-from pgassay.model.live.diagnosis import CalledStatement, Diagnosis
-from pgassay.model.live.diagnosis_change import ChangedStatement, DiagnosisChange
+from pgassay.model.running_server.diagnosis import CalledStatement, Diagnosis
+from pgassay.model.running_server.diagnosis_change import ChangedStatement, DiagnosisChange
 
 _ONLY = "Two looks at a server are no experiment: its load may have been another. pgassay compare decides."
 

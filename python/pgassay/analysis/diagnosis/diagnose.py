@@ -19,7 +19,7 @@ from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
 from pgassay.analysis.statistics.change_points import change_points
 from pgassay.model.cause import UNKNOWN, Cause
-from pgassay.model.live.diagnosis import Activity, Change, Diagnosis, Headline, Sampling
+from pgassay.model.running_server.diagnosis import Activity, Change, Diagnosis, Headline, Sampling
 from pgassay.record.observations import floats
 
 # With less than so many connections at work at a time, on average, a server is idle.

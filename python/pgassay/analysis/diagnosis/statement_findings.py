@@ -12,8 +12,8 @@ from pgassay.analysis.diagnosis.statement_times import StatementTime
 from pgassay.analysis.plans import scan_conditions
 from pgassay.analysis.plans.estimated import share_until_limit
 from pgassay.analysis.plans.words import USUAL_SCHEMA, rows_words, table_in_sql
-from pgassay.model.live.statement import StatementFinding
 from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.running_server.statement import StatementFinding
 from pgassay.sql_text import identifier
 from pgassay.words import figure, join, size
 

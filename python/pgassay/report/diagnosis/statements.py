@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from pgassay.model.live.diagnosis import Diagnosis, Headline
-from pgassay.model.live.statement import DiagnosedStatement
+from pgassay.model.running_server.diagnosis import Diagnosis, Headline
+from pgassay.model.running_server.statement import DiagnosedStatement
 from pgassay.report import text
 from pgassay.report.explain.tree import tree_lines
 from pgassay.report.section import (

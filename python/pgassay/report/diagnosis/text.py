@@ -5,7 +5,7 @@ from functools import partial
 
 from pgassay.analysis.causes.registry import rule_of
 from pgassay.model.account import Account
-from pgassay.model.live.diagnosis import Blocker, Diagnosis
+from pgassay.model.running_server.diagnosis import Blocker, Diagnosis
 from pgassay.report import text
 from pgassay.report.compare import causes
 from pgassay.report.compare.accounts import SHOWN, item_label

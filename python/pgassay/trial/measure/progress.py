@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from pgassay.errors import first_line
-from pgassay.model.live.watch import pass_number
+from pgassay.model.running_server.watch import pass_number
 from pgassay.model.trial import CounterRow, figure
 from pgassay.record.columns import to_parquet
 from pgassay.trial.target import ServerSession

@@ -14,7 +14,7 @@ from pglast.parser import ParseError
 
 from pgassay.errors import UsageError
 from pgassay.model.build import major_of
-from pgassay.model.live.diagnosis import QUERY_CHARACTERS_MAX, Diagnosis
+from pgassay.model.running_server.diagnosis import QUERY_CHARACTERS_MAX, Diagnosis
 from pgassay.model.workload import Statement
 from pgassay.record.documents import read_result
 from pgassay.sql_text import REDACTED, without_literals

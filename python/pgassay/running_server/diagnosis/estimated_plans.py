@@ -20,8 +20,8 @@ from pgassay.analysis.plans.read import read_plans
 from pgassay.environment.remote.read_only import READING
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
-from pgassay.live.target import Target
-from pgassay.model.live.statement import PlanFrom
+from pgassay.model.running_server.statement import PlanFrom
+from pgassay.running_server.open_server import Target
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts
 from pgassay.tune.rewrites.tree import RefusedError, names_of, read, walk, write

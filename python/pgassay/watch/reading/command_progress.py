@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pgassay.model.live.watch import CommandProgress
+from pgassay.model.running_server.watch import CommandProgress
 from pgassay.trial.measure.progress import VIEWS, counted_in_phase, over_views, passes_ended
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pgassay.analysis.accounts.samples import IDLE_CONNECTION
-from pgassay.live.target import Target
 from pgassay.native.observer import ObservedServer, Ready, Row, Window
+from pgassay.running_server.open_server import Target
 
 # Samples per second of threads and waits, for few connections; for more of them as many fewer. A sample takes
 # a millisecond of the server and of the sampler each, where processors have other things in their caches.

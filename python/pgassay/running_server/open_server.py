@@ -7,8 +7,8 @@ import psycopg
 from psycopg import sql
 
 from pgassay.environment.remote.read_only import ReadOnlyServer, open_read_only
-from pgassay.live.local import LocalServer, NotLocal, find_server
 from pgassay.native.observer import ObservedServer
+from pgassay.running_server.local_server import LocalServer, NotLocal, find_server
 
 _SESSION = """
 SELECT pid, extract(epoch FROM clock_timestamp() - backend_start)::float8,

@@ -7,7 +7,7 @@ import psycopg
 from psycopg import sql
 
 from pgassay.errors import first_line
-from pgassay.model.live.diagnosis import QUERY_CHARACTERS_MAX, CalledStatement
+from pgassay.model.running_server.diagnosis import QUERY_CHARACTERS_MAX, CalledStatement
 from pgassay.tune.rewrites.tree import RefusedError, read
 from pgassay.tune.source.counted import CATALOG, HIDDEN_TEXT, kind_of
 from pgassay.words import percent_fixed, plural

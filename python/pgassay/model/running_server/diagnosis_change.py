@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from pgassay.model.base import Frozen
-from pgassay.model.live.diagnosis import Activity, Headline
+from pgassay.model.running_server.diagnosis import Activity, Headline
 
 DIAGNOSIS_CHANGE_SCHEMA = 1
 

@@ -15,18 +15,18 @@ from pgassay.environment.cgroup import caps
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError, first_line
-from pgassay.live.diagnosis import observer as observers
-from pgassay.live.diagnosis import processes, queries
-from pgassay.live.diagnosis.plans import with_plans
-from pgassay.live.diagnosis.statements import CalledStatements, Statements
-from pgassay.live.target import Target
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.experiment import ArmCeiling
-from pgassay.model.live.diagnosis import DiagnosedServer
+from pgassay.model.running_server.diagnosis import DiagnosedServer
 from pgassay.model.trial import CounterRow
 from pgassay.model.vacuum_state import VacuumState
 from pgassay.native.observer import Observer
 from pgassay.record import layout
+from pgassay.running_server.diagnosis import other_processes, server_queries
+from pgassay.running_server.diagnosis import thread_observer as observers
+from pgassay.running_server.diagnosis.counted_statements import CalledStatements, Statements
+from pgassay.running_server.diagnosis.estimated_plans import with_plans
+from pgassay.running_server.open_server import Target
 from pgassay.trial.before_and_after import counters
 from pgassay.trial.before_and_after.vacuum_state import vacuum_state_or_none
 from pgassay.trial.observe.base import Sampler
@@ -71,11 +71,11 @@ class _Edges:
     def __init__(self, target: Target, session: psycopg.Connection) -> None:
         self._target = target
         self._session = session
-        self._views = queries.views(session)
+        self._views = server_queries.views(session)
         self._pid = target.local.postmaster_pid if target.local else None
         self._caps = caps.caps_of(self._pid) if self._pid else caps.Caps()
         self._statements = Statements(session)
-        self._processes = processes.snapshot() if self._pid else {}
+        self._processes = other_processes.snapshot() if self._pid else {}
         self._group = caps.counters(self._caps)
         self._snapshot = counters.snapshot(session, target.major, self._views)
 
@@ -83,7 +83,7 @@ class _Edges:
         """The last readings; raises psycopg.Error."""
         after = counters.snapshot(self._session, self._target.major, self._views)
         group = caps.counters(self._caps)
-        settings = queries.settings(self._session)
+        settings = server_queries.settings(self._session)
         called = self._statements.difference(int(settings.get("block_size", PAGE_BYTES)))
         clients_cpu_s, others = self._beside(seconds)
         return _Totals(
@@ -103,12 +103,12 @@ class _Edges:
         """CPU seconds of the server's clients on this machine, and of other processes by name."""
         if self._pid is None:
             return 0.0, {}
-        now = processes.snapshot()
-        used = processes.used_between(self._processes, now, self._pid)
+        now = other_processes.snapshot()
+        used = other_processes.used_between(self._processes, now, self._pid)
         worked = [pid for pid, (_, used_s) in used.items() if used_s > 0]
-        clients = processes.clients_of(self._pid, processes.children_of(self._pid, now), worked)
+        clients = other_processes.clients_of(self._pid, other_processes.children_of(self._pid, now), worked)
         others = {pid: used[pid] for pid in used if pid not in clients}
-        return sum(used[pid][1] for pid in clients), processes.named(others, seconds)
+        return sum(used[pid][1] for pid in clients), other_processes.named(others, seconds)
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def _sample_until(
     due = began
     try:
         while (now := time.monotonic()) < began + seconds:
-            samples.append(queries.sample_sessions(session, time.monotonic_ns(), texts))
+            samples.append(server_queries.sample_sessions(session, time.monotonic_ns(), texts))
             progress(now - began)
             due = max(due + _SESSIONS_S, time.monotonic())
             time.sleep(max(0.0, min(due, began + seconds) - time.monotonic()))

@@ -5,8 +5,8 @@ What differs between versions is data: the table below has the first and last ma
 
 from typing import TYPE_CHECKING
 
-from pgassay.live.watch.rates import Counters, increase, rate
-from pgassay.model.live.watch import Throughput
+from pgassay.model.running_server.watch import Throughput
+from pgassay.watch.reading.rates import Counters, increase, rate
 
 if TYPE_CHECKING:
     import psycopg

@@ -3,9 +3,9 @@
 from typing import Self
 
 from pgassay.errors import MeasurementError
-from pgassay.live.watch.windows import Seen, aios, seen, states, thread_use, waits
-from pgassay.model.live.watch import AioHandles, ThreadUse, Wait
+from pgassay.model.running_server.watch import AioHandles, ThreadUse, Wait
 from pgassay.native.observer import ObservedServer, Observer, Ready
+from pgassay.watch.reading.window_figures import Seen, aios, seen, states, thread_use, waits
 
 AIO_MAJOR_MIN = 18
 _EDGE_TIMEOUT_S = 5.0

@@ -9,12 +9,12 @@ from typing import Self
 import psycopg
 
 from pgassay.errors import MeasurementError, UsageError, first_line
-from pgassay.live.target import Target, open_target
-from pgassay.live.watch import counters, progress
-from pgassay.live.watch.machine import MachineWatch
-from pgassay.live.watch.processes import ProcessWatch
-from pgassay.live.watch.statements import StatementTally
-from pgassay.model.live.watch import Connections, ServerSample, WatchSample
+from pgassay.model.running_server.watch import Connections, ServerSample, WatchSample
+from pgassay.running_server.open_server import Target, open_target
+from pgassay.watch.reading import command_progress, counters
+from pgassay.watch.reading.machine_rates import MachineWatch
+from pgassay.watch.reading.thread_windows import ProcessWatch
+from pgassay.watch.reading.waiting_statements import StatementTally
 
 SESSION_NAME = "pgassay watch"
 # Samples of threads and wait events per second, and of statements: few enough to cost next to nothing.
@@ -154,7 +154,7 @@ class _OpenServer:
             throughput=counters.throughput(before, self._counters, seconds),
             aios=processes.aios(target.major),
             statements=self._statements.take(),
-            progress=progress.read(self._session, target.major),
+            progress=command_progress.read(self._session, target.major),
         )
         return WatchSample(
             time=_now(), clock_ns=self._clock_ns, interval_s=seconds, experiment=None, server=server,

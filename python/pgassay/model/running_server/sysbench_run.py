@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from pgassay.model.base import Frozen
-from pgassay.model.live.pgbench import PgbenchClient, PgbenchServer
+from pgassay.model.running_server.pgbench_run import PgbenchClient, PgbenchServer
 from pgassay.model.workload import Distribution
 
 SYSBENCH_SCHEMA = 1

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from pgassay.model.live.watch import ServerSample, ThreadUse, WatchSample
+from pgassay.model.running_server.watch import ServerSample, ThreadUse, WatchSample
 from pgassay.report import text
-from pgassay.terminal.watch.figures import clock, count, fixed, percent
-from pgassay.terminal.watch.parts import dead_rows, ending, progress_phase, progress_relation
+from pgassay.watch.drawing.figures import clock, count, fixed, percent
+from pgassay.watch.drawing.screen_parts import dead_rows, ending, progress_phase, progress_relation
 
 HEADING_EVERY = 20
 # Rates are in 10⁶ bytes a second; iostat's kB are of 1024.

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgassay.model.live.watch import AioHandles, SchedulerState, ThreadUse, Wait
+from pgassay.model.running_server.watch import AioHandles, SchedulerState, ThreadUse, Wait
 from pgassay.native.observer import Ready, Value, Window, named
 
 Row = Mapping[str, Value]

@@ -15,11 +15,17 @@ from pgassay.environment.linux.device import device_of
 from pgassay.environment.linux.processes import children_of
 from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError
-from pgassay.live.watch.folder import REPORT_FILE, FolderWatch
-from pgassay.live.watch.machine import MachineWatch
-from pgassay.live.watch.processes import ProcessWatch
-from pgassay.model.live.watch import DeviceRates, ExperimentState, HostUse, ServerSample, WatchSample
+from pgassay.model.running_server.watch import (
+    DeviceRates,
+    ExperimentState,
+    HostUse,
+    ServerSample,
+    WatchSample,
+)
 from pgassay.record.holding import holder
+from pgassay.watch.reading.experiment_folder import REPORT_FILE, FolderWatch
+from pgassay.watch.reading.machine_rates import MachineWatch
+from pgassay.watch.reading.thread_windows import ProcessWatch
 
 RATE_HZ = 1.0
 _LOWEST_PRIORITY = 19

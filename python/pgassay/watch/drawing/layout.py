@@ -7,11 +7,11 @@ rich draws the lines (1 ms) and owns the terminal.
 
 from collections.abc import Sequence
 
-from pgassay.model.live.watch import WatchSample
+from pgassay.model.running_server.watch import WatchSample
 from pgassay.report import text
-from pgassay.terminal.watch import parts as watch_parts
-from pgassay.terminal.watch.figures import clock
-from pgassay.terminal.watch.parts import BOLD, DIM, Line, Part
+from pgassay.watch.drawing import screen_parts as watch_parts
+from pgassay.watch.drawing.figures import clock
+from pgassay.watch.drawing.screen_parts import BOLD, DIM, Line, Part
 
 # Bars and means are over this long: one interval alone jumps too much to be read.
 SHOWN_S = 10.0

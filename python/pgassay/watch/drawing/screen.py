@@ -14,8 +14,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from pgassay.model.live.watch import WatchSample
-from pgassay.terminal.watch.layout import SHOWN_S, layout
+from pgassay.model.running_server.watch import WatchSample
+from pgassay.watch.drawing.layout import SHOWN_S, layout
 
 _ECHO_AND_LINES = termios.ECHO | termios.ICANON
 _SAMPLES_MAX = 1000

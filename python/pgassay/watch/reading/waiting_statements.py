@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from pgassay.model.live.watch import WaitingStatement
+from pgassay.model.running_server.watch import WaitingStatement
 
 if TYPE_CHECKING:
     import psycopg

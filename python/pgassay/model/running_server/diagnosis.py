@@ -5,7 +5,7 @@ from pydantic import Field
 from pgassay.model.account import Account
 from pgassay.model.base import Frozen
 from pgassay.model.cause import Cause
-from pgassay.model.live.statement import DiagnosedStatement
+from pgassay.model.running_server.statement import DiagnosedStatement
 from pgassay.model.vacuum_state import Holder
 
 DIAGNOSIS_SCHEMA = 1

@@ -5,13 +5,13 @@ import time
 from dataclasses import dataclass
 
 from pgassay.environment.storage.base import BlockDevice
-from pgassay.live.watch.rates import increase, iostat, shares
-from pgassay.model.live.watch import DeviceRates, HostUse
+from pgassay.model.running_server.watch import DeviceRates, HostUse
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
 from pgassay.trial.observe.memory import MemorySampler
 from pgassay.trial.observe.pressure import PressureSampler
+from pgassay.watch.reading.rates import increase, iostat, shares
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pgassay.model.live.watch import (
+from pgassay.model.running_server.watch import (
     CommandProgress,
     ExperimentState,
     HostUse,
@@ -18,7 +18,7 @@ from pgassay.model.live.watch import (
 )
 from pgassay.report import bar as interval_bar
 from pgassay.report import text
-from pgassay.terminal.watch.figures import bar, byte_rate, count, percent, size
+from pgassay.watch.drawing.figures import bar, byte_rate, count, percent, size
 
 # Text and style, as rich names styles.
 Segment = tuple[str, str]

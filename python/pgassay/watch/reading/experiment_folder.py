@@ -8,7 +8,7 @@ from pathlib import Path
 from pgassay.analysis.verdicts.compare import interim_result
 from pgassay.design.schedule import trial_place
 from pgassay.model.experiment import BlockPlan
-from pgassay.model.live.watch import ArmEstimate, ExperimentState, RunningTrial
+from pgassay.model.running_server.watch import ArmEstimate, ExperimentState, RunningTrial
 from pgassay.model.trial import TrialStatus
 from pgassay.record import layout
 from pgassay.record.experiment import (
