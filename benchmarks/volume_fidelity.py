@@ -25,11 +25,11 @@ from pathlib import Path
 from typing import TypedDict
 
 from _fio_load import Beside, Done, Load, Watch, fill, run
-from pgassay.environment.storage.image import size_for
-from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.simulate import PatternSpec, simulate
 from pgassay.native.volume import Second
+from pgassay.storage.image import size_for
+from pgassay.storage.imitated_device import ServedImage, beyond_ceiling, why_not
 from pgassay.volumes.catalogue import load_catalogue
 from pgassay.volumes.explain import text_of
 from pgassay.volumes.limits import model_of

@@ -41,12 +41,12 @@ from pgassay.cli.options import duration
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
-from pgassay.environment.storage.options import parse_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run import host_lock, run_parsed
 from pgassay.model.tuning.answer import TuneResult
+from pgassay.storage.storage_options import parse_bytes
 from pgassay.terminal.live import choose
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate

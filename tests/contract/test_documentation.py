@@ -23,8 +23,6 @@ from pgassay.cli import main, options
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets import KINDS as DATASET_KINDS
 from pgassay.environment.server.settings import baseline_settings
-from pgassay.environment.storage.base import BlockDevice
-from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.experiment.gating.file import _SYSTEM, _TOP
 from pgassay.experiment.planning.file import TABLES, keys
 from pgassay.experiment.planning.provisioned import default_cache
@@ -53,6 +51,8 @@ from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop, StatementObservation, TrialRecord
 from pgassay.model.workload import ClientCeiling
 from pgassay.options import option
+from pgassay.storage.base import BlockDevice
+from pgassay.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.trial.before_and_after.counters import VIEWS
 from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE
 from pgassay.trial.observe.device import DeviceSampler

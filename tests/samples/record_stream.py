@@ -24,11 +24,11 @@ from pathlib import Path
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.server import Server
-from pgassay.environment.storage.registry import provide
 from pgassay.errors import InvalidTrialError
 from pgassay.model.arm import ArmSpec, DatasetSpec
 from pgassay.model.experiment import Protocol
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.registry import provide
 from pgassay.trial.caches import states
 from pgassay.trial.caches.relations import user_relations
 from pgassay.trial.measure.statements import StatementTimer, explain_all

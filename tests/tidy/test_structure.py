@@ -23,9 +23,9 @@ PLUG_IN_FOLDERS = frozenset(
         "environment/builds",
         "environment/datasets",
         "environment/doctor",
-        "environment/storage",
         "factors",
         "report/charts",
+        "storage",
         "trial/observe",
         "tune/rewrites",
         "tune/finders/design",
@@ -38,8 +38,8 @@ PLUG_IN_FOLDERS = frozenset(
 # where pydantic's schemas go out.
 ANY_AT_THE_EDGE = frozenset(
     {
-        "environment/storage/options.py",
-        "environment/storage/parse.py",
+        "storage/storage_options.py",
+        "storage/parse.py",
         "experiment/planning/file.py",
         "native/observer.py",
         "native/probe.py",

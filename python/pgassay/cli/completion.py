@@ -248,7 +248,7 @@ def _datasets(prefix: str, **_: object) -> "Iterable[str]":
 
 
 def _storages(prefix: str, **_: object) -> "Iterable[str]":
-    from pgassay.environment.storage.registry import KINDS
+    from pgassay.storage.registry import KINDS
 
     data, separator, wal = prefix.rpartition(f"{_WAL}=")
     if separator and data.endswith((",", ":")):

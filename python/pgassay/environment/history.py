@@ -12,8 +12,8 @@ from pgassay.durable import replace_file
 from pgassay.environment.datasets import describe as describe_dataset
 from pgassay.environment.home import home
 from pgassay.environment.server.limits import describe_limits
-from pgassay.environment.storage.parse import describe
 from pgassay.model.experiment import Experiment
+from pgassay.storage.parse import describe
 
 _FORMAT = 1
 _ENTRIES_MAX = 500

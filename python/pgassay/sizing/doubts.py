@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import median
 
-from pgassay.environment.storage.options import format_bytes, readable_bytes
 from pgassay.model.experiment import Experiment
 from pgassay.model.storage import IMITATION_CPU_SHARE_MAX
 from pgassay.model.volumes.size import SizedGroup
 from pgassay.record.experiment import StoredExperiment
 from pgassay.sizing.attached import CandidateVolume
 from pgassay.sizing.knees import UNSERVED_MAX
+from pgassay.storage.storage_options import format_bytes, readable_bytes
 from pgassay.words import join, percent_rounded, seconds
 
 Offers = Mapping[str, CandidateVolume]

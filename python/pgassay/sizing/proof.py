@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pgassay.environment.storage.options import format_bytes
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import kind_named
-from pgassay.environment.storage.volume import catalogue, model_for
 from pgassay.errors import UsageError
 from pgassay.model.volumes.size import SizedGroup
 from pgassay.record.experiment import StoredExperiment
 from pgassay.sizing.attached import CandidateVolume
 from pgassay.sizing.candidates import candidate
 from pgassay.sizing.doubts import wal_of
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import kind_named
+from pgassay.storage.storage_options import format_bytes
+from pgassay.storage.volume import catalogue, model_for
 from pgassay.volumes.catalogue import LoadedCatalogue
 
 _KIND = "volume"

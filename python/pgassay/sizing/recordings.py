@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.environment.storage.options import format_bytes
-from pgassay.environment.storage.trace import TRACE_FILE, WAL_TRACE_FILE
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
@@ -17,6 +15,8 @@ from pgassay.native.simulate import BesideSpec, RecordedSpec
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.sizing.computing import cpu_s, lock_waits, processors, processors_min
+from pgassay.storage.request_trace import TRACE_FILE, WAL_TRACE_FILE
+from pgassay.storage.storage_options import format_bytes
 from pgassay.volumes.limits import instance_of, without_instance
 
 _HOW_TO_RECORD = (

@@ -11,9 +11,9 @@ from pgassay.environment.cgroup.caps import Caps, caps_of, counters
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.linux import pagecache
 from pgassay.environment.server.limits import MEMORY_PAGE_BYTES, describe_limits
-from pgassay.environment.storage.parse import format_bytes, readable_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import ArmSpec
+from pgassay.storage.parse import format_bytes, readable_bytes
 
 RESIDENT_FRACTION_MIN = 0.99
 # Reads the files named on standard input, each ended by a null byte, in a process of its own.

@@ -22,12 +22,12 @@ from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.settings import classify
 from pgassay.environment.server.validation import build_settings
-from pgassay.environment.storage.base import Delivered, Volume
-from pgassay.environment.storage.parse import describe
-from pgassay.environment.storage.registry import provide
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.base import Delivered, Volume
+from pgassay.storage.parse import describe
+from pgassay.storage.registry import provide
 from pgassay.trial.limited import inherited_caps, is_limited
 from pgassay.trial.target import LocalServer, RunningServer
 

@@ -21,14 +21,14 @@ from pgassay.environment.server.limits import server_limits
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.environment.server.validation import settings_known
-from pgassay.environment.storage.base import Volume
-from pgassay.environment.storage.registry import provide
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.running.result_bag import Bag, read_bag
 from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.plan import ExplainedPlan
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
+from pgassay.storage.base import Volume
+from pgassay.storage.registry import provide
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.statement_errors import QUERY_CANCELED, TooLongError, refused
 from pgassay.tune.statements import MeasuredStatement

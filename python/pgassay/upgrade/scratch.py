@@ -16,11 +16,11 @@ from pgassay.environment.home import account, home
 from pgassay.environment.server.initdb import make_cluster
 from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
-from pgassay.environment.storage.files import make_folder
 from pgassay.errors import first_line
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 from pgassay.sql_text import split_statements
+from pgassay.storage.file_copies import make_folder
 
 _SERVER_SETTINGS = {"shared_buffers": "16MB", "max_connections": "20", "fsync": "off"}
 _SETTINGS = """

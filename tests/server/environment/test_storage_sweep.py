@@ -27,8 +27,8 @@ from pathlib import Path
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.home import account
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import provide
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import provide
 
 bin_directory, source = Path(sys.argv[1]), Path(sys.argv[2])
 volume = provide(parse_storage("loop:size=512MB,read_ahead=256,read_iops=5000"), 100 << 20)

@@ -4,11 +4,11 @@ import pytest
 
 import report_examples as examples
 from pgassay.design.arms import Candidate
-from pgassay.environment.storage.loop import LoopKind
 from pgassay.errors import UsageError
 from pgassay.experiment.planning import provisioned
 from pgassay.experiment.planning.provisioned import judge
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.loop import LoopKind
 
 REASON = "Loop storage needs XFS and this kernel has none: use --storage host."
 

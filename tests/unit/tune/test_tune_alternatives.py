@@ -9,11 +9,11 @@ import pytest
 import finder_samples as made
 import tune_samples as samples
 from pgassay.analysis.plans.read import read_plans
-from pgassay.environment.storage.parse import describe, parse_storage
-from pgassay.environment.storage.volume import catalogue
 from pgassay.model.arm import ArmSpec, DatasetSpec
 from pgassay.model.build import Build
 from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.storage.parse import describe, parse_storage
+from pgassay.storage.volume import catalogue
 from pgassay.tune import alternatives
 from pgassay.tune.alternatives import PHYSICAL, other_storages, other_versions
 from pgassay.tune.answer.scripts import apply_script, undo_script

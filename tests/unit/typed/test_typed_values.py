@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from pgassay.cli import options as cli_options
 from pgassay.environment.server.limits import parse_memory
-from pgassay.environment.storage.parse import parse_storage
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.file import read_file
+from pgassay.storage.parse import parse_storage
 from pgassay.typed import options, quantities
 from pgassay.volumes.pattern import parse_pattern
 from pgassay.workloads.registry import parse_workload

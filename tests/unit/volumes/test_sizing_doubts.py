@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment.storage.registry import KINDS
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.size import Check, SizedGroup, SizeResult
@@ -16,6 +15,7 @@ from pgassay.sizing.proof import memory_of, to_prove
 from pgassay.sizing.recordings import groups_of
 from pgassay.sizing.size import Wanted, size
 from pgassay.sizing.words import equivalents_of
+from pgassay.storage.registry import KINDS
 from pgassay.volumes.catalogue import load_catalogue
 from volume_traces import LOADED, sized, stored, write_trace
 

@@ -139,12 +139,12 @@ def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") 
     from pgassay.analysis.verdicts.compare import analyse
     from pgassay.cli.outcome import progress_of
     from pgassay.environment.home import home_path
-    from pgassay.environment.storage.parse import describe
     from pgassay.experiment.planning.request import CompareRequest
     from pgassay.experiment.running.run import run_new
     from pgassay.model.storage import StorageSpec
     from pgassay.probe.analysis import proof
     from pgassay.record.documents import write_file
+    from pgassay.storage.parse import describe
 
     wanted = proof.to_prove(result, build.major)
     if not wanted.recommended:
@@ -175,7 +175,7 @@ def _removed_afterwards(path: "Path") -> "Iterator[None]":
     """Remove what was made below the folder meanwhile: a disk that is probed is left as it was."""
     import shutil
 
-    from pgassay.environment.storage.host import FOLDER_NAME
+    from pgassay.storage.host import FOLDER_NAME
 
     place = path / FOLDER_NAME
     before = {*place.iterdir()} if place.is_dir() else None

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pgassay.environment.storage.served import ServedImage
     from pgassay.native.volume import Overhead, Second
+    from pgassay.storage.imitated_device import ServedImage
     from pgassay.volumes.catalogue import LoadedCatalogue
 
 MOUNT = "mount"
@@ -23,10 +23,10 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
     from pathlib import Path
 
     from pgassay.environment.cleanup import registry
-    from pgassay.environment.storage.delivered import unsteady_way
-    from pgassay.environment.storage.image import size_for
-    from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
     from pgassay.errors import UsageError
+    from pgassay.storage.delivered_rates import unsteady_way
+    from pgassay.storage.image import size_for
+    from pgassay.storage.imitated_device import ServedImage, beyond_ceiling, why_not
     from pgassay.typed.quantities import size_bytes
     from pgassay.volumes.explain import text_of
     from pgassay.volumes.limits import model_of

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pgassay.environment.cgroup import usage
 from pgassay.environment.cgroup.caps import caps_of, chain, limits_by_disk
-from pgassay.environment.storage.options import readable_bytes, readable_rate
 from pgassay.model.experiment import DiskLimits, InheritedLimits
+from pgassay.storage.storage_options import readable_bytes, readable_rate
 
 # The inode of the first group namespace: PROC_CGROUP_INIT_INO of include/linux/proc_ns.h.
 _FIRST_NAMESPACE = 0xEFFFFFFB

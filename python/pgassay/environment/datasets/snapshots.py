@@ -31,11 +31,11 @@ from pgassay.environment.server.programs import (
     write_private_file,
 )
 from pgassay.environment.server.server import Server
-from pgassay.environment.storage.options import readable_bytes
 from pgassay.environment.whole_folder import locked, made_whole
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
+from pgassay.storage.storage_options import readable_bytes
 
 SNAPSHOT_FILE = "pgassay-snapshot.json"
 SNAPSHOT_FORMAT = 1

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from pgassay.environment.linux.mounts import mount_of
-from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.storage.base import BlockDevice
 
 _SECTOR_BYTES = 512  # the unit of /sys/dev/block/*/stat and size, whatever the device's own sector
 

@@ -7,10 +7,10 @@ from pgassay.environment.cgroup.usage import memory_cap_bytes
 from pgassay.environment.linux import machine
 from pgassay.environment.server.settings import SHARED_BUFFERS_SHIPPED
 from pgassay.environment.server.validation import shared_buffers_bytes
-from pgassay.environment.storage.options import format_bytes, readable_bytes
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.build import Build
+from pgassay.storage.storage_options import format_bytes, readable_bytes
 from pgassay.typed.quantities import processors, size_bytes
 
 # Below this a server of PostgreSQL and its sessions don't start at all.

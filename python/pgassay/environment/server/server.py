@@ -25,9 +25,9 @@ from pgassay.environment.server.folder import PORT, SUPERUSER, ServerFolder, che
 from pgassay.environment.server.programs import as_caller, file_limit_raised, identity
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, control
 from pgassay.environment.server.start_failure import ServerLog, StartFailure, explain
-from pgassay.environment.storage.separate_wal import separate_wal
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
+from pgassay.storage.separate_wal import separate_wal
 
 POLL_S = 0.005
 STOP_TIMEOUT_S = 120.0

@@ -22,9 +22,6 @@ from pgassay.environment.server.limits import (
 )
 from pgassay.environment.server.setting_values import parse_number
 from pgassay.environment.server.settings import SHARED_BUFFERS_SHIPPED, baseline_settings
-from pgassay.environment.storage.base import Instance
-from pgassay.environment.storage.options import format_bytes
-from pgassay.environment.storage.registry import kind_named
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.base import Factor
@@ -35,6 +32,9 @@ from pgassay.factors.settle import with_settling
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec
 from pgassay.model.build import Build
 from pgassay.model.workload import WorkloadSpec, typed_script
+from pgassay.storage.base import Instance
+from pgassay.storage.registry import kind_named
+from pgassay.storage.storage_options import format_bytes
 
 # What a server has that is given no others (src/backend/utils/misc/guc_tables.c).
 CONNECTIONS_SHIPPED = 100

@@ -16,8 +16,6 @@ from pgassay.environment.linux.free_memory import reporting_balloons
 from pgassay.environment.server.limits import check_limits
 from pgassay.environment.server.pooler import check_pooler
 from pgassay.environment.server.validation import block_bytes, validate_settings, with_data_format
-from pgassay.environment.storage.parse import describe, parse_storage
-from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.baseline import (
     caps_by_arm,
@@ -62,6 +60,8 @@ from pgassay.model.build import Build
 from pgassay.model.experiment import CacheState, Environment, InheritedLimits
 from pgassay.model.storage import StorageSpec
 from pgassay.model.workload import WorkloadSpec
+from pgassay.storage.parse import describe, parse_storage
+from pgassay.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.trial.caches.keeper import require_cache_state
 
 

@@ -17,8 +17,8 @@ from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.removal import PROBE_PREFIX
 from pgassay.environment.linux import device as devices
 from pgassay.environment.linux.mounts import mount_of
-from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.storage.base import BlockDevice
 
 MB = 1 << 20
 # What a probe leaves free on the file system beside its own files.

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pgassay.environment.storage.options import format_bytes
-from pgassay.environment.storage.parse import describe
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import CacheState, Experiment
 from pgassay.model.workload import WorkloadSpec
 from pgassay.record.experiment import load_experiment
+from pgassay.storage.parse import describe
+from pgassay.storage.storage_options import format_bytes
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.statements import checked

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.environment.datasets import snapshots
-from pgassay.environment.storage.registry import provide
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.builds import LOADS_OF_COMPARED_BUILDS
 from pgassay.experiment.planning.request import CompareRequest
@@ -24,6 +23,7 @@ from pgassay.model.arm import ArmSpec
 from pgassay.options.evidence import BLOCKS_MAX
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER
+from pgassay.storage.registry import provide
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune, request_from

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from pgassay.environment.linux import pagecache
-from pgassay.environment.storage.base import Delivered
-from pgassay.environment.storage.working import WorkingCopies
+from pgassay.storage.base import Delivered
+from pgassay.storage.working_copies import WorkingCopies
 
 
 class CopiedVolume:

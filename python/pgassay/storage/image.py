@@ -18,10 +18,10 @@ from pgassay.environment.debian import find_tool, has_apt, tool
 from pgassay.environment.home import SystemAccount
 from pgassay.environment.linux import device
 from pgassay.environment.linux.mounts import mounted_at
-from pgassay.environment.storage.base import BlockDevice
-from pgassay.environment.storage.files import NO_SPACE, free_bytes, make_folder
-from pgassay.environment.storage.options import readable_bytes
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.storage.base import BlockDevice
+from pgassay.storage.file_copies import NO_SPACE, free_bytes, make_folder
+from pgassay.storage.storage_options import readable_bytes
 
 IMAGE_PATTERN = "pgassay-loop-*.xfs"
 SECTOR_BYTES = 4096

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from pgassay.environment.home import SystemAccount, account
 from pgassay.environment.linux.settle import sync_tree
-from pgassay.environment.storage.base import Delivered, Volume
-from pgassay.environment.storage.files import NO_SPACE, copy_real, give, make_folder, tree
 from pgassay.errors import MeasurementError
+from pgassay.storage.base import Delivered, Volume
+from pgassay.storage.file_copies import NO_SPACE, copy_real, give, make_folder, tree
 
 # As much as max_wal_size has a server keep, and some more until a checkpoint has removed it.
 WAL_BYTES = 2 << 30

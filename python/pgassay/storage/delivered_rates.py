@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import get_args
 
 from pgassay.environment.cgroup.caps import usable_processors
-from pgassay.environment.storage.served import Taken
 from pgassay.model.storage import IMITATION_CPU_SHARE_MAX, IMITATION_DELAY_SHARE_MAX
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.volume import Counted, Overhead, Second
+from pgassay.storage.imitated_device import Taken
 
 # Those on their way when the model begins and ends are counted by one side alone.
 _COUNT_TOLERANCE = 0.02

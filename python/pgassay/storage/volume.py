@@ -14,8 +14,11 @@ from typing import ClassVar
 
 from pgassay.environment.home import account, home, home_path
 from pgassay.environment.linux import device
-from pgassay.environment.storage.base import Delivered, Instance, StorageKind, Volume
-from pgassay.environment.storage.delivered import (
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.storage import StorageSpec
+from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
+from pgassay.storage.base import Delivered, Instance, StorageKind, Volume
+from pgassay.storage.delivered_rates import (
     columns_of,
     failure_of,
     summary,
@@ -23,23 +26,14 @@ from pgassay.environment.storage.delivered import (
     warnings_of,
     way_delay_us,
 )
-from pgassay.environment.storage.files import extents_of_largest
-from pgassay.environment.storage.image import SIZE_BYTES_MIN, usable_bytes
-from pgassay.environment.storage.loop import LoopVolume
-from pgassay.environment.storage.memory import image_bytes
-from pgassay.environment.storage.offered import offer_facts, peaks_of, simulated_words, would_last
-from pgassay.environment.storage.options import describe, format_bytes, readable_bytes
-from pgassay.environment.storage.served import (
-    SERVED_NO_MORE,
-    Ceiling,
-    ServedImage,
-    beyond_ceiling,
-    why_not,
-)
-from pgassay.environment.storage.trace import UNLIMITED, Trace, latency_text, unlimited_model
-from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.storage import StorageSpec
-from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
+from pgassay.storage.file_copies import extents_of_largest
+from pgassay.storage.image import SIZE_BYTES_MIN, usable_bytes
+from pgassay.storage.image_memory import image_bytes
+from pgassay.storage.imitated_device import SERVED_NO_MORE, Ceiling, ServedImage, beyond_ceiling, why_not
+from pgassay.storage.loop import LoopVolume
+from pgassay.storage.request_trace import UNLIMITED, Trace, latency_text, unlimited_model
+from pgassay.storage.storage_options import describe, format_bytes, readable_bytes
+from pgassay.storage.volume_facts import offer_facts, peaks_of, simulated_words, would_last
 from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
 from pgassay.volumes.explain import text_of
 from pgassay.volumes.limits import instance_of, model_of, without_instance

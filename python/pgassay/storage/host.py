@@ -7,20 +7,14 @@ from typing import ClassVar
 from pgassay.environment.home import account, closed_folder, home
 from pgassay.environment.linux import device
 from pgassay.environment.linux.mounts import mount_of
-from pgassay.environment.storage.base import BlockDevice, StorageKind
-from pgassay.environment.storage.copied import CopiedVolume
-from pgassay.environment.storage.files import (
-    copy_real,
-    extents_of_largest,
-    free_bytes,
-    make_folder,
-    tree_bytes,
-)
-from pgassay.environment.storage.limits import limits_for
-from pgassay.environment.storage.options import LIMIT_KEYS, describe, readable_bytes
-from pgassay.environment.storage.working import WorkingCopies
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.base import BlockDevice, StorageKind
+from pgassay.storage.cgroup_limits import limits_for
+from pgassay.storage.copied_folders import CopiedVolume
+from pgassay.storage.file_copies import copy_real, extents_of_largest, free_bytes, make_folder, tree_bytes
+from pgassay.storage.storage_options import LIMIT_KEYS, describe, readable_bytes
+from pgassay.storage.working_copies import WorkingCopies
 
 FOLDER_NAME = "pgassay-data"
 

@@ -1,7 +1,7 @@
 """The contract of a storage kind, hook by hook.
 
 A kind is one file with a class that extends `StorageKind`, and one line in
-`environment/storage/registry.py`. The null implementation used by tests is `host` on a
+`storage/registry.py`. The null implementation used by tests is `host` on a
 temporary folder.
 """
 

@@ -1,9 +1,9 @@
 """From the limits of a storage to the lines of the server's cgroup."""
 
 from pgassay.environment.cgroup.group import io_limits
-from pgassay.environment.storage.base import BlockDevice
-from pgassay.environment.storage.options import MEGABYTE
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.base import BlockDevice
+from pgassay.storage.storage_options import MEGABYTE
 
 
 def limits_for(spec: StorageSpec, disk: BlockDevice) -> dict[str, str]:

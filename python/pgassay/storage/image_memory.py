@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.linux.machine import meminfo_number
-from pgassay.environment.storage.image import SIZE_BYTES_MIN, size_for
+from pgassay.storage.image import SIZE_BYTES_MIN, size_for
 
 # What a server, its shared buffers and the page cache must have beside an image in memory.
 MEMORY_SHARE_MAX = 0.6

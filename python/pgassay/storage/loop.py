@@ -12,16 +12,13 @@ from pathlib import Path
 from pgassay.environment.home import account, home
 from pgassay.environment.linux import device
 from pgassay.environment.linux.mounts import mounted_at
-from pgassay.environment.storage.base import BlockDevice, StorageKind, Volume
-from pgassay.environment.storage.copied import CopiedVolume
-from pgassay.environment.storage.files import (
-    copy_real,
-    copy_reflink,
-    extents_of_largest,
-    make_folder,
-    tree_bytes,
-)
-from pgassay.environment.storage.image import (
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.model.storage import StorageSpec
+from pgassay.storage.base import BlockDevice, StorageKind, Volume
+from pgassay.storage.cgroup_limits import limits_for
+from pgassay.storage.copied_folders import CopiedVolume
+from pgassay.storage.file_copies import copy_real, copy_reflink, extents_of_largest, make_folder, tree_bytes
+from pgassay.storage.image import (
     SIZE_BYTES_MIN,
     AttachedImage,
     DamagedImageError,
@@ -30,11 +27,8 @@ from pgassay.environment.storage.image import (
     size_for,
     usable_bytes,
 )
-from pgassay.environment.storage.limits import limits_for
-from pgassay.environment.storage.options import LIMIT_KEYS, describe, format_bytes, readable_bytes
-from pgassay.environment.storage.working import WorkingCopies, real_bytes
-from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.storage import StorageSpec
+from pgassay.storage.storage_options import LIMIT_KEYS, describe, format_bytes, readable_bytes
+from pgassay.storage.working_copies import WorkingCopies, real_bytes
 
 # What most hosts have, and what cloud disks are measured with; a virtual disk may answer 8192.
 READ_AHEAD_KB_DEFAULT = 128

@@ -14,11 +14,11 @@ from typing import Self
 
 from pgassay.environment.cleanup import registry
 from pgassay.environment.home import home
-from pgassay.environment.storage.base import Delivered
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
 from pgassay.native.volume import Traced
+from pgassay.storage.base import Delivered
 from pgassay.typed.quantities import seconds
 
 UNLIMITED = "unlimited"

@@ -1,12 +1,12 @@
 """The table of kinds of storage: a new one is one file and one line here."""
 
-from pgassay.environment.storage.base import StorageKind, Volume
-from pgassay.environment.storage.host import HostKind
-from pgassay.environment.storage.loop import LoopKind
-from pgassay.environment.storage.separate_wal import WAL_BYTES, SeparateWal
-from pgassay.environment.storage.volume import VolumeKind
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.base import StorageKind, Volume
+from pgassay.storage.host import HostKind
+from pgassay.storage.loop import LoopKind
+from pgassay.storage.separate_wal import WAL_BYTES, SeparateWal
+from pgassay.storage.volume import VolumeKind
 
 _TABLE: tuple[StorageKind, ...] = (
     HostKind(),

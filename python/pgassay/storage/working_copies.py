@@ -25,7 +25,8 @@ from pgassay.durable import replace_file
 from pgassay.environment.home import SystemAccount
 from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.server.processes import processes_of
-from pgassay.environment.storage.files import (
+from pgassay.errors import MeasurementError
+from pgassay.storage.file_copies import (
     NO_SPACE,
     CopyFile,
     copy_real,
@@ -35,8 +36,7 @@ from pgassay.environment.storage.files import (
     tree,
     tree_bytes,
 )
-from pgassay.environment.storage.options import readable_bytes
-from pgassay.errors import MeasurementError
+from pgassay.storage.storage_options import readable_bytes
 
 _FORMAT = 1
 _CONTROL_FILE = "global/pg_control"

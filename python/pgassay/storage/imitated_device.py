@@ -19,18 +19,18 @@ from pathlib import Path
 from pgassay.durable import replace_file
 from pgassay.environment.cgroup.caps import usable_processors
 from pgassay.environment.cleanup import registry
-from pgassay.environment.cleanup.served import end_volume, stop_serving
+from pgassay.environment.cleanup.imitated_devices import end_volume, stop_serving
 from pgassay.environment.debian import tool
 from pgassay.environment.home import SystemAccount, account, home
-from pgassay.environment.storage.files import free_bytes, make_folder
-from pgassay.environment.storage.image import SECTOR_BYTES, AttachedImage, missing
-from pgassay.environment.storage.memory import fits_in_memory, has_swap
-from pgassay.environment.storage.options import readable_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.binary import build_id
 from pgassay.native.process import StatementError
 from pgassay.native.volume import Overhead, Second, VolumeServer
+from pgassay.storage.file_copies import free_bytes, make_folder
+from pgassay.storage.image import SECTOR_BYTES, AttachedImage, missing
+from pgassay.storage.image_memory import fits_in_memory, has_swap
+from pgassay.storage.storage_options import readable_bytes
 
 # Of the reads that pass while nobody else works: who uses the volume takes the rest. Where the server takes
 # four fifths of a processor, a tenth of the answers is late.

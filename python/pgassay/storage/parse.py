@@ -8,17 +8,11 @@ The keys are explained in `options`.
 
 from typing import Any
 
-from pgassay.environment.storage import options
-from pgassay.environment.storage.options import (
-    FIELDS,
-    WAL,
-    format_bytes,
-    readable_bytes,
-    split_wal,
-)
-from pgassay.environment.storage.registry import KINDS, kind_named
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
+from pgassay.storage import storage_options
+from pgassay.storage.registry import KINDS, kind_named
+from pgassay.storage.storage_options import FIELDS, WAL, format_bytes, readable_bytes, split_wal
 from pgassay.typed.options import pairs, split
 
 __all__ = ["describe", "format_bytes", "parse_storage", "readable_bytes"]
@@ -63,7 +57,7 @@ def parse_storage(text: str) -> StorageSpec:
 def describe(spec: StorageSpec) -> str:
     """The text that `parse_storage` turns into `spec` again."""
     kind = kind_named(spec.kind)
-    text = options.describe(spec, kind.keys, kind.leading_key)
+    text = storage_options.describe(spec, kind.keys, kind.leading_key)
     if spec.wal is None:
         return text
     return f"{text}{',' if ':' in text else ':'}{WAL}={describe(spec.wal)}"
