@@ -22,6 +22,7 @@ from pgassay.analysis.causes.registry import RULES as CAUSE_RULES
 from pgassay.cli import main, options
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets import KINDS as DATASET_KINDS
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.environment.server.settings import baseline_settings
 from pgassay.experiment.gating.file import _SYSTEM, _TOP
 from pgassay.experiment.planning.file import TABLES, keys
@@ -51,7 +52,6 @@ from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop, StatementObservation, TrialRecord
 from pgassay.model.workload import ClientCeiling
 from pgassay.options import option
-from pgassay.storage.base import BlockDevice
 from pgassay.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.trial.before_and_after.counters import VIEWS
 from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE

@@ -37,7 +37,9 @@ ALLOWED = {
     "factors": {"model", "typed", "workloads", "environment", "storage", "sql_text", "native"},
     "design": {"model", "factors"},
     "record": {"model", "durable"},
-    "trial": {"model", "environment", "storage", "workloads", "record", "native", "sql_text", "traffic", "words"},
+    "trial": {
+        "model", "environment", "storage", "workloads", "record", "native", "sql_text", "traffic", "words",
+    },
     # Settings of servers are sizes, as they are typed.
     "analysis": {"model", "typed", "record", "workloads", "words", "sql_text"},
     "probe": {"model", "environment", "storage", "native", "analysis", "words"},
@@ -49,7 +51,8 @@ ALLOWED = {
     # What is read of it once an interval, and how a terminal shows that. Which arm a running trial is of
     # follows from the design.
     "watch": {
-        "model", "environment", "storage", "design", "trial", "record", "analysis", "native", "running_server", "report",
+        "model", "environment", "storage",
+        "design", "trial", "record", "analysis", "native", "running_server", "report",
         "words",
     },
     "report": {"model", "record", "analysis", "probe", "words"},
@@ -63,13 +66,15 @@ ALLOWED = {
     "sysbench": {"model", "environment", "native", "pgbench"},
     # What a query sorts by is in its text.
     "experiment": {
-        "model", "typed", "options", "environment", "storage", "workloads", "factors", "design", "record", "trial",
+        "model", "typed", "options", "environment", "storage",
+        "workloads", "factors", "design", "record", "trial",
         "analysis", "terminal", "probe", "words", "sql_text",
     },
     # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections. Another
     # volume is a candidate with a price.
     "tune": {
-        "model", "typed", "environment", "storage", "workloads", "factors", "record", "analysis", "experiment", "native",
+        "model", "typed", "environment", "storage",
+        "workloads", "factors", "record", "analysis", "experiment", "native",
         "sql_text", "durable", "words", "terminal", "volumes", "trial", "options", "traffic",
     },
     # A machine of a fleet runs the command line as a process, and sends home what that recorded.
@@ -80,7 +85,8 @@ ALLOWED = {
     # The copies of `tune DSN`, and the blocks of `compare` between two versions; traffic is played first as a
     # trial plays it.
     "upgrade": {
-        "model", "typed", "environment", "storage", "workloads", "factors", "experiment", "analysis", "terminal", "tune",
+        "model", "typed", "environment", "storage",
+        "workloads", "factors", "experiment", "analysis", "terminal", "tune",
         "sql_text", "words", "traffic", "trial", "record", "native",
     },
     # Experiments of a few builds each, and what they say together.
@@ -89,7 +95,8 @@ ALLOWED = {
     },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
-        "model", "typed", "options", "environment", "storage", "record", "analysis", "report", "experiment", "probe",
+        "model", "typed", "options", "environment", "storage",
+        "record", "analysis", "report", "experiment", "probe",
         "running_server", "watch",
         "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
         "pgbench", "sysbench", "traffic", "upgrade",

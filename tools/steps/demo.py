@@ -35,8 +35,8 @@ def run_demonstration() -> None:
 
 def why_no_limited_volume() -> str | None:
     """What this machine or account lacks for a volume with a limit of its own; None when nothing."""
+    from pgassay.environment.linux.device import BlockDevice
     from pgassay.errors import PgassayError
-    from pgassay.storage.base import BlockDevice
     from pgassay.storage.cgroup_limits import limits_for
     from pgassay.storage.parse import parse_storage
     from pgassay.storage.registry import KINDS

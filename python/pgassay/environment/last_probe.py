@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from pgassay.environment.home import home
 from pgassay.environment.linux import device as devices
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.model.probe import ProbeResult
-from pgassay.storage.base import BlockDevice
 
 _IDENTITIES = ("wwid", "device/wwid", "serial", "device/serial", "loop/backing_file")
 _SIGNS = re.compile(r"[^A-Za-z0-9_-]")

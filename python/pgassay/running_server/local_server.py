@@ -9,9 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgassay.environment.linux.device import device_of
+from pgassay.environment.linux.device import BlockDevice, device_of
 from pgassay.environment.linux.processes import PROC, TICKS_PER_SECOND, process_stat
-from pgassay.storage.base import BlockDevice
 
 # The program's name, and the one under which some distributions start its first process.
 _NAMES = frozenset({"postgres", "postmaster"})

@@ -12,19 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.model.storage import StorageSpec
-
-
-@dataclass(frozen=True)
-class BlockDevice:
-    """The device below a folder, as the kernel names it in /proc/diskstats and /sys/dev/block.
-
-    `name` is None where the file system has no block device (tmpfs, overlay, network).
-    """
-
-    name: str | None
-    major: int
-    minor: int
 
 
 @dataclass(frozen=True)

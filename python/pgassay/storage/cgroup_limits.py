@@ -1,8 +1,8 @@
 """From the limits of a storage to the lines of the server's cgroup."""
 
 from pgassay.environment.cgroup.group import io_limits
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.model.storage import StorageSpec
-from pgassay.storage.base import BlockDevice
 from pgassay.storage.storage_options import MEGABYTE
 
 

@@ -6,10 +6,11 @@ from typing import ClassVar
 
 from pgassay.environment.home import account, closed_folder, home
 from pgassay.environment.linux import device
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.environment.linux.mounts import mount_of
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
-from pgassay.storage.base import BlockDevice, StorageKind
+from pgassay.storage.base import StorageKind
 from pgassay.storage.cgroup_limits import limits_for
 from pgassay.storage.copied_folders import CopiedVolume
 from pgassay.storage.file_copies import copy_real, extents_of_largest, free_bytes, make_folder, tree_bytes

@@ -17,9 +17,9 @@ from pgassay.environment.cleanup import registry, removal
 from pgassay.environment.debian import find_tool, has_apt, tool
 from pgassay.environment.home import SystemAccount
 from pgassay.environment.linux import device
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.environment.linux.mounts import mounted_at
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.storage.base import BlockDevice
 from pgassay.storage.file_copies import NO_SPACE, free_bytes, make_folder
 from pgassay.storage.storage_options import readable_bytes
 

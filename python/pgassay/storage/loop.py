@@ -11,10 +11,11 @@ from pathlib import Path
 
 from pgassay.environment.home import account, home
 from pgassay.environment.linux import device
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.environment.linux.mounts import mounted_at
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.storage import StorageSpec
-from pgassay.storage.base import BlockDevice, StorageKind, Volume
+from pgassay.storage.base import StorageKind, Volume
 from pgassay.storage.cgroup_limits import limits_for
 from pgassay.storage.copied_folders import CopiedVolume
 from pgassay.storage.file_copies import copy_real, copy_reflink, extents_of_largest, make_folder, tree_bytes

@@ -10,7 +10,7 @@ import report_examples as examples
 from pgassay.analysis.descriptive.device_use import device_use
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import last_probe
-from pgassay.environment.linux.device import device_of
+from pgassay.environment.linux.device import BlockDevice, device_of
 from pgassay.experiment.running.ceilings import arm_ceiling
 from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.storage import StorageSpec
@@ -18,7 +18,6 @@ from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.compare import page as comparison
 from pgassay.report.probe import text
-from pgassay.storage.base import BlockDevice
 from storage_fixtures import private_home
 
 CONTROL = "io_method=sync"

@@ -7,12 +7,12 @@ from pathlib import Path
 from pgassay.environment.cgroup.caps import read_limits
 from pgassay.environment.cgroup.group import capabilities
 from pgassay.environment.last_probe import last_probe
-from pgassay.environment.linux.device import device_of
+from pgassay.environment.linux.device import BlockDevice, device_of
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.probe import ProbeResult
 from pgassay.model.storage import StorageSpec
-from pgassay.storage.base import BlockDevice, Volume
+from pgassay.storage.base import Volume
 from pgassay.storage.registry import kind_named
 from pgassay.trial.provisioned import MachineProvider
 

@@ -16,9 +16,9 @@ from pathlib import Path
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.removal import PROBE_PREFIX
 from pgassay.environment.linux import device as devices
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.environment.linux.mounts import mount_of
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.storage.base import BlockDevice
 
 MB = 1 << 20
 # What a probe leaves free on the file system beside its own files.

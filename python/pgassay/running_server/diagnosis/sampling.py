@@ -13,6 +13,7 @@ from pgassay.analysis.causes.evidence import MB, Caps
 from pgassay.analysis.diagnosis.interval import Cost, Interval, SessionsSample
 from pgassay.environment.cgroup import caps
 from pgassay.environment.last_probe import last_probe
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.errors import MeasurementError, first_line
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.experiment import ArmCeiling
@@ -26,7 +27,6 @@ from pgassay.running_server.diagnosis import thread_observer as observers
 from pgassay.running_server.diagnosis.counted_statements import CalledStatements, Statements
 from pgassay.running_server.diagnosis.estimated_plans import with_plans
 from pgassay.running_server.open_server import Target
-from pgassay.storage.base import BlockDevice
 from pgassay.trial.before_and_after import counters
 from pgassay.trial.before_and_after.vacuum_state import vacuum_state_or_none
 from pgassay.trial.observe.base import Sampler

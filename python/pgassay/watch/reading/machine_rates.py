@@ -4,8 +4,8 @@ import os
 import time
 from dataclasses import dataclass
 
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.model.running_server.watch import DeviceRates, HostUse
-from pgassay.storage.base import BlockDevice
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
-from pgassay.environment.linux.device import device_of
+from pgassay.environment.linux.device import BlockDevice, device_of
 from pgassay.environment.linux.processes import children_of
 from pgassay.errors import MeasurementError
 from pgassay.model.running_server.watch import (
@@ -22,7 +22,6 @@ from pgassay.model.running_server.watch import (
     WatchSample,
 )
 from pgassay.record.holding import holder
-from pgassay.storage.base import BlockDevice
 from pgassay.watch.reading.experiment_folder import REPORT_FILE, FolderWatch
 from pgassay.watch.reading.machine_rates import MachineWatch
 from pgassay.watch.reading.thread_windows import ProcessWatch
