@@ -40,13 +40,15 @@ ALLOWED = {
     "trial": {
         "model", "environment", "storage", "workloads", "record", "native", "sql_text", "traffic", "words",
     },
+    # Plans as EXPLAIN printed them, and those that an experiment executed.
+    "plans": {"model", "record", "words", "sql_text"},
     # Settings of servers are sizes, as they are typed.
-    "analysis": {"model", "typed", "record", "workloads", "words", "sql_text"},
+    "analysis": {"model", "typed", "record", "plans", "workloads", "words", "sql_text"},
     "probe": {"model", "environment", "storage", "native", "analysis", "words"},
     # A server that runs already is sampled as a trial is, and judged by the same rules.
     # Its statements are read and planned as `tune` does.
     "running_server": {
-        "model", "environment", "storage", "trial", "record", "analysis", "native", "tune", "words",
+        "model", "environment", "storage", "trial", "record", "plans", "analysis", "native", "tune", "words",
     },
     # What is read of it once an interval, and how a terminal shows that. Which arm a running trial is of
     # follows from the design.
@@ -55,7 +57,7 @@ ALLOWED = {
         "design", "trial", "record", "analysis", "native", "running_server", "report",
         "words",
     },
-    "report": {"model", "record", "analysis", "probe", "words"},
+    "report": {"model", "record", "plans", "analysis", "probe", "words"},
     "terminal": {"model", "report", "analysis", "words"},
     "notebook": {"model", "record", "analysis"},
     # pgbench's command line: libpq finds the server, the native binary runs the load.
@@ -68,13 +70,13 @@ ALLOWED = {
     "experiment": {
         "model", "typed", "options", "environment", "storage",
         "workloads", "factors", "design", "record", "trial",
-        "analysis", "terminal", "probe", "words", "sql_text",
+        "plans", "analysis", "terminal", "probe", "words", "sql_text",
     },
     # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections. Another
     # volume is a candidate with a price.
     "tune": {
         "model", "typed", "environment", "storage",
-        "workloads", "factors", "record", "analysis", "experiment", "native",
+        "workloads", "factors", "record", "plans", "analysis", "experiment", "native",
         "sql_text", "durable", "words", "terminal", "volumes", "trial", "options", "traffic",
     },
     # A machine of a fleet runs the command line as a process, and sends home what that recorded.
@@ -86,17 +88,17 @@ ALLOWED = {
     # trial plays it.
     "upgrade": {
         "model", "typed", "environment", "storage",
-        "workloads", "factors", "experiment", "analysis", "terminal", "tune",
+        "workloads", "factors", "experiment", "plans", "analysis", "terminal", "tune",
         "sql_text", "words", "traffic", "trial", "record", "native",
     },
     # Experiments of a few builds each, and what they say together.
     "bisecting": {
-        "model", "environment", "factors", "record", "analysis", "experiment", "terminal", "words",
+        "model", "environment", "factors", "record", "plans", "analysis", "experiment", "terminal", "words",
     },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
         "model", "typed", "options", "environment", "storage",
-        "record", "analysis", "report", "experiment", "probe",
+        "record", "plans", "analysis", "report", "experiment", "probe",
         "running_server", "watch",
         "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
         "pgbench", "sysbench", "traffic", "upgrade",
@@ -180,7 +182,7 @@ def test_a_module_imports_only_what_its_room_may() -> None:
 def test_what_analyses_and_reports_never_reaches_a_machine() -> None:
     """Through any chain of imports: a stored experiment is analysed on a laptop without a server."""
     machine = {"environment", "storage", "trial", "experiment", "cli", "native"}
-    pure = ("model", "record", "analysis", "report", "terminal")
+    pure = ("model", "record", "plans", "analysis", "report", "terminal")
     for start in [
         name
         for name in MODULES

@@ -12,7 +12,7 @@ import pytest
 
 from pgassay.analysis.causes.base import Rule
 from pgassay.analysis.causes.registry import RULES
-from pgassay.analysis.plans.versions import DEFAULTS, SIGNS
+from pgassay.plans.explain_versions import DEFAULTS, SIGNS
 from pgassay.trial.before_and_after.counters import VIEWS
 from pgassay.trial.before_and_after.server_statements import COLUMNS, LIBRARY
 from project_files import ROOT

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from pgassay.analysis.descriptive.confounds import settings_that_differ
-from pgassay.analysis.descriptive.plans import shape
 from pgassay.bisecting.rounds import FACTOR
+from pgassay.plans.plan_shape import shape
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.words import join, plural
 

@@ -11,7 +11,7 @@ from pgassay.model.cause import Cause, Explanation
 from pgassay.model.changes import ArmChanges
 from pgassay.model.experiment import Baseline
 from pgassay.model.maintenance import WorkResult
-from pgassay.model.plans.work import StatementPlan
+from pgassay.model.plans.executed_plan import StatementPlan
 from pgassay.model.profile.result import ProfileResult
 from pgassay.model.server_statement import ArmErrors, ArmLatency, ArmPooler, ArmStatements, TableCache
 from pgassay.model.volumes.arm import ArmVolumes

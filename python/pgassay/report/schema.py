@@ -19,7 +19,7 @@ from pgassay.model.gates.gate import GATE_SCHEMA, GateResult
 from pgassay.model.gates.history import HISTORY_SCHEMA, HistoryResult
 from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
 from pgassay.model.machines.fleet import FLEET_SCHEMA, FleetStatus
-from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
+from pgassay.model.plans.explained_plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import PLANNED_SCHEMA, RESULT_SCHEMA, CompareResult, Planned
 from pgassay.model.running_server.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pgassay.environment.remote.round_trip import SAMPLES_OF_A_TRIAL, round_trip_ms
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.plans.work import WorkPlans
+from pgassay.model.plans.executed_plan import WorkPlans
 from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
 from pgassay.record import layout
 from pgassay.record.documents import to_json

@@ -11,7 +11,7 @@ from typing import TypedDict
 from pgassay.environment.linux import machine
 from pgassay.errors import InvalidTrialError, MeasurementError, first_line
 from pgassay.model.maintenance import MaintenanceObservation
-from pgassay.model.plans.work import WorkPlan
+from pgassay.model.plans.executed_plan import WorkPlan
 from pgassay.model.trial import (
     CounterRow,
     LoadObservation,

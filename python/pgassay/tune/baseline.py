@@ -13,7 +13,7 @@ import psycopg
 
 from pgassay.errors import UsageError
 from pgassay.experiment.running.result_bag import Bag
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.selection import Baseline

@@ -12,8 +12,6 @@ from typing import Self
 
 import psycopg
 
-from pgassay.analysis.plans.find import FoundPlan
-from pgassay.analysis.plans.read import explained
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.datasets import OnStage, snapshots
 from pgassay.environment.linux import pagecache
@@ -24,9 +22,11 @@ from pgassay.environment.server.validation import settings_known
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.running.result_bag import Bag, read_bag
 from pgassay.model.arm import ArmSpec
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
+from pgassay.plans.explain_output.find_plans import FoundPlan
+from pgassay.plans.explain_plan import explained
 from pgassay.storage.base import Volume
 from pgassay.storage.registry import provide
 from pgassay.tune.candidate import Candidate

@@ -7,7 +7,7 @@ from pgassay.environment.home import home
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.device import device_of
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.model.storage import StorageSpec
 from pgassay.tune.alternatives import other_storages, other_versions
 from pgassay.tune.candidate import AdvisedMachine, Candidate, Symptom

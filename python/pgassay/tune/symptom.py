@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pgassay.environment.linux import machine
 from pgassay.model.cause import UNKNOWN
 from pgassay.model.experiment import CacheState
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.model.result import CompareResult
 from pgassay.model.storage import StorageSpec
 from pgassay.model.tuning.answer import Fix, FixLayer, SymptomStatement, TuneCause, TuneSymptom

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from pgassay.analysis.plans.beside import what_changed
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.arm import ArmSpec
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.model.workload import Statement
+from pgassay.plans.plan_comparison import what_changed
 from pgassay.tune.copy import TrialCopy
 
 OnStage = Callable[[str, float | None], None]

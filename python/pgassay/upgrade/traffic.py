@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pgassay.analysis.plans.beside import what_changed
-from pgassay.analysis.plans.of_experiment import explained_plans
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.plan import parse_request, plan
@@ -19,6 +17,8 @@ from pgassay.model.arm import Arm
 from pgassay.model.traffic.replayed import Replayed
 from pgassay.model.workload import ReplayOptions, WorkloadSpec
 from pgassay.native.replay import ReplayProgress
+from pgassay.plans.experiment_plans import explained_plans
+from pgassay.plans.plan_comparison import what_changed
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
 from pgassay.traffic.played import databases_of

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from analysis_samples import experiment, record, simulate, stored
-from pgassay.analysis.descriptive.plans import outline, shape
 from pgassay.analysis.statistics import ebh, power
 from pgassay.analysis.statistics.contrasts import slopes
 from pgassay.analysis.statistics.eprocess import predictable_scale
@@ -28,6 +27,7 @@ from pgassay.analysis.verdicts.verdict import (
 from pgassay.errors import UsageError
 from pgassay.model.result import Forecast
 from pgassay.model.workload import Metric
+from pgassay.plans.plan_shape import outline, shape
 from pgassay.words import AMOUNT, comparison, figure, percent, percent_rounded, quantity, span
 
 

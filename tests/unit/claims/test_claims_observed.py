@@ -12,8 +12,8 @@ from pgassay.analysis.claims.judge import is_open, judge, wanted_by
 from pgassay.errors import UsageError
 from pgassay.model.beside.claims import Claim, JudgedClaim, Source
 from pgassay.model.cause import Cause
-from pgassay.model.plans.plan import PlanNode
-from pgassay.model.plans.work import StatementPlan
+from pgassay.model.plans.executed_plan import StatementPlan
+from pgassay.model.plans.explained_plan import PlanNode
 from pgassay.model.trial import TrialFacts
 from pgassay.record.experiment import StoredExperiment
 

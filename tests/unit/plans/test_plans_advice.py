@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from pgassay.analysis.plans import scan_conditions
-from pgassay.analysis.plans.read import read_plans
-from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
+from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult
+from pgassay.plans import scan_conditions
+from pgassay.plans.explain_plan import read_plans
 from pgassay.report.explain import text
 
 

@@ -5,9 +5,9 @@ import json
 import jsonschema
 import pytest
 
-from pgassay.analysis.plans.beside import beside
-from pgassay.analysis.plans.read import read_plans
-from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
+from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult
+from pgassay.plans.explain_plan import read_plans
+from pgassay.plans.plan_comparison import beside
 from pgassay.report import schema
 from pgassay.report.explain import text
 

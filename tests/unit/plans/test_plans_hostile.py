@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import report_examples as examples
-from pgassay.analysis.plans.beside import beside
-from pgassay.analysis.plans.read import read_plans
 from pgassay.errors import UsageError
-from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
+from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult
+from pgassay.plans.explain_plan import read_plans
+from pgassay.plans.plan_comparison import beside
 from pgassay.report.explain import text
 
 HOSTILE = examples.HOSTILE + "\x1b]0;title\x07\x1b[2J</pre><script>alert(1)</script>\u202e\x9b31m"

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 import replay
 import report_examples
-from pgassay.analysis.plans.read import read_plans
 from pgassay.analysis.redaction.experiment import redacted_result
 from pgassay.analysis.redaction.sentences import sentence_without_literals
 from pgassay.cli.outcome import analysed
 from pgassay.model.experiment import Experiment
-from pgassay.model.plans.plan import ExplainResult
-from pgassay.model.plans.work import WorkPlan
+from pgassay.model.plans.executed_plan import WorkPlan
+from pgassay.model.plans.explained_plan import ExplainResult
+from pgassay.plans.explain_plan import read_plans
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import page_of
 from pgassay.report.explain import text

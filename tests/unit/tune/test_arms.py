@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import tune_samples as samples
 from pgassay.model.build import Build
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, SharedArms, shared_arms

@@ -8,10 +8,10 @@ import pytest
 
 import finder_samples as made
 import tune_samples as samples
-from pgassay.analysis.plans.read import read_plans
 from pgassay.model.arm import ArmSpec, DatasetSpec
 from pgassay.model.build import Build
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans.explain_plan import read_plans
 from pgassay.storage.parse import describe, parse_storage
 from pgassay.storage.volume import catalogue
 from pgassay.tune import alternatives

@@ -7,10 +7,10 @@ from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.sessions import without_constants
 from pgassay.analysis.diagnosis.statement_findings import Known, findings_of_statement
 from pgassay.analysis.diagnosis.statement_times import StatementTime, statement_times
-from pgassay.analysis.plans.read import read_plans
 from pgassay.model.base import PAGE_BYTES
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.model.running_server.statement import DiagnosedStatement, StatementFinding
+from pgassay.plans.explain_plan import read_plans
 
 STATEMENTS_MAX = 6
 # Of the time of all statements: what takes less is not listed by itself.

@@ -13,11 +13,11 @@ from pgassay.analysis.causes.registry import rule_of
 from pgassay.analysis.diagnosis.by_statement import psql
 from pgassay.analysis.diagnosis.interval import Interval
 from pgassay.analysis.diagnosis.statement_findings import excerpt
-from pgassay.analysis.plans.words import table_in_sql
 from pgassay.model.build import major_of
 from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.running_server.diagnosis import Blocker, Headline
 from pgassay.model.running_server.statement import DiagnosedStatement
+from pgassay.plans.node_wording import table_in_sql
 from pgassay.sql_text import identifier
 from pgassay.words import duration, figure, percent_fixed, plural, quantity
 

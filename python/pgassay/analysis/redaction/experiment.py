@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from pgassay.analysis.redaction.documents import redacted_document
 from pgassay.analysis.redaction.sentences import name_without_literals
 from pgassay.model.experiment import Experiment
-from pgassay.model.plans.work import WorkPlan
+from pgassay.model.plans.executed_plan import WorkPlan
 from pgassay.model.result import CompareResult
+from pgassay.plans.redacted_plans import redacted_document
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.sql_text import without_literals
 

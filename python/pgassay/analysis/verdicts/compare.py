@@ -18,12 +18,10 @@ from pgassay.analysis.descriptive.errors_and_poolers import arm_errors, arm_pool
 from pgassay.analysis.descriptive.latencies import arm_latencies
 from pgassay.analysis.descriptive.maintenance import work_results
 from pgassay.analysis.descriptive.network import network_sentences
-from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
 from pgassay.analysis.descriptive.table_cache import table_cache
 from pgassay.analysis.descriptive.volumes import arm_volumes, assumption_sentences
 from pgassay.analysis.effects.judge import factor_effects
-from pgassay.analysis.plans.of_experiment import statement_plans
 from pgassay.analysis.profile.result import profile_result
 from pgassay.analysis.verdicts.arm_results import (
     primary_arms,
@@ -59,6 +57,8 @@ from pgassay.model.result import (
     Verdict,
 )
 from pgassay.model.volumes.arm import ArmVolumes
+from pgassay.plans.experiment_plans import statement_plans
+from pgassay.plans.plan_shape import plan_findings
 from pgassay.record.experiment import StoredExperiment
 
 _STOPPED: dict[str, Stopped] = {

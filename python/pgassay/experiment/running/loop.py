@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from pgassay.analysis.descriptive.plans import shape
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
 from pgassay.analysis.verdicts.dropped import VOIDED_BLOCKS_MAX, dropped_sentences
@@ -31,6 +30,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord, TrialSpec
+from pgassay.plans.plan_shape import shape
 from pgassay.record.experiment import (
     StoredExperiment,
     StoredTrial,

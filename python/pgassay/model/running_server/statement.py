@@ -3,7 +3,7 @@
 from typing import Literal
 
 from pgassay.model.base import Frozen
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 
 PlanFrom = Literal["generic plan", "values of a call", ""]
 FindingKind = Literal[

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
-from pgassay.analysis.descriptive.plans import PlanNode, children_of, shape
 from pgassay.model.aio import can_read_asynchronously
 from pgassay.model.arm import Arm
+from pgassay.plans.plan_shape import PlanNode, children_of, shape
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.material import Material
 from pgassay.report.compare.trials import in_run_order

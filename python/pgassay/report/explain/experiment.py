@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from pgassay.analysis.plans.of_experiment import ArmPlan, PlanChange, arm_plans, plan_changes
-from pgassay.analysis.plans.words import milliseconds
+from pgassay.plans.experiment_plans import ArmPlan, PlanChange, arm_plans, plan_changes
+from pgassay.plans.node_wording import milliseconds
 from pgassay.report.compare.material import Material
 from pgassay.report.explain.tree import heading, tree_lines
 from pgassay.report.section import (

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from pgassay.analysis.plans.words import milliseconds
-from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
+from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult
+from pgassay.plans.node_wording import milliseconds
 from pgassay.report.explain.tree import heading, narrowed, text_lines, tree_lines
 from pgassay.report.page import Page
 from pgassay.report.section import (

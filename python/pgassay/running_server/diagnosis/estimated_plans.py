@@ -16,11 +16,11 @@ from pglast import ast
 
 from pgassay.analysis.diagnosis.interval import Interval, PlannedStatement, Referencing, TableShape
 from pgassay.analysis.diagnosis.statement_times import StatementTime, statement_times
-from pgassay.analysis.plans.read import read_plans
 from pgassay.environment.remote.read_only import READING
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
 from pgassay.model.running_server.statement import PlanFrom
+from pgassay.plans.explain_plan import read_plans
 from pgassay.running_server.open_server import Target
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts

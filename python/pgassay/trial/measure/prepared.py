@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgassay.model.plans.work import PreparedKind
+from pgassay.model.plans.executed_plan import PreparedKind
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.workloads.load import with_parameters
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pgassay.errors import MeasurementError, first_line
-from pgassay.model.plans.work import PreparedKind, WorkPlan
+from pgassay.model.plans.executed_plan import PreparedKind, WorkPlan
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.trial.measure.plan_safety import could_write, is_reading
 from pgassay.trial.measure.prepared import document, explain_prepared, is_prepared, rolled_back

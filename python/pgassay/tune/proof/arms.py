@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pgassay.model.arm import ArmSpec
 from pgassay.model.base import Frozen
 from pgassay.model.experiment import CacheState, Protocol
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.tune.answer.side_costs import writing_elsewhere
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pglast import ast, parse_sql
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.run import SearchRun

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import psycopg
 
-from pgassay.analysis.plans.find import FoundPlan
-from pgassay.analysis.plans.read import explained
 from pgassay.environment.builds.registry import MAJOR_MIN, resolve
 from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.linux import machine
@@ -24,9 +22,11 @@ from pgassay.experiment.planning.request import CompareRequest, parse_settings
 from pgassay.experiment.running.folder import check_folder
 from pgassay.experiment.running.run import host_lock
 from pgassay.model.build import Build
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.model.tuning.source import TuneSource
+from pgassay.plans.explain_output.find_plans import FoundPlan
+from pgassay.plans.explain_plan import explained
 from pgassay.terminal.progress import Progress
 from pgassay.trial.before_and_after.vacuum_state import read_holders
 from pgassay.tune.inputs.base import Start, workload_named

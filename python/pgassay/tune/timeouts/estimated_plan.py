@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 
 _GATHERS = ("Gather", "Gather Merge")
 # Going through stored rows once more costs that for each (cost_rescan and cpu_operator_cost).

@@ -7,9 +7,9 @@ from typing import cast
 import pytest
 
 import tune_samples as samples
-from pgassay.analysis.plans.read import read_plans
 from pgassay.environment.server.sessions import ControlSession
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
+from pgassay.plans.explain_plan import read_plans
 from pgassay.report.tune.text import page_of
 from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import ranked

@@ -10,7 +10,7 @@ import tune_samples as samples
 from pgassay.analysis.redaction.tuning import redacted
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.answer import FixStatement
 from pgassay.model.tuning.source import SourceLeftOut, TuneSource
 from pgassay.report.tune.text import page_of

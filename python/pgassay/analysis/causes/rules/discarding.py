@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pgassay.analysis.causes.base import Answer, Missing, Rule, lifted
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.scans import Saving, Scan, nodes, saved_seconds, scans
-from pgassay.analysis.descriptive.plans import children_of, number
+from pgassay.plans.plan_shape import children_of, number
 
 # Where more is kept, reading it all may well be the better plan.
 _KEPT_MAX = 0.05

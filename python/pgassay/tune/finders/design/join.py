@@ -10,7 +10,7 @@ the hash that was built of it and the join's own time go.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import single_values
 from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, serves

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.tune.candidate import Symptom, TunedStatement
 from pgassay.tune.facts.schema import IndexFacts, TableFacts
 from pgassay.tune.finders.evidence.conditions import Condition, SortColumn, conditions, sort_columns

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pgassay.model.plans.plan import PlanNode
+from pgassay.model.plans.explained_plan import PlanNode
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.evidence.evidence import JOINS, FinderEvidence, statement_ms

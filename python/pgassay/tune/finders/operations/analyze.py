@@ -18,8 +18,8 @@ numbers is not known before it has them, so it is tried wherever the cheapest of
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgassay.analysis.plans.findings import stopped_early
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
+from pgassay.plans.findings import stopped_early
 from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgassay.analysis.descriptive.plans import shape
-from pgassay.analysis.plans.beside import what_changed
-from pgassay.analysis.plans.find import FoundPlan
-from pgassay.analysis.plans.read import explained
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
-from pgassay.model.plans.plan import ExplainedPlan
-from pgassay.model.plans.work import StatementPlan, WorkPlan
+from pgassay.model.plans.executed_plan import StatementPlan, WorkPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans.explain_output.find_plans import FoundPlan
+from pgassay.plans.explain_plan import explained
+from pgassay.plans.plan_comparison import what_changed
+from pgassay.plans.plan_shape import shape
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 

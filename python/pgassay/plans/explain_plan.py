@@ -2,15 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 
-from pgassay.analysis.plans.advice import advice_of
-from pgassay.analysis.plans.find import FoundPlan, find_plans
-from pgassay.analysis.plans.findings import findings_of
-from pgassay.analysis.plans.nodes import Draft, count, drafts_of, figure
-from pgassay.analysis.plans.own_time import ROUNDING_MS, Shares, blocks_within, shares_of
-from pgassay.analysis.plans.versions import majors_of
-from pgassay.analysis.redaction.documents import redacted_plan
 from pgassay.errors import UsageError
-from pgassay.model.plans.plan import ExplainedPlan, PlanBlocks, PlanNode, PlanTrigger
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanBlocks, PlanNode, PlanTrigger
+from pgassay.plans.advice import advice_of
+from pgassay.plans.explain_output.find_plans import FoundPlan, find_plans
+from pgassay.plans.explain_versions import majors_of
+from pgassay.plans.findings import findings_of
+from pgassay.plans.nodes import Draft, count, drafts_of, figure
+from pgassay.plans.own_time import ROUNDING_MS, Shares, blocks_within, shares_of
+from pgassay.plans.redacted_plans import redacted_plan
 
 Keys = Mapping[str, object]
 _DIGITS = 6

@@ -2,7 +2,7 @@
 
 from enum import Enum
 
-from pgassay.model.plans.plan import PlanNode
+from pgassay.model.plans.explained_plan import PlanNode
 from pgassay.sql_text import identifier
 from pgassay.words import quantity, size
 

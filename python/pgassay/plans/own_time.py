@@ -34,7 +34,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from pgassay.analysis.plans.nodes import Draft
+from pgassay.plans.nodes import Draft
 
 # Times are printed in milliseconds with three digits: half of the last one, for each loop.
 ROUNDING_MS = 0.0005

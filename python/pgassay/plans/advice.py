@@ -5,10 +5,10 @@ One plan proves nothing: every list ends with the command that tries it. `pgassa
 
 from collections.abc import Iterator, Sequence
 
-from pgassay.analysis.plans import scan_conditions
-from pgassay.analysis.plans.estimated import evaluations, limit_above, offset_rows, reads_whole
-from pgassay.analysis.plans.words import label, rows_words, size_kb
-from pgassay.model.plans.plan import ExplainedPlan, PlanAdvice, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanAdvice, PlanNode
+from pgassay.plans import scan_conditions
+from pgassay.plans.node_wording import label, rows_words, size_kb
+from pgassay.plans.plan_cost import evaluations, limit_above, offset_rows, reads_whole
 from pgassay.sql_text import identifier
 
 _LINES_MAX = 4

@@ -11,10 +11,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from pgassay.analysis.plans.json_text import JsonError, parse
-from pgassay.analysis.plans.text_names import has_figures, node_of_line
-from pgassay.analysis.plans.text_tree import plan_of_text
 from pgassay.errors import UsageError
+from pgassay.plans.explain_output.json_text import JsonError, parse
+from pgassay.plans.explain_output.text_names import has_figures, node_of_line
+from pgassay.plans.explain_output.text_tree import plan_of_text
 from pgassay.words import percent_fixed
 
 _LOGGED = re.compile(r"duration: (\d{1,15}(?:\.\d{1,6})?) ms  plan:")

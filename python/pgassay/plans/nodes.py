@@ -9,9 +9,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pgassay.analysis.plans.node_extras import conditions_of, other_of, text_of
-from pgassay.analysis.plans.text_names import operation_name
-from pgassay.model.plans.plan import PlanWorker
+from pgassay.model.plans.explained_plan import PlanWorker
+from pgassay.plans.explain_output.text_names import operation_name
+from pgassay.plans.node_extras import conditions_of, other_of, text_of
 
 NODES_MAX = 100_000
 Keys = Mapping[str, object]

@@ -50,7 +50,7 @@ class PlanNode(Frozen):
     parallel: bool = False
     disabled: bool = False
     # Milliseconds of the statement's time: of this node alone, and with the nodes below it. Below a Gather
-    # the mean of the processes that took part; see analysis/plans/own_time.py.
+    # the mean of the processes that took part; see plans/own_time.py.
     own_ms: float | None = None
     total_ms: float | None = None
     # Summed over all processes and loops.

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from difflib import SequenceMatcher
 
-from pgassay.model.plans.plan import PlanNode
+from pgassay.model.plans.explained_plan import PlanNode
 
 # Aligning takes time by the product of the lengths; longer plans are matched by equal nodes in their order.
 _ALIGNED_MAX = 1500

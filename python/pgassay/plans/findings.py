@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from pgassay.analysis.plans.estimated import evaluations, offset_rows, reads_whole
-from pgassay.analysis.plans.words import Order, label, milliseconds, rows_words, size_kb
-from pgassay.model.plans.plan import ExplainedPlan, PlanFinding, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanFinding, PlanNode
+from pgassay.plans.node_wording import Order, label, milliseconds, rows_words, size_kb
+from pgassay.plans.plan_cost import evaluations, offset_rows, reads_whole
 from pgassay.words import join, percent_fixed, plural, quantity
 
 # An estimate that is wrong by less seldom changes a plan.

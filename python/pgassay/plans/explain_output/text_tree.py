@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from pgassay.analysis.plans.text_details import Keys, keys_of_line, worker_of_line
-from pgassay.analysis.plans.text_names import has_figures, node_of_line
-from pgassay.analysis.plans.text_summary import Summary, begins_summary
+from pgassay.plans.explain_output.text_details import Keys, keys_of_line, worker_of_line
+from pgassay.plans.explain_output.text_names import has_figures, node_of_line
+from pgassay.plans.explain_output.text_summary import Summary, begins_summary
 
 _LABEL = re.compile(r"(InitPlan|SubPlan|CTE) \S")
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")

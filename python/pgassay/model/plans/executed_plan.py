@@ -3,7 +3,7 @@
 from typing import Literal
 
 from pgassay.model.base import Frozen, Number
-from pgassay.model.plans.plan import PlanNode
+from pgassay.model.plans.explained_plan import PlanNode
 
 WORK_PLANS_FORMAT = 1
 # Of a prepared statement: planned for the values at hand, or once for all values.

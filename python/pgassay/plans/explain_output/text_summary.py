@@ -3,8 +3,8 @@
 import re
 from dataclasses import dataclass, field
 
-from pgassay.analysis.plans.text_details import Keys, keys_of_line
-from pgassay.analysis.plans.text_names import number_of
+from pgassay.plans.explain_output.text_details import Keys, keys_of_line
+from pgassay.plans.explain_output.text_names import number_of
 
 # A line of the summary stands at the column of the plan's top node; a pasted text may have lost one space
 # there.

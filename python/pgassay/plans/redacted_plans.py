@@ -7,8 +7,8 @@ is left out as well.
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pgassay.analysis.plans.find import FoundPlan
-from pgassay.analysis.plans.node_extras import is_known
+from pgassay.plans.explain_output.find_plans import FoundPlan
+from pgassay.plans.node_extras import is_known
 from pgassay.sql_text import REDACTED, without_literals
 
 # Names: what stands in them is no literal, digits or not.

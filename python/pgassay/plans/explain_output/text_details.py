@@ -7,7 +7,7 @@ for each. Lines that are alike in both forms (`Filter: …`) keep their key.
 import re
 from collections.abc import Callable
 
-from pgassay.analysis.plans.text_names import number_of
+from pgassay.plans.explain_output.text_names import number_of
 
 _KB = re.compile(r"(\d+) ?kB$")
 _PAIR = re.compile(r"([a-z][a-z ]*?)=(-?[\d.]+)(?:kB|%)?(?=[ ,]|$)")

@@ -6,11 +6,11 @@ One execution each: the times are an example. Whether a difference is one is for
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.plans.findings import misestimates, plural_figure
-from pgassay.analysis.plans.matching import matched
-from pgassay.analysis.plans.versions import notes, same_setting, setting_words
-from pgassay.analysis.plans.words import milliseconds, rows_words, size_kb, target, title
-from pgassay.model.plans.plan import ExplainedPlan, PlanMatch, PlanNode, PlansBeside
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanMatch, PlanNode, PlansBeside
+from pgassay.plans.explain_versions import notes, same_setting, setting_words
+from pgassay.plans.findings import misestimates, plural_figure
+from pgassay.plans.node_matching import matched
+from pgassay.plans.node_wording import milliseconds, rows_words, size_kb, target, title
 from pgassay.words import join, percent_fixed, plural
 
 _SAME = "Both plans have the same nodes."

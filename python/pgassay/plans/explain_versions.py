@@ -6,8 +6,8 @@ Sources: src/backend/commands/explain.c of each version and the release notes' l
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.plans.nodes import walk
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans.nodes import walk
 
 OLDEST, NEWEST = 14, 19
 

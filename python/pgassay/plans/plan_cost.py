@@ -4,7 +4,7 @@ The formulas are those of costsize.c and pathnode.c (src/backend/optimizer): a s
 and about 60 rows at 0.01 and more, a LIMIT with OFFSET the share of its rows that it leaves out.
 """
 
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 
 # Less costs no statement much.
 COST_MIN = 10_000.0
