@@ -45,7 +45,7 @@ def plan_of_text(text: str) -> Keys | None:
     """The document of the first plan in a text; None where no line is a node's.
 
     The text begins with the plan's top node or with lines that are not a plan's. It has no decoration:
-    `find.py` takes away what psql or a log puts around it.
+    `find_plans.py` takes away what psql or a log puts around it.
     """
     lines = text.split("\n")
     start = _first_node(lines)
