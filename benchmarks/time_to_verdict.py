@@ -27,8 +27,8 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import beta
 
+from pgassay.analysis.statistics.start_rounds import start_figures
 from pgassay.analysis.statistics.starts import STARTS_MIN, gather_start_evidence
-from pgassay.analysis.statistics.within_starts import start_figures
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.options import duration
 from pgassay.environment.builds.registry import resolve

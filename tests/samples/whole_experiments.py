@@ -17,7 +17,7 @@ import numpy as np
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
-from pgassay.analysis.verdicts.dropped import VOIDED_BLOCKS_MAX
+from pgassay.analysis.verdicts.dropped_arms import VOIDED_BLOCKS_MAX
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.design.arms import apply_levels, choose_control, combinations
 from pgassay.design.schedule import Step, next_step, records_blocks

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pgassay.analysis.statistics.clipped import ClippedEvidence, with_clipped
+from pgassay.analysis.statistics.clipped_evidence import ClippedEvidence, with_clipped
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.eprocess import (
     BlockEvidence,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pgassay.analysis.bisection.block import Block
+from pgassay.analysis.bisection.block_likelihood import Block
 from pgassay.analysis.verdicts.blocks import complete_blocks, contract_measure
 from pgassay.experiment.planning.plan import parse_request
 from pgassay.experiment.planning.request import CompareRequest

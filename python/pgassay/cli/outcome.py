@@ -2,7 +2,7 @@
 
 import argparse
 
-from pgassay.analysis.redaction.experiment import redacted, redacted_result
+from pgassay.analysis.redaction.redacted_experiment import redacted, redacted_result
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.output import publish
 from pgassay.model.result import CompareResult

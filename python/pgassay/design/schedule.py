@@ -12,7 +12,7 @@ such copies is a replicate, and the copy is the unit of replication.
 The next trial is a pure function of the plan, the plans of its blocks and the trials recorded so far. So a
 resumed experiment goes on exactly where it stopped: a half-done block is finished as it was planned. A failed
 trial is repeated once within its block; a second failure voids the block, whatever the arm. An arm that
-can't run is dropped from later blocks (`analysis/verdicts/dropped.py`), and the others go on.
+can't run is dropped from later blocks (`analysis/verdicts/dropped_arms.py`), and the others go on.
 """
 
 import itertools

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from pgassay.analysis.verdicts.steady import find_step
+from pgassay.analysis.verdicts.stability import find_step
 from pgassay.fleet.facts import ROUNDS
 from pgassay.fleet.spreading.machine_differences import LEVEL, speed_facts
 

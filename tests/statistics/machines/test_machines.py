@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pgassay.analysis.machines.pooled import PooledEvidence, log_disagreement, pool
+from pgassay.analysis.machines.pooled_evidence import PooledEvidence, log_disagreement, pool
 from pgassay.analysis.machines.population import (
     machine_figure,
     machines_needed,

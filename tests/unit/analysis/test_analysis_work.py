@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from analysis_samples import experiment, record, stored
-from pgassay.analysis.descriptive.maintenance import COUNTS, work_results
+from pgassay.analysis.descriptive.maintenance_work import COUNTS, work_results
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.experiment import Experiment

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import report_examples as examples
-from pgassay.analysis.claims.arms import missing_condition
-from pgassay.analysis.claims.judge import is_open, judge
+from pgassay.analysis.claims.arm_claims import missing_condition
+from pgassay.analysis.claims.judge_claims import is_open, judge
 from pgassay.errors import UsageError
 from pgassay.experiment.claiming.files import read_claims
 from pgassay.experiment.planning.file import read_document, read_file

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from pgassay.analysis.effects.effect_sentences import ranked, sentences_of, size_words
 from pgassay.analysis.effects.questions import grid_of, questions
-from pgassay.analysis.effects.words import ranked, sentences_of, size_words
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
 from pgassay.model.beside.effects import Interaction, LevelEffect

@@ -8,7 +8,7 @@ import pytest
 from plans_for_tests import base_spec, make_experiment, make_record
 
 from analysis_samples import experiment, simulate, stored
-from pgassay.analysis.descriptive.builders import builder_difference
+from pgassay.analysis.descriptive.binary_differences import builder_difference
 from pgassay.analysis.verdicts.blocks import complete_blocks, primary_measure
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.design.arms import arms_of_all_loads

@@ -10,7 +10,7 @@ from cause_samples import FLOW, LIMIT, account, evidence, item, load_arm, load_r
 from pgassay.analysis.causes.base import Found, Missing
 from pgassay.analysis.causes.evidence import Evidence, Processors
 from pgassay.analysis.causes.rank import trial_causes
-from pgassay.analysis.causes.rules.vacuuming import AUTOVACUUM
+from pgassay.analysis.causes.rules.autovacuum import AUTOVACUUM
 from pgassay.analysis.causes.trial_evidence import evidence_of_trial
 from pgassay.model.arm import RemoteServer
 from pgassay.model.vacuum_state import Holder, TableState, VacuumState

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.claims.arms import blocks_least
+from pgassay.analysis.claims.arm_claims import blocks_least
 from pgassay.experiment.claiming.run import _Budget
 from pgassay.model.beside.claims import Claim, Source
 from pgassay.model.result import CompareResult, Forecast

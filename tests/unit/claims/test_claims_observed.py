@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.claims.judge import is_open, judge, wanted_by
+from pgassay.analysis.claims.judge_claims import is_open, judge, wanted_by
 from pgassay.errors import UsageError
 from pgassay.model.beside.claims import Claim, JudgedClaim, Source
 from pgassay.model.cause import Cause

@@ -10,7 +10,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from pgassay.analysis.capacity.of_experiment import alpha_of_arm, are_known, arm_capacities, keeps
+from pgassay.analysis.capacity.arm_capacity import alpha_of_arm, are_known, arm_capacities, keeps
 from pgassay.analysis.verdicts.compare import analyse, decided, interim_result
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.running.enough import decided_arms

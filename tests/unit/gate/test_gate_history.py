@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.gate.history import history_of
+from pgassay.analysis.gate.gate_history import history_of
 from pgassay.analysis.statistics.shifts import shifts
 from pgassay.cli import main
 from pgassay.model.gates.gate import GateResult

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from pgassay.analysis.gate.judge import Gated, gate_result
+from pgassay.analysis.gate.judge_gate import Gated, gate_result
 from pgassay.cli import main
 from pgassay.model.gates.gate import GateResult
 from pgassay.record.gates import load_gate, load_gates, write_gate

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgassay.analysis.diagnosis.by_statement import by_statement
-from pgassay.analysis.diagnosis.change import change_of
+from pgassay.analysis.diagnosis.compare_diagnoses import change_of
 from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.analysis.diagnosis.headline import headline
 from pgassay.analysis.diagnosis.interval import (
@@ -20,6 +19,7 @@ from pgassay.analysis.diagnosis.interval import (
     SessionsSample,
     TableShape,
 )
+from pgassay.analysis.diagnosis.statement_diagnosis import by_statement
 from pgassay.analysis.diagnosis.statement_times import statement_times
 from pgassay.model.cause import Cause
 from pgassay.model.running_server.diagnosis import CalledStatement, DiagnosedServer

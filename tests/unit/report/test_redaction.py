@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import replay
 import report_examples
-from pgassay.analysis.redaction.experiment import redacted_result
-from pgassay.analysis.redaction.sentences import sentence_without_literals
+from pgassay.analysis.redaction.redacted_experiment import redacted_result
+from pgassay.analysis.redaction.redacted_sentences import sentence_without_literals
 from pgassay.cli.outcome import analysed
 from pgassay.model.experiment import Experiment
 from pgassay.model.plans.executed_plan import WorkPlan

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.descriptive.volumes import arm_volumes, assumption_sentences
+from pgassay.analysis.descriptive.volume_costs import arm_volumes, assumption_sentences
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import ArmResult
 from pgassay.record.experiment import StoredExperiment

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pgassay.analysis.bisection.block import Block
-from pgassay.analysis.bisection.line import Line
+from pgassay.analysis.bisection.block_likelihood import Block
+from pgassay.analysis.bisection.line_search import Line
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.eprocess import EvidenceRules
 from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate

@@ -12,11 +12,11 @@ from pgassay.analysis.causes.rank import TrialCauses, beside_faults, trial_cause
 from pgassay.analysis.causes.registry import next_step
 from pgassay.analysis.causes.sampler_files import moved, read_columns
 from pgassay.analysis.diagnosis.accounts import Accounts, accounts
-from pgassay.analysis.diagnosis.by_statement import by_statement
-from pgassay.analysis.diagnosis.evidence import evidence_of_interval
 from pgassay.analysis.diagnosis.headline import STATEMENT, USED_UP, headline
 from pgassay.analysis.diagnosis.interval import Interval
+from pgassay.analysis.diagnosis.interval_evidence import evidence_of_interval
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
+from pgassay.analysis.diagnosis.statement_diagnosis import by_statement
 from pgassay.analysis.statistics.change_points import change_points
 from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.running_server.diagnosis import Activity, Change, Diagnosis, Headline, Sampling

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgassay.analysis.causes.registry import rule_of
-from pgassay.analysis.diagnosis.by_statement import psql
 from pgassay.analysis.diagnosis.interval import Interval
+from pgassay.analysis.diagnosis.statement_diagnosis import psql
 from pgassay.analysis.diagnosis.statement_findings import excerpt
 from pgassay.model.build import major_of
 from pgassay.model.cause import UNKNOWN, Cause

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from pgassay.analysis.verdicts.blocks import covariate_log_s
-from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
+from pgassay.analysis.verdicts.checks.machine_checks import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, TwinCheck, can_fire
-from pgassay.analysis.verdicts.steady import find_drift, find_step, unsettled_change
+from pgassay.analysis.verdicts.stability import find_drift, find_step, unsettled_change
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Covariate

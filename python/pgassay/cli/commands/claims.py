@@ -125,7 +125,7 @@ def _result(files: "tuple[ClaimedFile, ...]", folder: "Path | None") -> "ClaimsR
 
 def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResult":
     """The claims of one file by the results of 'pgassay run FILE.toml'."""
-    from pgassay.analysis.claims.judge import judge
+    from pgassay.analysis.claims.judge_claims import judge
     from pgassay.analysis.verdicts.compare import analyse
     from pgassay.errors import UsageError
     from pgassay.model.beside.claims import ClaimsResult

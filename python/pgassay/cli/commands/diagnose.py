@@ -59,7 +59,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Look, judge, print; of stored ones, print."""
     _check(arguments)
-    from pgassay.analysis.diagnosis.change import change_of
+    from pgassay.analysis.diagnosis.compare_diagnoses import change_of
     from pgassay.report.diagnosis import change, text
 
     stored = _stored(arguments.dsn)

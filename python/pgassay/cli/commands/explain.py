@@ -115,7 +115,7 @@ def _plans_of(source: "Path", *, redact: bool) -> "list[ExplainedPlan]":
 
 def _stored_plans(folder: "Path", *, redact: bool) -> "list[ExplainedPlan]":
     """The plans of an experiment's statements in each of its arms; of a tune, those of its proof."""
-    from pgassay.analysis.redaction.experiment import redacted
+    from pgassay.analysis.redaction.redacted_experiment import redacted
     from pgassay.plans.experiment_plans import explained_plans
     from pgassay.record import layout
     from pgassay.record.experiment import load

@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
     _require_parser()
     if not arguments.redact:
         return _run(arguments)
-    from pgassay.analysis.redaction.sentences import sentence_without_literals
+    from pgassay.analysis.redaction.redacted_sentences import sentence_without_literals
     from pgassay.errors import PgassayError
 
     try:
@@ -144,8 +144,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def progress_of(arguments: argparse.Namespace) -> "Progress":
     """How progress is shown; with --redact without the literals of what is tuned."""
-    from pgassay.analysis.redaction.experiment import redacted_result
-    from pgassay.analysis.redaction.sentences import sentence_without_literals
+    from pgassay.analysis.redaction.redacted_experiment import redacted_result
+    from pgassay.analysis.redaction.redacted_sentences import sentence_without_literals
     from pgassay.cli import outcome
     from pgassay.terminal.progress import WithoutLiterals
 
@@ -292,7 +292,7 @@ def show(result: "TuneResult", arguments: argparse.Namespace) -> None:
     """Print the answer, and write the page into the folder of its results."""
     from pathlib import Path
 
-    from pgassay.analysis.redaction.tuning import redacted
+    from pgassay.analysis.redaction.redacted_tuning import redacted
     from pgassay.report.tune.text import page_of
 
     shown = redacted(result) if arguments.redact else result

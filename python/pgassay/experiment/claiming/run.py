@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.analysis.claims.arms import blocks_least
-from pgassay.analysis.claims.judge import wanted_by
+from pgassay.analysis.claims.arm_claims import blocks_least
+from pgassay.analysis.claims.judge_claims import wanted_by
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.claiming.files import ClaimedFile
 from pgassay.experiment.claiming.order import next_of

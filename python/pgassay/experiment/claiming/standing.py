@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.analysis.claims.arms import blocks_least, missing_condition, missing_for
-from pgassay.analysis.claims.judge import is_open, judge, wanted_by
+from pgassay.analysis.claims.arm_claims import blocks_least, missing_condition, missing_for
+from pgassay.analysis.claims.judge_claims import is_open, judge, wanted_by
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import history
 from pgassay.environment.linux import machine

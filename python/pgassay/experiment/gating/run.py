@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgassay.analysis.gate.detector import rule_of
-from pgassay.analysis.gate.judge import Gated, gate_result
+from pgassay.analysis.gate.judge_gate import Gated, gate_result
 from pgassay.analysis.gate.promise import TimeBudget, noise_of, opening, promise
 from pgassay.analysis.verdicts.study import owns_data
 from pgassay.environment.history import TrialHistory

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 
 from pgassay.analysis.verdicts.compare import InterimResult, decided
-from pgassay.analysis.verdicts.dropped import dropped_arms
+from pgassay.analysis.verdicts.dropped_arms import dropped_arms
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
 

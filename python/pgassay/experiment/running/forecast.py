@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from pgassay.analysis.statistics.power import resolution_sentence
 from pgassay.analysis.statistics.starts import STARTS_MIN, STARTS_WITHOUT_BOUND
-from pgassay.analysis.verdicts.primary import single_trial_spread
+from pgassay.analysis.verdicts.primary_family import single_trial_spread
 from pgassay.design.schedule import next_step
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.history import TrialHistory

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
-from pgassay.analysis.verdicts.dropped import VOIDED_BLOCKS_MAX, dropped_sentences
+from pgassay.analysis.verdicts.dropped_arms import VOIDED_BLOCKS_MAX, dropped_sentences
 from pgassay.design.schedule import Step, has_fresh_copies, records_blocks
 from pgassay.environment.builds.unchanged import ChangedBuildError
 from pgassay.environment.cleanup.scratch import scratch_folder

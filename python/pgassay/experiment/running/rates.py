@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from pgassay.analysis.capacity.of_experiment import next_rate
+from pgassay.analysis.capacity.arm_capacity import next_rate
 from pgassay.analysis.verdicts.blocks import throughput
 from pgassay.design.schedule import Step, next_step
 from pgassay.environment.cleanup.scratch import scratch_folder

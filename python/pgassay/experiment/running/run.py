@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.analysis.statistics.power import minimum_blocks
-from pgassay.analysis.verdicts.primary import single_trial_spread
+from pgassay.analysis.verdicts.primary_family import single_trial_spread
 from pgassay.design.arms import arms_of_all_loads
 from pgassay.design.schedule import arms_to_prepare, has_fresh_copies
 from pgassay.environment import history, lock

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pgassay.analysis.statistics.within_starts import start_seconds
+from pgassay.analysis.statistics.start_rounds import start_seconds
 from pgassay.design.schedule import round_order
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 import tune_samples as samples
-from pgassay.analysis.redaction.tuning import redacted
+from pgassay.analysis.redaction.redacted_tuning import redacted
 from pgassay.model.experiment import CacheState
 from pgassay.model.storage import StorageSpec
 from pgassay.model.tuning.answer import VERDICTS, Fix, TuneCause

@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 import tune_samples as samples
-from pgassay.analysis.redaction.tuning import redacted
+from pgassay.analysis.redaction.redacted_tuning import redacted
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode

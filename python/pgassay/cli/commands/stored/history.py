@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _found(folder: "Path", alpha: float) -> "HistoryResult":
     """All gates directly below the folder, and all experiments beside them."""
-    from pgassay.analysis.gate.history import history_of
+    from pgassay.analysis.gate.gate_history import history_of
     from pgassay.errors import UsageError
     from pgassay.experiment.running.folder import find_experiments
     from pgassay.record.experiment import load

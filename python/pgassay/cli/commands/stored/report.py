@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _report_tuning(arguments: argparse.Namespace) -> int:
     """The answer that `pgassay tune` stored in the folder; its proof/ is an experiment like any other."""
-    from pgassay.analysis.redaction.tuning import redacted
+    from pgassay.analysis.redaction.redacted_tuning import redacted
     from pgassay.cli.stored_results import read_tuning
     from pgassay.errors import UsageError
     from pgassay.report.tune.text import page_of

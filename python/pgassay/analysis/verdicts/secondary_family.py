@@ -13,7 +13,7 @@ from pgassay.analysis.verdicts.blocks import Measure, cpu_measure, latency_measu
 from pgassay.analysis.verdicts.checks.failures import judge_failures
 from pgassay.analysis.verdicts.checks.imitation import look_for_imitation, withhold_imitated
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
-from pgassay.analysis.verdicts.primary import findings_of, twin_bound, twin_pairs
+from pgassay.analysis.verdicts.primary_family import findings_of, twin_bound, twin_pairs
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge
 

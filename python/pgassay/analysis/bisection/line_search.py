@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pgassay.analysis.bisection.block import (
+from pgassay.analysis.bisection.block_likelihood import (
     Bet,
     Block,
     cuts_of,

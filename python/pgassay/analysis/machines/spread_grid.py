@@ -8,9 +8,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.machines.effects import evidence_of_machine
+from pgassay.analysis.machines.anchored_effects import MACHINES_DIFFER, TiedArm, compared, overall, pairs_of
 from pgassay.analysis.machines.gather import ContrastKey, MachineTrials, contrast_keys
-from pgassay.analysis.machines.tied import MACHINES_DIFFER, TiedArm, compared, overall, pairs_of
+from pgassay.analysis.machines.machine_effects import evidence_of_machine
 from pgassay.analysis.verdicts.study import Study
 from pgassay.model.arm import Arm
 from pgassay.model.machines.cells import CellsResult, CellsStratum

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from pgassay.analysis.claims import arms, observed
-from pgassay.analysis.claims.arms import is_named, missing_for
+from pgassay.analysis.claims import arm_claims, record_claims
+from pgassay.analysis.claims.arm_claims import is_named, missing_for
 from pgassay.model.beside.claims import Claim, JudgedClaim
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
@@ -29,16 +29,16 @@ def judge(
 def _one(claim: Claim, result: CompareResult, stored: StoredExperiment, level: float) -> JudgedClaim:
     missing = missing_for(claim, stored.experiment, result.folder)
     if missing:
-        return arms.judged(claim, "can't be tried here", missing, stored.experiment)
+        return arm_claims.judged(claim, "can't be tried here", missing, stored.experiment)
     if claim.kind == "statements":
-        return observed.judge_statements(claim, result, stored, level)
+        return record_claims.judge_statements(claim, result, stored, level)
     if claim.kind == "blocks":
-        return observed.judge_blocks(claim, result, stored)
+        return record_claims.judge_blocks(claim, result, stored)
     if claim.kind == "setting":
-        return observed.judge_setting(claim, stored)
+        return record_claims.judge_setting(claim, stored)
     if claim.kind == "limit":
-        return observed.judge_limit(claim, result, stored)
-    return arms.judge(claim, result, stored.experiment)
+        return record_claims.judge_limit(claim, result, stored)
+    return arm_claims.judge(claim, result, stored.experiment)
 
 
 def wanted_by(claims: Sequence[Claim], result: CompareResult, stored: StoredExperiment) -> frozenset[str]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgassay.analysis.machines.pooled import at_the_end
+from pgassay.analysis.machines.pooled_evidence import at_the_end
 from pgassay.analysis.statistics.eprocess import AnyEvidence, FloatArray
 from pgassay.analysis.statistics.sequence import balance_bracket, confidence_sequence, point_estimate
 

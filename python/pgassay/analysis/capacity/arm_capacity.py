@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pgassay.analysis.capacity.threshold import Capacity, Interval, Probe, capacity_of
-from pgassay.analysis.verdicts.checks.load import holds_rate
+from pgassay.analysis.verdicts.checks.load_checks import holds_rate
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockPlan, Experiment
 from pgassay.model.result import ArmCapacity, CompareResult

@@ -20,7 +20,7 @@ from pgassay.analysis.statistics.eprocess import (
     differences,
     predictable_scale,
 )
-from pgassay.analysis.statistics.joined import LOG_2, BothMustAgree, EitherWillDo
+from pgassay.analysis.statistics.joined_evidence import LOG_2, BothMustAgree, EitherWillDo
 from pgassay.analysis.statistics.starts import BoundedEvidence
 
 # Each of the two is eased by what simulation leaves (tests/statistics/starts/test_unequal_noise.py): an arm

@@ -9,7 +9,7 @@ interval (`machines.sums`). Where the machines disagree at an anchor they are no
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.machines.sums import Term, sum_interval
+from pgassay.analysis.machines.weighted_sums import Term, sum_interval
 from pgassay.analysis.statistics.eprocess import AnyEvidence
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.verdicts.verdict import MOVED, Finding, interval_of, judge, ratio_of, stated

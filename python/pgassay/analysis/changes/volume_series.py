@@ -5,7 +5,7 @@ The series has a row for each second that it was imposed, which begins before th
 
 import numpy as np
 
-from pgassay.analysis.changes.series import MB, FloatArray, rates_of
+from pgassay.analysis.changes.rate_series import MB, FloatArray, rates_of
 from pgassay.model.storage import ImitatedFacts, VolumeFacts
 from pgassay.model.trial import TrialRecord
 from pgassay.record.observations import Columns, floats

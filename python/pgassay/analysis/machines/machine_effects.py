@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pgassay.analysis.machines.gather import Blocks, ContrastKey, MachineTrials, contrast_keys
-from pgassay.analysis.machines.pooled import log_disagreement, pool
+from pgassay.analysis.machines.machine_sentences import disagreement_note, limit_words, own_word
+from pgassay.analysis.machines.pooled_evidence import log_disagreement, pool
 from pgassay.analysis.machines.population import machine_figure, machines_needed, population_evidence
-from pgassay.analysis.machines.sentences import disagreement_note, limit_words, own_word
 from pgassay.analysis.statistics.eprocess import AnyEvidence, FloatArray
 from pgassay.analysis.statistics.equivalence import interval_level
 from pgassay.analysis.statistics.sequence import confidence_sequences, median_sequence, point_estimate

@@ -7,7 +7,7 @@ their connections' idle time is no part of it.
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.accounts.work_times import work_times
 from pgassay.analysis.causes.evidence import Evidence, Load, Machine, Observed, Work
-from pgassay.analysis.causes.observed import bytes_of_blocks, device_flow, processors_of
+from pgassay.analysis.causes.observed_evidence import bytes_of_blocks, device_flow, processors_of
 from pgassay.analysis.causes.sampler_files import read_columns
 from pgassay.analysis.causes.sql_evidence import SqlEvidence, sql_evidence
 from pgassay.analysis.diagnosis.accounts import OWN, Accounts

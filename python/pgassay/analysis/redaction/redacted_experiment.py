@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from pgassay.analysis.redaction.sentences import name_without_literals
+from pgassay.analysis.redaction.redacted_sentences import name_without_literals
 from pgassay.model.experiment import Experiment
 from pgassay.model.plans.executed_plan import WorkPlan
 from pgassay.model.result import CompareResult

@@ -11,7 +11,7 @@ import math
 from dataclasses import replace
 
 from pgassay.analysis.statistics.equivalence import log_margin
-from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
+from pgassay.analysis.verdicts.primary_family import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import MOVED, Finding, doubt, interval_of, ratio_of
 from pgassay.model.arm import Arm

@@ -14,7 +14,7 @@ from pgassay.analysis.causes.base import Answer, Found, Missing, Rule, SettingRe
 from pgassay.analysis.causes.ceilings import counts_writes, fractions, is_full, is_used_up
 from pgassay.analysis.causes.evidence import DeviceFlow, Evidence
 from pgassay.analysis.causes.read_series import CeilingName
-from pgassay.analysis.causes.rules import by_sql
+from pgassay.analysis.causes.rules import remote_limits
 
 # The device's own time must explain at least this share of the wait for it.
 _EXPLAINED_MIN = 0.5
@@ -51,7 +51,7 @@ _SHALLOW_MAX = 1.5
 def _ceiling_cause(evidence: Evidence, name: CeilingName) -> Answer:
     flow = evidence.machine.device
     if flow is None and evidence.sql is not None:
-        answer = by_sql.ceiling(evidence, evidence.sql, name)
+        answer = remote_limits.ceiling(evidence, evidence.sql, name)
         if name == "read_iops" and isinstance(answer, Found):
             return _of_index_reads(evidence, answer, _INDEX_IOPS)
         return answer
@@ -127,7 +127,7 @@ def _latency(evidence: Evidence) -> Answer:
     """
     flow = evidence.machine.device
     if flow is None and evidence.sql is not None:
-        answer = by_sql.latency(evidence, evidence.sql)
+        answer = remote_limits.latency(evidence, evidence.sql)
         return _of_index_reads(evidence, answer, _INDEX_LATENCY) if isinstance(answer, Found) else answer
     if evidence.times.share(evidence.times.read_s) < _READING_MIN:
         return None

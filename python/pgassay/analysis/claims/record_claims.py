@@ -6,7 +6,7 @@ from statistics import fmean, median
 
 import numpy as np
 
-from pgassay.analysis.claims.arms import is_named, judged, limit_of, of_direction
+from pgassay.analysis.claims.arm_claims import is_named, judged, limit_of, of_direction
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.model.arm import Arm
 from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim

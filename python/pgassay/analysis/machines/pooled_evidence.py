@@ -25,7 +25,7 @@ from pgassay.analysis.statistics.eprocess import (
     log_sum_exp,
     mixed,
 )
-from pgassay.analysis.statistics.joined import BothMustAgree, EitherWillDo
+from pgassay.analysis.statistics.joined_evidence import BothMustAgree, EitherWillDo
 from pgassay.analysis.statistics.sequence import point_estimate
 from pgassay.analysis.statistics.starts import OfStarts
 

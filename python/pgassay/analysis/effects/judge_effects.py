@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgassay.analysis.effects.evidence import (
+from pgassay.analysis.effects.effect_evidence import (
     ROUNDS_MIN,
     effect_rules,
     in_rounds,
@@ -13,12 +13,12 @@ from pgassay.analysis.effects.evidence import (
     rounds_of,
     shares_copies,
 )
+from pgassay.analysis.effects.effect_sentences import ranked, sentences_of
 from pgassay.analysis.effects.questions import KINDS, Grid, Kind, Question, grid_of, questions
-from pgassay.analysis.effects.words import ranked, sentences_of
 from pgassay.analysis.statistics.equivalence import interval_level
 from pgassay.analysis.verdicts.checks.imitation import imitated, withhold_imitated
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
-from pgassay.analysis.verdicts.primary import findings_of, twin_bound
+from pgassay.analysis.verdicts.primary_family import findings_of, twin_bound
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, interval_of, judge, ratio_of
 from pgassay.model.arm import Arm

@@ -14,7 +14,7 @@ from pgassay.analysis.statistics.sequence import Sequence
 from pgassay.analysis.verdicts.checks.carry_over import CarryOver, look_for_carry_over, withhold
 from pgassay.analysis.verdicts.checks.failures import judge_failures
 from pgassay.analysis.verdicts.checks.imitation import look_for_imitation, withhold_imitated
-from pgassay.analysis.verdicts.checks.load import withhold_client_bound
+from pgassay.analysis.verdicts.checks.load_checks import withhold_client_bound
 from pgassay.analysis.verdicts.checks.twin import TwinCheck, check_twin
 from pgassay.analysis.verdicts.start_forecast import STARTS_BEFORE, further_starts
 from pgassay.analysis.verdicts.study import Study, gather_study

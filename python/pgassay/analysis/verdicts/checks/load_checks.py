@@ -7,7 +7,7 @@ from statistics import median
 
 import numpy as np
 
-from pgassay.analysis.verdicts.steady import trend_per_step
+from pgassay.analysis.verdicts.stability import trend_per_step
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Judgement
 from pgassay.model.arm import Arm

@@ -11,7 +11,7 @@ from typing import get_args
 from scipy.special import bdtrc
 
 from pgassay.analysis.changes.events import trial_events
-from pgassay.analysis.changes.series import Series, by_second
+from pgassay.analysis.changes.rate_series import Series, by_second
 from pgassay.analysis.statistics.change_points import (
     LEVEL,
     STRICT_LEVEL,
