@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.environment.server.initdb import make_cluster
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build

@@ -53,14 +53,14 @@ from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop, StatementOb
 from pgassay.model.workload import ClientCeiling
 from pgassay.options import option
 from pgassay.storage.registry import KINDS as STORAGE_KINDS
-from pgassay.trial.before_and_after.counters import VIEWS
-from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
 from pgassay.trial.observe.memory import MemorySampler
 from pgassay.trial.observe.page_cache import PageCacheSampler
 from pgassay.trial.observe.pressure import PressureSampler
 from pgassay.trial.observe.registry import samplers
+from pgassay.trial.snapshots.counters import VIEWS
+from pgassay.trial.snapshots.server_statements import COLUMNS, FILE
 from pgassay.tune.finders.registry import FINDERS
 from pgassay.workloads import load, oltp, sysbench
 from pgassay.workloads.registry import FAMILIES, parse_workload

@@ -36,7 +36,7 @@ from pgassay.report.probe import text as probe
 from pgassay.running_server.diagnosis.sampling import APPLICATION, sample
 from pgassay.running_server.open_server import open_target
 from pgassay.terminal.progress import NullProgress
-from pgassay.trial.measure.load import document_of
+from pgassay.trial.measure.timed_load import document_of
 from pgassay.trial.observe.server_observer import ServerObserver
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.model.arm import RemoteServer
 from pgassay.model.build import Build
 from pgassay.tune.facts.schema import SchemaFacts

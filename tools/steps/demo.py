@@ -54,7 +54,7 @@ def why_no_limited_volume() -> str | None:
 
 def asynchronous_method() -> str:
     """io_uring where the build and the machine have it, else worker, which every PostgreSQL 18 has."""
-    from pgassay.environment.builds.gates import io_uring_gate
+    from pgassay.environment.builds.io_uring_gates import io_uring_gate
     from pgassay.environment.builds.registry import resolve
 
     return "io_uring" if io_uring_gate(resolve()) is None else "worker"

@@ -13,8 +13,8 @@ from pgassay.bisecting.line import Line
 from pgassay.bisecting.reverting import judged, reverted_build, run_reverted
 from pgassay.bisecting.rounds import RoundProgress, RoundRun, blocks_of, run_round
 from pgassay.environment.builds.registry import SOURCE_ORIGIN, resolve
-from pgassay.environment.source.step import TreeDoesNotBuildError
-from pgassay.environment.source.typed import is_source
+from pgassay.environment.source.build_step import TreeDoesNotBuildError
+from pgassay.environment.source.tree_syntax import is_source
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run import host_lock

@@ -24,7 +24,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from pgassay.environment import datasets, lock
 from pgassay.environment.cleanup import registry
-from pgassay.environment.datasets import snapshots, travel
+from pgassay.environment.datasets import snapshot_transfer, snapshots
 from pgassay.errors import PgassayError, UsageError
 from pgassay.fleet.machine import Document
 from pgassay.model.arm import ArmSpec
@@ -38,7 +38,7 @@ IDLE_S = 180.0
 # Pages of tables become a third of their size with the least effort; more takes the machine longer than any
 # network that would gain from it.
 _EFFORT = 1
-_PROBE_BYTES_MAX = travel.PART_BYTES
+_PROBE_BYTES_MAX = snapshot_transfer.PART_BYTES
 _WORDS = TypeAdapter(tuple[str, ...])
 
 
@@ -48,8 +48,8 @@ class MachineData:
 
     plan: Plan
     _specs: dict[str, ArmSpec] = field(default_factory=dict)
-    _manifests: dict[str, travel.Manifest] = field(default_factory=dict)
-    _arrivals: dict[str, travel.Arrival] = field(default_factory=dict)
+    _manifests: dict[str, snapshot_transfer.Manifest] = field(default_factory=dict)
+    _arrivals: dict[str, snapshot_transfer.Arrival] = field(default_factory=dict)
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __enter__(self) -> "MachineData":
@@ -125,7 +125,7 @@ class MachineData:
 
     def _pack(self, document: Document) -> Answer:
         key = _key(self._spec(document))
-        manifest = travel.manifest_of(self._snapshot(key))
+        manifest = snapshot_transfer.manifest_of(self._snapshot(key))
         self._manifests[key] = manifest
         text = zlib.compress(manifest.model_dump_json().encode(), _EFFORT)
         return {
@@ -138,16 +138,21 @@ class MachineData:
         key, number = _key(self._spec(document)), _count(document, "number")
         if key not in self._manifests or number >= self._manifests[key].parts:
             raise UsageError(f"data: part {number} of {key} is none")
-        content = travel.read_part(self._snapshot(key), self._manifests[key], number)
+        content = snapshot_transfer.read_part(self._snapshot(key), self._manifests[key], number)
         packed = zlib.compress(content, _EFFORT)
-        return {"data": base64.b64encode(packed).decode("ascii"), "sha256": travel.checksum(content)}
+        return {
+            "data": base64.b64encode(packed).decode("ascii"),
+            "sha256": snapshot_transfer.checksum(content),
+        }
 
     def _take(self, document: Document) -> Answer:
         """Begin to take a snapshot; `arrived`: how many parts are here, where it was begun before."""
         key = _key(self._spec(document))
         if key not in self._arrivals:
             text = zlib.decompress(base64.b64decode(str(document.get("manifest")), validate=True))
-            self._arrivals[key] = travel.Arrival(key, travel.Manifest.model_validate_json(text))
+            self._arrivals[key] = snapshot_transfer.Arrival(
+                key, snapshot_transfer.Manifest.model_validate_json(text)
+            )
         return {"arrived": self._arrivals[key].arrived}
 
     def _put(self, document: Document) -> Answer:

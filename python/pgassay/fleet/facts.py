@@ -32,7 +32,7 @@ from pgassay.probe.measuring import place as places
 from pgassay.probe.measuring.facilities import try_facilities
 from pgassay.probe.measuring.files import make_files
 from pgassay.probe.measuring.runner import Runner
-from pgassay.trial.before_and_after import machine_speed
+from pgassay.trial.snapshots import machine_speed
 
 ROUNDS = 5
 _CELL_S = 0.2

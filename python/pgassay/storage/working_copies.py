@@ -24,7 +24,7 @@ from typing import TypedDict
 from pgassay.durable import replace_file
 from pgassay.environment.home import SystemAccount
 from pgassay.environment.linux.settle import sync_tree
-from pgassay.environment.server.processes import processes_of
+from pgassay.environment.server.server_processes import processes_of
 from pgassay.errors import MeasurementError
 from pgassay.storage.file_copies import (
     NO_SPACE,

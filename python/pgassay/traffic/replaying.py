@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 from psycopg import conninfo
 
-from pgassay.environment.remote.resolve import CONTROL_NAME, Resolved, resolve
+from pgassay.environment.remote.connection_parameters import CONTROL_NAME, Resolved, resolve
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.traffic.replay import Percentiles, ReplayPlayer, ReplayResult
 from pgassay.native.process import NativeProcess, StatementError

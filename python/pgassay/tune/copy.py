@@ -15,8 +15,8 @@ import psycopg
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.datasets import OnStage, snapshots
 from pgassay.environment.linux import pagecache
-from pgassay.environment.server.limits import server_limits
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
+from pgassay.environment.server.server_caps import server_limits
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.environment.server.validation import settings_known
 from pgassay.errors import MeasurementError, UsageError, first_line

@@ -14,7 +14,7 @@ from pgassay.environment.cleanup import registry
 from pgassay.environment.datasets.dump import prepare_for_dump
 from pgassay.environment.home import account, home
 from pgassay.environment.server.initdb import make_cluster
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import first_line
 from pgassay.model.arm import DatasetSpec

@@ -23,7 +23,7 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
 from pgassay.traffic.played import databases_of
 from pgassay.traffic.redacting import refuse_redacted
-from pgassay.trial.measure import replay
+from pgassay.trial.measure import replayed_load
 from pgassay.trial.target import RunningServer
 from pgassay.tune.copy import TrialCopy
 from pgassay.upgrade.families import Plays, judged_families, whole_of
@@ -96,7 +96,7 @@ def _first_play(control: Arm, progress: Progress) -> Replayed:
     spec = control.spec
     with TrialCopy(spec, cache="as-is", statement_timeout_s=_NO_TIMEOUT_S, on_stage=progress.stage) as copy:
         server = RunningServer(copy.server, {}, copy.snapshot.database)
-        load = replay.run(server, spec, told).load
+        load = replayed_load.run(server, spec, told).load
     if load is None or load.replayed is None:
         raise AssertionError("a replay has a load's observation")
     return load.replayed

@@ -8,7 +8,7 @@ import pytest
 import server_helpers
 import whole_tool
 from pgassay.environment.datasets import snapshots
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.environment.server.validation import assert_from_inside, with_data_format
 from pgassay.errors import MeasurementError

@@ -16,7 +16,7 @@ from pgassay.experiment.running.run import open_target
 from pgassay.model.trial import TrialRecord
 from pgassay.record.experiment import StoredTrial, load_trial
 from pgassay.trial.measure.work_plans import PlanWork
-from pgassay.trial.run import run_trial
+from pgassay.trial.run_trial import run_trial
 
 pytestmark = pytest.mark.server
 

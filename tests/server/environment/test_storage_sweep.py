@@ -15,7 +15,7 @@ from pgassay.environment.builds.registry import resolve
 from pgassay.environment.cleanup import registry, removal
 from pgassay.environment.home import account
 from pgassay.environment.linux.mounts import mounted_at
-from pgassay.environment.server.processes import mapped_segments, processes_of
+from pgassay.environment.server.server_processes import mapped_segments, processes_of
 from storage_fixtures import assert_nothing_left, cgroups_of, frozen_directory, private_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -10,7 +10,7 @@ import pytest
 
 from generated_queries import PECULIAR, SCHEMA, generated
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import UsageError
 from pgassay.model.plans.explained_plan import ExplainedPlan

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import UsageError
 from pgassay.model.build import Build

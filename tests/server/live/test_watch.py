@@ -24,7 +24,7 @@ import replay
 import whole_tool
 from native_servers import NativeTestServer
 from pgassay.design.schedule import next_step
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.model.build import Build
 from pgassay.record.experiment import TrialWriter, load
 from pgassay.record.holding import held

@@ -13,7 +13,7 @@ import pytest
 import whole_tool
 from pgassay.environment.cleanup.source_copies import KEPT_UNTIL_FILE, remove_kept_dumps
 from pgassay.environment.home import home
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.build import Build

@@ -11,7 +11,7 @@ import pytest
 
 import report_examples as examples
 from pgassay.bisecting.reverting import PATCH_FILE, judged, reverted_build
-from pgassay.environment.source.step import TreeDoesNotBuildError
+from pgassay.environment.source.build_step import TreeDoesNotBuildError
 from pgassay.errors import UsageError
 from pgassay.model.beside.bisection import Place, Reverted
 from pgassay.model.build import Build

@@ -22,7 +22,7 @@ from pgassay.experiment.planning.remote_options import processors_of
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.experiment import ArmCeiling
 from pgassay.record.columns import to_parquet
-from pgassay.trial.before_trial import environment_of
+from pgassay.trial.before_trial_command import environment_of
 
 S = 1_000_000_000
 NAMES = ("pid", "kind", "activity", "wait_event_type", "wait_event", "samples")

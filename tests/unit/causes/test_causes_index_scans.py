@@ -10,7 +10,7 @@ from pgassay.analysis.causes.base import Found
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.model.vacuum_state import Holder, IndexState, TableState, VacuumState
-from pgassay.trial.before_and_after.vacuum_state import entry_bytes
+from pgassay.trial.snapshots.vacuum_state import entry_bytes
 
 # A million rows of 128 bytes: 63 fill a page, 15 874 pages hold all; here they lie in five times as many.
 BLOATED = TableState(

@@ -15,7 +15,7 @@ from pgassay.analysis.causes.trial_evidence import evidence_of_trial
 from pgassay.model.arm import RemoteServer
 from pgassay.model.vacuum_state import Holder, TableState, VacuumState
 from pgassay.record.experiment import StoredTrial
-from pgassay.trial.before_and_after.vacuum_state import row_bytes
+from pgassay.trial.snapshots.vacuum_state import row_bytes
 
 # A million rows of 128 bytes need 15 874 pages.
 PACKED = TableState(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import (
     is_remote,

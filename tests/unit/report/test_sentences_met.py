@@ -9,7 +9,7 @@ from pgassay.analysis.verdicts.warnings import of_trials
 from pgassay.model.running_server.watch import pass_number
 from pgassay.report import bar
 from pgassay.report.tune.figures import interval_words
-from pgassay.trial.measure.progress import progress_words
+from pgassay.trial.measure.maintenance_progress import progress_words
 
 
 def test_warnings_that_differ_in_figures_alone_are_one() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgassay.trial.measure.progress import over_views, progress_words
+from pgassay.trial.measure.maintenance_progress import over_views, progress_words
 
 SCANNING = {"phase": "scanning heap", "heap_blks_scanned": 45, "heap_blks_total": 100}
 INDEXES = {"phase": "vacuuming indexes", "indexes_processed": 1, "indexes_total": 4}

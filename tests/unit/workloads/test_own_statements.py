@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.datasets.registry import content
-from pgassay.environment.datasets.statements import shown
+from pgassay.environment.datasets.run_sql_text import shown
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.baseline import prepare_of
 from pgassay.experiment.planning.file import read_file

@@ -16,7 +16,7 @@ from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
 from pgassay.model.trial import LoadObservation
 from pgassay.model.workload import ReplayOptions
 from pgassay.sizing.recordings import refuse_workloads
-from pgassay.trial.measure.replay import assert_same_work
+from pgassay.trial.measure.replayed_load import assert_same_work
 from pgassay.tune.statements import statements_of as tuned_statements
 from pgassay.workloads.metric import metric_of
 from pgassay.workloads.registry import parse_workload

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgassay.environment.server.enclosure import enclosed_command, is_enclosing
-from pgassay.environment.server.folder import SUPERUSER, ServerFolder
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import as_caller, identity
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.server_folder import SUPERUSER, ServerFolder
 from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec

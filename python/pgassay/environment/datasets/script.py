@@ -17,11 +17,11 @@ from pgassay.environment.datasets.base import (
     refuse_changed,
     size_bytes,
 )
-from pgassay.environment.datasets.finish import LEFT_AS_MADE, settle
+from pgassay.environment.datasets.final_steps import LEFT_AS_MADE, settle
 from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.datasets.psql_script import files_read, files_sha256, psql_for, run_by_psql
-from pgassay.environment.datasets.statements import run_text
-from pgassay.environment.server.server import Server
+from pgassay.environment.datasets.run_sql_text import run_text
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec

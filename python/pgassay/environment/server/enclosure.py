@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from pgassay.environment.home import account, home
-from pgassay.environment.server import enclosed
+from pgassay.environment.server import enclosed_command as enclosed
 
 # Below these everything is shown anyway (`enclosed.py`).
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")

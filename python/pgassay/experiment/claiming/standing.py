@@ -8,7 +8,7 @@ from pathlib import Path
 from pgassay.analysis.claims.arm_claims import blocks_least, missing_condition, missing_for
 from pgassay.analysis.claims.judge_claims import is_open, judge, wanted_by
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.environment import history
+from pgassay.environment import earlier_experiments
 from pgassay.environment.linux import machine
 from pgassay.errors import UsageError
 from pgassay.experiment.claiming.files import ClaimedFile
@@ -96,7 +96,7 @@ def with_plan(found: Standing, progress: Progress, *, wait: bool) -> Standing:
             return without(found, {claim.id: str(error) for claim in file.claims})
     where, instead = str(file.path), "correct the claim"
     lacking = {claim.id: missing_for(claim, experiment, where, instead) for claim in file.claims}
-    least_s = planned(experiment, history.recall(experiment)).least_s
+    least_s = planned(experiment, earlier_experiments.recall(experiment)).least_s
     return replace(without(found, lacking), least_s=least_s)
 
 

@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from pgassay.environment.home import typed_path
-from pgassay.environment.source.typed import is_source
+from pgassay.environment.source.tree_syntax import is_source
 from pgassay.errors import UsageError
 from pgassay.experiment.gating.file import GateFile, has_pattern, read_gate_file
 from pgassay.experiment.planning.file import read_document

@@ -22,7 +22,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from pgassay.analysis.gate.detector import FALSE_ALARMS_PER_YEAR, RUNS_PER_YEAR
-from pgassay.environment.source.typed import is_source
+from pgassay.environment.source.tree_syntax import is_source
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.file import fields_of, keys, read_document, refuse_unknown, settings_of
 from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings

@@ -13,7 +13,7 @@ from pgassay.analysis.gate.detector import rule_of
 from pgassay.analysis.gate.judge_gate import Gated, gate_result
 from pgassay.analysis.gate.promise import TimeBudget, noise_of, opening, promise
 from pgassay.analysis.verdicts.study import owns_data
-from pgassay.environment.history import TrialHistory
+from pgassay.environment.earlier_experiments import TrialHistory
 from pgassay.errors import InterruptionError, UsageError
 from pgassay.experiment.gating.baseline import GateBaseline, find_baseline, revision_of
 from pgassay.experiment.gating.file import GateFile, read_gate_file

@@ -2,8 +2,8 @@
 
 Fixed settings are alike in all arms, and no version's default decides a comparison by accident: what the
 engine brings. Shipped ones are each version's own, and part of what is compared: what an upgrade brings. Set
-is then only what a private server needs (its socket, folders and log, `environment/server/folder.py`), and
-what it would not start or serve without.
+is then only what a private server needs (its socket, folders and log,
+`environment/server/server_folder.py`), and what it would not start or serve without.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from pgassay.environment import datasets
 from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.datasets.base import MIN_WAL_MB, WAL_SEGMENTS_MIN
 from pgassay.environment.server.initdb import FIRST_MAJOR_WITH_CHECKSUMS_BY_DEFAULT
-from pgassay.environment.server.limits import (
+from pgassay.environment.server.server_caps import (
     describe_limits,
     parse_cpus,
     parse_memory,

@@ -10,11 +10,11 @@ from pgassay.design.arms import Candidate
 from pgassay.environment import datasets
 from pgassay.environment.builds.default_differences import DefaultDifferences
 from pgassay.environment.cgroup.caps import usable_memory_bytes
-from pgassay.environment.cgroup.inherited import inherited_limits, limit_sentences
+from pgassay.environment.cgroup.inherited_limits import inherited_limits, limit_sentences
 from pgassay.environment.linux import machine, pagecache
 from pgassay.environment.linux.free_memory import reporting_balloons
-from pgassay.environment.server.limits import check_limits
 from pgassay.environment.server.pooler import check_pooler
+from pgassay.environment.server.server_caps import check_limits
 from pgassay.environment.server.validation import block_bytes, validate_settings, with_data_format
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.baseline import (

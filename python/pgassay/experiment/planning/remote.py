@@ -10,14 +10,14 @@ import psycopg
 
 from pgassay.design.arms import Candidate
 from pgassay.environment.linux import machine
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.environment.remote.round_trip import first_round_trip_ms
 from pgassay.environment.remote.session_settings import (
     READ_ONLY,
     check_session_settings,
     session_parameters,
 )
-from pgassay.environment.remote.settings import differences_sentence
+from pgassay.environment.remote.settings_swap import differences_sentence
 from pgassay.environment.server.sessions import connect
 from pgassay.errors import UsageError, first_line
 from pgassay.experiment.planning.connections import (
@@ -50,7 +50,7 @@ from pgassay.factors.server import NAME, kind_of
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import Environment, Protocol
 from pgassay.model.workload import WorkloadSpec
-from pgassay.trial.measure import plans
+from pgassay.trial.measure import statement_plans
 
 _NOT_RESTORED = (
     "nothing is restored between the trials on a remote server: each meets the rows, the dead row "
@@ -259,7 +259,7 @@ def _check_statements(resolved: Resolved, spec: ArmSpec) -> None:
     with connect(session_parameters(resolved, spec.settings)) as session:
         for statement in spec.workload.statements:
             try:
-                plans.explain(session, statement)
+                statement_plans.explain(session, statement)
             except psycopg.Error as error:
                 raise UsageError(
                     f"{resolved.server.name} can't plan statement {statement.name} ({first_line(error)}): "

@@ -14,7 +14,7 @@ from pgassay.model.probe import ProbeResult
 from pgassay.model.storage import StorageSpec
 from pgassay.storage.base import Volume
 from pgassay.storage.registry import kind_named
-from pgassay.trial.provisioned import MachineProvider
+from pgassay.trial.provisioned_target import MachineProvider
 
 
 def ceilings_of(arms: Iterable[Arm], provider: MachineProvider) -> PlannedCeilings:

@@ -12,7 +12,7 @@ from pgassay.analysis.statistics.starts import STARTS_MIN, STARTS_WITHOUT_BOUND
 from pgassay.analysis.verdicts.primary_family import single_trial_spread
 from pgassay.design.schedule import next_step
 from pgassay.environment.cleanup.scratch import scratch_folder
-from pgassay.environment.history import TrialHistory
+from pgassay.environment.earlier_experiments import TrialHistory
 from pgassay.errors import MeasurementError
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_trial_s
 from pgassay.model.experiment import Experiment, StatisticalContract

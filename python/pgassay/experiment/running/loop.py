@@ -14,7 +14,7 @@ from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
 from pgassay.analysis.verdicts.dropped_arms import VOIDED_BLOCKS_MAX, dropped_sentences
 from pgassay.design.schedule import Step, has_fresh_copies, records_blocks
-from pgassay.environment.builds.unchanged import ChangedBuildError
+from pgassay.environment.builds.build_identity import ChangedBuildError
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import MeasurementError
 from pgassay.experiment.running.enough import (
@@ -41,9 +41,9 @@ from pgassay.record.experiment import (
 )
 from pgassay.terminal.progress import Progress
 from pgassay.trial.measure.work_plans import PlanWork
-from pgassay.trial.run import run_trial
-from pgassay.trial.state import NeutralTrial
+from pgassay.trial.run_trial import run_trial
 from pgassay.trial.target import Target
+from pgassay.trial.trial_state import NeutralTrial
 from pgassay.workloads.metric import too_few, transactions_min
 
 # Of an experiment's time what executing plans may take.

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
 from pgassay.analysis.statistics.starts import STARTS_MIN, resolvable_by_starts, starts_for
-from pgassay.environment import history
-from pgassay.environment.history import TrialHistory
+from pgassay.environment import earlier_experiments
+from pgassay.environment.earlier_experiments import TrialHistory
 from pgassay.experiment.planning.plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.forecast import unknown_spread
@@ -30,7 +30,7 @@ def plan_alone(request: CompareRequest, progress: Progress, *, wait: bool) -> Pl
         progress.message(sentence)
     with host_lock(progress, wait=wait):
         experiment = plan(parsed, progress.stage)
-    return planned(experiment, history.recall(experiment))
+    return planned(experiment, earlier_experiments.recall(experiment))
 
 
 def planned(experiment: Experiment, earlier: TrialHistory | None) -> Planned:

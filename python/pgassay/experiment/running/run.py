@@ -16,13 +16,13 @@ from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.primary_family import single_trial_spread
 from pgassay.design.arms import arms_of_all_loads
 from pgassay.design.schedule import arms_to_prepare, has_fresh_copies
-from pgassay.environment import history, lock
-from pgassay.environment.builds.unchanged import refuse_changed
+from pgassay.environment import earlier_experiments, lock
+from pgassay.environment.builds.build_identity import refuse_changed
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.source_copies import remove_source_copies
-from pgassay.environment.history import TrialHistory
+from pgassay.environment.earlier_experiments import TrialHistory
 from pgassay.environment.linux.machine import machine_id
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.errors import InterruptionError, UsageError
 from pgassay.experiment.planning.connections import reconnect
 from pgassay.experiment.planning.plan import parse_request, plan
@@ -57,8 +57,8 @@ from pgassay.record.experiment import (
 from pgassay.record.holding import held
 from pgassay.record.layout import attempt_folders
 from pgassay.terminal.progress import Progress
-from pgassay.trial.provisioned import MachineProvider, ProvisionedTarget
-from pgassay.trial.remote import RemoteTarget
+from pgassay.trial.provisioned_target import MachineProvider, ProvisionedTarget
+from pgassay.trial.remote_target import RemoteTarget
 from pgassay.trial.target import Target
 
 # What a disk that others use as well copies, reading and writing: a hundred times less than the fastest, and
@@ -120,8 +120,8 @@ def run_parsed(
     limits = limits or RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
     folder = new_folder(parsed.request.out, planned.title)
     try:
-        earlier = history.recall(planned)
-        experiment = history.with_known_scale(planned, earlier)
+        earlier = earlier_experiments.recall(planned)
+        experiment = earlier_experiments.with_known_scale(planned, earlier)
         run = _Run(earlier, parsed.servers.connections, limits, progress, said_by, trial_s, began_s)
         return _run_planned(experiment, folder, run)
     except BaseException:
@@ -213,7 +213,7 @@ def resume_held(
     for build in {arm.spec.build.bin_directory: arm.spec.build for arm in stored.experiment.arms}.values():
         refuse_changed(build)
     with open_target(stored.experiment, connections.parameters, progress.stage) as opened:
-        earlier = history.recall(stored.experiment)
+        earlier = earlier_experiments.recall(stored.experiment)
         with held(folder), opened.target:
             run = _Run(earlier, connections, chosen, progress, began_s=began_s)
             ended = _run_trials(stored, opened, run)
@@ -262,9 +262,9 @@ def _remembered(ended: StoredExperiment) -> StoredExperiment:
             stratum_trial_s(ended),
         )
         try:
-            history.remember(ended.experiment, known)
+            earlier_experiments.remember(ended.experiment, known)
         except OSError as error:
-            raise recording_error(history.history_file(), error) from error
+            raise recording_error(earlier_experiments.history_file(), error) from error
     is_remote = any(arm.spec.server is not None for arm in ended.experiment.arms)
     alarm = None if is_remote else ledger.add_evidence(ended)
     if alarm is None:

@@ -17,9 +17,9 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.trial.measure.work_plans import PlanWork
-from pgassay.trial.start import Turns, run_start
-from pgassay.trial.state import OnStep
+from pgassay.trial.shared_start import Turns, run_start
 from pgassay.trial.target import Target
+from pgassay.trial.trial_state import OnStep
 
 
 class StartTrials:

@@ -3,7 +3,7 @@
 import errno
 import os
 
-from pgassay.environment.builds.gates import DISABLED_SETTING
+from pgassay.environment.builds.io_uring_gates import DISABLED_SETTING
 from pgassay.environment.linux import machine
 from pgassay.errors import MeasurementError
 from pgassay.model.probe import FIRST_MAJOR, CellSpec, Engine

@@ -27,14 +27,14 @@ from pgassay.running_server.diagnosis import thread_observer as observers
 from pgassay.running_server.diagnosis.counted_statements import CalledStatements, Statements
 from pgassay.running_server.diagnosis.estimated_plans import with_plans
 from pgassay.running_server.open_server import Target
-from pgassay.trial.before_and_after import counters
-from pgassay.trial.before_and_after.vacuum_state import vacuum_state_or_none
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
 from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import window_files
 from pgassay.trial.observe.server_reads import ServerReadsSampler
+from pgassay.trial.snapshots import counters
+from pgassay.trial.snapshots.vacuum_state import vacuum_state_or_none
 
 APPLICATION = "pgassay diagnose"
 # Counters of the machine, and sessions with their statements: often enough to see when something changed.

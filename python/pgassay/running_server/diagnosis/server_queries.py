@@ -9,7 +9,7 @@ from psycopg.rows import TupleRow
 from pgassay.analysis.diagnosis.interval import Session, SessionsSample
 from pgassay.analysis.diagnosis.sessions import statement_key
 from pgassay.model.running_server.diagnosis import QUERY_CHARACTERS_MAX
-from pgassay.trial.before_and_after.counters import VIEWS, View
+from pgassay.trial.snapshots.counters import VIEWS, View
 
 # pg_blocking_pids holds all locks of the lock manager's table for a moment: it is asked for few, those that
 # have waited for the longest (src/backend/utils/adt/lockfuncs.c).

@@ -15,7 +15,7 @@ import psycopg
 from pgassay.environment.builds.registry import MAJOR_MIN, resolve
 from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.linux import machine
-from pgassay.environment.server.limits import parse_memory
+from pgassay.environment.server.server_caps import parse_memory
 from pgassay.environment.server.validation import build_settings
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.planning.request import CompareRequest, parse_settings
@@ -28,7 +28,7 @@ from pgassay.model.tuning.source import TuneSource
 from pgassay.plans.explain_output.find_plans import FoundPlan
 from pgassay.plans.explain_plan import explained
 from pgassay.terminal.progress import Progress
-from pgassay.trial.before_and_after.vacuum_state import read_holders
+from pgassay.trial.snapshots.vacuum_state import read_holders
 from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.run import run_held

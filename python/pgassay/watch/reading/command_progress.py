@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pgassay.model.running_server.watch import CommandProgress
-from pgassay.trial.measure.progress import VIEWS, counted_in_phase, over_views, passes_ended
+from pgassay.trial.measure.maintenance_progress import VIEWS, counted_in_phase, over_views, passes_ended
 
 if TYPE_CHECKING:
     import psycopg

@@ -6,7 +6,7 @@ Nothing is restored, started or stopped there: `machine` of such a target is Non
 from collections.abc import Mapping
 from typing import Self
 
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.environment.remote.session_settings import session_parameters
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, connect
 from pgassay.model.arm import Arm

@@ -11,7 +11,7 @@ from pgassay.native.load import LoadProgress, LoadRecord, load_document, run_loa
 from pgassay.record import layout
 from pgassay.record.observations import moments_us
 from pgassay.trial.measure.histogram_log import histogram_log, line_of
-from pgassay.trial.state import Observation
+from pgassay.trial.trial_state import Observation
 
 if TYPE_CHECKING:
     from hdrh.histogram import HdrHistogram

@@ -22,8 +22,8 @@ from pgassay.environment.remote.secrets import scrub
 from pgassay.environment.server.sessions import ConnectionParameters
 from pgassay.errors import MeasurementError, first_line
 from pgassay.model.arm import Arm
-from pgassay.trial.state import TrialState
 from pgassay.trial.target import ServerSession
+from pgassay.trial.trial_state import TrialState
 
 OPTION = "--before-trial"
 # Another size of machine takes a provider a while.

@@ -16,15 +16,15 @@ from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
 from pgassay.record import layout
 from pgassay.record.documents import to_json
 from pgassay.record.experiment import TrialWriter
-from pgassay.trial import limited, steps
-from pgassay.trial.before_and_after import machine_speed
-from pgassay.trial.before_trial import run_before_trial
-from pgassay.trial.measure.statements import StatementTimer
+from pgassay.trial import steps, trial_caps
+from pgassay.trial.arm_switch import show_all, switch_to
+from pgassay.trial.before_trial_command import run_before_trial
+from pgassay.trial.measure.timed_statements import StatementTimer
 from pgassay.trial.measure.work_plans import PlanWork, execute_plans
-from pgassay.trial.observe.during_trial import volume_imposed
-from pgassay.trial.state import NeutralTrial, OnStep, TrialState, outcome
-from pgassay.trial.switching import show_all, switch_to
+from pgassay.trial.observe.trial_observers import volume_imposed
+from pgassay.trial.snapshots import machine_speed
 from pgassay.trial.target import Target
+from pgassay.trial.trial_state import NeutralTrial, OnStep, TrialState, outcome
 
 
 def run_trial(
@@ -51,7 +51,9 @@ def run_trial(
         status, reason = outcome(lambda: _measure(trial, work), details)
         lost = None
         if status != "ok":
-            reason += limited.out_of_memory_reason(trial.arm, trial.machine.group if trial.machine else None)
+            reason += trial_caps.out_of_memory_reason(
+                trial.arm, trial.machine.group if trial.machine else None
+            )
             lost = abandon(target)
         record = write_trial(trial, writer, status, reason)
         if lost is not None:

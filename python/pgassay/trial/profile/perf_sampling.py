@@ -9,8 +9,8 @@ from pgassay.errors import MeasurementError
 from pgassay.model.build import Build
 from pgassay.record.stacks import STACKS_FILE, to_folded
 from pgassay.trial.profile.script_text import ScriptReader, fold
-from pgassay.trial.state import TrialState
 from pgassay.trial.target import LocalServer
+from pgassay.trial.trial_state import TrialState
 
 FRAME_POINTERS = "-fno-omit-frame-pointer"
 

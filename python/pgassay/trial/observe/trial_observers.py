@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pgassay.record.columns import to_parquet
-from pgassay.trial.before_and_after import readings
 from pgassay.trial.caches.relations import Relation
 from pgassay.trial.observe.registry import samplers
 from pgassay.trial.observe.remote import observed_by_sql
 from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
-from pgassay.trial.state import TrialState
+from pgassay.trial.snapshots import readings
 from pgassay.trial.target import LocalServer, ServerSession
+from pgassay.trial.trial_state import TrialState
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from psycopg import sql
 
 from pgassay.environment.datasets.base import DATABASE, OBSERVING_EXTENSIONS, OnStage, facts_of_row
 from pgassay.environment.datasets.load_failure import translated_errors
-from pgassay.environment.datasets.statements import refused_statement, run_statement
-from pgassay.environment.server.server import Server
+from pgassay.environment.datasets.run_sql_text import refused_statement, run_statement
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.model.build import Build
 

@@ -8,8 +8,8 @@ from pgassay.errors import MeasurementError, first_line
 from pgassay.model.maintenance import MaintenanceObservation, VacuumedRelation
 from pgassay.model.workload import Statement
 from pgassay.native.sql import Executed
-from pgassay.trial.before_and_after.counters import Snapshot
 from pgassay.trial.measure.vacuum_verbose import read_vacuum
+from pgassay.trial.snapshots.counters import Snapshot
 from pgassay.workloads.maintenance import command_of
 
 if TYPE_CHECKING:

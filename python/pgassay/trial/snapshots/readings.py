@@ -9,19 +9,13 @@ from dataclasses import dataclass
 from pgassay.environment.cgroup import usage
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.device import counters as device_counters
-from pgassay.environment.server.reads import ServerReads, reads_between
+from pgassay.environment.server.device_reads import ServerReads, reads_between
 from pgassay.model.trial import CounterRow
-from pgassay.trial.before_and_after import verify
-from pgassay.trial.before_and_after.counters import (
-    Snapshot,
-    block_bytes,
-    database_bytes,
-    difference,
-    snapshot,
-)
-from pgassay.trial.before_and_after.verify import BytesRead
-from pgassay.trial.limited import group_counters
+from pgassay.trial.snapshots import verify
+from pgassay.trial.snapshots.counters import Snapshot, block_bytes, database_bytes, difference, snapshot
+from pgassay.trial.snapshots.verify import BytesRead
 from pgassay.trial.target import LocalServer, ServerSession
+from pgassay.trial.trial_caps import group_counters
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from pgassay.record.observations import stddev_ms
 from pgassay.traffic import played
 from pgassay.traffic.tables import words_of
 from pgassay.trial.measure.histogram_log import histogram_log, line_of
-from pgassay.trial.state import Observation
 from pgassay.trial.target import ServerSession
+from pgassay.trial.trial_state import Observation
 
 # Of those that have no name in the workload only the first are kept.
 _OTHERS_MAX = 100

@@ -9,7 +9,7 @@ from typing import Self
 
 from pgassay.environment.linux.device import DeviceCounters, counters
 from pgassay.environment.linux.settle import wait_until_settled
-from pgassay.environment.server.reads import ServerReads, reads_between
+from pgassay.environment.server.device_reads import ServerReads, reads_between
 from pgassay.errors import MeasurementError, first_line
 from pgassay.model.aio import command_reads_asynchronously
 from pgassay.model.arm import ArmSpec
@@ -20,15 +20,15 @@ from pgassay.model.workload import Statement
 from pgassay.native.process import StatementError
 from pgassay.native.sql import Executed, SqlSession
 from pgassay.record import layout
-from pgassay.trial.before_and_after import verify
-from pgassay.trial.before_and_after.counters import Snapshot, block_bytes, database_bytes, snapshot
 from pgassay.trial.caches import states
 from pgassay.trial.caches.keeper import CacheKeeper
 from pgassay.trial.caches.relations import Relation, user_relations
-from pgassay.trial.measure import maintenance, plans
-from pgassay.trial.measure.progress import FILE, ProgressSampler
-from pgassay.trial.state import Observation, Plan
+from pgassay.trial.measure import maintenance_effects, statement_plans
+from pgassay.trial.measure.maintenance_progress import FILE, ProgressSampler
+from pgassay.trial.snapshots import verify
+from pgassay.trial.snapshots.counters import Snapshot, block_bytes, database_bytes, snapshot
 from pgassay.trial.target import LocalServer, ServerSession
+from pgassay.trial.trial_state import Observation, Plan
 
 _QUERY_CANCELED = "57014"
 # A cold statement's relations may hold this much of the page cache: catalogs' neighbours, no data.
@@ -114,7 +114,7 @@ class StatementTimer:
             if self._local is not None and keeper is not None and index > 0:
                 self._prepare_further(statement, self._local, keeper)
             plan = explained.get(statement.name)
-            facts = plans.facts(plan, self._spec.build.major) if plan else None
+            facts = statement_plans.facts(plan, self._spec.build.major) if plan else None
             one, done = self._time(statement, facts)
             begin_ns, end_ns = begin_ns or done.start_ns, done.end_ns
             further_s = self._further_s.get(statement.name, ())
@@ -208,10 +208,10 @@ class StatementTimer:
 
     def _warm_catalogs(self, statements: tuple[Statement, ...]) -> None:
         for statement in statements:
-            if plans.explainable(statement):
+            if statement_plans.explainable(statement):
                 self.session.execute("warm the catalogs", "EXPLAIN " + statement.sql)
             for part in statement.parts:
-                if plans.has_plan(part.sql):
+                if statement_plans.has_plan(part.sql):
                     # What an earlier part makes, such as a table, is not there yet.
                     with suppress(StatementError):
                         self.session.execute("warm the catalogs", "EXPLAIN " + part.sql)
@@ -219,7 +219,7 @@ class StatementTimer:
     def _prepare_further(self, statement: Statement, local: LocalServer, keeper: CacheKeeper) -> None:
         """Before a further statement: what a command needs around it, and the cache state of each."""
         if self._spec.workload.is_maintenance:
-            maintenance.run_untimed(self._server.control, statement)
+            maintenance_effects.run_untimed(self._server.control, statement)
             wait_until_settled(self._protocol.settle_timeout_s)
             # The command before may have given the relations other files.
             self._relations = user_relations(self._server.control, local.running.server.data_directory)
@@ -273,7 +273,7 @@ class StatementTimer:
             self.session.execute("rollback", "ROLLBACK")
 
     def _time(
-        self, statement: Statement, facts: plans.PlanFacts | None
+        self, statement: Statement, facts: statement_plans.PlanFacts | None
     ) -> tuple[StatementObservation, Executed]:
         if self._local is None:
             done, _ = self._execute(statement)
@@ -290,13 +290,13 @@ class StatementTimer:
         return self._time_local(statement, facts, self._local)
 
     def _time_local(
-        self, statement: Statement, facts: plans.PlanFacts | None, local: LocalServer
+        self, statement: Statement, facts: statement_plans.PlanFacts | None, local: LocalServer
     ) -> tuple[StatementObservation, Executed]:
         """Time it between two readings of what the server, the device and the processes have done."""
         cold = self._starts_cold(facts)
         # Before it runs: a command that rewrites a relation leaves nothing at the old path.
         size_bytes = sum(relation.size_bytes for relation in self._relations)
-        files = maintenance.relation_files(self._server.control) if self._progress else {}
+        files = maintenance_effects.relation_files(self._server.control) if self._progress else {}
         before = self._edge(local)
         local.running.mark()
         done, samples = self._execute(statement)
@@ -304,8 +304,8 @@ class StatementTimer:
         self.session.execute("flush", "SELECT pg_stat_force_next_flush()")
         after = self._edge(local)
         if self._progress is not None:
-            files_after = maintenance.relation_files(self._server.control)
-            observed_work = maintenance.observe(
+            files_after = maintenance_effects.relation_files(self._server.control)
+            observed_work = maintenance_effects.observe(
                 statement,
                 done,
                 files=(files, files_after),
@@ -343,12 +343,12 @@ class StatementTimer:
             cpu_s=local.running.cpu_seconds(),
         )
 
-    def _reads_asynchronously(self, facts: plans.PlanFacts | None) -> bool:
+    def _reads_asynchronously(self, facts: statement_plans.PlanFacts | None) -> bool:
         if self._spec.workload.is_maintenance:
             return command_reads_asynchronously(self._spec.build.major)
         return facts is not None and facts.aio
 
-    def _starts_cold(self, facts: plans.PlanFacts | None) -> bool:
+    def _starts_cold(self, facts: statement_plans.PlanFacts | None) -> bool:
         if self._protocol.cache not in ("cold", "cold-each"):
             return False
         if self._spec.workload.is_maintenance:
@@ -376,11 +376,14 @@ def explain_all(server: ServerSession, spec: ArmSpec, *, as_prepared: bool = Fal
 
     explained: dict[str, Plan] = {}
     if spec.workload.is_replay:
-        found = {each.name: plans.explain_captured(server.control, each) for each in spec.workload.statements}
+        found = {
+            each.name: statement_plans.explain_captured(server.control, each)
+            for each in spec.workload.statements
+        }
         return {name: plan for name, plan in found.items() if plan is not None}
     for statement in spec.workload.statements:
         try:
-            plan = plans.explain(server.control, statement, spec.workload if as_prepared else None)
+            plan = statement_plans.explain(server.control, statement, spec.workload if as_prepared else None)
         except psycopg.Error as error:
             raise MeasurementError(
                 f"statement {statement.name} can't be planned ({first_line(error)}): correct its SQL"

@@ -19,10 +19,10 @@ import psycopg
 
 from pgassay.environment.cleanup import registry
 from pgassay.environment.home import account
-from pgassay.environment.server import processes
+from pgassay.environment.server import server_processes
 from pgassay.environment.server.enclosure import enclosed_command, is_enclosing
-from pgassay.environment.server.folder import PORT, SUPERUSER, ServerFolder, check_settings
 from pgassay.environment.server.programs import as_caller, file_limit_raised, identity
+from pgassay.environment.server.server_folder import PORT, SUPERUSER, ServerFolder, check_settings
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, control
 from pgassay.environment.server.start_failure import ServerLog, StartFailure, explain
 from pgassay.errors import MeasurementError, UsageError
@@ -162,7 +162,7 @@ class Server:
                 loaded_at = _loaded_at(connection)
                 self._folder.write_settings(self.settings)
                 _refuse_bad_file(connection)
-            processes.send(self.pid, signal.SIGHUP)
+            server_processes.send(self.pid, signal.SIGHUP)
             self._wait_until_loaded(loaded_at)
         except psycopg.Error as error:
             raise MeasurementError(
@@ -192,11 +192,11 @@ class Server:
         """
         if self.cgroup is not None:
             return self.cgroup.cpu_seconds()
-        return processes.cpu_seconds(self.pid)
+        return server_processes.cpu_seconds(self.pid)
 
     def process_ids(self) -> list[int]:
         """Return the ids of the server's living processes."""
-        return processes.processes_of(self.data_directory)
+        return server_processes.processes_of(self.data_directory)
 
     def log_tail(self, lines: int = 20) -> str:
         """Return the last lines that this start wrote to the log; available after the stop too."""
@@ -216,7 +216,7 @@ class Server:
                 f"{self.build.version}: choose a build of that major version with --pg."
             )
         # Another server's processes would be taken for this one's, and killed with it.
-        others = processes.processes_of(self.data_directory)
+        others = server_processes.processes_of(self.data_directory)
         if others:
             raise MeasurementError(
                 f"Another server (process {others[0]}) runs on {self.data_directory}: "
@@ -300,7 +300,7 @@ class Server:
         if self._process is None or self._process.poll() is not None:
             return
         self._note_shared_memory()
-        processes.send(self._process.pid, number)
+        server_processes.send(self._process.pid, number)
         try:
             self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -310,7 +310,7 @@ class Server:
         """Remember what a server that dies by force could not remove; an enclosed one's goes with it."""
         if self._is_enclosed:
             return
-        self._shared_memory |= processes.mapped_segments(self.process_ids())
+        self._shared_memory |= server_processes.mapped_segments(self.process_ids())
 
     def _clean_up(self) -> None:
         """Reap the postmaster, end what outlived it, and remove all that belongs to this start.
@@ -338,12 +338,12 @@ class Server:
         else:
             # Children of a postmaster that died notice it and leave by themselves within moments.
             self._note_shared_memory()
-            processes.wait_until_gone(self.data_directory, ORPHANS_TIMEOUT_S)
-        left = processes.kill_and_wait(self.data_directory, FORCED_STOP_TIMEOUT_S)
+            server_processes.wait_until_gone(self.data_directory, ORPHANS_TIMEOUT_S)
+        left = server_processes.kill_and_wait(self.data_directory, FORCED_STOP_TIMEOUT_S)
         if not left and self._process.wait() != 0:
-            processes.remove_segments(self._shared_memory)
+            server_processes.remove_segments(self._shared_memory)
             if self._system_v_segment is not None:
-                processes.remove_system_v_segment(self._system_v_segment)
+                server_processes.remove_system_v_segment(self._system_v_segment)
         self._shared_memory, self._system_v_segment = set(), None
         if was_killed and not left:
             _remove_empty_lock_file(self.data_directory)

@@ -7,9 +7,9 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pgassay.durable import replace_file
+from pgassay.environment.atomic_folder import locked
 from pgassay.environment.builds.package import make_open_folder, origin_folder, whole_folders
 from pgassay.environment.home import home
-from pgassay.environment.whole_folder import locked
 from pgassay.errors import UsageError
 from pgassay.model.base import Frozen
 

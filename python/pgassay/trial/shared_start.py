@@ -21,15 +21,15 @@ from pgassay.errors import UsageError
 from pgassay.model.trial import TrialRecord, TrialSpec, TrialStatus
 from pgassay.record import layout
 from pgassay.record.experiment import TrialWriter
-from pgassay.trial import limited, steps
-from pgassay.trial.before_and_after import machine_speed
-from pgassay.trial.measure.statements import StatementTimer
+from pgassay.trial import steps, trial_caps
+from pgassay.trial.arm_switch import show_all, switch_to
+from pgassay.trial.measure.timed_statements import StatementTimer
 from pgassay.trial.measure.work_plans import PlanWork, execute_plans
-from pgassay.trial.observe.during_trial import volume_imposed
-from pgassay.trial.run import abandon, write_trial
-from pgassay.trial.state import OnStep, TrialState, outcome
-from pgassay.trial.switching import show_all, switch_to
+from pgassay.trial.observe.trial_observers import volume_imposed
+from pgassay.trial.run_trial import abandon, write_trial
+from pgassay.trial.snapshots import machine_speed
 from pgassay.trial.target import LocalServer, Machine, Target
+from pgassay.trial.trial_state import OnStep, TrialState, outcome
 
 # What the rounds of a start are to take together, and how many there are at least, and at most.
 ROUNDS_S = 2.0
@@ -75,7 +75,7 @@ class _Start:
     """The trials of one start; `at` is the one that is at work, to which a failure belongs.
 
     Where arms are without some indexes of the data that all share, those are hidden before each turn, and
-    settings that take a reload are reloaded (`trial/switching.py`).
+    settings that take a reload are reloaded (`trial/arm_switch.py`).
     """
 
     def __init__(self, trials: Sequence[TrialState], turns: Turns, works: Sequence[PlanWork | None]) -> None:
@@ -254,7 +254,7 @@ def run_start(
     try:
         status, reason = outcome(lambda: start.measure(machine), f": see {layout.SERVER_LOG_FILE}")
         if status != "ok":
-            reason += limited.out_of_memory_reason(start.at.arm, machine.group)
+            reason += trial_caps.out_of_memory_reason(start.at.arm, machine.group)
             lost = abandon(target)
             ended = _written(start.at, folder, status, reason)
             if lost is not None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import psycopg
 
 from pgassay.environment.datasets.base import OnStage
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
 from pgassay.sql_text import next_statement, strip_comments

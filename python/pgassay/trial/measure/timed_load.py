@@ -12,11 +12,11 @@ from pgassay.native.load import LoadProgress, LoadRecord, load_document, run_loa
 from pgassay.record import layout
 from pgassay.record.columns import to_parquet
 from pgassay.record.observations import stddev_ms
-from pgassay.trial.measure import series
+from pgassay.trial.measure import micro_benchmarks
 from pgassay.trial.measure.histogram_log import histogram_log, line_of
 from pgassay.trial.observe.pooler import PoolerSampler
 from pgassay.trial.observe.runner import SamplerRunner
-from pgassay.trial.state import Observation
+from pgassay.trial.trial_state import Observation
 
 # How often a pooler is asked what it did.
 _POOLER_INTERVAL_S = 0.2
@@ -71,7 +71,7 @@ def _run(
     server: Connectable, spec: ArmSpec, seed: int, on_progress: Callable[[LoadProgress], None]
 ) -> Observation:
     if spec.workload.is_series:
-        return series.run(server.parameters(), spec, seed, on_progress)
+        return micro_benchmarks.run(server.parameters(), spec, seed, on_progress)
     record = run_load(document_of(server, spec, seed), on_progress)
     names = [script.name for script in spec.workload.load.scripts] if spec.workload.load else []
     return Observation(

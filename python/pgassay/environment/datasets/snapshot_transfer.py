@@ -20,12 +20,12 @@ from typing import Self
 
 from pydantic import model_validator
 
+from pgassay.environment.atomic_folder import locked, made_whole
 from pgassay.environment.datasets import MEGABYTE, snapshots
 from pgassay.environment.datasets.snapshots import FREE_MARGIN_BYTES, SNAPSHOT_FILE, Snapshot
 from pgassay.environment.home import account
 from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.server.programs import make_private_folder
-from pgassay.environment.whole_folder import locked, made_whole
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.base import Frozen
 

@@ -10,7 +10,7 @@ from pgassay.environment.cgroup import usage
 from pgassay.environment.cgroup.caps import Caps, caps_of, counters
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.linux import pagecache
-from pgassay.environment.server.limits import MEMORY_PAGE_BYTES, describe_limits
+from pgassay.environment.server.server_caps import MEMORY_PAGE_BYTES, describe_limits
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import ArmSpec
 from pgassay.storage.parse import format_bytes, readable_bytes

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from pgassay.durable import replace_file
 from pgassay.environment.datasets import describe as describe_dataset
 from pgassay.environment.home import home
-from pgassay.environment.server.limits import describe_limits
+from pgassay.environment.server.server_caps import describe_limits
 from pgassay.model.experiment import Experiment
 from pgassay.storage.parse import describe
 

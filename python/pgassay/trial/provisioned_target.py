@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from pgassay.environment.builds.unchanged import refuse_changed
+from pgassay.environment.builds.build_identity import refuse_changed
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.cgroup.group import capabilities as cgroup_capabilities
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.datasets import OnStage, snapshots
 from pgassay.environment.datasets.snapshots import Snapshot
 from pgassay.environment.linux import pagecache
-from pgassay.environment.server.limits import server_limits
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
+from pgassay.environment.server.server_caps import server_limits
 from pgassay.environment.server.settings import classify
 from pgassay.environment.server.validation import build_settings
 from pgassay.errors import UsageError
@@ -28,8 +28,8 @@ from pgassay.model.storage import StorageSpec
 from pgassay.storage.base import Delivered, Volume
 from pgassay.storage.parse import describe
 from pgassay.storage.registry import provide
-from pgassay.trial.limited import inherited_caps, is_limited
 from pgassay.trial.target import LocalServer, RunningServer
+from pgassay.trial.trial_caps import inherited_caps, is_limited
 
 # Room for WAL, temporary files and what a writing workload adds to a working copy.
 WORKING_ROOM_BYTES = 768 * 1024 * 1024

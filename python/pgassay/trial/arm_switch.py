@@ -11,8 +11,8 @@ from pgassay.environment.server.index_visibility import show_all_but
 from pgassay.errors import MeasurementError
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
-from pgassay.trial.state import TrialState
 from pgassay.trial.target import LocalServer, ServerSession
+from pgassay.trial.trial_state import TrialState
 
 SEEN_S_MAX, _POLL_S = 5.0, 0.002
 _DIVISION_BY_ZERO = "22012"

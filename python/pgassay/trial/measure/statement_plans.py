@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pgassay.errors import UsageError
 from pgassay.model.aio import can_read_asynchronously
 from pgassay.model.workload import Statement, WorkloadSpec
-from pgassay.trial.measure.prepared import document, explain_prepared, is_prepared, rolled_back
-from pgassay.trial.state import Plan
+from pgassay.trial.measure.prepared_plans import document, explain_prepared, is_prepared, rolled_back
+from pgassay.trial.trial_state import Plan
 from pgassay.workloads.split import split_statements, strip_comments
 
 if TYPE_CHECKING:
