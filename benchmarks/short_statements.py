@@ -15,9 +15,9 @@ from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment.builds.registry import resolve
-from pgassay.experiment.planning.plan import GivenArms, parse_arms
+from pgassay.experiment.planning.experiment_plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import host_lock, run_parsed
+from pgassay.experiment.running.run_experiment import host_lock, run_parsed
 from pgassay.model.workload import Statement
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.copy import TrialCopy

@@ -33,7 +33,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.options import duration
 from pgassay.environment.builds.registry import resolve
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import run_new
+from pgassay.experiment.running.run_experiment import run_new
 from pgassay.model.experiment import Restart
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import NullProgress

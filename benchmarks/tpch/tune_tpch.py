@@ -42,9 +42,9 @@ from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning.plan import GivenArms, parse_arms
+from pgassay.experiment.planning.experiment_plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import host_lock, run_parsed
+from pgassay.experiment.running.run_experiment import host_lock, run_parsed
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.storage.storage_options import parse_bytes
 from pgassay.terminal.live import choose

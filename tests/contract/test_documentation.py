@@ -24,9 +24,9 @@ from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets import KINDS as DATASET_KINDS
 from pgassay.environment.linux.device import BlockDevice
 from pgassay.environment.server.settings import baseline_settings
-from pgassay.experiment.gating.file import _SYSTEM, _TOP
-from pgassay.experiment.planning.file import TABLES, keys
-from pgassay.experiment.planning.provisioned import default_cache
+from pgassay.experiment.gating.gate_file import _SYSTEM, _TOP
+from pgassay.experiment.planning.experiment_file import TABLES, keys
+from pgassay.experiment.planning.provisioned_servers import default_cache
 from pgassay.factors.registry import KINDS as FACTOR_KINDS
 from pgassay.factors.registry import parse_factors
 from pgassay.model.account import Account, AccountItem, ArmAccounts

@@ -22,10 +22,10 @@ from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.design.arms import apply_levels, choose_control, combinations
 from pgassay.design.schedule import Step, next_step, records_blocks
 from pgassay.environment.datasets.snapshots import key as snapshot_key
-from pgassay.experiment.planning.plan import plan
+from pgassay.experiment.planning.experiment_plan import plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import Base, Connections, Description, Grid, Judged, ParsedRequest
-from pgassay.experiment.running.enough import decided_arms
+from pgassay.experiment.running.stopping_rules import decided_arms
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec

@@ -19,7 +19,7 @@ from pgassay.analysis.verdicts.checks.failures import WARNING_EVIDENCE, failure_
 from pgassay.analysis.verdicts.primary_family import analyse_primary, findings_of
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, judge
-from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from pgassay.model.experiment import Contrast
 from pgassay.model.trial import TrialRecord
 

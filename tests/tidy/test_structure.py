@@ -40,7 +40,7 @@ ANY_AT_THE_EDGE = frozenset(
     {
         "storage/storage_options.py",
         "storage/parse.py",
-        "experiment/planning/file.py",
+        "experiment/planning/experiment_file.py",
         "native/observer.py",
         "native/probe.py",
         "native/process.py",

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgassay.bisecting.line import Line
+from pgassay.bisecting.commit_line import Line
 from pgassay.environment.source.tree_syntax import GIT, parse_source
 from pgassay.errors import UsageError
 

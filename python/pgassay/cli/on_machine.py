@@ -2,7 +2,7 @@
 
     facts NOISE_S WORD…     prints what this machine says of itself, as JSON; with `speed` how fast it is,
                             with `storage` how fast its disk is
-    data PARENT             answers questions about the data of an experiment (`pgassay.fleet.data`)
+    data PARENT             answers questions about the data of an experiment (`pgassay.fleet.experiment_data`)
     run PARENT WORD…        `pgassay WORD…`, which ends when the worker does
 
 The kernel sends the last two SIGTERM when their parent ends, at which an experiment stops its servers and
@@ -21,9 +21,9 @@ from pgassay.cli.main import main as command
 from pgassay.cli.main import parser
 from pgassay.cli.options import request_of
 from pgassay.errors import PgassayError
-from pgassay.experiment.planning.plan import parse_request, plan
-from pgassay.fleet import data
-from pgassay.fleet.facts import gather
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
+from pgassay.fleet import experiment_data
+from pgassay.fleet.machine_facts import gather
 from pgassay.model.experiment import Experiment
 
 _PR_SET_PDEATHSIG = 1
@@ -46,7 +46,7 @@ def main(words: list[str]) -> int:
     if words[0] == "data":
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: sys.exit(1))
-        data.serve(_planned, sys.stdin.fileno(), sys.stdout)
+        experiment_data.serve(_planned, sys.stdin.fileno(), sys.stdout)
         return 0
     # What it measured goes to whoever asked for it, who draws one page of all machines.
     return command(words[2:], draws_page=False)

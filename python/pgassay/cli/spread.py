@@ -9,10 +9,10 @@ from pgassay.cli.options import refuse_with
 from pgassay.cli.output import keep_page, publish
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.fleet.spreading import plan as plans
-from pgassay.fleet.spreading.cells import check_words
+from pgassay.fleet.spreading import spread_plan as plans
+from pgassay.fleet.spreading.cell_assignment import check_words
 from pgassay.fleet.spreading.results import stored_result
-from pgassay.fleet.spreading.run import SpreadRequest, resume_spread, run_spread
+from pgassay.fleet.spreading.run_spread import SpreadRequest, resume_spread, run_spread
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.record.experiment import load
 from pgassay.record.layout import EXPERIMENT_FILE
@@ -22,7 +22,7 @@ from pgassay.terminal import fleet as views
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pgassay.fleet.cluster.connection import DaskFleet
+    from pgassay.fleet.cluster.cluster_connection import DaskFleet
 
 REPORT_FILE = "report.html"
 # A page takes a second or two to make.
@@ -77,7 +77,7 @@ def report_spread(arguments: argparse.Namespace) -> int:
 def _opened(path: Path) -> "DaskFleet":
     """The fleet of a file; raises UsageError, also where Dask is not there, which reports do without."""
     require_dask()
-    from pgassay.fleet.cluster.connection import DaskFleet
+    from pgassay.fleet.cluster.cluster_connection import DaskFleet
 
     return DaskFleet.open(path)
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgassay.errors import UsageError
-from pgassay.fleet.spreading import plan as spread_plans
+from pgassay.fleet.spreading import spread_plan as spread_plans
 from pgassay.fleet.spreading.results import blocks_done, stored_result
 from pgassay.model.probe import ProbeRecord
 from pgassay.model.tuning.answer import TuneResult

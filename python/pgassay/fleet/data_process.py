@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from pgassay.errors import UsageError
-from pgassay.fleet.machine import Document
+from pgassay.fleet.agent_requests import Document
 
 _END_S = 30.0
 

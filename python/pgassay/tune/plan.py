@@ -8,7 +8,7 @@ from pgassay.environment import datasets
 from pgassay.environment.server.settings import SHARED_BUFFERS_SHIPPED
 from pgassay.environment.server.validation import shared_buffers_bytes, with_data_format
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.plan import choose_servers
+from pgassay.experiment.planning.experiment_plan import choose_servers
 from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings
 from pgassay.experiment.planning.servers import Base, OnStage, Servers
 from pgassay.model.arm import ArmSpec

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 from pgassay.environment.server.enclosure import isolated
 from pgassay.errors import InterruptionError
-from pgassay.experiment.running.folder import check_folder, new_folder
-from pgassay.experiment.running.run import host_lock
+from pgassay.experiment.running.results_folder import check_folder, new_folder
+from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.holding import held
 from pgassay.terminal.progress import Progress

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import run_parsed
+from pgassay.experiment.running.run_experiment import run_parsed
 from pgassay.model.arm import Arm
 from pgassay.model.traffic.replayed import Replayed
 from pgassay.model.workload import ReplayOptions, WorkloadSpec
@@ -26,8 +26,8 @@ from pgassay.traffic.redacting import refuse_redacted
 from pgassay.trial.measure import replayed_load
 from pgassay.trial.target import RunningServer
 from pgassay.tune.copy import TrialCopy
-from pgassay.upgrade.families import Plays, judged_families, whole_of
-from pgassay.upgrade.timed import Measured
+from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
+from pgassay.upgrade.version_times import Measured
 from pgassay.words import percent
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.replay import FAMILY, folder_and_options

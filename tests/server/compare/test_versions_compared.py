@@ -15,7 +15,7 @@ from pgassay.environment.home import account
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.environment.server.validation import small_cluster, with_data_format
-from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors import version
 from pgassay.record.experiment import load

@@ -11,9 +11,9 @@ import tune_samples as samples
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.validation import with_data_format
-from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import host_lock
+from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.record.experiment import write_experiment
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.answer.compose import Told, compose

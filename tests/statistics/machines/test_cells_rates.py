@@ -24,7 +24,7 @@ from pgassay.analysis.statistics.eprocess import (
     log_evidence_above,
     log_evidence_below,
 )
-from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from pgassay.model.machines.spread import SpreadGrid, SpreadStratum
 from simulated_noise import trials
 

@@ -13,7 +13,7 @@ from pgassay.analysis.statistics.joined_evidence import BothMustAgree, strict
 from pgassay.analysis.statistics.sign_flips import gather_flips
 from pgassay.analysis.verdicts.primary_family import findings_of
 from pgassay.analysis.verdicts.verdict import judge
-from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from pgassay.model.experiment import Contrast
 from simulated_noise import noise
 

@@ -11,7 +11,7 @@ from pgassay.analysis.descriptive.device_use import device_use
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import last_probe
 from pgassay.environment.linux.device import BlockDevice, device_of
-from pgassay.experiment.running.ceilings import arm_ceiling
+from pgassay.experiment.running.device_ceilings import arm_ceiling
 from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.storage import StorageSpec
 from pgassay.probe.analysis.analyse import analyse_probe

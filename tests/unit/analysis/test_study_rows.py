@@ -13,7 +13,7 @@ from pgassay.analysis.verdicts.compare import analyse, decided, interim_result
 from pgassay.analysis.verdicts.primary_family import analyse_primary, forecasts
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.design.schedule import next_step
-from pgassay.experiment.running.enough import decided_arms
+from pgassay.experiment.running.stopping_rules import decided_arms
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
 from pgassay.model.result import DesignWarning

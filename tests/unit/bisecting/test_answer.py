@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pgassay.analysis.bisection.search import Search
-from pgassay.bisecting.answer import Answered, answer
+from pgassay.bisecting.bisect_answer import Answered, answer
 from pgassay.model.beside.bisection import BisectionResult, BisectionState, Place
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.report.bisection import page_of

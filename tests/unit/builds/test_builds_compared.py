@@ -17,7 +17,7 @@ from pgassay.environment.builds.base import Origin, parse_version
 from pgassay.environment.builds.default_differences import CHANGED_MAX, NO_SUCH_SETTING, default_differences
 from pgassay.environment.server.setting_values import SettingFact
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.builds import choose_builds
+from pgassay.experiment.planning.arm_builds import choose_builds
 from pgassay.factors import version
 from pgassay.factors.registry import parse_factor, parse_factors
 from pgassay.model.arm import DatasetSpec

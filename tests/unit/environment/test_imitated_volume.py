@@ -10,7 +10,7 @@ from pgassay.cli.main import main
 from pgassay.environment.cgroup import caps
 from pgassay.environment.linux import machine
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.provisioned import within_reach
+from pgassay.experiment.planning.provisioned_servers import within_reach
 from pgassay.factors.storage import split
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel

@@ -11,15 +11,15 @@ from pgassay.environment.linux import machine
 from pgassay.environment.server import server_caps
 from pgassay.environment.server.server_caps import check_limits, describe_limits, parse_cpus, parse_memory
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning import baseline
-from pgassay.experiment.planning.baseline import (
+from pgassay.experiment.planning import arm_baseline
+from pgassay.experiment.planning.arm_baseline import (
     caps_by_arm,
     instance_sentences,
     with_buffers_for_the_smallest,
     with_caps,
     with_memory_of_instances,
 )
-from pgassay.experiment.planning.file import read_file
+from pgassay.experiment.planning.experiment_file import read_file
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.registry import parse_factor
 from pgassay.trial.trial_caps import assert_limits
@@ -171,7 +171,7 @@ def test_a_machine_without_control_groups_is_told_at_once(monkeypatch: pytest.Mo
 
 
 def test_a_cap_is_a_factor_or_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baseline, "server_limits", lambda _: {})
+    monkeypatch.setattr(arm_baseline, "server_limits", lambda _: {})
     request = CompareRequest(factors=("memory=1GB,2GB",), memory="1GB")
     with pytest.raises(UsageError, match="memory is a factor and is also fixed by --memory"):
         with_caps(request, (parse_factor("memory=1GB,2GB"),), base_spec())

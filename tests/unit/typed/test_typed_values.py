@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pgassay.cli import options as cli_options
 from pgassay.environment.server.server_caps import parse_memory
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.file import read_file
+from pgassay.experiment.planning.experiment_file import read_file
 from pgassay.storage.parse import parse_storage
 from pgassay.typed import options, quantities
 from pgassay.volumes.pattern import parse_pattern

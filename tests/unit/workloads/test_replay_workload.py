@@ -9,8 +9,8 @@ from plans_for_tests import base_spec
 
 from pgassay.analysis.gate.units import units_of
 from pgassay.errors import InvalidTrialError, UsageError
-from pgassay.experiment.planning.file import fields_of
-from pgassay.experiment.planning.provisioned import default_cache
+from pgassay.experiment.planning.experiment_file import fields_of
+from pgassay.experiment.planning.provisioned_servers import default_cache
 from pgassay.factors.registry import parse_factor
 from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
 from pgassay.model.trial import LoadObservation

@@ -80,8 +80,8 @@ def run_or_plan(request: "CompareRequest", arguments: argparse.Namespace) -> int
     """Measure a request and report, as `run` does too; with `--plan` say what that would take."""
     from pgassay.cli.outcome import finish, progress_of
     from pgassay.cli.source_builds import provide_named
-    from pgassay.experiment.running.planned import plan_alone
-    from pgassay.experiment.running.run import run_new
+    from pgassay.experiment.running.plan_preview import plan_alone
+    from pgassay.experiment.running.run_experiment import run_new
     from pgassay.report.planned import page_of
 
     provide_named((request.build, *request.factors), quiet=arguments.quiet)

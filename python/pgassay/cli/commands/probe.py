@@ -140,7 +140,7 @@ def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") 
     from pgassay.cli.outcome import progress_of
     from pgassay.environment.home import home_path
     from pgassay.experiment.planning.request import CompareRequest
-    from pgassay.experiment.running.run import run_new
+    from pgassay.experiment.running.run_experiment import run_new
     from pgassay.model.storage import StorageSpec
     from pgassay.probe.analysis import proof
     from pgassay.record.documents import write_file

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Run what is left and report."""
     from pgassay.cli.outcome import finish, progress_of
     from pgassay.experiment.running.loop import RunLimits
-    from pgassay.experiment.running.run import run_resumed
+    from pgassay.experiment.running.run_experiment import run_resumed
     from pgassay.record import layout
     from pgassay.record.experiment import load_experiment
 

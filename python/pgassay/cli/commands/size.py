@@ -303,7 +303,7 @@ def _request_of_stored(
 def _run(request: "CompareRequest", arguments: argparse.Namespace) -> "StoredExperiment":
     from pgassay.cli.outcome import progress_of
     from pgassay.cli.source_builds import provide_named
-    from pgassay.experiment.running.run import run_new
+    from pgassay.experiment.running.run_experiment import run_new
 
     provide_named((request.build,), quiet=arguments.quiet)
     with progress_of(arguments) as progress:

@@ -17,15 +17,15 @@ from pgassay.design.schedule import Step, has_fresh_copies, records_blocks
 from pgassay.environment.builds.build_identity import ChangedBuildError
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import MeasurementError
-from pgassay.experiment.running.enough import (
+from pgassay.experiment.running.capacity_rates import step_after
+from pgassay.experiment.running.start_blocks import StartTrials, without_half_starts
+from pgassay.experiment.running.stopping_rules import (
     Wanted,
     decided_arms,
     dropped,
     rest_without_dropped,
     standing_of,
 )
-from pgassay.experiment.running.rates import step_after
-from pgassay.experiment.running.starts import StartTrials, without_half_starts
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.result import CompareResult

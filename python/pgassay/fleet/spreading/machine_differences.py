@@ -47,7 +47,7 @@ def facts_by_machine(machines: Sequence[SpreadMachine]) -> dict[str, Facts]:
 
 
 def readings_of(facts: MachineFacts) -> dict[str, list[float]]:
-    """What a machine read before the first trial, by `pgassay.fleet.facts`."""
+    """What a machine read before the first trial, by `pgassay.fleet.machine_facts`."""
     found = {}
     for name, values in _mapping(facts.get("readings")).items():
         each = values if isinstance(values, list) else []

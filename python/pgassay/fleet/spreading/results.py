@@ -10,7 +10,7 @@ from pgassay.analysis.machines.combine import combine
 from pgassay.analysis.machines.gather import MachineDescription
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading.machine_differences import facts_by_machine
-from pgassay.fleet.spreading.plan import REMEDY
+from pgassay.fleet.spreading.spread_plan import REMEDY
 from pgassay.model.base import Frozen
 from pgassay.model.machines.cells import CellsResult
 from pgassay.model.machines.combined import CombinedResult

@@ -15,8 +15,8 @@ import psycopg
 
 from pgassay.environment.datasets import OnStage, relation_facts, snapshots
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning.plan import GivenArms, parse_arms
-from pgassay.experiment.running.run import run_parsed
+from pgassay.experiment.planning.experiment_plan import GivenArms, parse_arms
+from pgassay.experiment.running.run_experiment import run_parsed
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Protocol
 from pgassay.record.experiment import StoredExperiment

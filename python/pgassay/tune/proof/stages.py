@@ -15,10 +15,10 @@ from pathlib import Path
 
 from pgassay.environment.datasets import snapshots
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.builds import LOADS_OF_COMPARED_BUILDS
+from pgassay.experiment.planning.arm_builds import LOADS_OF_COMPARED_BUILDS
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
-from pgassay.experiment.running.run import resume_held
+from pgassay.experiment.running.run_experiment import resume_held
 from pgassay.model.arm import ArmSpec
 from pgassay.options.evidence import BLOCKS_MAX
 from pgassay.record.experiment import StoredExperiment, load

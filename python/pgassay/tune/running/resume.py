@@ -10,7 +10,7 @@ from pgassay.environment.cleanup.source_copies import is_dump_of_a_run, remove_d
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.enclosure import isolated
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
-from pgassay.experiment.running.run import host_lock
+from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.tuning.answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.holding import held

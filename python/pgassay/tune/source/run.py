@@ -19,8 +19,8 @@ from pgassay.environment.server.server_caps import parse_memory
 from pgassay.environment.server.validation import build_settings
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.planning.request import CompareRequest, parse_settings
-from pgassay.experiment.running.folder import check_folder
-from pgassay.experiment.running.run import host_lock
+from pgassay.experiment.running.results_folder import check_folder
+from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.build import Build
 from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.model.tuning.answer import TuneResult

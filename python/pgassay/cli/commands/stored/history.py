@@ -51,7 +51,7 @@ def _found(folder: "Path", alpha: float) -> "HistoryResult":
     """All gates directly below the folder, and all experiments beside them."""
     from pgassay.analysis.gate.gate_history import history_of
     from pgassay.errors import UsageError
-    from pgassay.experiment.running.folder import find_experiments
+    from pgassay.experiment.running.results_folder import find_experiments
     from pgassay.record.experiment import load
     from pgassay.record.gates import gate_folders, load_gate
 

@@ -11,13 +11,13 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import earlier_experiments
 from pgassay.environment.linux import machine
 from pgassay.errors import UsageError
-from pgassay.experiment.claiming.files import ClaimedFile
-from pgassay.experiment.claiming.order import Waiting, weight_of
-from pgassay.experiment.planning.file import read_document, read_file
-from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.claiming.claim_files import ClaimedFile
+from pgassay.experiment.claiming.run_order import Waiting, weight_of
+from pgassay.experiment.planning.experiment_file import read_document, read_file
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.planned import planned
-from pgassay.experiment.running.run import host_lock
+from pgassay.experiment.running.plan_preview import planned
+from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.experiment import MachineFacts
 from pgassay.model.redaction import without_secrets

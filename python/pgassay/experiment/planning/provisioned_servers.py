@@ -17,7 +17,7 @@ from pgassay.environment.server.pooler import check_pooler
 from pgassay.environment.server.server_caps import check_limits
 from pgassay.environment.server.validation import block_bytes, validate_settings, with_data_format
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning.baseline import (
+from pgassay.experiment.planning.arm_baseline import (
     caps_by_arm,
     dataset_of,
     instance_sentences,
@@ -31,7 +31,7 @@ from pgassay.experiment.planning.baseline import (
     with_shipped_checksums,
     with_wal_sizes,
 )
-from pgassay.experiment.planning.builds import (
+from pgassay.experiment.planning.arm_builds import (
     choose_builds,
     dataset_loads,
     differing_defaults,

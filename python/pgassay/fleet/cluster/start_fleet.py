@@ -16,9 +16,9 @@ from urllib.parse import urlsplit
 from pgassay.environment.home import LOCAL_WORKERS, home
 from pgassay.environment.linux import machine as host_id
 from pgassay.errors import PgassayError, UsageError
-from pgassay.fleet.cluster import file, hosts, shares
+from pgassay.fleet.cluster import fleet_file, host_shares, hosts
 from pgassay.fleet.cluster.certificates import Authority, Identity
-from pgassay.fleet.cluster.file import FleetFile, MachineEntry
+from pgassay.fleet.cluster.fleet_file import FleetFile, MachineEntry
 from pgassay.fleet.cluster.node_folder import NodeFolder, NodeSettings
 
 SCHEDULER = "scheduler"
@@ -30,7 +30,7 @@ _Answer = TypeVar("_Answer")
 
 def start_local(count: int, path: Path, *, port: int, give_up_s: float, say: Say) -> FleetFile:
     """Workers on this machine, each with its part of it when there are several."""
-    parts = shares.divide_host(count)
+    parts = host_shares.divide_host(count)
     host = str(hosts.here({"operation": "hello"})["host"])
     _refuse_a_second_local_fleet()
     machines = [
@@ -73,16 +73,16 @@ def start_ssh(
     return _start_new(plan, machines, path, say)
 
 
-def _plan(kind: file.Kind, listen: str, port: int, give_up_s: float) -> FleetFile:
-    fleet = file.new_id()
-    folder = home() / file.NODES / fleet
+def _plan(kind: fleet_file.Kind, listen: str, port: int, give_up_s: float) -> FleetFile:
+    fleet = fleet_file.new_id()
+    folder = home() / fleet_file.NODES / fleet
     return FleetFile(
         id=fleet,
         kind=kind,
         scheduler=_tls_address(listen, port or _free_port(listen)),
         folder=folder,
         give_up_s=give_up_s,
-        certificates=file.certificates_of(Identity(folder / "client" / "identity")),
+        certificates=fleet_file.certificates_of(Identity(folder / "client" / "identity")),
     )
 
 
@@ -95,13 +95,13 @@ def _start_new(plan: FleetFile, machines: Sequence[MachineEntry], path: Path, sa
             f"{path} is there already: type pgassay fleet stop --file {path} first, pgassay fleet start "
             "without --local and --ssh to start again what has ended, or name another file with --file"
         )
-    file.write(fleet, path)
+    fleet_file.write(fleet, path)
     try:
         Authority.make(fleet.folder / "authority", f"fleet {fleet.id}")
         identity = Identity.make(Identity(fleet.folder / "client" / "identity").folder)
         _sign(fleet, identity)
         # Whoever has lost the file finds the fleet by it.
-        file.write(fleet, fleet.folder / file.DEFAULT)
+        fleet_file.write(fleet, fleet.folder / fleet_file.DEFAULT)
         start_missing(fleet, say)
     except BaseException:
         say("ending what was started")
@@ -238,7 +238,7 @@ def _make_local_home(machine: MachineEntry) -> None:
 
 
 def _refuse_a_second_local_fleet() -> None:
-    nodes = home() / file.NODES
+    nodes = home() / fleet_file.NODES
     for folder in sorted(nodes.glob("*/local-*")) if nodes.is_dir() else ():
         if NodeFolder(folder).owner() is not None:
             raise UsageError(

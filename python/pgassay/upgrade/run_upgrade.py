@@ -17,10 +17,10 @@ from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.validation import build_settings
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest, parse_settings
-from pgassay.experiment.running.folder import check_folder, new_folder
-from pgassay.experiment.running.run import host_lock, run_parsed
+from pgassay.experiment.running.results_folder import check_folder, new_folder
+from pgassay.experiment.running.run_experiment import host_lock, run_parsed
 from pgassay.experiment.running.same_results import returns_rows
 from pgassay.factors import version
 from pgassay.model.arm import Arm
@@ -37,14 +37,14 @@ from pgassay.tune.source.files import STATEMENTS_FILE, plain_text
 from pgassay.tune.source.gather import gather
 from pgassay.tune.source.server import SourceServer, open_source
 from pgassay.tune.statements import measured, statements_of
-from pgassay.upgrade.answer import answer_of, finding_of_refused, single_statements
-from pgassay.upgrade.both import ComparedStatement, on_both
+from pgassay.upgrade.both_versions import ComparedStatement, on_both
 from pgassay.upgrade.catalogs import catalog_findings, given_settings
-from pgassay.upgrade.data import check_copy, copied
+from pgassay.upgrade.empty_server import Refused, read_version, refused_objects, scratch_server
 from pgassay.upgrade.fixes import Mended, proven_fixes
-from pgassay.upgrade.scratch import Refused, read_version, refused_objects, scratch_server
-from pgassay.upgrade.timed import Measured
+from pgassay.upgrade.plain_dump import check_copy, copied
 from pgassay.upgrade.traffic import check_capture, play_on_both, traffic_workload
+from pgassay.upgrade.upgrade_answer import answer_of, finding_of_refused, single_statements
+from pgassay.upgrade.version_times import Measured
 from pgassay.workloads.registry import parse_workload
 
 EXPERIMENT_FOLDER = "experiment"

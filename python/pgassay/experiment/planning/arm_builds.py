@@ -12,7 +12,7 @@ from pgassay.environment.server.setting_values import SettingFact, equal_value
 from pgassay.environment.server.settings import classify
 from pgassay.environment.server.validation import build_settings
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.baseline import differing_checksums
+from pgassay.experiment.planning.arm_baseline import differing_checksums
 from pgassay.factors.base import Factor
 from pgassay.factors.config import names_of
 from pgassay.model.arm import Arm

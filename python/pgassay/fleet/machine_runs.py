@@ -19,8 +19,8 @@ from pydantic import Field, JsonValue, ValidationError
 from pgassay.durable import replace_file
 from pgassay.errors import UsageError
 from pgassay.fleet import records
+from pgassay.fleet.agent_requests import Document
 from pgassay.fleet.data_process import DataProcess
-from pgassay.fleet.machine import Document
 from pgassay.model.base import Frozen
 from pgassay.record import layout
 from pgassay.record.experiment import load_state
@@ -125,7 +125,7 @@ class Run:
         return document
 
     def ask_about_data(self, document: Document, spawner: ThreadPoolExecutor) -> dict[str, JsonValue]:
-        """The answer of `pgassay.fleet.data`; a `survey` begins its process, `end` ends it.
+        """The answer of `pgassay.fleet.experiment_data`; a `survey` begins its process, `end` ends it.
 
         Raises UsageError as `start`, and where nothing was surveyed.
         """

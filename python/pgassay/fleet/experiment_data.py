@@ -26,7 +26,7 @@ from pgassay.environment import datasets, lock
 from pgassay.environment.cleanup import registry
 from pgassay.environment.datasets import snapshot_transfer, snapshots
 from pgassay.errors import PgassayError, UsageError
-from pgassay.fleet.machine import Document
+from pgassay.fleet.agent_requests import Document
 from pgassay.model.arm import ArmSpec
 from pgassay.model.build import Build
 from pgassay.model.experiment import Experiment

@@ -8,9 +8,8 @@ from pathlib import Path
 from pgassay.analysis.claims.arm_claims import blocks_least
 from pgassay.analysis.claims.judge_claims import wanted_by
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
-from pgassay.experiment.claiming.files import ClaimedFile
-from pgassay.experiment.claiming.order import next_of
-from pgassay.experiment.claiming.standing import (
+from pgassay.experiment.claiming.claim_files import ClaimedFile
+from pgassay.experiment.claiming.claim_status import (
     Standing,
     keep_file,
     measured,
@@ -18,8 +17,9 @@ from pgassay.experiment.claiming.standing import (
     with_plan,
     without,
 )
+from pgassay.experiment.claiming.run_order import next_of
 from pgassay.experiment.running.loop import RunLimits, expected_trial_s
-from pgassay.experiment.running.run import run_new, run_resumed
+from pgassay.experiment.running.run_experiment import run_new, run_resumed
 from pgassay.model.beside.claims import Claim, ClaimedExperiment, ClaimsResult
 from pgassay.model.experiment import Experiment
 from pgassay.model.result import CompareResult

@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from pgassay.environment.home import typed_path
 from pgassay.environment.source.tree_syntax import is_source
 from pgassay.errors import UsageError
-from pgassay.experiment.gating.file import GateFile, has_pattern, read_gate_file
-from pgassay.experiment.planning.file import read_document
+from pgassay.experiment.gating.gate_file import GateFile, has_pattern, read_gate_file
+from pgassay.experiment.planning.experiment_file import read_document
 from pgassay.factors.prepare import FILE_SUFFIX
 from pgassay.factors.server import split_connection_strings
 from pgassay.model.gates.gate import GatedSystem

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgassay.analysis.bisection.search import Part, Search, Sized, size_of
-from pgassay.bisecting.kinds import what_changed
+from pgassay.bisecting.change_kinds import what_changed
 from pgassay.model.beside.bisection import (
     BisectionResult,
     BisectionState,

@@ -4,10 +4,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from pgassay.fleet.cluster import file, nodes
+from pgassay.fleet.agent_requests import MachineLostError
+from pgassay.fleet.cluster import fleet_file, nodes
 from pgassay.fleet.cluster.certificates import expires
-from pgassay.fleet.cluster.connection import DaskFleet, DaskMachine
-from pgassay.fleet.machine import MachineLostError
+from pgassay.fleet.cluster.cluster_connection import DaskFleet, DaskMachine
 from pgassay.model.machines.fleet import FleetMachine, FleetStatus
 
 _PATIENCE_S = 10.0
@@ -16,7 +16,7 @@ _AT_ONCE = 32
 
 def status(path: Path) -> FleetStatus:
     """Ask all. Raises UsageError for a file or certificates that can't be used."""
-    fleet = file.read(path)
+    fleet = fleet_file.read(path)
     ends = expires(fleet.certificates.certificate)
     with DaskFleet(fleet) as machines:
         try:

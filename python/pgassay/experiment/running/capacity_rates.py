@@ -9,7 +9,7 @@ from pgassay.analysis.verdicts.blocks import throughput
 from pgassay.design.schedule import Step, next_step
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import MeasurementError
-from pgassay.experiment.running.enough import dropped
+from pgassay.experiment.running.stopping_rules import dropped
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.experiment import StoredExperiment

@@ -13,10 +13,10 @@ from pgassay.model.upgrades.answer import (
     UpgradeTraffic,
 )
 from pgassay.model.workload import Statement
-from pgassay.upgrade.both import ComparedStatement
+from pgassay.upgrade.both_versions import ComparedStatement
+from pgassay.upgrade.empty_server import Refused
 from pgassay.upgrade.fixes import Mended
-from pgassay.upgrade.scratch import Refused
-from pgassay.upgrade.timed import Pair, pairs_of, with_times
+from pgassay.upgrade.version_times import Pair, pairs_of, with_times
 from pgassay.words import percent, plural
 
 _ORDER: Sequence[StatementVerdict] = (

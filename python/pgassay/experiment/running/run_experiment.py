@@ -25,13 +25,12 @@ from pgassay.environment.linux.machine import machine_id
 from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.errors import InterruptionError, UsageError
 from pgassay.experiment.planning.connections import reconnect
-from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import Connections, OnStage, ParsedRequest
 from pgassay.experiment.running import ledger
-from pgassay.experiment.running.ceilings import ceilings_of
-from pgassay.experiment.running.folder import check_folder, new_folder
-from pgassay.experiment.running.forecast import Resolution, announce, known_of, resolution
+from pgassay.experiment.running.capacity_rates import search_range
+from pgassay.experiment.running.device_ceilings import ceilings_of
 from pgassay.experiment.running.loop import (
     ExperimentTrials,
     RunLimits,
@@ -39,9 +38,10 @@ from pgassay.experiment.running.loop import (
     run_experiment,
     stratum_trial_s,
 )
-from pgassay.experiment.running.profiling import run_profile
-from pgassay.experiment.running.rates import search_range
+from pgassay.experiment.running.profiling_rounds import run_profile
 from pgassay.experiment.running.remote_swap import run_halves
+from pgassay.experiment.running.results_folder import check_folder, new_folder
+from pgassay.experiment.running.run_forecast import Resolution, announce, known_of, resolution
 from pgassay.experiment.running.same_results import check_same_results
 from pgassay.model.experiment import BlockDesign, Experiment
 from pgassay.record.documents import recording_error

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Literal
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning.provisioned import default_cache
+from pgassay.experiment.planning.provisioned_servers import default_cache
 from pgassay.experiment.planning.request import CompareRequest, check_request
-from pgassay.experiment.running.folder import new_folder
+from pgassay.experiment.running.results_folder import new_folder
 from pgassay.factors import registry as factors
 from pgassay.factors import sql
-from pgassay.fleet.machine import Document, Fleet, FleetMachine, MachineLostError
-from pgassay.fleet.spreading import plan as plans
-from pgassay.fleet.spreading.cells import lines_of_plan, spread_cells
+from pgassay.fleet.agent_requests import Document, Fleet, FleetMachine, MachineLostError
+from pgassay.fleet.spreading import spread_plan as plans
+from pgassay.fleet.spreading.cell_assignment import lines_of_plan, spread_cells
 from pgassay.fleet.spreading.coordinate import Coordinator, Pace, request_of
 from pgassay.fleet.spreading.data_transfer import DataSharing
 from pgassay.fleet.spreading.machine_command import machine_command

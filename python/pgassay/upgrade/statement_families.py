@@ -10,7 +10,7 @@ from pgassay.model.result import CompareResult
 from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
 from pgassay.model.upgrades.answer import UpgradedStatement, UpgradeTraffic
 from pgassay.model.workload import WorkloadSpec
-from pgassay.upgrade.timed import Pair, pairs_of, with_times
+from pgassay.upgrade.version_times import Pair, pairs_of, with_times
 from pgassay.words import plural
 
 # Chance gives a family as many more executions that come out otherwise in so few of all upgrades.

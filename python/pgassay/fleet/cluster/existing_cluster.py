@@ -11,9 +11,9 @@ from pgassay.environment.home import home
 from pgassay.environment.linux import machine
 from pgassay.errors import UsageError
 from pgassay.fleet.agent import Agent
-from pgassay.fleet.cluster import file, member, nodes
+from pgassay.fleet.cluster import fleet_file, member, nodes
 from pgassay.fleet.cluster.certificates import check_private, expires
-from pgassay.fleet.cluster.file import Certificates, FleetFile
+from pgassay.fleet.cluster.fleet_file import Certificates, FleetFile
 
 _NAME = "pgassay"
 _CONNECT_TIMEOUT_S = 15
@@ -67,13 +67,13 @@ def join(scheduler: str, certificates: Certificates, path: Path) -> FleetFile:
                 "install the same pgassay[fleet] where they run"
             ) from error
     fleet = FleetFile(
-        id=file.new_id(),
+        id=fleet_file.new_id(),
         kind="existing",
         scheduler=scheduler,
         folder=path.parent.absolute(),
         certificates=certificates,
     )
-    file.write(fleet, path)
+    fleet_file.write(fleet, path)
     return fleet
 
 

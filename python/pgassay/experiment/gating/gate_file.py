@@ -24,7 +24,13 @@ from pathlib import Path
 from pgassay.analysis.gate.detector import FALSE_ALARMS_PER_YEAR, RUNS_PER_YEAR
 from pgassay.environment.source.tree_syntax import is_source
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.file import fields_of, keys, read_document, refuse_unknown, settings_of
+from pgassay.experiment.planning.experiment_file import (
+    fields_of,
+    keys,
+    read_document,
+    refuse_unknown,
+    settings_of,
+)
 from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings
 from pgassay.factors.prepare import FILE_SUFFIX
 from pgassay.options.evidence import BLOCKS_MAX

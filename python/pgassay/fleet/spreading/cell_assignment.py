@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.fleet.runs import RunRequest
-from pgassay.fleet.spreading import plan as plans
+from pgassay.fleet.machine_runs import RunRequest
+from pgassay.fleet.spreading import spread_plan as plans
 from pgassay.fleet.spreading.member import Member
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadExperiment, SpreadGrid, SpreadStratum

@@ -19,15 +19,15 @@ from pgassay.design.schedule import planned_design
 from pgassay.environment.linux.perf import find_perf
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
-from pgassay.experiment.planning.provisioned import ProvisionedServers
-from pgassay.experiment.planning.remote import RemoteServers
+from pgassay.experiment.planning.provisioned_servers import ProvisionedServers
+from pgassay.experiment.planning.remote_servers import RemoteServers
 from pgassay.experiment.planning.request import (
     CompareRequest,
     check_request,
     parse_settings,
 )
 from pgassay.experiment.planning.servers import Base, Grid, OnStage, ParsedRequest, Servers
-from pgassay.experiment.planning.sharing import share
+from pgassay.experiment.planning.start_sharing import share
 from pgassay.factors import config, sql
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors

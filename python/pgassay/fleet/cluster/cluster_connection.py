@@ -19,10 +19,10 @@ from distributed.core import ConnectionPool
 from pydantic import JsonValue
 
 from pgassay.errors import UsageError
-from pgassay.fleet.cluster import file, nodes
+from pgassay.fleet.agent_requests import Document, MachineLostError
+from pgassay.fleet.cluster import fleet_file, nodes
 from pgassay.fleet.cluster.certificates import check_private, is_name
-from pgassay.fleet.cluster.file import FleetFile, MachineEntry
-from pgassay.fleet.machine import Document, MachineLostError
+from pgassay.fleet.cluster.fleet_file import FleetFile, MachineEntry
 
 # A request is a part of a file at the most; what is larger is a mistake of ours.
 REQUEST_BYTES_MAX = 8 << 20
@@ -56,7 +56,7 @@ class DaskFleet:
     @classmethod
     def open(cls, path: Path) -> Self:
         """The fleet of a fleet.toml. Raises UsageError where it can't be used."""
-        return cls(file.read(path))
+        return cls(fleet_file.read(path))
 
     def machines(self) -> "Sequence[DaskMachine]":
         """All that were ever there, in the order of fleet.toml, then as they joined."""
@@ -188,7 +188,7 @@ class DaskMachine:
         return self.entry.is_part_of_host
 
     def request(self, document: Document, *, timeout_s: float = 60.0) -> Document:
-        """The agent's answer; see `pgassay.fleet.machine.Machine`."""
+        """The agent's answer; see `pgassay.fleet.agent_requests.Machine`."""
         host, answer = self._fleet.ask(self.name, document, timeout_s)
         self._host = self.entry.host or host
         return answer

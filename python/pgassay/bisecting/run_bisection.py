@@ -8,16 +8,16 @@ from pathlib import Path
 
 from pgassay.analysis.bisection.search import Round, Search
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.bisecting.answer import Answered, answer, ends_verdict
-from pgassay.bisecting.line import Line
-from pgassay.bisecting.reverting import judged, reverted_build, run_reverted
+from pgassay.bisecting.bisect_answer import Answered, answer, ends_verdict
+from pgassay.bisecting.commit_line import Line
+from pgassay.bisecting.revert_check import judged, reverted_build, run_reverted
 from pgassay.bisecting.rounds import RoundProgress, RoundRun, blocks_of, run_round
 from pgassay.environment.builds.registry import SOURCE_ORIGIN, resolve
 from pgassay.environment.source.build_step import TreeDoesNotBuildError
 from pgassay.environment.source.tree_syntax import is_source
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import host_lock
+from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.beside.bisection import BisectionResult, BisectionRound, BisectionState, Reverted
 from pgassay.model.build import Build
 from pgassay.record import layout
