@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pgassay.cli.options import duration
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.plan import TuneRequest
 from pgassay.tune.run import TOOLS, run_tune

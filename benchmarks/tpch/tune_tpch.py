@@ -45,7 +45,7 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.experiment_plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import host_lock, run_parsed
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.storage.storage_options import parse_bytes
 from pgassay.terminal.live import choose
 from pgassay.terminal.progress import Progress

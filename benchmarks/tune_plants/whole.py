@@ -8,7 +8,7 @@ from typing import Literal
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import InterruptionError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.tuning.answer import Fix, TuneResult
+from pgassay.model.tuning.tune_answer import Fix, TuneResult
 from pgassay.record.layout import SEARCH_FILE
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import AdvisedMachine, Candidate, Symptom

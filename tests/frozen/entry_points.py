@@ -30,9 +30,9 @@ from pgassay.record.experiment import load
 from pgassay.report import terminal
 from pgassay.report.charts import drawing, interval_chart, result_charts
 from pgassay.report.compare import page as compare_page
-from pgassay.report.diagnosis import text as diagnosis_report
+from pgassay.report.diagnosis import diagnosis_page as diagnosis_report
 from pgassay.report.page import Page
-from pgassay.report.probe import text as probe
+from pgassay.report.probe import probe_page as probe
 from pgassay.running_server.diagnosis.sampling import APPLICATION, sample
 from pgassay.running_server.open_server import open_target
 from pgassay.terminal.progress import NullProgress

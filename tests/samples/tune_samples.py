@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import cast
 
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, TwinResult
-from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
+from pgassay.model.tuning.tune_answer import TuneCause, TuneResult, TuneSymptom
 from pgassay.model.workload import Metric
 from pgassay.tune.answer.by_statement import answers, workload_gain
 from pgassay.tune.answer.proof_verdict import FoundAndProved

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pgassay.analysis.bisection.search import Part, Search, Sized, size_of
 from pgassay.bisecting.change_kinds import what_changed
-from pgassay.model.beside.bisection import (
+from pgassay.model.further_results.bisection import (
     BisectionResult,
     BisectionState,
     BisectionVerdict,

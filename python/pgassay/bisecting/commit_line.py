@@ -11,7 +11,7 @@ from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS
 from pgassay.environment.source.tree_syntax import GIT, is_source, parse_source
 from pgassay.errors import UsageError
 from pgassay.factors.base import split_levels
-from pgassay.model.beside.bisection import Kind, Place
+from pgassay.model.further_results.bisection import Kind, Place
 
 _SHORT = 10
 # What no server and no client program is built from.

@@ -11,8 +11,8 @@ from pgassay.environment.source.tree_syntax import parse_source
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
-from pgassay.model.beside.bisection import Place, Reverted
 from pgassay.model.build import Build
+from pgassay.model.further_results.bisection import Place, Reverted
 from pgassay.model.result import ArmResult
 from pgassay.record.experiment import StoredExperiment
 

@@ -18,8 +18,8 @@ from pgassay.environment.source.tree_syntax import is_source
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import host_lock
-from pgassay.model.beside.bisection import BisectionResult, BisectionRound, BisectionState, Reverted
 from pgassay.model.build import Build
+from pgassay.model.further_results.bisection import BisectionResult, BisectionRound, BisectionState, Reverted
 from pgassay.record import layout
 from pgassay.record.documents import read_model, to_json, write_file
 from pgassay.record.experiment import StoredExperiment, load

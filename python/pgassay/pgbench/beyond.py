@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgassay.native.pgbench import CommandRecord, Stats
+from pgassay.native.pgbench_command import CommandRecord, Stats
 from pgassay.native.process import ErrorsOfState
 from pgassay.pgbench.connection import ChangedSetting
 from pgassay.pgbench.running import Run, failures

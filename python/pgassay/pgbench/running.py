@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 
-from pgassay.native.pgbench import PgbenchRecord, Progress, Stats, run_pgbench
+from pgassay.native.pgbench_command import PgbenchRecord, Progress, Stats, run_pgbench
 from pgassay.native.process import StatementError
 from pgassay.native.scripts import read_script_faults
 from pgassay.pgbench.connection import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pgassay.native.process import StatementError
-from pgassay.native.sysbench import Ended, Progress, SysbenchRecord, run_sysbench
+from pgassay.native.sysbench_commands import Ended, Progress, SysbenchRecord, run_sysbench
 from pgassay.sysbench.connection import Server
 from pgassay.sysbench.options import Options, SysbenchError, document_of
 

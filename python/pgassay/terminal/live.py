@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pgassay.model.result import ArmResult, CompareResult
-from pgassay.report import bar, text
+from pgassay.report import interval_bar, text
 from pgassay.report.labels import compared_factors, short_name
 from pgassay.terminal.progress import NullProgress, PlainProgress, Progress, plan_text
 
@@ -46,7 +46,7 @@ class LiveProgress:
             file=stream if stream is not None else sys.stderr, highlight=False, markup=False
         )
         unicode = (self._console.encoding or "").lower().startswith("utf")
-        self._glyphs = bar.UNICODE if unicode else bar.ASCII
+        self._glyphs = interval_bar.UNICODE if unicode else interval_bar.ASCII
         self._unicode = unicode
         self._view = _View(self)
         self._live = Live(
@@ -177,7 +177,7 @@ class LiveProgress:
         table.add_column("so far", no_wrap=True)
         if draws_bars:
             table.add_column("", no_wrap=True)
-        scale = bar.scale_for(
+        scale = interval_bar.scale_for(
             [arm.interval for arm in shown], [arm.ratio for arm in shown], result.margin, _BAR_WIDTH
         )
         for arm in shown:
@@ -185,7 +185,7 @@ class LiveProgress:
             if draws_bars:
                 is_control = arm.verdict == "control"
                 ends, ratio = (None, None) if is_control else (arm.interval, arm.ratio)
-                cells.append(Text(bar.draw(scale, ends, ratio, self._glyphs)))
+                cells.append(Text(interval_bar.draw(scale, ends, ratio, self._glyphs)))
             table.add_row(*cells)
         if len(result.arms) > len(shown):
             table.add_row(Text(self.plain(f"… and {len(result.arms) - len(shown)} more arms")))

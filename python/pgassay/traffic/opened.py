@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pgassay.model.traffic.capture import CaptureSummary
+from pgassay.model.traffic.capture_summary import CaptureSummary
 from pgassay.traffic import manifest
 from pgassay.traffic.blocks import files
 from pgassay.traffic.events import BEGIN, END, Event, events

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pgassay.model.traffic.replay import ReplayFamily
-from pgassay.native.replay import PlayedFamily, sessions_of
+from pgassay.model.traffic.replay_result import ReplayFamily
+from pgassay.native.replay_commands import PlayedFamily, sessions_of
 from pgassay.traffic.blocks import files
 from pgassay.traffic.summary import family
 

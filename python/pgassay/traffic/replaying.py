@@ -10,7 +10,7 @@ from psycopg import conninfo
 
 from pgassay.environment.remote.connection_parameters import CONTROL_NAME, Resolved, resolve
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.traffic.replay import Percentiles, ReplayPlayer, ReplayResult
+from pgassay.model.traffic.replay_result import Percentiles, ReplayPlayer, ReplayResult
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
 from pgassay.traffic.played import databases_of, diverged_share, families_of, role_options

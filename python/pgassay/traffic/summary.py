@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgassay.errors import UsageError
-from pgassay.model.traffic.capture import CaptureFamily, CaptureMoment, CaptureSummary, Unreplayable
+from pgassay.model.traffic.capture_summary import CaptureFamily, CaptureMoment, CaptureSummary, Unreplayable
 from pgassay.sql_text import without_literals
 from pgassay.traffic import manifest
 from pgassay.traffic.blocks import CaptureFile, files

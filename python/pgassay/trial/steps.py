@@ -12,7 +12,7 @@ from pgassay.environment.linux.settle import wait_until_settled
 from pgassay.environment.server.validation import assert_from_inside
 from pgassay.model.trial import CounterRow, figure
 from pgassay.native.load import LoadProgress
-from pgassay.native.replay import ReplayProgress
+from pgassay.native.replay_commands import ReplayProgress
 from pgassay.trial import trial_caps
 from pgassay.trial.caches import states
 from pgassay.trial.caches.keeper import CacheKeeper, prefault_shared_memory

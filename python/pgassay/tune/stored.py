@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 from pgassay.durable import replace_file
 from pgassay.errors import UsageError
 from pgassay.model.base import Frozen
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.record.documents import read_result, to_json
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
 from pgassay.tune.candidate import Candidate, TunedStatement

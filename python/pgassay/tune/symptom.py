@@ -8,7 +8,7 @@ from pgassay.model.experiment import CacheState
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.model.result import CompareResult
 from pgassay.model.storage import StorageSpec
-from pgassay.model.tuning.answer import Fix, FixLayer, SymptomStatement, TuneCause, TuneSymptom
+from pgassay.model.tuning.tune_answer import Fix, FixLayer, SymptomStatement, TuneCause, TuneSymptom
 from pgassay.tune.plan import PlannedTune
 from pgassay.tune.proof.arms import AS_IT_IS, FACTOR
 from pgassay.tune.search.selection import Baseline, total_s

@@ -7,7 +7,7 @@ from pathlib import Path
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.build import Build
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.model.workload import Statement
 from pgassay.terminal.progress import Progress
 from pgassay.tune.plan import TuneRequest, plan_tune

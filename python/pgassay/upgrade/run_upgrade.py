@@ -26,7 +26,7 @@ from pgassay.factors import version
 from pgassay.model.arm import Arm
 from pgassay.model.build import Build
 from pgassay.model.result import CompareResult
-from pgassay.model.upgrades.answer import UpgradeFinding, UpgradeResult
+from pgassay.model.upgrades.upgrade_answer import UpgradeFinding, UpgradeResult
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.terminal.progress import Progress
 from pgassay.tune.inputs.capture import executed

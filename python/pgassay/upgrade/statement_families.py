@@ -7,8 +7,8 @@ from statistics import median
 from scipy.stats import hypergeom
 
 from pgassay.model.result import CompareResult
-from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
-from pgassay.model.upgrades.answer import UpgradedStatement, UpgradeTraffic
+from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
+from pgassay.model.upgrades.upgrade_answer import UpgradedStatement, UpgradeTraffic
 from pgassay.model.workload import WorkloadSpec
 from pgassay.upgrade.version_times import Pair, pairs_of, with_times
 from pgassay.words import plural

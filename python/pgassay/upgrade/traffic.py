@@ -14,9 +14,9 @@ from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import run_parsed
 from pgassay.model.arm import Arm
-from pgassay.model.traffic.replayed import Replayed
+from pgassay.model.traffic.trial_replay import Replayed
 from pgassay.model.workload import ReplayOptions, WorkloadSpec
-from pgassay.native.replay import ReplayProgress
+from pgassay.native.replay_commands import ReplayProgress
 from pgassay.plans.experiment_plans import explained_plans
 from pgassay.plans.plan_comparison import what_changed
 from pgassay.record.experiment import StoredExperiment

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pgassay.model.result import CompareResult
-from pgassay.model.upgrades.answer import (
+from pgassay.model.upgrades.upgrade_answer import (
     Decision,
     StatementVerdict,
     UpgradedStatement,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pgassay.model.result import ArmResult, CompareResult
-from pgassay.model.upgrades.answer import StatementVerdict, UpgradedStatement, UpgradeTraffic
+from pgassay.model.upgrades.upgrade_answer import StatementVerdict, UpgradedStatement, UpgradeTraffic
 
 _VERDICTS: Mapping[str, StatementVerdict] = {"slower": "slower", "faster": "faster", "equivalent": "as fast"}
 Pair = tuple[ArmResult, ArmResult]

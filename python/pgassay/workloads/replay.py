@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadSpec, Metric, PartOfCapture, ReplayOptions, Statement, WorkloadSpec
-from pgassay.native.replay import PlannedFamily, planned
+from pgassay.native.replay_commands import PlannedFamily, planned
 from pgassay.traffic import played
 from pgassay.typed import options as typed_options
 from pgassay.typed import quantities

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from native_servers import NativeTestServer, started_server
-from pgassay.model.traffic.replay import ReplayResult
+from pgassay.model.traffic.replay_result import ReplayResult
 from pgassay.traffic import manifest
 from pgassay.traffic.events import events
 from pgassay.traffic.replaying import ReplayRequest, replay

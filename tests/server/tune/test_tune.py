@@ -11,7 +11,7 @@ from pgassay.analysis.verdicts.blocks import statement_measures
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.enclosure import is_enclosing
 from pgassay.errors import UsageError
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.record.experiment import load
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom

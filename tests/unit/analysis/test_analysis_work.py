@@ -12,7 +12,7 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.maintenance import MaintenanceCommand, MaintenanceObservation, WorkResult
 from pgassay.model.trial import TrialRecord
 from pgassay.report.compare import page as comparison
-from pgassay.report.compare.maintenance import HOW_SERVED, work_tables
+from pgassay.report.compare.maintenance_section import HOW_SERVED, work_tables
 
 
 def vacuum(

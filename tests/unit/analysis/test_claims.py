@@ -16,8 +16,8 @@ from pgassay.errors import UsageError
 from pgassay.experiment.claiming.claim_files import read_claims
 from pgassay.experiment.planning.experiment_file import read_document, read_file
 from pgassay.factors.registry import parse_factors
-from pgassay.model.beside.claims import Claim, JudgedClaim, Needs, Source
 from pgassay.model.experiment import MachineFacts
+from pgassay.model.further_results.claims import Claim, JudgedClaim, Needs, Source
 from pgassay.workloads.registry import parse_workload
 from project_files import ROOT
 

@@ -17,7 +17,7 @@ from pgassay.model.storage import StorageSpec
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.compare import page as comparison
-from pgassay.report.probe import text
+from pgassay.report.probe import probe_page
 from storage_fixtures import private_home
 
 CONTROL = "io_method=sync"
@@ -99,7 +99,7 @@ def test_the_lower_of_limit_and_probe_is_the_ceiling() -> None:
 
 
 def test_the_last_probe_of_a_device_is_kept_and_found() -> None:
-    document = text.page_of(analyse_probe(samples.record(samples.Machine()))).json()
+    document = probe_page.page_of(analyse_probe(samples.record(samples.Machine()))).json()
     with private_home() as home:
         device = device_of(home)
         if device.name is None:

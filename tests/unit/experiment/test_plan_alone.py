@@ -14,7 +14,7 @@ from pgassay.model.experiment import BlockDesign, Experiment
 from pgassay.model.result import Planned
 from pgassay.model.workload import LoadSpec
 from pgassay.report import schema
-from pgassay.report.planned import page_of
+from pgassay.report.plan_preview import page_of
 
 
 def experiment(strata: list[str], **contract: object) -> Experiment:

@@ -18,7 +18,7 @@ from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements, wi
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.running_server.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
 from pgassay.record.columns import to_parquet
-from pgassay.report.diagnosis import text as report
+from pgassay.report.diagnosis import diagnosis_page as report
 
 S = 1_000_000_000
 SECONDS = 10

@@ -24,7 +24,7 @@ from pgassay.analysis.diagnosis.statement_times import statement_times
 from pgassay.model.cause import Cause
 from pgassay.model.running_server.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.report.diagnosis import change as change_report
-from pgassay.report.diagnosis import text as report
+from pgassay.report.diagnosis import diagnosis_page as report
 from pgassay.sql_text import identifier
 
 SERVER = DiagnosedServer(

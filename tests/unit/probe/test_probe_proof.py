@@ -10,7 +10,7 @@ from pgassay.factors.config import parts_of
 from pgassay.model.probe import ProbeResult, Recommendation
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.proof import nothing_to_prove, proof_of, to_prove
-from pgassay.report.probe import text
+from pgassay.report.probe import probe_page
 
 
 def recommended(**values: tuple[str, str]) -> ProbeResult:
@@ -70,7 +70,7 @@ def test_defaults_leave_nothing_to_prove() -> None:
     assert not to_prove(result, 18).recommended
     said = nothing_to_prove(result, "18.6")
     assert "defaults" in said.sentence and "read-ahead" in said.sentence
-    assert said.sentence in text.page_of(result.model_copy(update={"proof": said})).terminal()
+    assert said.sentence in probe_page.page_of(result.model_copy(update={"proof": said})).terminal()
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_the_answer_is_that_of_the_comparison(arm: dict[str, Any], word: str) ->
     assert proof.sentence.startswith(word)
     assert [work.name for work in proof.works] == ["all of it", *examples.STATEMENTS]
     assert (proof.works[0].interval is None) is (arm["verdict"] == "inconclusive")
-    page = text.proof_page(proof).terminal()
+    page = probe_page.proof_page(proof).terminal()
     assert proof.sentence in " ".join(page.split()) and proof.folder in page

@@ -7,7 +7,7 @@ import pytest
 from pgassay.analysis.statistics.power import resolution_sentence
 from pgassay.analysis.verdicts.warnings import of_trials
 from pgassay.model.running_server.watch import pass_number
-from pgassay.report import bar
+from pgassay.report import interval_bar
 from pgassay.report.tune.figures import interval_words
 from pgassay.trial.measure.maintenance_progress import progress_words
 
@@ -28,11 +28,11 @@ def test_warnings_that_differ_in_figures_alone_are_one() -> None:
 
 
 def test_an_estimate_is_never_outside_of_its_plot() -> None:
-    scale = bar.scale_for([(300.0, 800.0)], [514.0], 0.03, 31)
-    assert scale.holds(514.0) and "●" in bar.draw(scale, (300.0, 800.0), 514.0, bar.UNICODE)
-    assert bar.axis(scale).split()[-1].isdigit()
+    scale = interval_bar.scale_for([(300.0, 800.0)], [514.0], 0.03, 31)
+    assert scale.holds(514.0) and "●" in interval_bar.draw(scale, (300.0, 800.0), 514.0, interval_bar.UNICODE)
+    assert interval_bar.axis(scale).split()[-1].isdigit()
     # A wide interval alone does not flatten the others.
-    assert bar.scale_for([(0.9, 5000.0)], [1.1], 0.03, 31).span == pytest.approx(math.log(64))
+    assert interval_bar.scale_for([(0.9, 5000.0)], [1.1], 0.03, 31).span == pytest.approx(math.log(64))
 
 
 def test_too_little_time_is_told_so_that_it_differs_from_what_is_needed() -> None:

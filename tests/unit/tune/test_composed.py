@@ -12,7 +12,7 @@ import tune_samples as samples
 from pgassay.environment.cleanup.source_copies import DUMPS_FOLDER
 from pgassay.environment.home import home
 from pgassay.errors import UsageError
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.answer import compose as composing

@@ -6,7 +6,7 @@ import pytest
 
 import tune_samples as samples
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.tuning.answer import Fix, FixStatement
+from pgassay.model.tuning.tune_answer import Fix, FixStatement
 from pgassay.tune.answer.proof_verdict import HIDDEN, NOT_CONFIRMED
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.proof.arms import AS_IT_IS, without

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.model.build import Build
-from pgassay.model.upgrades.answer import UpgradeFinding
+from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
 from pgassay.model.workload import Statement
 from pgassay.upgrade.both_versions import ComparedStatement
 from pgassay.upgrade.catalogs import GivenSetting, _defaults, _settings_gone, _settings_refused

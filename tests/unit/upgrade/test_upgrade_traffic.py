@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, Verdict
-from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
-from pgassay.model.upgrades.answer import UpgradedStatement, UpgradeTraffic
+from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
+from pgassay.model.upgrades.upgrade_answer import UpgradedStatement, UpgradeTraffic
 from pgassay.model.workload import LoadSpec, Metric, ReplayOptions, Statement, WorkloadSpec
 from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
 from pgassay.upgrade.upgrade_answer import answer_of

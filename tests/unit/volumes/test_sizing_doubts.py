@@ -8,7 +8,7 @@ import pytest
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.size import Check, SizedGroup, SizeResult
-from pgassay.report.size import text
+from pgassay.report.size import size_page
 from pgassay.sizing.candidates import candidate, candidates
 from pgassay.sizing.doubts import doubts_of, imitation_doubts
 from pgassay.sizing.proof import memory_of, to_prove
@@ -192,13 +192,13 @@ def test_groups_whose_servers_had_another_memory_have_names_of_their_own(tmp_pat
 
 def test_what_was_named_is_in_the_table_of_a_terminal(tmp_path: Path) -> None:
     names = ["gp3,size=100GiB", "gp3,size=100GiB,iops=6000", "st1,size=500GiB"]
-    shown = text.page_of(sized(tmp_path, *names)).terminal(width=120)
+    shown = size_page.page_of(sized(tmp_path, *names)).terminal(width=120)
     assert all(name in shown for name in names) and "no price" in shown
     many = [f"gp3,size=100GiB,iops={3000 + 100 * number}" for number in range(1, 9)]
     against = candidate("gp3,size=400GiB", LOADED)
     offers = candidates(LOADED, 100, volumes=[*many, "st1,size=500GiB"])
     result = size(stored(tmp_path / "many"), offers, Wanted(0.1, 100, against), LOADED)
-    table = text.page_of(result).markdown().partition("Volumes")[2].partition("What is enough")[0]
+    table = size_page.page_of(result).markdown().partition("Volumes")[2].partition("What is enough")[0]
     assert "gp3,size=400GiB" in table and "st1,size=500GiB" in table and many[-1] not in table
 
 

@@ -12,7 +12,7 @@ from pgassay.errors import InvalidTrialError, UsageError
 from pgassay.experiment.planning.experiment_file import fields_of
 from pgassay.experiment.planning.provisioned_servers import default_cache
 from pgassay.factors.registry import parse_factor
-from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
+from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
 from pgassay.model.trial import LoadObservation
 from pgassay.model.workload import ReplayOptions
 from pgassay.sizing.recordings import refuse_workloads

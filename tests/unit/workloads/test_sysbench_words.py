@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.errors import UsageError
-from pgassay.native.sysbench import Progress
+from pgassay.native.sysbench_commands import Progress
 from pgassay.sysbench.lua import as_pgbench_script, name_of, nearest_script, statements_of
 from pgassay.sysbench.options import Options, SysbenchError, document_of, parse
 from pgassay.sysbench.running import progress_lines

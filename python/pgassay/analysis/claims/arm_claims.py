@@ -12,9 +12,9 @@ from typing import NoReturn
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.statistics.starts import STARTS_MIN
 from pgassay.errors import UsageError
-from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.cause import UNKNOWN
 from pgassay.model.experiment import Experiment, MachineFacts
+from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.words import amount, figure, plural
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pgassay.analysis.claims import arm_claims, record_claims
 from pgassay.analysis.claims.arm_claims import is_named, missing_for
-from pgassay.model.beside.claims import Claim, JudgedClaim
+from pgassay.model.further_results.claims import Claim, JudgedClaim
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
 

@@ -9,7 +9,7 @@ import numpy as np
 from pgassay.analysis.claims.arm_claims import is_named, judged, limit_of, of_direction
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.model.arm import Arm
-from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim
+from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import StatementObservation, TrialRecord
 from pgassay.record.experiment import StoredExperiment

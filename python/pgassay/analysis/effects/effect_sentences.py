@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from pgassay.model.beside.effects import FactorSize, Interaction, LevelEffect
+from pgassay.model.further_results.effects import FactorSize, Interaction, LevelEffect
 from pgassay.words import TIMES_MIN, comparison, figure, join, percent_rounded
 
 Interval = tuple[float | None, float | None]

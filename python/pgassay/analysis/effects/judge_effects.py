@@ -22,7 +22,7 @@ from pgassay.analysis.verdicts.primary_family import findings_of, twin_bound
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, interval_of, judge, ratio_of
 from pgassay.model.arm import Arm
-from pgassay.model.beside.effects import (
+from pgassay.model.further_results.effects import (
     EffectVerdict,
     FactorEffects,
     Interaction,

@@ -13,8 +13,8 @@ from pgassay.analysis.machines.weighted_sums import Term, sum_interval
 from pgassay.analysis.statistics.eprocess import AnyEvidence
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.verdicts.verdict import MOVED, Finding, interval_of, judge, ratio_of, stated
-from pgassay.model.machines.cells import EffectWord, OverallEffect, StrataComparison
 from pgassay.model.machines.spread import SpreadGrid
+from pgassay.model.machines.spread_grid import EffectWord, OverallEffect, StrataComparison
 from pgassay.words import join
 
 MACHINES_DIFFER = "the machines disagree at the anchor"

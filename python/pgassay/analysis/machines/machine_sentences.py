@@ -6,8 +6,8 @@ from pgassay.analysis.causes.rank import arm_causes
 from pgassay.analysis.causes.registry import rule_of
 from pgassay.analysis.machines.gather import MachineTrials
 from pgassay.model.arm import Arm
-from pgassay.model.machines.cells import CellsResult, OverallEffect, StrataComparison
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
+from pgassay.model.machines.spread_grid import CellsResult, OverallEffect, StrataComparison
 from pgassay.words import comparison, interval, join, percent, percent_rounded, plural, ratio, span
 
 # Of what is recorded of a machine that disagrees, so many things are named beside it.

@@ -13,9 +13,9 @@ from pgassay.analysis.machines.gather import ContrastKey, MachineTrials, contras
 from pgassay.analysis.machines.machine_effects import evidence_of_machine
 from pgassay.analysis.verdicts.study import Study
 from pgassay.model.arm import Arm
-from pgassay.model.machines.cells import CellsResult, CellsStratum
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect
 from pgassay.model.machines.spread import SpreadGrid
+from pgassay.model.machines.spread_grid import CellsResult, CellsStratum
 from pgassay.words import join
 
 

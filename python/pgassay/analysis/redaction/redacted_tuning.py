@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 
 from pgassay.analysis.redaction.redacted_sentences import name_without_literals, sentence_without_literals
-from pgassay.model.tuning.answer import Fix, StatementAnswer, SymptomStatement, TuneProof, TuneResult
 from pgassay.model.tuning.source import TuneSource
+from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, SymptomStatement, TuneProof, TuneResult
 from pgassay.sql_text import REDACTED, literals, without_literals
 
 # What is left of each text that sentences may quote, the longest first.

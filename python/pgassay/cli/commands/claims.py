@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgassay.experiment.claiming.claim_files import ClaimedFile
-    from pgassay.model.beside.claims import Claim, ClaimsResult, JudgedClaim
+    from pgassay.model.further_results.claims import Claim, ClaimsResult, JudgedClaim
 
 RUN = "run"
 TIME_DEFAULT_S = 1800.0
@@ -108,7 +108,7 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
 def _result(files: "tuple[ClaimedFile, ...]", folder: "Path | None") -> "ClaimsResult":
     """The claims as they are listed, or as the records of `folder` judge them."""
     from pgassay.experiment.claiming.run_claims import ClaimsOptions, stored_claims
-    from pgassay.model.beside.claims import ClaimsResult
+    from pgassay.model.further_results.claims import ClaimsResult
     from pgassay.record import layout
 
     if folder is None:
@@ -128,7 +128,7 @@ def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResul
     from pgassay.analysis.claims.judge_claims import judge
     from pgassay.analysis.verdicts.compare import analyse
     from pgassay.errors import UsageError
-    from pgassay.model.beside.claims import ClaimsResult
+    from pgassay.model.further_results.claims import ClaimsResult
     from pgassay.record.experiment import load
 
     if len(files) > 1:
@@ -142,7 +142,7 @@ def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResul
 
 def _listed(file: "Path", claim: "Claim") -> "JudgedClaim":
     """A claim that nothing has judged yet: `why` is what it needs."""
-    from pgassay.model.beside.claims import JudgedClaim
+    from pgassay.model.further_results.claims import JudgedClaim
 
     needs = claim.needs
     named = [f"{needs.cores} processors"] if needs.cores is not None else []

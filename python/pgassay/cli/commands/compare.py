@@ -82,7 +82,7 @@ def run_or_plan(request: "CompareRequest", arguments: argparse.Namespace) -> int
     from pgassay.cli.source_builds import provide_named
     from pgassay.experiment.running.plan_preview import plan_alone
     from pgassay.experiment.running.run_experiment import run_new
-    from pgassay.report.planned import page_of
+    from pgassay.report.plan_preview import page_of
 
     provide_named((request.build, *request.factors), quiet=arguments.quiet)
     if not arguments.plan:

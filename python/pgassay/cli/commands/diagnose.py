@@ -60,13 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
     """Look, judge, print; of stored ones, print."""
     _check(arguments)
     from pgassay.analysis.diagnosis.compare_diagnoses import change_of
-    from pgassay.report.diagnosis import change, text
+    from pgassay.report.diagnosis import change, diagnosis_page
 
     stored = _stored(arguments.dsn)
     if len(stored) == 2:
         page = change.page_of(change_of(*stored))
     else:
-        page = text.page_of(stored[0] if stored else _look(arguments))
+        page = diagnosis_page.page_of(stored[0] if stored else _look(arguments))
     publish(page, arguments)
     return 0
 

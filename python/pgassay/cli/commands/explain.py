@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read, choose, print, and write the page that was asked for."""
     from pgassay.model.plans.explained_plan import ExplainResult
     from pgassay.plans.plan_comparison import beside
-    from pgassay.report.explain.text import list_page, page_of
+    from pgassay.report.explain.explain_page import list_page, page_of
 
     plans, is_chosen = _chosen(arguments)
     pair = len(plans) == 2 and (arguments.second is not None or len(arguments.plan or ()) == 2)

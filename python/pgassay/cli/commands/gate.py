@@ -112,7 +112,7 @@ def _show(result: "GateResult", arguments: argparse.Namespace) -> None:
     from pgassay.cli.output import publish
     from pgassay.record.documents import write_file
     from pgassay.report.gate import junit
-    from pgassay.report.gate.text import page_of
+    from pgassay.report.gate.gate_page import page_of
 
     shown = f"gate: {result.folder}; 'pgassay report FOLDER' shows each workload in it"
     publish(page_of(result), arguments, below=("", shown))

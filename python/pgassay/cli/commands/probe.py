@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.source_builds import provide_named
     from pgassay.probe.analysis.analyse import analyse_probe
     from pgassay.probe.measuring.session import ProbeRequest, run_probe
-    from pgassay.report.probe.text import page_of, proof_page
+    from pgassay.report.probe.probe_page import page_of, proof_page
 
     old = _old(arguments.compare)
     _check_targets(arguments)

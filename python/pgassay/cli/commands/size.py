@@ -129,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Record or read, replay, prove, print, and write the page."""
     from pgassay.cli.output import publish
     from pgassay.record.experiment import load
-    from pgassay.report.size.text import page_of
+    from pgassay.report.size.size_page import page_of
     from pgassay.sizing.proof import to_prove
     from pgassay.sizing.size import size
 

@@ -8,7 +8,7 @@ from pgassay.typed import quantities
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from pgassay.model.tuning.answer import TuneResult
+    from pgassay.model.tuning.tune_answer import TuneResult
     from pgassay.terminal.progress import Progress
     from pgassay.tune.plan import TuneRequest
     from pgassay.tune.source.run import ServerRequest
@@ -293,7 +293,7 @@ def show(result: "TuneResult", arguments: argparse.Namespace) -> None:
     from pathlib import Path
 
     from pgassay.analysis.redaction.redacted_tuning import redacted
-    from pgassay.report.tune.text import page_of
+    from pgassay.report.tune.tune_page import page_of
 
     shown = redacted(result) if arguments.redact else result
     publish(page_of(shown), arguments, keep=Path(result.folder) / REPORT_FILE)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pgassay.analysis.causes.registry import cause_names
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_file import read_document
-from pgassay.model.beside.claims import Claim, Kind, Says
+from pgassay.model.further_results.claims import Claim, Kind, Says
 from pgassay.words import join
 
 ALL = "all"

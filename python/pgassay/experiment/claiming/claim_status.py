@@ -18,8 +18,8 @@ from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.plan_preview import planned
 from pgassay.experiment.running.run_experiment import host_lock
-from pgassay.model.beside.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.experiment import MachineFacts
+from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.redaction import without_secrets
 from pgassay.model.result import CompareResult
 from pgassay.record import layout

@@ -20,8 +20,8 @@ from pgassay.experiment.claiming.claim_status import (
 from pgassay.experiment.claiming.run_order import next_of
 from pgassay.experiment.running.loop import RunLimits, expected_trial_s
 from pgassay.experiment.running.run_experiment import run_new, run_resumed
-from pgassay.model.beside.claims import Claim, ClaimedExperiment, ClaimsResult
 from pgassay.model.experiment import Experiment
+from pgassay.model.further_results.claims import Claim, ClaimedExperiment, ClaimsResult
 from pgassay.model.result import CompareResult
 from pgassay.options.evidence import BLOCKS_DEFAULT
 from pgassay.record import layout

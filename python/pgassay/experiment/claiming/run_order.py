@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgassay.model.beside.claims import Claim
+from pgassay.model.further_results.claims import Claim
 
 # Less is no time for a block of anything.
 LEFT_MIN_S = 10.0

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pgassay.errors import InvalidTrialError, MeasurementError
 from pgassay.model.arm import ArmSpec
-from pgassay.model.traffic.replay import ReplayFamily
-from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
+from pgassay.model.traffic.replay_result import ReplayFamily
+from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
 from pgassay.model.trial import LoadObservation, StatementObservation
 from pgassay.model.workload import ReplayOptions, WorkloadSpec
-from pgassay.native.replay import ReplayProgress, ReplayReady, ReplayRecord, play
+from pgassay.native.replay_commands import ReplayProgress, ReplayReady, ReplayRecord, play
 from pgassay.record import layout
 from pgassay.record.observations import stddev_ms
 from pgassay.traffic import played

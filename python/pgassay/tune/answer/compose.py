@@ -7,7 +7,14 @@ from pathlib import Path
 
 from pgassay.environment.cleanup.source_copies import is_dump_of_a_run
 from pgassay.model.arm import ArmSpec
-from pgassay.model.tuning.answer import Fix, StatementAnswer, TuneCause, TuneProof, TuneResult, TuneSymptom
+from pgassay.model.tuning.tune_answer import (
+    Fix,
+    StatementAnswer,
+    TuneCause,
+    TuneProof,
+    TuneResult,
+    TuneSymptom,
+)
 from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.answer.by_statement import answers, workload_gain
 from pgassay.tune.answer.parameter_group import parameter_group

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from pgassay.model.tuning.answer import Fix, StatementAnswer, TuneProof
+from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, TuneProof
 from pgassay.tune.answer.proof_verdict import looked_slower
 from pgassay.words import percent, plural
 from pgassay.words import seconds as duration

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import ArmResult, CompareResult
-from pgassay.model.tuning.answer import Ends, FixStatement
+from pgassay.model.tuning.tune_answer import Ends, FixStatement
 from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, FACTOR, SharedArms, without

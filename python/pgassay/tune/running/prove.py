@@ -3,7 +3,7 @@
 import time
 
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.record.layout import TUNE_REQUEST_FILE
 from pgassay.terminal.progress import Progress
 from pgassay.tune.answer.compose import Told, compose, has_its_data

@@ -11,7 +11,7 @@ from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.enclosure import isolated
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.running.run_experiment import host_lock
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.holding import held
 from pgassay.record.layout import PROOF_FOLDER

@@ -23,8 +23,8 @@ from pgassay.experiment.running.results_folder import check_folder
 from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.build import Build
 from pgassay.model.plans.explained_plan import ExplainedPlan
-from pgassay.model.tuning.answer import TuneResult
 from pgassay.model.tuning.source import TuneSource
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.plans.explain_output.find_plans import FoundPlan
 from pgassay.plans.explain_plan import explained
 from pgassay.terminal.progress import Progress

@@ -16,8 +16,7 @@ from pgassay.model.running_server.watch import (
     WatchSample,
     pass_number,
 )
-from pgassay.report import bar as interval_bar
-from pgassay.report import text
+from pgassay.report import interval_bar, text
 from pgassay.watch.drawing.figures import bar, byte_rate, count, percent, size
 
 # Text and style, as rich names styles.

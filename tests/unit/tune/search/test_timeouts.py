@@ -10,7 +10,7 @@ import tune_samples as samples
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.plans.explain_plan import read_plans
-from pgassay.report.tune.text import page_of
+from pgassay.report.tune.tune_page import page_of
 from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement

@@ -11,9 +11,9 @@ from pgassay.analysis.redaction.redacted_tuning import redacted
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
-from pgassay.model.tuning.answer import FixStatement
 from pgassay.model.tuning.source import SourceLeftOut, TuneSource
-from pgassay.report.tune.text import page_of
+from pgassay.model.tuning.tune_answer import FixStatement
+from pgassay.report.tune.tune_page import page_of
 from pgassay.tune.answer.proof_verdict import UNLIKE
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import TunedStatement

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from pgassay.cli.output import publish
     from pgassay.errors import UsageError
-    from pgassay.report.gate.history import page_of
+    from pgassay.report.gate.history_page import page_of
 
     if not 0.001 <= arguments.alpha <= 0.2:
         raise UsageError(f"--alpha {arguments.alpha} is out of range: use 0.001 to 0.2")

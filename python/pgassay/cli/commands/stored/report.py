@@ -57,7 +57,7 @@ def _report_tuning(arguments: argparse.Namespace) -> int:
     from pgassay.analysis.redaction.redacted_tuning import redacted
     from pgassay.cli.stored_results import read_tuning
     from pgassay.errors import UsageError
-    from pgassay.report.tune.text import page_of
+    from pgassay.report.tune.tune_page import page_of
 
     result = read_tuning(arguments.folder)
     if arguments.png:
@@ -71,7 +71,7 @@ def _report_gate(arguments: argparse.Namespace) -> int:
     """The result of a gate again; each workload in its folder is an experiment like any other."""
     from pgassay.errors import UsageError
     from pgassay.record.gates import load_gate
-    from pgassay.report.gate.text import page_of
+    from pgassay.report.gate.gate_page import page_of
 
     for name in ("png", "redact"):
         if getattr(arguments, name):

@@ -118,7 +118,7 @@ def _show(arguments: argparse.Namespace) -> int:
     import shutil
     from pathlib import Path
 
-    from pgassay.report.traffic.capture import render, render_json
+    from pgassay.report.traffic.capture_page import render, render_json
     from pgassay.traffic.summary import summarise
 
     summary = summarise(Path(arguments.target[1]))

@@ -9,7 +9,7 @@ from pgassay.model.running_server.diagnosis import Blocker, Diagnosis
 from pgassay.report import text
 from pgassay.report.compare import causes
 from pgassay.report.compare.accounts import SHOWN, item_label
-from pgassay.report.diagnosis.statements import headline_section, query, statements_section
+from pgassay.report.diagnosis.statement_sections import headline_section, query, statements_section
 from pgassay.report.page import Page
 from pgassay.report.section import (
     HTML,

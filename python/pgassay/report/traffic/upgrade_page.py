@@ -3,7 +3,12 @@
 from collections.abc import Sequence
 from functools import partial
 
-from pgassay.model.upgrades.answer import UpgradedStatement, UpgradeFinding, UpgradeResult, UpgradeTraffic
+from pgassay.model.upgrades.upgrade_answer import (
+    UpgradedStatement,
+    UpgradeFinding,
+    UpgradeResult,
+    UpgradeTraffic,
+)
 from pgassay.report.page import Page
 from pgassay.report.section import (
     QUIET,

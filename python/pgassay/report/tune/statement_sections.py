@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pgassay.model.tuning.answer import Fix, StatementAnswer, StatementVerdict, TuneResult
+from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, StatementVerdict, TuneResult
 from pgassay.report.section import (
     ALARM,
     HTML,

@@ -10,7 +10,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.trial import StatementObservation
 from pgassay.report import text
 from pgassay.report.compare.material import Material
-from pgassay.report.compare.series import PERCENTILES, LatencyRow
+from pgassay.report.compare.trial_series import PERCENTILES, LatencyRow
 from pgassay.report.labels import arm_name
 from pgassay.report.section import (
     ALARM,

@@ -3,14 +3,8 @@
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from pgassay.model.tuning.answer import (
-    Fix,
-    FixStatement,
-    FixVerdict,
-    TuneProof,
-    TuneResult,
-)
 from pgassay.model.tuning.source import TuneSource
+from pgassay.model.tuning.tune_answer import Fix, FixStatement, FixVerdict, TuneProof, TuneResult
 from pgassay.report.charts import tune_charts
 from pgassay.report.page import Page
 from pgassay.report.section import (
@@ -39,7 +33,7 @@ from pgassay.report.section import (
     plain_table,
 )
 from pgassay.report.tune.figures import ends_words, gain_words, interval_words, time_words
-from pgassay.report.tune.statements import OTHERS_SHOWN_MAX, by_statement
+from pgassay.report.tune.statement_sections import OTHERS_SHOWN_MAX, by_statement
 from pgassay.words import percent, plural, seconds, size
 
 _TONES: dict[FixVerdict, Tone] = {

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
-from pgassay.model.traffic.replay import Percentiles, ReplayFamily, ReplayResult
+from pgassay.model.traffic.replay_result import Percentiles, ReplayFamily, ReplayResult
 from pgassay.report.charts.replay_charts import FAMILIES_MAX, drawings
 from pgassay.report.page import Page
 from pgassay.report.section import (

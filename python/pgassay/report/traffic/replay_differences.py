@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from pgassay.model.arm import Arm
-from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
+from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
 from pgassay.model.trial import LoadObservation
 from pgassay.report import text
 from pgassay.report.compare.material import Material

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pgassay.model.traffic.capture import CaptureSummary
+from pgassay.model.traffic.capture_summary import CaptureSummary
 from pgassay.report.text import ascii_only, clean, percent_fixed, plural, seconds, size
 
 FAMILIES_SHOWN = 15
