@@ -32,8 +32,8 @@ from pgassay.storage.image import size_for
 from pgassay.storage.imitated_device import ServedImage, beyond_ceiling, why_not
 from pgassay.volumes.catalogue import load_catalogue
 from pgassay.volumes.explain import text_of
-from pgassay.volumes.limits import model_of
 from pgassay.volumes.parse import parse_volume
+from pgassay.volumes.volume_limits import model_of
 
 VOLUMES = (
     "gp2,size=100GiB",

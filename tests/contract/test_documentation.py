@@ -62,7 +62,7 @@ from pgassay.trial.observe.registry import samplers
 from pgassay.trial.snapshots.counters import VIEWS
 from pgassay.trial.snapshots.server_statements import COLUMNS, FILE
 from pgassay.tune.finders.registry import FINDERS
-from pgassay.workloads import load, oltp, sysbench
+from pgassay.workloads import oltp, pgbench_builtin, sysbench
 from pgassay.workloads.registry import FAMILIES, parse_workload
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -227,7 +227,7 @@ def code_words(page: str) -> set[str]:
     [
         ("compare.md", list(FACTOR_KINDS)),
         ("commands.md", [*keys(option.FILE), *TABLES]),
-        ("workloads.md", [*FAMILIES, *load.OPTIONS, *oltp.OPTIONS, "only", "writes"]),
+        ("workloads.md", [*FAMILIES, *pgbench_builtin.OPTIONS, *oltp.OPTIONS, "only", "writes"]),
         ("workloads.md", [*sysbench.OPTIONS, *sysbench.SCRIPTS]),
         ("workloads.md", [statement.name for statement in parse_workload("full-scan").statements]),
         ("datasets.md", [*DATASET_KINDS, "database", "none"]),

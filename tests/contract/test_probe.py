@@ -29,7 +29,7 @@ from pgassay.model.probe import (
     Recommendation,
 )
 from pgassay.probe.analysis.analyse import analyse_probe
-from pgassay.probe.analysis.cells import PARTS
+from pgassay.probe.analysis.cell_figures import PARTS
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.report import schema
 from pgassay.report.charts import probe_charts

@@ -199,8 +199,8 @@ def _workloads(prefix: str, **_: object) -> "Iterable[str]":
     """Families, options of a load after its colon, files after `sql:` and `maintenance:`."""
     from argcomplete.completers import FilesCompleter
 
-    from pgassay.workloads.load import OPTIONS as LOAD_OPTIONS
     from pgassay.workloads.oltp import OPTIONS as OLTP_OPTIONS
+    from pgassay.workloads.pgbench_builtin import OPTIONS as LOAD_OPTIONS
     from pgassay.workloads.registry import FAMILIES
     from pgassay.workloads.replay import OPTIONS as REPLAY_OPTIONS
     from pgassay.workloads.sysbench import OPTIONS as SYSBENCH_OPTIONS

@@ -13,8 +13,8 @@ from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record import layout
 from pgassay.record.documents import read_result
+from pgassay.record.experiment_lock import is_held
 from pgassay.record.gates import load_gate
-from pgassay.record.holding import is_held
 from pgassay.report.gate.gate_page import headline, side_words
 from pgassay.report.text import plural
 

@@ -18,7 +18,7 @@ _END_S = 30.0
 
 
 class DataProcess:
-    """`pgassay.cli.on_machine data`, from the first question until it is ended, or nobody asks for long.
+    """`pgassay.cli.fleet_worker data`, from the first question until it is ended, or nobody asks for long.
 
     From any thread; a second question waits for the answer to the first.
     """

@@ -1,6 +1,6 @@
 """The data of an experiment on one machine of a fleet: what it needs and has; made, sent and taken there.
 
-Runs as a process of its own, `python -m pgassay.cli.on_machine data PARENT`, which answers documents, one
+Runs as a process of its own, `python -m pgassay.cli.fleet_worker data PARENT`, which answers documents, one
 JSON text a line, as long as it is asked. It holds the host's lock meanwhile, so that no measurement is
 disturbed by a copy, and removes what did not arrive when it ends.
 """

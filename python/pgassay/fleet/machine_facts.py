@@ -27,10 +27,10 @@ from pgassay.model.probe import CellSpec
 from pgassay.native.binary import build_id
 from pgassay.native.probe import NativeProbe
 from pgassay.probe.analysis.estimates import rate_of
-from pgassay.probe.analysis.plan import fdatasync_cell, random_ceiling, sequential_ceiling
-from pgassay.probe.measuring import place as places
+from pgassay.probe.analysis.probe_plan import fdatasync_cell, random_ceiling, sequential_ceiling
+from pgassay.probe.measuring import probe_location as places
 from pgassay.probe.measuring.facilities import try_facilities
-from pgassay.probe.measuring.files import make_files
+from pgassay.probe.measuring.probe_files import make_files
 from pgassay.probe.measuring.runner import Runner
 from pgassay.trial.snapshots import machine_speed
 

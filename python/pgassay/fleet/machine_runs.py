@@ -24,7 +24,7 @@ from pgassay.fleet.data_process import DataProcess
 from pgassay.model.base import Frozen
 from pgassay.record import layout
 from pgassay.record.experiment import load_state
-from pgassay.record.holding import is_held
+from pgassay.record.experiment_lock import is_held
 
 _ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -33,7 +33,7 @@ _RESULTS, _FILES = "results", "files"
 _TAIL_BYTES = 4096
 _PLAN_TIMEOUT_S = 240.0
 _NAMED = "pgassay: "
-PROGRAM = ("-m", "pgassay.cli.on_machine")
+PROGRAM = ("-m", "pgassay.cli.fleet_worker")
 State = Literal["unknown", "running", "ended", "failed", "interrupted"]
 
 

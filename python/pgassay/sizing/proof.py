@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pgassay.errors import UsageError
 from pgassay.model.volumes.size import SizedGroup
 from pgassay.record.experiment import StoredExperiment
-from pgassay.sizing.attached import CandidateVolume
 from pgassay.sizing.candidates import candidate
-from pgassay.sizing.doubts import wal_of
+from pgassay.sizing.caveats import wal_of
+from pgassay.sizing.server_volumes import CandidateVolume
 from pgassay.storage.parse import parse_storage
 from pgassay.storage.registry import kind_named
 from pgassay.storage.storage_options import format_bytes

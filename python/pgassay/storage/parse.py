@@ -13,7 +13,7 @@ from pgassay.model.storage import StorageSpec
 from pgassay.storage import storage_options
 from pgassay.storage.registry import KINDS, kind_named
 from pgassay.storage.storage_options import FIELDS, WAL, format_bytes, readable_bytes, split_wal
-from pgassay.typed.options import pairs, split
+from pgassay.typed.option_lists import pairs, split
 
 __all__ = ["describe", "format_bytes", "parse_storage", "readable_bytes"]
 

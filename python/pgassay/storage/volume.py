@@ -36,8 +36,8 @@ from pgassay.storage.storage_options import describe, format_bytes, readable_byt
 from pgassay.storage.volume_facts import offer_facts, peaks_of, simulated_words, would_last
 from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
 from pgassay.volumes.explain import text_of
-from pgassay.volumes.limits import instance_of, model_of, without_instance
 from pgassay.volumes.parse import GIB, parse_volume
+from pgassay.volumes.volume_limits import instance_of, model_of, without_instance
 
 # What is ordered of a volume beside its size; keys of `volumes.parse`.
 _ORDERED = ("iops", "throughput", "credits", "flush_latency", "first_touch", "instance")

@@ -8,7 +8,7 @@ from pgassay.native.volume import Second
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.explain import offer
 from pgassay.volumes.pattern import parse_pattern, simulate_load
-from pgassay.volumes.sustained import sustained_volumes
+from pgassay.volumes.sustained_volumes import sustained_volumes
 
 
 def offer_facts(spec: VolumeSpec | None, loaded: LoadedCatalogue, name: str) -> dict[str, object]:

@@ -15,7 +15,7 @@ from pgassay.tune.candidate import OtherStorage, OtherVersion
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.explain import text_of
 from pgassay.volumes.price import price_of
-from pgassay.volumes.sustained import cheapest_sustained
+from pgassay.volumes.sustained_volumes import cheapest_sustained
 
 # The data of another version are loaded anew, and twice for each arm of a proof.
 LOAD_SHARE_MAX = 0.05

@@ -14,9 +14,9 @@ from pglast.visitors import Visitor
 from pgassay.errors import UsageError
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.tune.candidate import TunedStatement
-from pgassay.workloads.split import headed_statements, name_of
+from pgassay.workloads.sql_files import read_sql_file
+from pgassay.workloads.statement_names import headed_statements, name_of
 from pgassay.workloads.statements import changes_data, file_of
-from pgassay.workloads.text import read_sql_file
 
 _PLANNED = (ast.SelectStmt, ast.InsertStmt, ast.UpdateStmt, ast.DeleteStmt, ast.MergeStmt)
 # What reaches the machine or another one, whatever the catalog says of it.

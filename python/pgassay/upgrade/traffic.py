@@ -21,7 +21,7 @@ from pgassay.plans.experiment_plans import explained_plans
 from pgassay.plans.plan_comparison import what_changed
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
-from pgassay.traffic.played import databases_of
+from pgassay.traffic.play_plan import databases_of
 from pgassay.traffic.redacting import refuse_redacted
 from pgassay.trial.measure import replayed_load
 from pgassay.trial.target import RunningServer

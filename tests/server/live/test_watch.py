@@ -27,7 +27,7 @@ from pgassay.design.schedule import next_step
 from pgassay.environment.server.private_server import Server
 from pgassay.model.build import Build
 from pgassay.record.experiment import TrialWriter, load
-from pgassay.record.holding import held
+from pgassay.record.experiment_lock import held
 from pgassay.report import schema
 from pgassay.trial.target import RunningServer
 from pgassay.watch.reading.watched_experiment import ExperimentWatch

@@ -32,7 +32,7 @@ from pgassay.storage.volume import (
 )
 from pgassay.storage.volume_facts import given_until, would_last
 from pgassay.volumes.parse import parse_volume
-from pgassay.volumes.sustained import sustained_volumes
+from pgassay.volumes.sustained_volumes import sustained_volumes
 
 
 def model(text: str) -> VolumeModel:

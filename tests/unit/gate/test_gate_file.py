@@ -14,7 +14,7 @@ from pgassay.experiment.gating.gate_file import GateFile, read_gate_file
 from pgassay.experiment.gating.requests import GatePlan, plan_gate, refuse_double_settings
 from pgassay.experiment.gating.run_gate import PARENT, GateOptions, run_gate
 from pgassay.model.build import Build
-from pgassay.terminal.live import choose
+from pgassay.terminal.live_progress import choose
 
 SMALL = '[workloads.orders]\nworkload = "sql:orders.sql"\n'
 

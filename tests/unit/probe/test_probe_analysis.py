@@ -20,9 +20,9 @@ from pgassay.model.probe import (
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.probe.analysis.estimates import estimate, rate_of
-from pgassay.probe.analysis.plan import work_cell
+from pgassay.probe.analysis.probe_plan import work_cell
+from pgassay.probe.analysis.rate_stability import find_fall
 from pgassay.probe.analysis.recommend import shell_lines
-from pgassay.probe.analysis.steady import find_fall
 from pgassay.report.probe import probe_page
 
 

@@ -9,7 +9,7 @@ import report_examples as examples
 from pgassay.factors.config import parts_of
 from pgassay.model.probe import ProbeResult, Recommendation
 from pgassay.probe.analysis.analyse import analyse_probe
-from pgassay.probe.analysis.proof import nothing_to_prove, proof_of, to_prove
+from pgassay.probe.analysis.proof_command import nothing_to_prove, proof_of, to_prove
 from pgassay.report.probe import probe_page
 
 

@@ -13,7 +13,7 @@ from pgassay.model.result import ArmResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import page_of
 from pgassay.report.page import json_text
-from pgassay.workloads.load import THROUGHPUT
+from pgassay.workloads.pgbench_builtin import THROUGHPUT
 
 MONTH_S = 730 * 3600
 

@@ -7,7 +7,7 @@ from captures_for_tests import captured
 
 from pgassay.errors import UsageError
 from pgassay.traffic import manifest
-from pgassay.traffic.statements import Bound
+from pgassay.traffic.statement_executions import Bound
 from pgassay.traffic.values import values_of
 from pgassay.tune.inputs.capture import start_of_capture
 from pgassay.tune.statements import measured

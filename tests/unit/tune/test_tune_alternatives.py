@@ -23,7 +23,7 @@ from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.proof.arms import arm_of
 from pgassay.volumes.parse import parse_volume
-from pgassay.volumes.sustained import cheapest_sustained
+from pgassay.volumes.sustained_volumes import cheapest_sustained
 from report_examples import spec as arm_spec
 
 V16 = Build(origin="apt", version="16.9", major=16, bin_directory="/pg/16")

@@ -19,7 +19,7 @@ from pgassay.sizing.knees import TOLERANCE, _rounded, knees
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import Group, Measured, groups_of
 from pgassay.sizing.size import Wanted, size
-from pgassay.sizing.words import sentences_of
+from pgassay.sizing.size_sentences import sentences_of
 from pgassay.volumes.catalogue import load_catalogue
 from volume_traces import COMPUTING_NS, COUNT, LATENCY_NS, alone, one_client, recorded_on, sized, stored
 

@@ -10,11 +10,11 @@ from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.size import Check, SizedGroup, SizeResult
 from pgassay.report.size import size_page
 from pgassay.sizing.candidates import candidate, candidates
-from pgassay.sizing.doubts import doubts_of, imitation_doubts
+from pgassay.sizing.caveats import doubts_of, imitation_doubts
 from pgassay.sizing.proof import memory_of, to_prove
 from pgassay.sizing.recordings import groups_of
 from pgassay.sizing.size import Wanted, size
-from pgassay.sizing.words import equivalents_of
+from pgassay.sizing.size_sentences import equivalents_of
 from pgassay.storage.registry import KINDS
 from pgassay.volumes.catalogue import load_catalogue
 from volume_traces import LOADED, sized, stored, write_trace

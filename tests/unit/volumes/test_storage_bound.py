@@ -32,7 +32,7 @@ from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report import schema
 from pgassay.report.size import size_page
 from pgassay.sizing.size import Wanted, bounded
-from pgassay.sizing.words import warnings_of_bound
+from pgassay.sizing.size_sentences import warnings_of_bound
 from pgassay.volumes.catalogue import load_catalogue
 
 SECOND = 10**9

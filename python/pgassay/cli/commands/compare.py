@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.fleet is None:
         options.refuse_without(arguments, ("--spread",), "--fleet")
         return run_or_plan(request, arguments)
-    from pgassay.cli.spread import compare_on_fleet
+    from pgassay.cli.spread_experiment import compare_on_fleet
 
     options.refuse_with(arguments, ("--plan", "--profile"), "--fleet", "which runs on several machines")
     return compare_on_fleet(request, arguments)

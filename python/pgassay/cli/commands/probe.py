@@ -142,20 +142,20 @@ def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") 
     from pgassay.experiment.planning.request import CompareRequest
     from pgassay.experiment.running.run_experiment import run_new
     from pgassay.model.storage import StorageSpec
-    from pgassay.probe.analysis import proof
+    from pgassay.probe.analysis import proof_command
     from pgassay.record.documents import write_file
     from pgassay.storage.parse import describe
 
-    wanted = proof.to_prove(result, build.major)
+    wanted = proof_command.to_prove(result, build.major)
     if not wanted.recommended:
-        return proof.nothing_to_prove(result, build.version)
+        return proof_command.nothing_to_prove(result, build.version)
     statements = home_path() / STATEMENTS_FILE
-    write_file(statements, proof.STATEMENTS.encode())
+    write_file(statements, proof_command.STATEMENTS.encode())
     storage = StorageSpec(kind="host", path=str(arguments.path.absolute()))
     request = CompareRequest(
         factors=(wanted.levels,),
         workload=f"sql:{statements}",
-        scale=proof.SCALE,
+        scale=proof_command.SCALE,
         cache="cold-each",
         settings=wanted.both,
         storage=describe(storage),
@@ -167,7 +167,7 @@ def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") 
     )
     with progress_of(arguments) as progress, _removed_afterwards(arguments.path):
         stored = run_new(request, progress, wait=not arguments.no_wait)
-    return proof.proof_of(wanted, analyse(stored), build.version)
+    return proof_command.proof_of(wanted, analyse(stored), build.version)
 
 
 @contextmanager

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.record.experiment import load_experiment
 
     if (arguments.folder / layout.FLEET_FILE).is_file():
-        from pgassay.cli.spread import resume_on_fleet
+        from pgassay.cli.spread_experiment import resume_on_fleet
 
         return resume_on_fleet(arguments)
     contract = load_experiment(arguments.folder).contract

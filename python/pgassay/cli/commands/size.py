@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pgassay.experiment.planning.request import CompareRequest
     from pgassay.model.volumes.size import SizeResult
     from pgassay.record.experiment import StoredExperiment
-    from pgassay.sizing.attached import CandidateVolume
+    from pgassay.sizing.server_volumes import CandidateVolume
     from pgassay.sizing.size import Wanted
     from pgassay.volumes.catalogue import LoadedCatalogue
 

@@ -281,7 +281,7 @@ def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
 
 def _clients(arguments: argparse.Namespace) -> int | None:
     from pgassay.typed.quantities import whole
-    from pgassay.workloads.load import CLIENTS_MAX
+    from pgassay.workloads.pgbench_builtin import CLIENTS_MAX
 
     if arguments.clients is None:
         return None

@@ -29,8 +29,8 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
     from pgassay.storage.imitated_device import ServedImage, beyond_ceiling, why_not
     from pgassay.typed.quantities import size_bytes
     from pgassay.volumes.explain import text_of
-    from pgassay.volumes.limits import model_of
     from pgassay.volumes.parse import parse_volume
+    from pgassay.volumes.volume_limits import model_of
 
     words = arguments.volumes[1:]
     if len(words) != 2:

@@ -23,7 +23,7 @@ from pgassay.experiment.running.run_experiment import run_new, run_resumed
 from pgassay.model.experiment import Experiment
 from pgassay.model.further_results.claims import Claim, ClaimedExperiment, ClaimsResult
 from pgassay.model.result import CompareResult
-from pgassay.options.evidence import BLOCKS_DEFAULT
+from pgassay.options.comparison import BLOCKS_DEFAULT
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load, load_state
 from pgassay.terminal.progress import Progress

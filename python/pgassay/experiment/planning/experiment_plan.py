@@ -33,7 +33,7 @@ from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import BlockDesign, EvidenceUnit, Experiment, StatisticalContract
-from pgassay.options.evidence import BLOCKS_DEFAULT
+from pgassay.options.comparison import BLOCKS_DEFAULT
 from pgassay.workloads.metric import metric_of
 
 # Low, so that a small effect in much noise is found sooner, and few, since all points share the evidence.

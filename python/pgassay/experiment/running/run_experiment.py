@@ -54,7 +54,7 @@ from pgassay.record.experiment import (
     write_state,
     write_warnings,
 )
-from pgassay.record.holding import held
+from pgassay.record.experiment_lock import held
 from pgassay.record.layout import attempt_folders
 from pgassay.terminal.progress import Progress
 from pgassay.trial.provisioned_target import MachineProvider, ProvisionedTarget

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pgassay.model.workload import Statement
 from pgassay.trial.trial_state import Plan
-from pgassay.workloads.split import literals, strip_comments, without_literals
+from pgassay.workloads.statement_names import literals, strip_comments, without_literals
 from pgassay.workloads.statements import changes_data
 
 if TYPE_CHECKING:

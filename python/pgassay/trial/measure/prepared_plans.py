@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pgassay.model.plans.executed_plan import PreparedKind
 from pgassay.model.workload import Statement, WorkloadSpec
-from pgassay.workloads.load import with_parameters
+from pgassay.workloads.pgbench_builtin import with_parameters
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession

@@ -13,7 +13,7 @@ from pgassay.model.workload import ReplayOptions, WorkloadSpec
 from pgassay.native.replay_commands import ReplayProgress, ReplayReady, ReplayRecord, play
 from pgassay.record import layout
 from pgassay.record.observations import stddev_ms
-from pgassay.traffic import played
+from pgassay.traffic import play_plan
 from pgassay.traffic.tables import words_of
 from pgassay.trial.measure.histogram_log import histogram_log, line_of
 from pgassay.trial.target import ServerSession
@@ -29,14 +29,14 @@ def run(server: ServerSession, spec: ArmSpec, on_progress: Callable[[ReplayProgr
     The mean time of each statement family becomes that of the statement of its name, and so has a verdict.
     """
     options = spec.workload.replay
-    if played.identity(Path(options.folder)) != options.identity:
+    if play_plan.identity(Path(options.folder)) != options.identity:
         raise MeasurementError(
             f"the capture {options.folder} is not the one that was planned: put that back, or begin anew"
         )
     document, notes = _document(server, options)
     ready, ended = play(document, on_progress)
-    families = played.families_of(ended["families"])
-    names = {played.named(each.sql): each.name for each in spec.workload.statements}
+    families = play_plan.families_of(ended["families"])
+    names = {play_plan.named(each.sql): each.name for each in spec.workload.statements}
     measured = ended["measured"]
     histogram = base64.b64decode(measured["histogram"])
     log = (
@@ -81,7 +81,7 @@ def _document(server: ServerSession, options: ReplayOptions) -> tuple[dict[str, 
     parameters = server.parameters()
     with server.connect_another("pgassay control") as session:
         words, tables = words_of(session, 0)
-        roles, missing = played.role_options(session)
+        roles, missing = play_plan.role_options(session)
     return {
         "connect": dict(parameters),
         "folder": options.folder,
@@ -126,7 +126,7 @@ def _observed(
         replayed=Replayed(
             statements=ready["statements"],
             diverged=sum(each.diverged for each in families),
-            diverged_share=played.diverged_share(families),
+            diverged_share=play_plan.diverged_share(families),
             other_values=sum(each.other_values for each in families),
             lacking=ended["lacking"],
             reordered=ended["reordered"],

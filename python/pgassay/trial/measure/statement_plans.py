@@ -13,7 +13,7 @@ from pgassay.model.aio import can_read_asynchronously
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.trial.measure.prepared_plans import document, explain_prepared, is_prepared, rolled_back
 from pgassay.trial.trial_state import Plan
-from pgassay.workloads.split import split_statements, strip_comments
+from pgassay.workloads.statement_names import split_statements, strip_comments
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession

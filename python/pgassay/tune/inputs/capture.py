@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Statement, WorkloadSpec
-from pgassay.traffic.played import named
+from pgassay.traffic.play_plan import named
 from pgassay.traffic.redacting import refuse_redacted
 from pgassay.traffic.values import FamilyUse, uses_of
 from pgassay.tune.candidate import TunedStatement

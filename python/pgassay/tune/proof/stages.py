@@ -20,7 +20,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run_experiment import resume_held
 from pgassay.model.arm import ArmSpec
-from pgassay.options.evidence import BLOCKS_MAX
+from pgassay.options.comparison import BLOCKS_MAX
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER
 from pgassay.storage.registry import provide

@@ -38,8 +38,8 @@ from pgassay.tune.source.use import Use
 from pgassay.tune.source.uses import merged, numbers_of, uses_of
 from pgassay.tune.source.values import NoValueError, age_bounds, draw
 from pgassay.tune.statements import values_of_heading, with_sets
-from pgassay.workloads.split import headed_statements
-from pgassay.workloads.text import read_sql_file
+from pgassay.workloads.sql_files import read_sql_file
+from pgassay.workloads.statement_names import headed_statements
 
 Values = tuple[str | None, ...]
 # By the fingerprint of statements each text that a user's file has of them, with its sets of values.

@@ -20,7 +20,7 @@ from pgassay.record.experiment import (
     load_swap,
     load_trial,
 )
-from pgassay.record.holding import is_held
+from pgassay.record.experiment_lock import is_held
 
 REPORT_FILE = "report.html"
 # A trial that runs: the temporary folder that `record.experiment.TrialWriter` opens at its beginning.

@@ -21,7 +21,7 @@ from pgassay.model.running_server.watch import (
     ServerSample,
     WatchSample,
 )
-from pgassay.record.holding import holder
+from pgassay.record.experiment_lock import holder
 from pgassay.watch.reading.experiment_folder import REPORT_FILE, FolderWatch
 from pgassay.watch.reading.machine_rates import MachineWatch
 from pgassay.watch.reading.thread_windows import ProcessWatch

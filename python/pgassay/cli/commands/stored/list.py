@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.stored_results import RUNNING, others_below
     from pgassay.errors import UsageError
     from pgassay.experiment.gating.run_gate import PARENT as GATES
-    from pgassay.record.holding import is_held
+    from pgassay.record.experiment_lock import is_held
     from pgassay.report.compare import verdicts
     from pgassay.report.listings import ListedResult, results_page
     from pgassay.report.text import plural

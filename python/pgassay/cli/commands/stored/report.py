@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.report.compare.page import page_of
 
     if (arguments.folder / layout.FLEET_FILE).is_file():
-        from pgassay.cli.spread import report_spread
+        from pgassay.cli.spread_experiment import report_spread
 
         return report_spread(arguments)
     if (arguments.folder / layout.TUNE_FILE).is_file():

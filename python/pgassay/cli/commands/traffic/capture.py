@@ -196,7 +196,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from pgassay.traffic.capturing import make_folder
-    from pgassay.traffic.logs.converting import convert
+    from pgassay.traffic.logs.convert_log import convert
 
     if arguments.out is None:
         raise UsageError("say where the capture is to be kept: --out DIR")

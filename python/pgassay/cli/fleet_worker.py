@@ -1,4 +1,4 @@
-"""What a worker of a fleet runs as processes of its own: `python -m pgassay.cli.on_machine WHAT …`.
+"""What a worker of a fleet runs as processes of its own: `python -m pgassay.cli.fleet_worker WHAT …`.
 
     facts NOISE_S WORD…     prints what this machine says of itself, as JSON; with `speed` how fast it is,
                             with `storage` how fast its disk is

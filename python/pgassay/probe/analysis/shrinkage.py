@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from pgassay.model.result import Interval
 from pgassay.probe.analysis.estimates import Estimate, Estimates, quantile
-from pgassay.probe.analysis.plan import Decision
+from pgassay.probe.analysis.probe_plan import Decision
 
 Floats = npt.NDArray[np.float64]
 

@@ -25,9 +25,9 @@ from pgassay.model.probe import (
     Work,
 )
 from pgassay.model.result import Interval
-from pgassay.probe.analysis.cells import CORE_PARTS
+from pgassay.probe.analysis.cell_figures import CORE_PARTS
 from pgassay.probe.analysis.estimates import Estimate, Estimates
-from pgassay.probe.analysis.plan import CONNECTIONS, FURTHER_WORKS, Facilities, work_cell
+from pgassay.probe.analysis.probe_plan import CONNECTIONS, FURTHER_WORKS, Facilities, work_cell
 
 # Waiting below this share of a page's time is the hand-over of a pipeline that is full.
 _FULL_PIPELINE = 0.05

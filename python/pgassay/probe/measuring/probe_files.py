@@ -9,7 +9,7 @@ from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.base import PAGE_BYTES
 from pgassay.native.probe import NativeProbe, ProbeError
-from pgassay.probe.measuring import place
+from pgassay.probe.measuring import probe_location
 
 MB = 1 << 20
 CACHED_BYTES = 192 * MB
@@ -19,7 +19,7 @@ COLD_BYTES_MIN = 64 * MB
 # The share of a probe's time that writing its files may take.
 _MAKING_SHARE = 0.08
 _FIRST_BYTES = 8 * MB
-SMALLEST_BYTES = COLD_BYTES_MIN + CACHED_BYTES_MIN + place.WRITES_BYTES
+SMALLEST_BYTES = COLD_BYTES_MIN + CACHED_BYTES_MIN + probe_location.WRITES_BYTES
 Notify = Callable[[str, float | None], None]
 
 
@@ -41,12 +41,12 @@ def make_files(native: NativeProbe, folder: Path, seconds: float, notify: Notify
 
     Raises UsageError when there is no space, MeasurementError when writing fails.
     """
-    place.check_space(folder, SMALLEST_BYTES)
+    probe_location.check_space(folder, SMALLEST_BYTES)
     # A slow disk must not spend the probe's time on writing.
     first = folder / "first"
     bytes_per_s = _make(native, first, _FIRST_BYTES, notify) * 1e6
     first.unlink()
-    room = place.usable_bytes(folder)
+    room = probe_location.usable_bytes(folder)
     cached, cold = folder / "cached", folder / "cold"
     affordable = int(bytes_per_s * seconds * _MAKING_SHARE / 2)
     wanted = min(CACHED_BYTES, room // 4 + COLD_BYTES_MIN // 2, usable_memory_bytes() // 8)

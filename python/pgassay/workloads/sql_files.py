@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Statement
-from pgassay.workloads.split import named_statements
+from pgassay.workloads.statement_names import named_statements
 
 SQL_FILE_BYTES_MAX = 64 * 1024 * 1024
 

@@ -3,10 +3,10 @@
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadSpec, Metric, QueryProtocol, Statement, WorkloadSpec
 from pgassay.sql_text import literals
-from pgassay.typed import options as typed_options
+from pgassay.typed import option_lists as typed_options
 from pgassay.typed import quantities
 from pgassay.workloads import pace
-from pgassay.workloads.text import shipped_statements
+from pgassay.workloads.sql_files import shipped_statements
 
 THROUGHPUT = Metric(name="throughput", unit="transactions/s", better="higher")
 OPTIONS = ("clients", "threads", "duration", "warmup", "protocol", *pace.OPTIONS)

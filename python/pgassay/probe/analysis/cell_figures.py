@@ -5,8 +5,8 @@ from statistics import median
 
 from pgassay.model.probe import CellResult, CellRun, CellSpec, MeasuredCell, ProbeRecord
 from pgassay.probe.analysis.estimates import Estimates, rate_of
-from pgassay.probe.analysis.plan import Facilities
-from pgassay.probe.analysis.steady import fall_within
+from pgassay.probe.analysis.probe_plan import Facilities
+from pgassay.probe.analysis.rate_stability import fall_within
 
 # What a consumer's time is spent on; hand-over and kernel are its core's, as checksum and execution.
 PARTS = (

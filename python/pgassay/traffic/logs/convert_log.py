@@ -11,7 +11,7 @@ from pgassay.errors import UsageError
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
 from pgassay.traffic.logs.entries import Log
-from pgassay.traffic.logs.logged import Edge, Logged, Reader
+from pgassay.traffic.logs.logged_statements import Edge, Logged, Reader
 
 _PLACEHOLDER = re.compile(r"\$\d")
 _COPY_IN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)

@@ -14,7 +14,7 @@ from pgassay.model.volumes.offer import (
 )
 from pgassay.native.simulate import BesideSpec
 from pgassay.volumes.explain import text_of
-from pgassay.volumes.limits import instance_of, without_instance
+from pgassay.volumes.volume_limits import instance_of, without_instance
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from pgassay.model.volumes.size import SizedVolume, Within
-from pgassay.sizing.attached import CandidateVolume
 from pgassay.sizing.predict import Predicted
-from pgassay.sizing.words import EQUAL_MAX
+from pgassay.sizing.server_volumes import CandidateVolume
+from pgassay.sizing.size_sentences import EQUAL_MAX
 from pgassay.volumes.price import HOURS
 
 RECOMMENDED_MAX = 5

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 from pgassay.model.running_server.sysbench_run import SYSBENCH_SCHEMA, SysbenchResult
-from pgassay.pgbench.beyond import error_lines, settings_lines
+from pgassay.pgbench.extra_report import error_lines, settings_lines
 from pgassay.sysbench.options import PROFILES
-from pgassay.sysbench.running import Run, ended_by
+from pgassay.sysbench.run_load import Run, ended_by
 
 # A thread that is busy for so much of the time sends later than it could.
 BUSY_SHARE = 0.9

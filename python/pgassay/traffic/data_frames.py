@@ -10,7 +10,7 @@ from pgassay.model.traffic.capture_summary import CaptureSummary
 from pgassay.traffic import manifest
 from pgassay.traffic.blocks import files
 from pgassay.traffic.events import BEGIN, END, Event, events
-from pgassay.traffic.statements import statements
+from pgassay.traffic.statement_executions import statements
 from pgassay.traffic.summary import family, summarise
 
 _SESSION_KEYS = (

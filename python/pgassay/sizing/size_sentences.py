@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgassay.model.volumes.size import Dimension, Knee, SizedGroup, SizedVolume, StorageBound
-from pgassay.sizing.attached import CandidateVolume
+from pgassay.sizing.server_volumes import CandidateVolume
 from pgassay.words import amount as amount_of
 from pgassay.words import (
     duration,

@@ -13,15 +13,15 @@ from pgassay.model.probe import (
     ProbeRecord,
     Recommendation,
 )
-from pgassay.probe.analysis.choice import JudgedLevels, difference
 from pgassay.probe.analysis.estimates import Estimate, Estimates
-from pgassay.probe.analysis.plan import (
+from pgassay.probe.analysis.probe_plan import (
     CEILING_DEPTHS,
     DEFAULT_SHARED_BLOCKS,
     Facilities,
     pinned_cell,
     work_cell,
 )
+from pgassay.probe.analysis.regret import JudgedLevels, difference
 from pgassay.words import figure, percent_fixed
 
 # From this share of the device's speed on a method counts as bound by it.

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pgassay.model.probe import Alternative, CellSpec
 from pgassay.model.result import Interval
 from pgassay.probe.analysis.estimates import Estimate, Estimates, quantile
-from pgassay.probe.analysis.plan import Decision
-from pgassay.probe.analysis.shrink import Joint, joint
+from pgassay.probe.analysis.probe_plan import Decision
+from pgassay.probe.analysis.shrinkage import Joint, joint
 
 # The last digits of an iterated estimate differ from processor to processor.
 REGRET_DECIMALS = 9

@@ -7,8 +7,8 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.storage import IMITATION_CPU_SHARE_MAX
 from pgassay.model.volumes.size import SizedGroup
 from pgassay.record.experiment import StoredExperiment
-from pgassay.sizing.attached import CandidateVolume
 from pgassay.sizing.knees import UNSERVED_MAX
+from pgassay.sizing.server_volumes import CandidateVolume
 from pgassay.storage.storage_options import format_bytes, readable_bytes
 from pgassay.words import join, percent_rounded, seconds
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pgassay.native.pgbench_command import CommandRecord, Stats
 from pgassay.native.process import ErrorsOfState
 from pgassay.pgbench.connection import ChangedSetting
-from pgassay.pgbench.running import Run, failures
+from pgassay.pgbench.run_load import Run, failures
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ import random
 from collections.abc import Collection
 
 from pgassay.model.probe import CellSpec, MeasuredCell, Method
-from pgassay.probe.analysis.choice import next_round, open_cells, weights
 from pgassay.probe.analysis.estimates import Estimates, estimate
-from pgassay.probe.analysis.plan import Facilities, ceiling_cells, decisions, tiers
+from pgassay.probe.analysis.probe_plan import Facilities, ceiling_cells, decisions, tiers
 from pgassay.probe.analysis.recommend import leader
+from pgassay.probe.analysis.regret import next_round, open_cells, weights
 
 _ROUND_CELLS = 8
 # All curves are those of the method that leads, so it is told with some care before they are begun.
