@@ -21,9 +21,9 @@ from pgassay.experiment.running.run_experiment import host_lock, run_parsed
 from pgassay.model.workload import Statement
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.search.executions import executions_of
-from pgassay.tune.statements import measured
+from pgassay.tune.tune_plan import PlannedTune, TuneRequest, plan_tune
+from pgassay.tune.tuned_statements import measured
 
 DATA = """
 CREATE TABLE figures (id int, figure int);

@@ -15,9 +15,9 @@ from pgassay.tune.candidate import AdvisedMachine, Candidate, Symptom
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
-from pgassay.tune.plan import TuneRequest
-from pgassay.tune.run import TOOLS, run_tune
-from pgassay.tune.stored import StoredSearch
+from pgassay.tune.run_tune import TOOLS, run_tune
+from pgassay.tune.stored_search import StoredSearch
+from pgassay.tune.tune_plan import TuneRequest
 from tune_plants.base import Drawn
 from tune_plants.trial import SETTINGS
 

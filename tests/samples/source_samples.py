@@ -7,7 +7,7 @@ from pgassay.model.arm import RemoteServer
 from pgassay.model.build import Build
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.source.counted import CountedRow
-from pgassay.tune.source.server import SourceServer, SourceSetting
+from pgassay.tune.source.source_server import SourceServer, SourceSetting
 
 SECRET = "s3cret"
 

@@ -18,9 +18,9 @@ from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.selection import Baseline
 from pgassay.tune.statement_errors import TooLongError
-from pgassay.tune.statements import MeasuredStatement, measured, with_values
 from pgassay.tune.timeouts.estimated_plan import as_if_executed
-from pgassay.tune.timeouts.limits import StatementTimeout, first_s, may_end_in
+from pgassay.tune.timeouts.time_limits import StatementTimeout, first_s, may_end_in
+from pgassay.tune.tuned_statements import MeasuredStatement, measured, with_values
 from pgassay.words import seconds as in_words
 
 # Rows are compared of statements that take no longer.

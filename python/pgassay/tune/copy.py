@@ -31,9 +31,9 @@ from pgassay.storage.base import Volume
 from pgassay.storage.registry import provide
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.statement_errors import QUERY_CANCELED, TooLongError, refused
-from pgassay.tune.statements import MeasuredStatement
 from pgassay.tune.switchable import READS_ALL, SHOWN_BYTES, HiddenIndexes
-from pgassay.tune.timeouts.limits import StatementTimeout
+from pgassay.tune.timeouts.time_limits import StatementTimeout
+from pgassay.tune.tuned_statements import MeasuredStatement
 
 # Runs of a statement: so many, and no further one once they took so long together; one where its noise is
 # small beside it, and none beside the first, which fills the caches, where that took longer still.

@@ -13,10 +13,10 @@ from pgassay.tune.alternatives import other_storages, other_versions
 from pgassay.tune.candidate import AdvisedMachine, Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.plan import PlannedTune
 from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import CopyOrigin
 from pgassay.tune.tools import TuneTools, found_by
+from pgassay.tune.tune_plan import PlannedTune
 
 # What a server has that nobody configured, and the servers of trials have otherwise.
 SOURCE_SETTINGS = {"autovacuum": "on"}

@@ -10,9 +10,9 @@ from pgassay.model.build import Build
 from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.model.workload import Statement
 from pgassay.terminal.progress import Progress
-from pgassay.tune.plan import TuneRequest, plan_tune
-from pgassay.tune.run import TOOLS, run_held
-from pgassay.tune.source.files import plain_text
+from pgassay.tune.run_tune import TOOLS, run_held
+from pgassay.tune.source.statement_files import plain_text
+from pgassay.tune.tune_plan import TuneRequest, plan_tune
 
 FOLDER = "fixes"
 # A search and a proof take so long at least.

@@ -10,7 +10,7 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
 from pgassay.terminal.progress import Progress
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped
-from pgassay.tune.source.server import SourceServer
+from pgassay.tune.source.source_server import SourceServer
 
 DUMP_FILE = "source.sql"
 # Which version pg_dump writes this for, 16 and older do not know (src/bin/pg_dump/pg_backup_archiver.c).

@@ -33,10 +33,10 @@ from pgassay.tune.inputs.capture import executed
 from pgassay.tune.source.copied import settings_of
 from pgassay.tune.source.counted import read_counted
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped, refuse_small_disk, refuse_without_program
-from pgassay.tune.source.files import STATEMENTS_FILE, plain_text
 from pgassay.tune.source.gather import gather
-from pgassay.tune.source.server import SourceServer, open_source
-from pgassay.tune.statements import measured, statements_of
+from pgassay.tune.source.source_server import SourceServer, open_source
+from pgassay.tune.source.statement_files import STATEMENTS_FILE, plain_text
+from pgassay.tune.tuned_statements import measured, statements_of
 from pgassay.upgrade.both_versions import ComparedStatement, on_both
 from pgassay.upgrade.catalogs import catalog_findings, given_settings
 from pgassay.upgrade.empty_server import Refused, read_version, refused_objects, scratch_server

@@ -21,16 +21,16 @@ from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
-from pgassay.tune.plan import TuneRequest, plan_tune, request_from
 from pgassay.tune.proof.stages import ProofStages, deadline, planned_again, remove_copies
-from pgassay.tune.run import run_tune
+from pgassay.tune.run_tune import run_tune
 from pgassay.tune.running.resume import resume_tune
 from pgassay.tune.search import search
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep
-from pgassay.tune.statements import measured
-from pgassay.tune.stored import StoredSearch, stored_search, write_search
+from pgassay.tune.stored_search import StoredSearch, stored_search, write_search
 from pgassay.tune.tools import TuneTools
+from pgassay.tune.tune_plan import TuneRequest, plan_tune, request_from
+from pgassay.tune.tuned_statements import measured
 from tuned_orders import SLOW, index, request
 
 pytestmark = pytest.mark.server

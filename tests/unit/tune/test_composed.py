@@ -19,16 +19,10 @@ from pgassay.tune.answer import compose as composing
 from pgassay.tune.answer.compose import Told, compose
 from pgassay.tune.proof.effects import Proved
 from pgassay.tune.proof.stages import ProofStages
-from pgassay.tune.run import TOOLS
+from pgassay.tune.run_tune import TOOLS
 from pgassay.tune.running import resume
 from pgassay.tune.search.selection import FixSelection, SelectionStep
-from pgassay.tune.stored import (
-    StoredSearch,
-    read_folder,
-    stored_search,
-    write_result,
-    write_search,
-)
+from pgassay.tune.stored_search import StoredSearch, read_folder, stored_search, write_result, write_search
 
 
 def search_of(*chosen: str) -> StoredSearch:

@@ -9,8 +9,8 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.tune_answer import Fix, FixStatement
 from pgassay.tune.answer.proof_verdict import HIDDEN, NOT_CONFIRMED
 from pgassay.tune.answer.verdicts import ranked
-from pgassay.tune.proof.arms import AS_IT_IS, without
 from pgassay.tune.proof.effects import Effect, Proved, does_not_help, effect_of, remaining_of, with_one_of_two
+from pgassay.tune.proof.proof_arms import AS_IT_IS, without
 from pgassay.tune.proof.stages import alpha_of
 
 NAMES = ("good", "second", "third")

@@ -21,7 +21,7 @@ from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import Candidate, OtherStorage, OtherVersion, Symptom
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
-from pgassay.tune.proof.arms import arm_of
+from pgassay.tune.proof.proof_arms import arm_of
 from pgassay.volumes.parse import parse_volume
 from pgassay.volumes.sustained_volumes import cheapest_sustained
 from report_examples import spec as arm_spec

@@ -17,7 +17,7 @@ from pgassay.model.trial import LoadObservation
 from pgassay.model.workload import ReplayOptions
 from pgassay.sizing.recordings import refuse_workloads
 from pgassay.trial.measure.replayed_load import assert_same_work
-from pgassay.tune.statements import statements_of as tuned_statements
+from pgassay.tune.tuned_statements import statements_of as tuned_statements
 from pgassay.workloads.metric import metric_of
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.replay import OPTIONS, statements_of

@@ -10,8 +10,8 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from pgassay.model.tuning.tune_answer import TuneResult
     from pgassay.terminal.progress import Progress
-    from pgassay.tune.plan import TuneRequest
-    from pgassay.tune.source.run import ServerRequest
+    from pgassay.tune.source.tune_server import ServerRequest
+    from pgassay.tune.tune_plan import TuneRequest
 
 EPILOG = """\
 examples:
@@ -156,7 +156,7 @@ def progress_of(arguments: argparse.Namespace) -> "Progress":
 def _run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.source_builds import provide_named
     from pgassay.tune.inputs.base import kind_of
-    from pgassay.tune.run import TOOLS, run_tune, with_rewrites
+    from pgassay.tune.run_tune import TOOLS, run_tune, with_rewrites
     from pgassay.tune.running.resume import resume_tune
 
     provide_named((arguments.build,), quiet=arguments.quiet)
@@ -180,8 +180,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _run_server(arguments: argparse.Namespace) -> int:
     """Tune the statements of a running server."""
-    from pgassay.tune.run import TOOLS, with_rewrites
-    from pgassay.tune.source.run import tune_server
+    from pgassay.tune.run_tune import TOOLS, with_rewrites
+    from pgassay.tune.source.tune_server import tune_server
 
     wanted = server_request_of(arguments)
     with progress_of(arguments) as progress:
@@ -193,7 +193,7 @@ def _run_server(arguments: argparse.Namespace) -> int:
 
 def server_request_of(arguments: argparse.Namespace) -> "ServerRequest":
     """What the command line asks of a running server; raises UsageError for what has no place beside one."""
-    from pgassay.tune.source.run import STATEMENTS_DEFAULT, ServerRequest
+    from pgassay.tune.source.tune_server import STATEMENTS_DEFAULT, ServerRequest
 
     options.refuse_with(
         arguments, ("--workload", "--demo", "--arm"), "a DSN", "whose own statements are tuned"
@@ -250,7 +250,7 @@ def _choose_demo(arguments: argparse.Namespace) -> None:
 
 def request_of(arguments: argparse.Namespace) -> "TuneRequest":
     """The request that the command line makes."""
-    from pgassay.tune.plan import request_from
+    from pgassay.tune.tune_plan import request_from
 
     if arguments.folder is None:
         _choose_demo(arguments)
@@ -264,7 +264,7 @@ def request_of(arguments: argparse.Namespace) -> "TuneRequest":
 def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
     from dataclasses import replace
 
-    from pgassay.tune.plan import TuneRequest
+    from pgassay.tune.tune_plan import TuneRequest
 
     # '' is a server's dataset: its copy is yet to be dumped.
     compare = options.request_of(arguments, out=None)

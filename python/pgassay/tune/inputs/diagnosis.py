@@ -20,7 +20,7 @@ from pgassay.record.documents import read_result
 from pgassay.sql_text import REDACTED, without_literals
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.inputs.base import Start, workload_named
-from pgassay.tune.statements import checked, parameters_in, statements_of
+from pgassay.tune.tuned_statements import checked, parameters_in, statements_of
 from pgassay.workloads.registry import parse_workload
 
 # How much of a statement's text names it in a sentence.

@@ -14,7 +14,7 @@ from pgassay.storage.parse import describe
 from pgassay.storage.storage_options import format_bytes
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.inputs.base import Start, workload_named
-from pgassay.tune.statements import checked
+from pgassay.tune.tuned_statements import checked
 from pgassay.workloads.sysbench import calls_of
 
 # Cache states that a copy of tune's has no way to: it takes its own default in their place.

@@ -9,7 +9,7 @@ from pgassay.model.result import ArmResult, CompareResult
 from pgassay.model.tuning.tune_answer import Ends, FixStatement
 from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, FACTOR, SharedArms, without
+from pgassay.tune.proof.proof_arms import AS_IT_IS, CHOSEN, FACTOR, SharedArms, without
 from pgassay.tune.search.selection import STATEMENT_MARGIN
 
 # From so many members that do not help, what is left of the set is no arm of its proof.

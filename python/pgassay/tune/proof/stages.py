@@ -26,18 +26,18 @@ from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER
 from pgassay.storage.registry import provide
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune, request_from
-from pgassay.tune.proof.arms import AS_IT_IS, FACTOR, arms_of, arms_of_shared
 from pgassay.tune.proof.effects import read_proof, remaining_of
-from pgassay.tune.proof.experiment import prove
+from pgassay.tune.proof.proof_arms import AS_IT_IS, FACTOR, arms_of, arms_of_shared
+from pgassay.tune.proof.proof_experiment import prove
 from pgassay.tune.search.proof_time import (
     FIRST_STAGE_SHARE,
     PROOF_SHARE,
     STAGED_MEMBERS_MIN,
     trials_in_block,
 )
-from pgassay.tune.statements import measured
-from pgassay.tune.stored import StoredSearch, write_search
+from pgassay.tune.stored_search import StoredSearch, write_search
+from pgassay.tune.tune_plan import PlannedTune, TuneRequest, plan_tune, request_from
+from pgassay.tune.tuned_statements import measured
 
 STAGES = 2
 PROOF_S_MIN = 10.0

@@ -16,9 +16,8 @@ from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finder_inputs import ask_finders_again, facts_of_source, symptom_for, unprobed
-from pgassay.tune.plan import PlannedTune, TuneRequest
-from pgassay.tune.proof.arms import SharedArms, can_share
-from pgassay.tune.proof.experiment import hand_over
+from pgassay.tune.proof.proof_arms import SharedArms, can_share
+from pgassay.tune.proof.proof_experiment import hand_over
 from pgassay.tune.proof.stages import ProofStages
 from pgassay.tune.running.in_time import arms_in_time
 from pgassay.tune.search.executions import most_executions
@@ -36,17 +35,15 @@ from pgassay.tune.search.proof_time import (
     trial_time,
 )
 from pgassay.tune.search.record import SearchRecord
-from pgassay.tune.search.run import Clock, SearchRun
 from pgassay.tune.search.search import search
+from pgassay.tune.search.search_run import Clock, SearchRun
 from pgassay.tune.search.selection import Baseline, Seconds, total_s
 from pgassay.tune.source.origin import CopyOrigin, differences_from_source
-from pgassay.tune.stored import (
-    StoredSearch,
-    stored_search,
-)
-from pgassay.tune.timeouts.limits import as_proven, expected_in_proof, wait_as_in_proof
+from pgassay.tune.stored_search import StoredSearch, stored_search
 from pgassay.tune.timeouts.rows import compare_on_data
+from pgassay.tune.timeouts.time_limits import as_proven, expected_in_proof, wait_as_in_proof
 from pgassay.tune.tools import TuneTools, gather
+from pgassay.tune.tune_plan import PlannedTune, TuneRequest
 
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
 # with the chosen set show.

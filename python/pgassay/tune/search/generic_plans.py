@@ -22,8 +22,8 @@ from pgassay.sql_text import constant
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.planner_screen import differs, estimates, is_told_by_plan
-from pgassay.tune.search.run import SearchRun
-from pgassay.tune.statements import MeasuredStatement
+from pgassay.tune.search.search_run import SearchRun
+from pgassay.tune.tuned_statements import MeasuredStatement
 
 _NAME = "pgassay_generic"
 _MODE = "SET LOCAL plan_cache_mode = 'force_generic_plan'"

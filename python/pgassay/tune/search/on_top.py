@@ -15,10 +15,10 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.planner_screen import estimates, on_top
 from pgassay.tune.search.record import SearchRecord
-from pgassay.tune.search.run import SearchRun
 from pgassay.tune.search.search import as_alone, search
+from pgassay.tune.search.search_run import SearchRun
 from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep, Tried, total_s
-from pgassay.tune.statements import sql_with
+from pgassay.tune.tuned_statements import sql_with
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from pgassay.tune.search.planner_screen import (
     touched_by,
     waits_for,
 )
-from pgassay.tune.search.run import SearchRun
+from pgassay.tune.search.search_run import SearchRun
 from pgassay.tune.search.selection import (
     WORSE_MAX,
     Baseline,
@@ -33,7 +33,7 @@ from pgassay.tune.search.selection import (
     gain_of,
     longest_s,
 )
-from pgassay.tune.statements import MeasuredStatement
+from pgassay.tune.tuned_statements import MeasuredStatement
 
 # Of the search's time for trying candidates alone: what is not tried together is not chosen.
 ALONE_SHARE = 0.6

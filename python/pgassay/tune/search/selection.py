@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pgassay.experiment.running.result_bag import Bag
 from pgassay.model.plans.explained_plan import ExplainedPlan
-from pgassay.tune.statements import MeasuredStatement, importance_of, least_share, weights_of
+from pgassay.tune.tuned_statements import MeasuredStatement, importance_of, least_share, weights_of
 
 # Seconds of each statement that a set of fixes touches, by name.
 Seconds = Mapping[str, float]

@@ -33,11 +33,11 @@ from pgassay.tune.source.alignment import (
 from pgassay.tune.source.counted import SourceStatement
 from pgassay.tune.source.documents import with_documents
 from pgassay.tune.source.log import LoggedValues
-from pgassay.tune.source.server import SourceServer
+from pgassay.tune.source.source_server import SourceServer
 from pgassay.tune.source.use import Use
 from pgassay.tune.source.uses import merged, numbers_of, uses_of
 from pgassay.tune.source.values import NoValueError, age_bounds, draw
-from pgassay.tune.statements import values_of_heading, with_sets
+from pgassay.tune.tuned_statements import values_of_heading, with_sets
 from pgassay.workloads.sql_files import read_sql_file
 from pgassay.workloads.statement_names import headed_statements
 

@@ -9,8 +9,8 @@ import pytest
 import tune_samples as samples
 from pgassay.model.tuning.tune_answer import Fix
 from pgassay.report.tune import tune_page
+from pgassay.tune.answer.answer_sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.proof_verdict import FoundAndProved
-from pgassay.tune.answer.sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, OF_THE_SEARCH, ranked
 from pgassay.tune.proof.effects import Proved
 from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried

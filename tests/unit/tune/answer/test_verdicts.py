@@ -16,13 +16,13 @@ from pgassay.report import schema
 from pgassay.report.charts import tune_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
 from pgassay.report.tune import tune_page
+from pgassay.tune.answer.answer_sentences import summary
 from pgassay.tune.answer.compose import Told, compose
-from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import BESIDE, NOT_TOLD, ranked
 from pgassay.tune.proof.effects import turned
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
-from pgassay.tune.stored import read_folder, stored_search, write_result, write_search
+from pgassay.tune.stored_search import read_folder, stored_search, write_result, write_search
 from pgassay.tune.symptom import storage_notes, told_cause
 
 _ALL = "all chosen fixes together"

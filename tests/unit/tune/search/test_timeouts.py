@@ -11,12 +11,12 @@ from pgassay.environment.server.sessions import ControlSession
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.plans.explain_plan import read_plans
 from pgassay.report.tune.tune_page import page_of
-from pgassay.tune.answer.sentences import summary
+from pgassay.tune.answer.answer_sentences import summary
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.proof.arms import AS_IT_IS
 from pgassay.tune.proof.effects import Proved, effect_of
+from pgassay.tune.proof.proof_arms import AS_IT_IS
 from pgassay.tune.rewrites.registry import Rewritten
 from pgassay.tune.same_results.check import SameResults
 from pgassay.tune.search.selection import (
@@ -30,7 +30,7 @@ from pgassay.tune.search.selection import (
 )
 from pgassay.tune.source.origin import time_difference
 from pgassay.tune.timeouts.estimated_plan import as_if_executed
-from pgassay.tune.timeouts.limits import (
+from pgassay.tune.timeouts.time_limits import (
     StatementTimeout,
     as_proven,
     expected_in_proof,

@@ -20,10 +20,10 @@ from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.source import dump
 from pgassay.tune.source.copied import differences, missing_extensions, settings_of
 from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, VALUES, choose
-from pgassay.tune.source.files import left_out_text, statements_text
 from pgassay.tune.source.gather import gather, given_values, unmatched
 from pgassay.tune.source.origin import CopyOrigin, differences_from_source, plan_difference, time_difference
-from pgassay.tune.statements import statements_of
+from pgassay.tune.source.statement_files import left_out_text, statements_text
+from pgassay.tune.tuned_statements import statements_of
 from pgassay.workloads.registry import parse_workload
 from source_samples import BUILD, KNOWN, SECRET, row, source
 

@@ -12,7 +12,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, IndexKey, TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, FinderOffer
 from pgassay.tune.finders.evidence.conditions import normalised
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import btree_bytes
 from pgassay.tune.names import NAME_BYTES_MAX, digest, shortened
 from pgassay.tune.rewrites.tree import as_people_write, short_casts

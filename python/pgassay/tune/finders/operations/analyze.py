@@ -26,7 +26,13 @@ from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import place
 from pgassay.tune.finders.evidence.conditions import sort_columns
-from pgassay.tune.finders.evidence.evidence import JOINS, FinderEvidence, TableScan, parents, statement_ms
+from pgassay.tune.finders.evidence.plan_evidence import (
+    JOINS,
+    FinderEvidence,
+    TableScan,
+    parents,
+    statement_ms,
+)
 from pgassay.tune.finders.evidence.shares import together
 from pgassay.tune.finders.evidence.work import SEQUENTIAL_ROW_MS
 from pgassay.tune.names import bounded, digest

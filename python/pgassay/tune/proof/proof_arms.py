@@ -16,10 +16,10 @@ from pgassay.tune.answer.side_costs import writing_elsewhere
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.search.planner_screen import differs, estimates, is_told_by_plan
-from pgassay.tune.search.run import SearchRun
+from pgassay.tune.search.search_run import SearchRun
 from pgassay.tune.search.selection import Baseline, Tried
-from pgassay.tune.statements import MeasuredStatement, workload_of
 from pgassay.tune.switchable import indexes_of, is_switchable
+from pgassay.tune.tuned_statements import MeasuredStatement, workload_of
 
 FACTOR = "fixes"
 CHOSEN, AS_IT_IS = "all chosen", "as it is"

@@ -23,11 +23,11 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.plan import PlannedTune
-from pgassay.tune.proof.arms import CHOSEN, FACTOR, SharedArms, arms_of, arms_of_shared, shared_protocol
+from pgassay.tune.proof.proof_arms import CHOSEN, FACTOR, SharedArms, arms_of, arms_of_shared, shared_protocol
 from pgassay.tune.search.executions import executions_in_trial, most_executions
 from pgassay.tune.search.selection import Seconds
-from pgassay.tune.statements import MeasuredStatement, importance_of
+from pgassay.tune.tune_plan import PlannedTune
+from pgassay.tune.tuned_statements import MeasuredStatement, importance_of
 
 
 def protocol_of(

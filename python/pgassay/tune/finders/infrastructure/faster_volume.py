@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate, OtherStorage
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, statement_ms
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, statement_ms
 
 READ_SHARE_MIN, LIMIT_SHARE_MIN = 0.33, 0.7
 

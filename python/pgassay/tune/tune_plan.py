@@ -20,7 +20,7 @@ from pgassay.tune.inputs.diagnosis import start_of_diagnosis
 from pgassay.tune.inputs.experiment import start_of_experiment
 from pgassay.tune.source.locales import collation_of_dump, installed_locales, locale_of
 from pgassay.tune.source.origin import CopyOrigin
-from pgassay.tune.statements import statements_of
+from pgassay.tune.tuned_statements import statements_of
 from pgassay.workloads.registry import parse_workload
 
 # The cache state unless another is named: in shared buffers where the data fit there with room for what is

@@ -30,21 +30,21 @@ from pgassay.plans.explain_plan import explained
 from pgassay.terminal.progress import Progress
 from pgassay.trial.snapshots.vacuum_state import read_holders
 from pgassay.tune.inputs.base import Start, workload_named
-from pgassay.tune.plan import TuneRequest, plan_tune
-from pgassay.tune.run import run_held
+from pgassay.tune.run_tune import run_held
 from pgassay.tune.source.copied import differences, missing_extensions, settings_of
 from pgassay.tune.source.counted import SourceCounts, read_counted
 from pgassay.tune.source.dump import Dumped, dumped, refuse_small_disk, refuse_without_program
-from pgassay.tune.source.files import write_files
 from pgassay.tune.source.gather import ServerStatements, explained_on, gather, given_values, unmatched
 from pgassay.tune.source.locales import Collation, installed_locales, locale_of
 from pgassay.tune.source.log import LoggedValues, read_log
 from pgassay.tune.source.origin import CopyOrigin, holder_of
-from pgassay.tune.source.server import SourceServer, open_source
 from pgassay.tune.source.sessions import AtWork, read_at_work
-from pgassay.tune.statements import measured
-from pgassay.tune.stored import write_result
+from pgassay.tune.source.source_server import SourceServer, open_source
+from pgassay.tune.source.statement_files import write_files
+from pgassay.tune.stored_search import write_result
 from pgassay.tune.tools import TuneTools
+from pgassay.tune.tune_plan import TuneRequest, plan_tune
+from pgassay.tune.tuned_statements import measured
 from pgassay.words import percent
 
 STATEMENTS_DEFAULT = 20
@@ -85,7 +85,7 @@ class _Read:
 def tune_server(
     wanted: ServerRequest, tools: TuneTools, progress: Progress, *, wait: bool, isolates: bool = True
 ) -> TuneResult:
-    """Tune the statements that took most of a server's time; see `pgassay.tune.run.run_tune`.
+    """Tune the statements that took most of a server's time; see `pgassay.tune.run_tune.run_tune`.
 
     Raises UsageError, in one sentence without any secret, for what can't be read, dumped or copied.
     """

@@ -13,14 +13,14 @@ from pgassay.record.documents import read_result, to_json
 from pgassay.record.layout import SEARCH_FILE, TUNE_FILE
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.proof.arms import SharedArms
+from pgassay.tune.proof.proof_arms import SharedArms
 from pgassay.tune.running.time_needed import proof_s, search_on_s, start_s
 from pgassay.tune.search.generic_plans import GenericPlan
 from pgassay.tune.search.paired_timing import predicted_gains
 from pgassay.tune.search.proof_time import TrialTime
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import Baseline, FixSelection, Seconds, faster_of, gain_over, total_s
-from pgassay.tune.timeouts.limits import as_proven, proof_limits, unsolved
+from pgassay.tune.timeouts.time_limits import as_proven, proof_limits, unsolved
 
 
 class StoredSearch(SearchRecord, Frozen):

@@ -13,7 +13,6 @@ from pgassay.terminal.progress import Progress
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.unknown_tables import refuse_unknown_tables
 from pgassay.tune.finders.registry import find
-from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.rewrites.registry import rewrites
 from pgassay.tune.running.copies import removed_afterwards
 from pgassay.tune.running.look import TuneRun, look
@@ -21,11 +20,9 @@ from pgassay.tune.running.prove import has_time_to_prove, prove_chosen, result_o
 from pgassay.tune.running.search_on import with_time_left
 from pgassay.tune.running.stored_request import keep_request
 from pgassay.tune.same_results.check import same_results
-from pgassay.tune.stored import (
-    write_result,
-    write_search,
-)
+from pgassay.tune.stored_search import write_result, write_search
 from pgassay.tune.tools import TuneTools
+from pgassay.tune.tune_plan import PlannedTune, TuneRequest, plan_tune
 
 
 def run_tune(
