@@ -2,7 +2,8 @@
 
     facts NOISE_S WORD…     prints what this machine says of itself, as JSON; with `speed` how fast it is,
                             with `storage` how fast its disk is
-    data PARENT             answers questions about the data of an experiment (`pgassay.fleet.experiment_data`)
+    data PARENT             answers questions about the data of an experiment
+                            (`pgassay.fleet.experiment_data`)
     run PARENT WORD…        `pgassay WORD…`, which ends when the worker does
 
 The kernel sends the last two SIGTERM when their parent ends, at which an experiment stops its servers and

@@ -28,7 +28,7 @@ from pgassay.tune.tune_plan import PlannedTune, TuneRequest, plan_tune
 def run_tune(
     request: TuneRequest, tools: TuneTools, progress: Progress, *, wait: bool, isolates: bool = True
 ) -> TuneResult:
-    """Find the fixes, prove them, and say so; writes what was found into the folder (`stored.py`).
+    """Find the fixes, prove them, and say so; writes what was found into the folder (`stored_search.py`).
 
     `isolates`: take this process off the network once it has the host's lock; its servers see nothing of
     the machine either way. An interruption after the

@@ -122,7 +122,7 @@ def _judge_measure(
 
 
 def _own_bound(study: Study, twins: dict[str, TwinCheck], measure: Measure, stratum: str) -> float | None:
-    """As primary.twin_bound: server CPU is not part of the gate, but a gate that fired holds for it too."""
+    """As primary_family.twin_bound: server CPU is not part of the gate; one that fired holds for it too."""
     check = twins.get(stratum)
     if check is None or check.ok is not False:
         return None

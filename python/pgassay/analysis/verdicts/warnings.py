@@ -19,7 +19,7 @@ from pgassay.words import figure, percent_rounded
 # A figure with its unit: numbers of names, settings and versions have none, and must stay apart.
 _NUMBER = re.compile(r"(?<![\w=,.:/-])\d[\d,]*(?:\.\d+)?(?= ?(?:%|µs|ms|s|kB|MB|GB)(?!\w))")
 STEAL_FRACTION_MAX = 0.01
-# What is timed before each trial (`trial.before_and_after.machine_speed`), by its covariate's name.
+# What is timed before each trial (`trial.snapshots.machine_speed`), by its covariate's name.
 _FIXED_TASKS: dict[Covariate, str] = {"canary": "processor", "memory": "memory", "disk": "disk"}
 
 

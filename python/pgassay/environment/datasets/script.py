@@ -105,7 +105,7 @@ def _run(server: Server, path: Path, on_progress: OnStage) -> None:
 
 
 def run_file(server: Server, path: Path, on_progress: OnStage) -> None:
-    """Run a file statement by statement in one session; raises UsageError, see `statements.run_text`."""
+    """Run a file statement by statement in one session; raises UsageError, see `run_sql_text.run_text`."""
     with control(server) as session:
         run_text(server, session, read_text(path), str(path), on_progress)
 

@@ -168,7 +168,7 @@ def _of_megabytes(megabytes: int) -> Callable[[float], float]:
 
 
 _QUANTITIES = {
-    # What the tasks of `trial.before_and_after.machine_speed` go through.
+    # What the tasks of `trial.snapshots.machine_speed` go through.
     "processor_s": _Quantity("speed", "processor (hashing)", _of_megabytes(64), byte_rate),
     "memory_s": _Quantity("speed", "fresh memory", _of_megabytes(64), byte_rate),
     "disk_s": _Quantity("speed", "disk", _of_megabytes(32), byte_rate),
