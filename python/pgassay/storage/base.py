@@ -120,9 +120,9 @@ class StorageKind(ABC):
     `name` is what `--storage NAME:key=value` says. `keys`: those that it understands, in the order in which
     its text names them. `own_keys`: those of them that are not in `storage_options.FIELDS`, each with what
     checks (key, value, the whole text), returns the value as it is stored, and raises UsageError. `refusals`:
-    why it can't have a key of another kind, and the remedy, as words that follow "'KEY' in 'TEXT'"; for those where
-    there is more to say than which keys there are. `leading_key`: the key whose value may stand first without
-    its name, as in NAME:value,key=value.
+    why it can't have a key of another kind, and the remedy, as words that follow "'KEY' in 'TEXT'"; for those
+    where there is more to say than which keys there are. `leading_key`: the key whose value may stand first
+    without its name, as in NAME:value,key=value.
     """
 
     name: ClassVar[str]
