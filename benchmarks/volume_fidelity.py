@@ -29,7 +29,7 @@ from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.simulate import PatternSpec, simulate
 from pgassay.native.volume import Second
 from pgassay.storage.image import size_for
-from pgassay.storage.imitated_device import ServedImage, beyond_ceiling, why_not
+from pgassay.storage.imitated_device import ServedImage, ceiling_refusal, why_not
 from pgassay.volumes.catalogue import load_catalogue
 from pgassay.volumes.explain import text_of
 from pgassay.volumes.parse import parse_volume
@@ -202,7 +202,7 @@ class Bench:
         cells = []
         for text in volumes:
             model = named_model(text)
-            refused = beyond_ceiling(model, ceiling)
+            refused = ceiling_refusal(model, ceiling)
             for name, (mode, size, depths, options, keys) in LOADS.items():
                 if only not in (None, name):
                     continue

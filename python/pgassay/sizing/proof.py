@@ -26,7 +26,7 @@ class VolumesToProve:
     left_out: tuple[str, ...]
 
 
-def to_prove(
+def volumes_to_prove(
     stored: StoredExperiment, groups: Sequence[SizedGroup], loaded: LoadedCatalogue
 ) -> VolumesToProve:
     """The neighbours of what is recommended, with no credits left; those that can be imitated here."""

@@ -287,7 +287,7 @@ def why_not() -> str | None:
     return words.replace("use --storage host", "see what pgassay volumes VOLUME --simulate says of it")
 
 
-def beyond_ceiling(model: VolumeModel, ceiling: Ceiling) -> str | None:
+def ceiling_refusal(model: VolumeModel, ceiling: Ceiling) -> str | None:
     """Why this machine can't keep up with the volume, in a sentence; None where it can."""
     for unit, most, words in (
         ("operations", ceiling.random_reads_per_s, "{:,.0f} random reads a second"),

@@ -29,7 +29,7 @@ from pgassay.storage.delivered_rates import (
 from pgassay.storage.file_copies import extents_of_largest
 from pgassay.storage.image import SIZE_BYTES_MIN, usable_bytes
 from pgassay.storage.image_memory import image_bytes
-from pgassay.storage.imitated_device import SERVED_NO_MORE, Ceiling, ServedImage, beyond_ceiling, why_not
+from pgassay.storage.imitated_device import SERVED_NO_MORE, Ceiling, ServedImage, ceiling_refusal, why_not
 from pgassay.storage.loop import LoopVolume
 from pgassay.storage.request_trace import UNLIMITED, Trace, latency_text, unlimited_model
 from pgassay.storage.storage_options import describe, format_bytes, readable_bytes
@@ -81,7 +81,7 @@ class VolumeKind(StorageKind):
         loaded = catalogue()
         model_for(spec, loaded)
         if spec.wal is not None:
-            on_instance_of(spec.wal, spec, loaded)
+            wal_on_data_instance(spec.wal, spec, loaded)
 
     def instance(self, spec: StorageSpec) -> Instance | None:
         """That of `instance=`, or the one whose local disk it is."""
@@ -99,7 +99,7 @@ class VolumeKind(StorageKind):
             return None
         loaded = catalogue()
         found = ordered(spec, loaded)
-        beyond = None if found is None else beyond_ceiling(model_for(spec, loaded), _ceiling())
+        beyond = None if found is None else ceiling_refusal(model_for(spec, loaded), _ceiling())
         if found is None or beyond is None:
             return None
         return f"{beyond} {simulated_words(found, loaded, clients)}"
@@ -143,7 +143,7 @@ class VolumeKind(StorageKind):
                 )
             ceiling = served.ceiling()
             closest = dict(spec.own).get("closest") == "yes"
-            beyond = beyond_ceiling(model, ceiling)
+            beyond = ceiling_refusal(model, ceiling)
             if beyond is not None and not closest:
                 raise UsageError(beyond)
             if served.overhead is None:
@@ -181,7 +181,7 @@ class ImitatedVolume(LoopVolume):
 
         A local disk of the instance is behind none.
         """
-        of_wal = on_instance_of(wal.spec, self.spec, self._loaded)
+        of_wal = wal_on_data_instance(wal.spec, self.spec, self._loaded)
         of_data = ordered(self.spec, self._loaded)
         shared = instance_of(self.model)
         if of_data is None or of_wal is None or shared is None or instance_of(of_wal) is None:
@@ -304,7 +304,7 @@ def model_for(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeModel:
     return model_of(found, loaded.catalogue, text_of(found))
 
 
-def on_instance_of(wal: StorageSpec, data: StorageSpec, loaded: LoadedCatalogue) -> VolumeModel | None:
+def wal_on_data_instance(wal: StorageSpec, data: StorageSpec, loaded: LoadedCatalogue) -> VolumeModel | None:
     """The model of the WAL's volume on the instance of the data's; None where there is none of one of them.
 
     Raises UsageError for one that can't be attached to that instance.

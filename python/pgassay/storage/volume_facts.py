@@ -57,7 +57,7 @@ def would_last(
     is_own = any(each.scope != "instance" for each in model.limiters if each.name == limiter)
     if ended_s is None or not is_own:
         return []
-    demand = given_until(seconds, float(str(ended_s))) or in_a_burst(seconds, model)
+    demand = given_until(seconds, float(str(ended_s))) or burst_rates(seconds, model)
     return [asdict(each) for each in sustained_volumes(spec, loaded.catalogue, *demand)]
 
 
@@ -77,7 +77,7 @@ def given_until(seconds: list[Second], ended_s: float) -> tuple[float, float] | 
     return sum(second["operations"] for second in until) / length_s, transferred / length_s
 
 
-def in_a_burst(seconds: list[Second], model: VolumeModel) -> tuple[float, float]:
+def burst_rates(seconds: list[Second], model: VolumeModel) -> tuple[float, float]:
     """Operations and bytes a second of requests like these, as many as the volume's peaks let through."""
     operations, transferred = peaks_of(model)
     counted = sum(second["operations"] for second in seconds)

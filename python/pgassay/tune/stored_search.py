@@ -20,7 +20,7 @@ from pgassay.tune.search.paired_timing import predicted_gains
 from pgassay.tune.search.proof_time import TrialTime
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import Baseline, FixSelection, Seconds, faster_of, gain_over, total_s
-from pgassay.tune.timeouts.time_limits import as_proven, proof_limits, unsolved
+from pgassay.tune.timeouts.time_limits import proof_limits, proven_state, unsolved
 
 
 class StoredSearch(SearchRecord, Frozen):
@@ -136,7 +136,7 @@ def stored_search(
     whole_block_s: float = 0.0,
 ) -> StoredSearch:
     """What is to be kept of a search, with what each chosen fix is predicted to gain."""
-    proven, selection = as_proven(baseline, found.selection)
+    proven, selection = proven_state(baseline, found.selection)
     steps = selection.steps
     together, predicted = _predicted(proven, selection, found, shared)
     trial, count = trial or TrialTime(), len(steps)

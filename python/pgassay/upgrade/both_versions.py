@@ -46,7 +46,7 @@ class ComparedStatement:
     varies: bool = False
 
 
-def on_both(
+def run_on_both(
     specs: tuple[ArmSpec, ArmSpec],
     cache: str,
     statements: Sequence[Statement],

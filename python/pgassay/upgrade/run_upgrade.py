@@ -37,7 +37,7 @@ from pgassay.tune.source.gather import gather
 from pgassay.tune.source.source_server import SourceServer, open_source
 from pgassay.tune.source.statement_files import STATEMENTS_FILE, plain_text
 from pgassay.tune.tuned_statements import measured, statements_of
-from pgassay.upgrade.both_versions import ComparedStatement, on_both
+from pgassay.upgrade.both_versions import ComparedStatement, run_on_both
 from pgassay.upgrade.catalogs import catalog_findings, given_settings
 from pgassay.upgrade.empty_server import Refused, read_version, refused_objects, scratch_server
 from pgassay.upgrade.fixes import Mended, proven_fixes
@@ -316,7 +316,7 @@ def _compare(
     experiment = plan(parsed, progress.stage)
     old, new = _arms(experiment.arms)
     began = time.monotonic()
-    found = on_both(
+    found = run_on_both(
         (old.spec, new.spec), experiment.protocol.cache, statements, request.max_time_s, progress.stage
     )
     alike = [each for each in statements if not _why_not(found[each.name])]

@@ -119,8 +119,8 @@ def test_pages_that_something_else_may_have_looked_at_prove_nothing(
 ) -> None:
     given: dict[str, Any] = {"rows": 1e5, "entries": None, **changes}
     seen = fetched(given["table"], given["rows"], given["pages"], entries=given["entries"], **uses)
-    assert index_scans.of_tables(seen) == [] or max(
-        read.wasted for read in index_scans.of_tables(seen)
+    assert index_scans.scattered_tables(seen) == [] or max(
+        read.wasted for read in index_scans.scattered_tables(seen)
     ) == pytest.approx(0, abs=0.01)
 
 

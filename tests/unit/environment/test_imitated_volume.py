@@ -16,7 +16,7 @@ from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.volume import CreditLevel, Overhead, Second
 from pgassay.storage import image, imitated_device
-from pgassay.storage.imitated_device import Ceiling, Taken, beyond_ceiling
+from pgassay.storage.imitated_device import Ceiling, Taken, ceiling_refusal
 from pgassay.storage.parse import parse_storage
 from pgassay.storage.registry import KINDS, provide
 from pgassay.storage.request_trace import unlimited_model
@@ -95,7 +95,7 @@ def second(clock_s: int, **changes: object) -> Second:
 def test_a_volume_above_the_ceiling_is_told(
     text: str, reads_per_s: float, bytes_per_s: float, said: str | None
 ) -> None:
-    found = beyond_ceiling(model(text), Ceiling(reads_per_s, bytes_per_s))
+    found = ceiling_refusal(model(text), Ceiling(reads_per_s, bytes_per_s))
     if said is None:
         assert found is None
     else:

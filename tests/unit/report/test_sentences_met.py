@@ -5,7 +5,7 @@ import math
 import pytest
 
 from pgassay.analysis.statistics.power import resolution_sentence
-from pgassay.analysis.verdicts.warnings import of_trials
+from pgassay.analysis.verdicts.warnings import trial_warnings
 from pgassay.model.running_server.watch import pass_number
 from pgassay.report import interval_bar
 from pgassay.report.tune.figures import interval_words
@@ -17,10 +17,10 @@ def test_warnings_that_differ_in_figures_alone_are_one() -> None:
         return f"imitating {volume} took {share}% of the processors, which the server lacked"
 
     told = [(doubt("gp3,size=100GiB", share),) for share in (31, 62, 45, 38, 52, 33, 60)]
-    assert of_trials(told) == (f"{doubt('gp3,size=100GiB', 62)} (the largest of 7 trials that say so).",)
+    assert trial_warnings(told) == (f"{doubt('gp3,size=100GiB', 62)} (the largest of 7 trials that say so).",)
     # Other volumes, settings and versions are other matters.
     apart = [(doubt("gp3,size=100GiB", 31), doubt("gp3,size=200GiB", 31)), ("PostgreSQL 17 is old",)]
-    assert of_trials([*apart, ("PostgreSQL 18 is old",)]) == (
+    assert trial_warnings([*apart, ("PostgreSQL 18 is old",)]) == (
         *apart[0],
         "PostgreSQL 17 is old",
         "PostgreSQL 18 is old",

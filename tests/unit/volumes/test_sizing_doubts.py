@@ -11,7 +11,7 @@ from pgassay.model.volumes.size import Check, SizedGroup, SizeResult
 from pgassay.report.size import size_page
 from pgassay.sizing.candidates import candidate, candidates
 from pgassay.sizing.caveats import doubts_of, imitation_doubts
-from pgassay.sizing.proof import memory_of, to_prove
+from pgassay.sizing.proof import memory_of, volumes_to_prove
 from pgassay.sizing.recordings import groups_of
 from pgassay.sizing.size import Wanted, size
 from pgassay.sizing.size_sentences import equivalents_of
@@ -210,15 +210,15 @@ def test_only_what_can_be_imitated_is_proved(tmp_path: Path, monkeypatch: pytest
     found = only(sized(tmp_path / "sized", "gp2,size=100GiB,region=us-east-1", slow_down=9))
     monkeypatch.setattr(KINDS["volume"], "unreachable", lambda *_: None)
     # The price's region can't be imitated, and credits that are there make no proof.
-    assert to_prove(recorded, [found], LOADED).volumes == ("gp2,size=100GiB,credits=empty",)
+    assert volumes_to_prove(recorded, [found], LOADED).volumes == ("gp2,size=100GiB,credits=empty",)
     monkeypatch.setattr(KINDS["volume"], "unreachable", unreachable)
-    beyond = to_prove(recorded, [found], LOADED)
+    beyond = volumes_to_prove(recorded, [found], LOADED)
     assert beyond.volumes == ()
     assert beyond.left_out == (
         "gp2,size=100GiB,region=us-east-1 is not proved: it gives up to 4,000 and this machine 3,500",
     )
     nothing = found.model_copy(update={"neighbours": ()})
-    assert "no volume is recommended" in to_prove(recorded, [nothing], LOADED).left_out[0]
+    assert "no volume is recommended" in volumes_to_prove(recorded, [nothing], LOADED).left_out[0]
 
 
 def test_a_volume_of_a_file_of_ones_own_is_not_proved_as_another(
@@ -228,13 +228,13 @@ def test_a_volume_of_a_file_of_ones_own_is_not_proved_as_another(
     own.write_text("[volumes.gp3.latency]\nmedian_ms = 0.9\n")
     found = only(sized(tmp_path / "sized", "gp3,size=100GiB"))
     monkeypatch.setattr(KINDS["volume"], "unreachable", lambda *_: None)
-    refused = to_prove(stored(tmp_path / "stored"), [found], load_catalogue([own]))
+    refused = volumes_to_prove(stored(tmp_path / "stored"), [found], load_catalogue([own]))
     assert (
         refused.volumes == () and "volumes.toml" in refused.left_out[0] and "own.toml" in refused.left_out[0]
     )
     # Prices are no matter of it.
     own.write_text("[prices.aws-us-east-1.volumes.gp3]\nper_gib = 0.09\n")
-    proved = to_prove(stored(tmp_path / "again"), [found], load_catalogue([own]))
+    proved = volumes_to_prove(stored(tmp_path / "again"), [found], load_catalogue([own]))
     assert proved.volumes == ("gp3,size=100GiB",) and proved.left_out == ()
 
 
@@ -256,14 +256,14 @@ def test_the_volume_of_the_wal_that_was_recorded_is_proved_beside(
         for arm in recorded.experiment.arms
     )
     apart = replace(recorded, experiment=recorded.experiment.model_copy(update={"arms": arms}))
-    refused = to_prove(apart, [found], LOADED)
+    refused = volumes_to_prove(apart, [found], LOADED)
     assert refused.volumes == () and "the WAL lay on a storage that is no volume" in refused.left_out[0]
     recordings = tuple(
         each.model_copy(update={"storage": f"{each.storage},wal=volume:unlimited"})
         for each in found.recordings
     )
     beside = found.model_copy(update={"recordings": recordings})
-    assert to_prove(apart, [beside], LOADED).volumes == ("gp3,size=100GiB,wal=volume:unlimited",)
+    assert volumes_to_prove(apart, [beside], LOADED).volumes == ("gp3,size=100GiB,wal=volume:unlimited",)
 
 
 def test_credits_that_are_empty_are_no_reason_to_buy(tmp_path: Path) -> None:

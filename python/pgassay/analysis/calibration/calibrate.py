@@ -85,11 +85,11 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
         ledger=ledger,
         sentences=(
             *calibration_sentences.sentences(made, drift, for_margin, result.margin),
-            *calibration_sentences.of_copies(copies),
-            *calibration_sentences.of_levels(
+            *calibration_sentences.copy_sentences(copies),
+            *calibration_sentences.level_sentences(
                 found_levels, result.margin, is_load=result.metric.better == "higher"
             ),
-            *calibration_sentences.of_modes(found_modes, made.trial if made else None),
+            *calibration_sentences.mode_sentences(found_modes, made.trial if made else None),
         ),
         warnings=result.warning_sentences,
         levels=found_levels,

@@ -53,7 +53,7 @@ def _where_it_comes_from(made: NoiseResult) -> list[str]:
     return ["Most of it lies between trials: a longer duration helps little, more blocks do."]
 
 
-def of_copies(effect: CopyEffect | None) -> list[str]:
+def copy_sentences(effect: CopyEffect | None) -> list[str]:
     """Whether copies of the data differ here, and by how much."""
     if effect is None:
         return []
@@ -70,7 +70,7 @@ def of_copies(effect: CopyEffect | None) -> list[str]:
     ]
 
 
-def of_levels(levels: Sequence[LevelResult], margin: float, *, is_load: bool) -> list[str]:
+def level_sentences(levels: Sequence[LevelResult], margin: float, *, is_load: bool) -> list[str]:
     """How many of each level to take; and which could not be told."""
     if not levels:
         return []
@@ -110,7 +110,7 @@ def _so_many(level: LevelResult, place: int, *, is_load: bool) -> str:
     return f"{words} {'in' if level.level == 'measurement' else 'on'} each" if place else words
 
 
-def of_modes(modes: ModesResult | None, paired: float | None) -> list[str]:
+def mode_sentences(modes: ModesResult | None, paired: float | None) -> list[str]:
     """Whether trials have two speeds, and which covariate to declare."""
     if modes is None or paired is None:
         return []

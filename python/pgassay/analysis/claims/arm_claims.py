@@ -166,10 +166,10 @@ def _verdict(claim: Claim, found: ArmResult, least: int) -> tuple[ClaimVerdict, 
         if found.meaningful:
             return "refuted", f"{here}, by more than the margin"
         return "undecided", f"{here}, perhaps by no more than the margin"
-    return of_direction(claim, found.ratio, here, is_opposite=found.verdict != claim.says)
+    return judge_direction(claim, found.ratio, here, is_opposite=found.verdict != claim.says)
 
 
-def of_direction(claim: Claim, ratio: float, here: str, *, is_opposite: bool) -> tuple[ClaimVerdict, str]:
+def judge_direction(claim: Claim, ratio: float, here: str, *, is_opposite: bool) -> tuple[ClaimVerdict, str]:
     """The verdict where a direction is proven, and why; `here`: the estimate in words. The size is its."""
     if is_opposite:
         return "refuted", f"{here}, the opposite"

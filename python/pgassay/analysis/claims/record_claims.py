@@ -6,7 +6,7 @@ from statistics import fmean, median
 
 import numpy as np
 
-from pgassay.analysis.claims.arm_claims import is_named, judged, limit_of, of_direction
+from pgassay.analysis.claims.arm_claims import is_named, judge_direction, judged, limit_of
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.model.arm import Arm
 from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
@@ -190,4 +190,6 @@ def _of_ratio(
         return "no difference here", "the same within the margin here"
     if low <= 1 <= high:
         return "undecided", f"{here}, and {by} disagree on the direction"
-    return of_direction(claim, ratio, here, is_opposite=(low > 1) is not (claim.says in ("faster", "more")))
+    return judge_direction(
+        claim, ratio, here, is_opposite=(low > 1) is not (claim.says in ("faster", "more"))
+    )

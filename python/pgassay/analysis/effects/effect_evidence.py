@@ -52,7 +52,7 @@ def _visits(plans: Mapping[int, BlockPlan], stratum: str) -> list[int]:
     return sorted(number for number, plan in plans.items() if plan.stratum == stratum)
 
 
-def in_rounds(
+def round_means(
     values: FloatArray, study: Study, rounds: Sequence[Sequence[tuple[int, ...]]], cells: Sequence[str]
 ) -> FloatArray:
     """(blocks, arms) → (rounds, cells): means over the blocks of a round; NaN where one took no part."""

@@ -8,8 +8,8 @@ import numpy as np
 from pgassay.analysis.effects.effect_evidence import (
     ROUNDS_MIN,
     effect_rules,
-    in_rounds,
     question_set,
+    round_means,
     rounds_of,
     shares_copies,
 )
@@ -74,8 +74,8 @@ def factor_effects(study: Study, twins: Mapping[str, TwinCheck]) -> FactorEffect
         return None
     rounds = rounds_of(study)
     cells = [arm.id for arm in asked.arms]
-    logs = in_rounds(study.logs[0], study, rounds, cells)[np.newaxis]
-    covariate = None if study.covariate is None else in_rounds(study.covariate, study, rounds, cells)
+    logs = round_means(study.logs[0], study, rounds, cells)[np.newaxis]
+    covariate = None if study.covariate is None else round_means(study.covariate, study, rounds, cells)
     answers: dict[Kind, list[_Answer]] = {}
     for kind in KINDS:
         answers[kind] = _answers(study, asked, kind, logs, covariate, dict(twins))

@@ -187,10 +187,10 @@ def _ascending(moments: Sequence[float | str]) -> list[float | str]:
     return latest
 
 
-def at_the_end(evidence: AnyEvidence, effects: FloatArray, *, above: bool) -> FloatArray:
+def final_log_evidence(evidence: AnyEvidence, effects: FloatArray, *, above: bool) -> FloatArray:
     """log of E⁺ (or E⁻) after the last block at each effect, (effects, ...), a few effects at once."""
     if isinstance(evidence, BothMustAgree | EitherWillDo):
-        both = (at_the_end(each, effects, above=above) for each in (evidence.first, evidence.second))
+        both = (final_log_evidence(each, effects, above=above) for each in (evidence.first, evidence.second))
         return evidence.of(*both)
     if isinstance(evidence, OfStarts):
         path: FloatArray = evidence.path(1.0 if above else -1.0, effects)[..., -1]
@@ -225,8 +225,8 @@ def log_disagreement(parts: Sequence[AnyEvidence]) -> FloatArray:
     )
     against = []
     for part in parts:
-        above = at_the_end(part, effects, above=True)
-        below = at_the_end(part, effects, above=False)
+        above = final_log_evidence(part, effects, above=True)
+        below = final_log_evidence(part, effects, above=False)
         nothing = np.full((1, *above.shape[1:]), -np.inf)
         # Cells: left of the first effect, between two, right of the last.
         right = np.concatenate([above, nothing])

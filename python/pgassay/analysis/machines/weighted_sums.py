@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgassay.analysis.machines.pooled_evidence import at_the_end
+from pgassay.analysis.machines.pooled_evidence import final_log_evidence
 from pgassay.analysis.statistics.eprocess import AnyEvidence, FloatArray
 from pgassay.analysis.statistics.sequence import balance_bracket, confidence_sequence, point_estimate
 
@@ -103,8 +103,8 @@ def _bounded(evidence: AnyEvidence, level: float) -> _Cells | None:
 
 def _cells(evidence: AnyEvidence, low: FloatArray, high: FloatArray) -> _Cells:
     edges = np.linspace(low, high, _CELLS + 1)
-    above = at_the_end(evidence, edges, above=True)
-    below = at_the_end(evidence, edges, above=False)
+    above = final_log_evidence(evidence, edges, above=True)
+    below = final_log_evidence(evidence, edges, above=False)
     inside = np.logaddexp(above[1:], below[:-1]) - np.log(2.0)
     beside = np.minimum(above[0], below[-1]) - np.log(2.0)
     return _Cells(edges, inside, beside)

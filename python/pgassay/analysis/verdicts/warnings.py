@@ -39,10 +39,10 @@ def collect_warnings(
         *stored.warnings,
         *stored.experiment.warnings,
     ]
-    return tuple(dict.fromkeys((*found, *of_trials([trial.record.warnings for trial in stored.trials]))))
+    return tuple(dict.fromkeys((*found, *trial_warnings([trial.record.warnings for trial in stored.trials]))))
 
 
-def of_trials(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def trial_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """What trials warned of, once where they differ in their figures alone, with how many had it.
 
     The one with the largest first figure stands for them, and the least and the largest are named.

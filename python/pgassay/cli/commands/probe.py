@@ -146,7 +146,7 @@ def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") 
     from pgassay.record.documents import write_file
     from pgassay.storage.parse import describe
 
-    wanted = proof_command.to_prove(result, build.major)
+    wanted = proof_command.settings_to_prove(result, build.major)
     if not wanted.recommended:
         return proof_command.nothing_to_prove(result, build.version)
     statements = home_path() / STATEMENTS_FILE

@@ -130,7 +130,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.output import publish
     from pgassay.record.experiment import load
     from pgassay.report.size.size_page import page_of
-    from pgassay.sizing.proof import to_prove
+    from pgassay.sizing.proof import volumes_to_prove
     from pgassay.sizing.size import size
 
     _check(arguments)
@@ -142,7 +142,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         result = size(stored, offers, wanted, loaded, proofs)
     if arguments.prove:
-        chosen = to_prove(stored, result.groups, loaded)
+        chosen = volumes_to_prove(stored, result.groups, loaded)
         if chosen.volumes:
             proofs.append(_proof(arguments, stored, chosen.volumes))
             result = size(stored, offers, wanted, loaded, proofs)

@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
     from pgassay.errors import UsageError
     from pgassay.storage.delivered_rates import unsteady_way
     from pgassay.storage.image import size_for
-    from pgassay.storage.imitated_device import ServedImage, beyond_ceiling, why_not
+    from pgassay.storage.imitated_device import ServedImage, ceiling_refusal, why_not
     from pgassay.typed.quantities import size_bytes
     from pgassay.volumes.explain import text_of
     from pgassay.volumes.parse import parse_volume
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
         print(sentence, file=sys.stderr)
     served = ServedImage(folder, size_for(used_bytes), used_bytes, None, is_users=True)
     try:
-        beyond = beyond_ceiling(model, served.ceiling())
+        beyond = ceiling_refusal(model, served.ceiling())
         if beyond is not None and not arguments.closest:
             raise UsageError(beyond.replace("add closest=yes", "type --closest"))
         overhead = served.measure_overhead()

@@ -21,7 +21,7 @@ from pgassay.environment.cleanup import registry
 from pgassay.environment.home import account
 from pgassay.environment.server import server_processes
 from pgassay.environment.server.enclosure import enclosed_command, is_enclosing
-from pgassay.environment.server.programs import as_caller, file_limit_raised, identity
+from pgassay.environment.server.programs import file_limit_raised, identity, without_account
 from pgassay.environment.server.server_folder import PORT, SUPERUSER, ServerFolder, check_settings
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, control
 from pgassay.environment.server.start_failure import ServerLog, StartFailure, explain
@@ -236,11 +236,11 @@ class Server:
                 writable.append(wal)
             argv = enclosed_command(argv, writable, settings=self.settings)
             owner = None
-            arguments = as_caller(arguments)
+            arguments = without_account(arguments)
         if self.cgroup is not None:
             ids = (owner.uid, owner.gid) if owner else (None, None)
             argv = [*self.cgroup.join_command(*ids), *argv]
-            arguments = as_caller(arguments)
+            arguments = without_account(arguments)
         with self._log.open() as log, file_limit_raised():
             try:
                 self._process = subprocess.Popen(

@@ -12,7 +12,7 @@ from pgassay.design.arms import (
     build_arms,
     choose_control,
     combinations,
-    of_strata,
+    select_strata,
     without_partner,
 )
 from pgassay.design.schedule import planned_design
@@ -134,7 +134,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     # What is said of some strata shares the error rate with what others say of the rest.
     comparisons = len(contrasts)
     if request.strata:
-        arms, contrasts = of_strata(arms, contrasts, request.strata)
+        arms, contrasts = select_strata(arms, contrasts, request.strata)
     sharing = share(request, arms, parsed.base.protocol)
     arms, protocol = sharing.arms, sharing.protocol
     parsed = replace(parsed, base=replace(parsed.base, protocol=protocol))

@@ -43,7 +43,7 @@ class ToProve:
         return f"config={_level(self.defaults)},{_level(self.recommended)}"
 
 
-def to_prove(result: ProbeResult, major: int) -> ToProve:
+def settings_to_prove(result: ProbeResult, major: int) -> ToProve:
     """What is recommended for a server of this major version and differs from its defaults."""
     found = {name: each for name, each in changed(result.recommend, major).items() if name != _OF_THE_DEVICE}
     wide = [each.value for name, each in found.items() if needs_max_combine(name, each.value)]

@@ -233,7 +233,7 @@ class _Threads:
 def _threads(observer: Observer, session_pid: int) -> _Threads:
     if observer.ready is None:
         return _Threads()
-    windows = observers.with_own_and_idle_marked(observer.ready, observer.windows, session_pid)
+    windows = observers.mark_own_and_idle(observer.ready, observer.windows, session_pid)
     return _Threads(
         files=window_files(observer.ready, windows),
         sessions_cpu_s=observers.sessions_cpu_s(observer.ready, windows),

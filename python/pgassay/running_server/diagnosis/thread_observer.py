@@ -49,7 +49,7 @@ def sources(target: Target, application_name: str) -> ObservedServer:
     return observed
 
 
-def with_own_and_idle_marked(ready: Ready, windows: Iterable[Window], session_pid: int) -> list[Window]:
+def mark_own_and_idle(ready: Ready, windows: Iterable[Window], session_pid: int) -> list[Window]:
     """Windows in which `session_pid`, the other session of pgassay, is of the kind of its own sessions, and
     connections without work are told from those that wait for their client (IDLE_CONNECTION)."""
     return [

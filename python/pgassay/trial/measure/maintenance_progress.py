@@ -47,7 +47,7 @@ _COUNTED = {
 _PASSES = {"vacuum": "index_vacuum_count"}
 
 
-def over_views(major: int, select: str) -> str:
+def union_of_views(major: int, select: str) -> str:
     """The rows of this SELECT of every view that a major has; `{view}` in it is the view's short name."""
     views = [view for view, (first, last, _) in VIEWS.items() if first <= major <= last]
     return " UNION ALL ".join(select.format(view=view) for view in views)
@@ -190,7 +190,7 @@ class _Watch:
 
 
 def _query(major: int) -> str:
-    return over_views(
+    return union_of_views(
         major,
         "SELECT '{view}', relid::regclass::text, to_jsonb(p) FROM pg_stat_progress_{view} p "
         "WHERE datname = current_database()",

@@ -41,7 +41,7 @@ from pgassay.tune.search.selection import Baseline, Seconds, total_s
 from pgassay.tune.source.origin import CopyOrigin, differences_from_source
 from pgassay.tune.stored_search import StoredSearch, stored_search
 from pgassay.tune.timeouts.rows import compare_on_data
-from pgassay.tune.timeouts.time_limits import as_proven, expected_in_proof, wait_as_in_proof
+from pgassay.tune.timeouts.time_limits import expected_in_proof, proven_state, wait_as_in_proof
 from pgassay.tune.tools import TuneTools, gather
 from pgassay.tune.tune_plan import PlannedTune, TuneRequest
 
@@ -252,7 +252,7 @@ def _shares(run: TuneRun, search_run: SearchRun) -> bool:
     found = run.found
     if not found.members or not _can_share(run, found.members):
         return False
-    baseline, proven = as_proven(search_run.baseline, found.selection)
+    baseline, proven = proven_state(search_run.baseline, found.selection)
     in_time = arms_in_time(
         replace(search_run, baseline=baseline), proven.steps[-1].seconds, found.members, run.facts, run.left_s
     )
@@ -273,14 +273,14 @@ def _settle(run: TuneRun, search_run: SearchRun) -> None:
     """Keep what a proof has room for, and time that set anew beside what its proof will compare it with."""
     found, as_it_is, copy = run.found, search_run.baseline, search_run.copy
     built_s = {name: each.build_s or 0.0 for name, each in found.tried.items()}
-    baseline, selection = as_proven(as_it_is, found.selection)
+    baseline, selection = proven_state(as_it_is, found.selection)
     chosen = selection.steps[-1].seconds if selection.steps else baseline.seconds
     run.trial = _trial_time(run, baseline, chosen, copy, built_s)
     run.whole_block_s = run.trial.block_s(selection, baseline.seconds, len(selection.steps))
     kept = provable(selection, baseline.weights, baseline.seconds, PROOF_SHARE * run.left_s, run.trial)
     cut = found.selection.first(len(kept.steps), total_s(baseline.weights, baseline.seconds))
     # How long endless statements are waited for, and which there are, follows from what is left of the set.
-    baseline, found.selection = as_proven(as_it_is, cut)
+    baseline, found.selection = proven_state(as_it_is, cut)
     wait_as_in_proof(copy.endless, baseline)
     ends_at = time.monotonic() + PREDICTION_SHARE * max(run.left_s, 0.0)
     retime_selection(replace(search_run, baseline=baseline), ends_at)

@@ -83,7 +83,7 @@ def totals(baseline: Baseline, others: Seconds, rounds: Sequence[Seconds]) -> tu
     return tuple(total_s(baseline.weights, {**others, **each}) for each in rounds)
 
 
-def in_turn(
+def time_in_turn(
     run: SearchRun,
     one: Sequence[Candidate],
     other: Sequence[Candidate],
@@ -173,7 +173,7 @@ class PairedTiming:
         first, second = (
             [self._candidates[each] for each in (*taken, *([name] if name else []))] for name in (one, other)
         )
-        return in_turn(self.run, first, second, names, current)
+        return time_in_turn(self.run, first, second, names, current)
 
     def _is_tiny(self, name: str, best: str) -> bool:
         sizes = [self.tried[each].bytes or 0 for each in (name, best)]

@@ -140,7 +140,7 @@ def waits_for(
     return None
 
 
-def on_top(
+def seconds_on_top(
     run: SearchRun,
     taken: Sequence[Candidate],
     candidate: Candidate,

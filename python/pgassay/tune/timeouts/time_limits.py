@@ -82,7 +82,7 @@ def proof_limits(endless: Sequence[str], seconds: Seconds, chosen: Seconds) -> d
     return found
 
 
-def as_proven(baseline: Baseline, selection: FixSelection) -> tuple[Baseline, FixSelection]:
+def proven_state(baseline: Baseline, selection: FixSelection) -> tuple[Baseline, FixSelection]:
     """The workload and the chosen set as their proof has them.
 
     Without the statements that end with the chosen set neither, and no other taking longer than it is waited

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pgassay.model.running_server.watch import CommandProgress
-from pgassay.trial.measure.maintenance_progress import VIEWS, counted_in_phase, over_views, passes_ended
+from pgassay.trial.measure.maintenance_progress import VIEWS, counted_in_phase, passes_ended, union_of_views
 
 if TYPE_CHECKING:
     import psycopg
@@ -14,7 +14,7 @@ Figures = Mapping[str, str | float | None]
 
 def query(major: int) -> str:
     """The query whose rows are view, database, relation, whether autovacuum runs it, and the row as JSON."""
-    return over_views(
+    return union_of_views(
         major,
         """SELECT '{view}' AS view, p.datname::text, CASE WHEN p.datname = current_database()
             THEN p.relid::regclass::text ELSE p.relid::text END,
