@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "samples"))
 from pgassay.analysis.verdicts.compare import analyse, interim_result
-from pgassay.analysis.verdicts.primary import analyse_primary, forecasts
+from pgassay.analysis.verdicts.primary_family import analyse_primary, forecasts
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.record.experiment import StoredExperiment
 from simulated_worlds import World

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from pgassay.environment.linux.processes import process_stat
 from pgassay.fleet.cluster import nodes
-from pgassay.fleet.cluster.connection import DaskFleet, DaskMachine
+from pgassay.fleet.cluster.cluster_connection import DaskFleet, DaskMachine
 
 TRIAL_MS_MAX = 50.0
 IDLE_S = 10.0

@@ -21,8 +21,8 @@ from pgassay.environment.cleanup import registry
 from pgassay.environment.home import home
 from pgassay.environment.linux.settle import sync_tree, wait_until_settled
 from pgassay.environment.server.initdb import make_cluster
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import identity
-from pgassay.environment.server.server import Server
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 

@@ -27,7 +27,7 @@ from scipy.special import stdtrit
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.home import account
 from pgassay.environment.server.initdb import make_cluster
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.model.arm import DatasetSpec
 from pgassay.native.load import run_load
 from pgassay.trial.observe.server_observer import LOAD_RATE_HZ, ServerObserver

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import Any
 
 from pgassay.environment.cgroup.group import Cgroup, memory_limit
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import provide
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import provide
 
 PGASSAY = Path(sys.executable).with_name("pgassay")
 METHODS = ("sync", "worker", "io_uring")

@@ -23,12 +23,12 @@ from pgassay.environment import lock
 from pgassay.model.probe import CellSpec, MeasuredCell
 from pgassay.native.probe import NativeProbe
 from pgassay.probe.analysis.analyse import analyse_probe
-from pgassay.probe.analysis.cells import facilities
+from pgassay.probe.analysis.cell_figures import facilities
 from pgassay.probe.analysis.estimates import estimate, quantile, rate_of
-from pgassay.probe.analysis.plan import Decision, decisions
+from pgassay.probe.analysis.probe_plan import Decision, decisions
 from pgassay.probe.analysis.recommend import curve_method
-from pgassay.probe.measuring import place as places
-from pgassay.probe.measuring.files import make_files
+from pgassay.probe.measuring import probe_location as places
+from pgassay.probe.measuring.probe_files import make_files
 from pgassay.probe.measuring.runner import Runner
 from pgassay.probe.measuring.session import ProbeRequest, run_probe
 

@@ -15,15 +15,15 @@ from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment.builds.registry import resolve
-from pgassay.experiment.planning.plan import GivenArms, parse_arms
+from pgassay.experiment.planning.experiment_plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import host_lock, run_parsed
+from pgassay.experiment.running.run_experiment import host_lock, run_parsed
 from pgassay.model.workload import Statement
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
 from pgassay.tune.search.executions import executions_of
-from pgassay.tune.statements import measured
+from pgassay.tune.tune_plan import PlannedTune, TuneRequest, plan_tune
+from pgassay.tune.tuned_statements import measured
 
 DATA = """
 CREATE TABLE figures (id int, figure int);

@@ -27,13 +27,13 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import beta
 
+from pgassay.analysis.statistics.start_rounds import start_figures
 from pgassay.analysis.statistics.starts import STARTS_MIN, gather_start_evidence
-from pgassay.analysis.statistics.within_starts import start_figures
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.options import duration
 from pgassay.environment.builds.registry import resolve
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import run_new
+from pgassay.experiment.running.run_experiment import run_new
 from pgassay.model.experiment import Restart
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import NullProgress

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from pgassay.cli.options import duration
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.terminal.progress import NullProgress
-from pgassay.tune.plan import TuneRequest
-from pgassay.tune.run import TOOLS, run_tune
+from pgassay.tune.run_tune import TOOLS, run_tune
 from pgassay.tune.running.look import TELLS_AT_SHARE
+from pgassay.tune.tune_plan import TuneRequest
 
 ITEMS_PER_ORDER, CUSTOMERS_SHARE, PRODUCTS = 4, 0.08, 50_000
 # A candidate that is being tried when the best is to be told ends first.

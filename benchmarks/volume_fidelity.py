@@ -25,15 +25,15 @@ from pathlib import Path
 from typing import TypedDict
 
 from _fio_load import Beside, Done, Load, Watch, fill, run
-from pgassay.environment.storage.image import size_for
-from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.simulate import PatternSpec, simulate
 from pgassay.native.volume import Second
+from pgassay.storage.image import size_for
+from pgassay.storage.imitated_device import ServedImage, ceiling_refusal, why_not
 from pgassay.volumes.catalogue import load_catalogue
 from pgassay.volumes.explain import text_of
-from pgassay.volumes.limits import model_of
 from pgassay.volumes.parse import parse_volume
+from pgassay.volumes.volume_limits import model_of
 
 VOLUMES = (
     "gp2,size=100GiB",
@@ -202,7 +202,7 @@ class Bench:
         cells = []
         for text in volumes:
             model = named_model(text)
-            refused = beyond_ceiling(model, ceiling)
+            refused = ceiling_refusal(model, ceiling)
             for name, (mode, size, depths, options, keys) in LOADS.items():
                 if only not in (None, name):
                     continue

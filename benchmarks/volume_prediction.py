@@ -25,7 +25,7 @@ from itertools import combinations
 from pathlib import Path
 
 from pgassay.record.experiment import load
-from pgassay.sizing.computing import processors_min
+from pgassay.sizing.processor_use import processors_min
 
 VOLUMES = (
     "gp3,size=100GiB",

@@ -11,16 +11,16 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
-from pgassay.environment.builds.gates import io_uring_gate
+from pgassay.environment.builds.io_uring_gates import io_uring_gate
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.debian import has_apt, tool
 from pgassay.environment.home import home
 from pgassay.environment.linux.perf import find_perf
 from pgassay.environment.server.enclosure import why_not_enclosed
-from pgassay.environment.source.tools import find_tools
-from pgassay.environment.storage.served import why_not
+from pgassay.environment.source.build_tools import find_tools
 from pgassay.errors import PgassayError, UsageError
 from pgassay.factors import version
+from pgassay.storage.imitated_device import why_not
 from steps.browser import why_no_browser
 from steps.project import SetupError
 from steps.wheel import provide_linker

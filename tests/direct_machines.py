@@ -17,9 +17,9 @@ import whole_tool
 from pgassay.cli.main import parser
 from pgassay.cli.options import request_of
 from pgassay.fleet.agent import Agent
-from pgassay.fleet.machine import Document, MachineLostError
+from pgassay.fleet.agent_requests import Document, MachineLostError
 from pgassay.fleet.spreading.coordinate import Pace
-from pgassay.fleet.spreading.run import SpreadRequest
+from pgassay.fleet.spreading.run_spread import SpreadRequest
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.record.experiment import load
 from pgassay.report import schema

@@ -14,8 +14,7 @@ from typing import Any
 
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.home import account, home
-from pgassay.environment.server import folder as server_folder
-from pgassay.environment.server import processes
+from pgassay.environment.server import server_folder, server_processes
 from pgassay.environment.server.initdb import make_cluster
 from pgassay.environment.server.programs import identity
 from pgassay.model.arm import DatasetSpec
@@ -49,7 +48,7 @@ def own_home() -> Iterator[Path]:
         else:
             os.environ["PGASSAY_HOME"] = before
         for data_directory in folder.rglob("postmaster.pid"):
-            processes.kill_and_wait(data_directory.parent, 10)
+            server_processes.kill_and_wait(data_directory.parent, 10)
         shutil.rmtree(folder)
 
 

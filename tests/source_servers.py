@@ -10,7 +10,7 @@ import psycopg
 
 import whole_tool
 from native_servers import NativeTestServer
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.model.build import Build
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home

@@ -33,7 +33,7 @@ from pgassay.environment.linux import settle
 MODULES = (
     "pgassay.cli.main",
     "pgassay.cli.outcome",
-    "pgassay.experiment.running.run",
+    "pgassay.experiment.running.run_experiment",
     "pgassay.report.compare.page",
     "hdrh.histogram",
     "psycopg",

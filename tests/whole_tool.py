@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from pgassay.cli import main
+from pgassay.environment.atomic_folder import locked
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.home import home_path
 from pgassay.environment.linux.mounts import mounts
 from pgassay.environment.server import validation
-from pgassay.environment.whole_folder import locked
 from pgassay.model.arm import DatasetSpec
 from warm_tool import WarmTool
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pgassay.environment.storage.served import ServedImage
+from pgassay.storage.imitated_device import ServedImage
 from plants.base import Outside
 
 # What stands in a plant's words for the folder on the disk.

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pgassay.environment.cgroup.group import Ability, capabilities
-from pgassay.environment.storage.registry import KINDS
-from pgassay.environment.storage.served import why_not
+from pgassay.storage.imitated_device import why_not
+from pgassay.storage.registry import KINDS
 
 _MEMORY_DISK = Path("/dev/shm")
 _MEMORY_DISK_BYTES = 3 << 30

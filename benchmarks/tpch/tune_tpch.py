@@ -41,23 +41,23 @@ from pgassay.cli.options import duration
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
-from pgassay.environment.storage.options import parse_bytes
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning.plan import GivenArms, parse_arms
+from pgassay.experiment.planning.experiment_plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import host_lock, run_parsed
-from pgassay.model.tuning.answer import TuneResult
-from pgassay.terminal.live import choose
+from pgassay.experiment.running.run_experiment import host_lock, run_parsed
+from pgassay.model.tuning.tune_answer import TuneResult
+from pgassay.storage.storage_options import parse_bytes
+from pgassay.terminal.live_progress import choose
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune
-from pgassay.tune.proof.arms import arm_of
+from pgassay.tune.proof.proof_arms import arm_of
 from pgassay.tune.proof.stages import remove_copies
-from pgassay.tune.run import TOOLS, result_of, run_tune
+from pgassay.tune.run_tune import TOOLS, result_of, run_tune
 from pgassay.tune.running.look import STATEMENT_SHARE_MAX, TuneRun, look, measure_and_gather, search_of
-from pgassay.tune.statements import measured
-from pgassay.tune.stored import SEARCH_FILE, TUNE_FILE, read_folder, write_result, write_search
+from pgassay.tune.stored_search import SEARCH_FILE, TUNE_FILE, read_folder, write_result, write_search
+from pgassay.tune.tune_plan import PlannedTune, TuneRequest, plan_tune
+from pgassay.tune.tuned_statements import measured
 
 TUNE, TUNE_CUT, AS_IT_IS = "tune", "tune in the peers' space", "as it is"
 INDEXES, SETTINGS, BOTH = "postgres-mcp", "pgtune", "postgres-mcp and pgtune"

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgassay.analysis.plans.read import read_plans
 from pgassay.environment.server.initdb import make_cluster
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans.explain_plan import read_plans
 from pgassay.tune.candidate import Candidate, Symptom, TunedStatement
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find

@@ -8,16 +8,16 @@ from typing import Literal
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import InterruptionError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.tuning.answer import Fix, TuneResult
+from pgassay.model.tuning.tune_answer import Fix, TuneResult
 from pgassay.record.layout import SEARCH_FILE
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import AdvisedMachine, Candidate, Symptom
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
-from pgassay.tune.plan import TuneRequest
-from pgassay.tune.run import TOOLS, run_tune
-from pgassay.tune.stored import StoredSearch
+from pgassay.tune.run_tune import TOOLS, run_tune
+from pgassay.tune.stored_search import StoredSearch
+from pgassay.tune.tune_plan import TuneRequest
 from tune_plants.base import Drawn
 from tune_plants.trial import SETTINGS
 

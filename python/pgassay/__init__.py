@@ -21,7 +21,7 @@ def open(folder: "str | Path") -> "OpenedExperiment | Any":
     from pathlib import Path
 
     if any(Path(folder).glob("*.pgcap")):
-        from pgassay.traffic.opened import OpenedCapture
+        from pgassay.traffic.data_frames import OpenedCapture
 
         return OpenedCapture(folder)
     from pgassay.notebook import OpenedExperiment

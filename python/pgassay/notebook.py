@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pgassay.analysis.accounts.arms import connection_accounts, trial_accounts
+from pgassay.analysis.accounts.arm_accounts import connection_accounts, trial_accounts
 from pgassay.analysis.verdicts.blocks import contract_measure
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError

@@ -13,7 +13,7 @@ import pytest
 import pgassay
 import whole_tool
 from native_servers import NativeTestServer, started_server
-from pgassay.traffic.opened import OpenedCapture
+from pgassay.traffic.data_frames import OpenedCapture
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 

@@ -13,8 +13,8 @@ import pytest
 
 from pgassay.cli import completion, main
 from pgassay.environment.builds.registry import ORIGINS
-from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.factors.registry import KINDS as FACTOR_KINDS
+from pgassay.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.workloads.registry import FAMILIES
 
 Require = Callable[[str], None]

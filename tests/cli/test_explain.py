@@ -11,7 +11,7 @@ import pytest
 
 import whole_tool
 from pgassay.cli import main
-from pgassay.model.plans.plan import (
+from pgassay.model.plans.explained_plan import (
     ExplainedPlan,
     ExplainResult,
     PlanAdvice,

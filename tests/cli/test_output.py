@@ -14,7 +14,7 @@ import whole_tool
 from frozen import archive
 from pgassay.cli.main import main
 from pgassay.record import layout
-from pgassay.record.holding import held
+from pgassay.record.experiment_lock import held
 from project_files import unpack_archive
 
 ROOT = Path(__file__).resolve().parents[2]

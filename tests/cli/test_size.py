@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 import whole_tool
-from pgassay.environment.storage.options import WAL
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import KINDS
-from pgassay.environment.storage.volume import catalogue, model_for
 from pgassay.errors import UsageError
 from pgassay.options.servers import STORAGE_HELP
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import KINDS
+from pgassay.storage.storage_options import WAL
+from pgassay.storage.volume import catalogue, model_for
 
 Capture = pytest.CaptureFixture[str]
 

@@ -10,7 +10,7 @@ import whole_experiments
 from pgassay.cli.commands import tune
 from pgassay.cli.main import parser
 from pgassay.record.experiment import write_experiment
-from pgassay.tune.stored import write_result
+from pgassay.tune.stored_search import write_result
 from whole_tool import assert_one_sentence, run_here
 
 # More than a file's name may have.

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from pgassay.cli import main
-from pgassay.environment.storage.parse import parse_storage
 from pgassay.errors import UsageError
 from pgassay.factors.registry import parse_factors
+from pgassay.storage.parse import parse_storage
 from pgassay.workloads.registry import parse_workload
 from steps import demo, project
 
@@ -57,8 +57,8 @@ def test_without_limits_the_volume_is_not_taken(monkeypatch: pytest.MonkeyPatch)
     def refuse(*_: object) -> dict[str, str]:
         raise UsageError("There is no control group here.")
 
-    monkeypatch.setattr("pgassay.environment.storage.loop.LoopKind.capability", lambda _self: None)
-    monkeypatch.setattr("pgassay.environment.storage.limits.limits_for", refuse)
+    monkeypatch.setattr("pgassay.storage.loop.LoopKind.capability", lambda _self: None)
+    monkeypatch.setattr("pgassay.storage.cgroup_limits.limits_for", refuse)
     assert demo.why_no_limited_volume() == "There is no control group here."
 
 

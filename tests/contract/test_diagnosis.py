@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from pgassay.cli import main
-from pgassay.model.live.diagnosis import (
+from pgassay.model.running_server.diagnosis import (
     Activity,
     Blocker,
     CalledStatement,

@@ -22,12 +22,11 @@ from pgassay.analysis.causes.registry import RULES as CAUSE_RULES
 from pgassay.cli import main, options
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets import KINDS as DATASET_KINDS
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.environment.server.settings import baseline_settings
-from pgassay.environment.storage.base import BlockDevice
-from pgassay.environment.storage.registry import KINDS as STORAGE_KINDS
-from pgassay.experiment.gating.file import _SYSTEM, _TOP
-from pgassay.experiment.planning.file import TABLES, keys
-from pgassay.experiment.planning.provisioned import default_cache
+from pgassay.experiment.gating.gate_file import _SYSTEM, _TOP
+from pgassay.experiment.planning.experiment_file import TABLES, keys
+from pgassay.experiment.planning.provisioned_servers import default_cache
 from pgassay.factors.registry import KINDS as FACTOR_KINDS
 from pgassay.factors.registry import parse_factors
 from pgassay.model.account import Account, AccountItem, ArmAccounts
@@ -53,16 +52,17 @@ from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop, StatementObservation, TrialRecord
 from pgassay.model.workload import ClientCeiling
 from pgassay.options import option
-from pgassay.trial.before_and_after.counters import VIEWS
-from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE
+from pgassay.storage.registry import KINDS as STORAGE_KINDS
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
 from pgassay.trial.observe.memory import MemorySampler
 from pgassay.trial.observe.page_cache import PageCacheSampler
 from pgassay.trial.observe.pressure import PressureSampler
 from pgassay.trial.observe.registry import samplers
+from pgassay.trial.snapshots.counters import VIEWS
+from pgassay.trial.snapshots.server_statements import COLUMNS, FILE
 from pgassay.tune.finders.registry import FINDERS
-from pgassay.workloads import load, oltp, sysbench
+from pgassay.workloads import oltp, pgbench_builtin, sysbench
 from pgassay.workloads.registry import FAMILIES, parse_workload
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -227,7 +227,7 @@ def code_words(page: str) -> set[str]:
     [
         ("compare.md", list(FACTOR_KINDS)),
         ("commands.md", [*keys(option.FILE), *TABLES]),
-        ("workloads.md", [*FAMILIES, *load.OPTIONS, *oltp.OPTIONS, "only", "writes"]),
+        ("workloads.md", [*FAMILIES, *pgbench_builtin.OPTIONS, *oltp.OPTIONS, "only", "writes"]),
         ("workloads.md", [*sysbench.OPTIONS, *sysbench.SCRIPTS]),
         ("workloads.md", [statement.name for statement in parse_workload("full-scan").statements]),
         ("datasets.md", [*DATASET_KINDS, "database", "none"]),

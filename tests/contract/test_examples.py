@@ -10,8 +10,8 @@ import pytest
 import whole_tool
 from pgassay.cli import main
 from pgassay.environment.linux import free_memory
-from pgassay.experiment.planning.file import read_file
-from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.experiment_file import read_file
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.record.experiment import load
 
 ROOT = Path(__file__).resolve().parents[2]

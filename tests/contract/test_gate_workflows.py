@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pgassay.cli import main
-from pgassay.experiment.gating.file import read_gate_file
+from pgassay.experiment.gating.gate_file import read_gate_file
 from pgassay.workloads.registry import parse_workload
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "gate"

@@ -20,7 +20,7 @@ from pgassay.model.result import TwinResult
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import page_of
-from pgassay.report.diff import text as diff
+from pgassay.report.diff import diff_page as diff
 from processor_time import growth
 
 WIDTHS_PX = (390, 1200)

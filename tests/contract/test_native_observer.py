@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.live.watch.processes import ProcessWatch
 from pgassay.native.observer import ObservedServer, Observer, named
+from pgassay.watch.reading.thread_windows import ProcessWatch
 
 LONG_S = 60.0
 

@@ -89,8 +89,8 @@ SAMPLER = python_toy(
 )
 STORAGE = python_toy(
     "storage.py",
-    "environment/storage",
-    "environment/storage/registry.py",
+    "storage",
+    "storage/registry.py",
     "_TABLE: tuple[StorageKind, ...] = (",
     "toy.ToyKind(),",
 )

@@ -29,11 +29,11 @@ from pgassay.model.probe import (
     Recommendation,
 )
 from pgassay.probe.analysis.analyse import analyse_probe
-from pgassay.probe.analysis.cells import PARTS
+from pgassay.probe.analysis.cell_figures import PARTS
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.report import schema
 from pgassay.report.charts import probe_charts
-from pgassay.report.probe import text
+from pgassay.report.probe import probe_page
 from steps.browser import find_browser
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -70,13 +70,13 @@ def test_every_key_is_documented() -> None:
 def test_the_schema_is_up_to_date_and_obeyed() -> None:
     assert schema.PROBE.file.read_text("utf-8") == schema.PROBE.text(), "run python -m pgassay.report.schema"
     for made in (result(), result(cells=(), checksum=None), result(path=HOSTILE)):
-        document = json.loads(text.page_of(made).json())
+        document = json.loads(probe_page.page_of(made).json())
         jsonschema.validate(document, schema.PROBE.schema(), cls=jsonschema.Draft202012Validator)
         assert ProbeResult.model_validate(document) == made
 
 
 def test_the_document_has_the_shape_that_was_asked_for() -> None:
-    document = json.loads(text.page_of(result()).json())
+    document = json.loads(probe_page.page_of(result()).json())
     assert document["schema"] == 1
     assert {
         "path",
@@ -106,7 +106,7 @@ def test_the_document_has_the_shape_that_was_asked_for() -> None:
 
 def test_the_page_for_a_terminal_says_all_of_it() -> None:
     made = result(missing={"io_uring": "io_uring is left out: type this."})
-    page = text.page_of(made).terminal()
+    page = probe_page.page_of(made).terminal()
     for words in (
         "Ceilings",
         "Predicted time",
@@ -116,10 +116,10 @@ def test_the_page_for_a_terminal_says_all_of_it() -> None:
         "10,000 index",
     ):
         assert words in page
-    assert text.page_of(made).terminal(unicode=False).isascii()
+    assert probe_page.page_of(made).terminal(unicode=False).isascii()
     comparison = compare_probes(made, result(), "old.json")
-    assert "The new probe against the old one" in text.page_of(made, comparison).terminal()
-    nothing = text.page_of(result(cells=(), checksum=None)).terminal()
+    assert "The new probe against the old one" in probe_page.page_of(made, comparison).terminal()
+    nothing = probe_page.page_of(result(cells=(), checksum=None)).terminal()
     assert "/data" in nothing and "Predicted" not in nothing
 
 
@@ -133,12 +133,12 @@ def test_hostile_names_are_shown_and_not_obeyed() -> None:
     }
     made = result(path=HOSTILE, device=device, warnings=(HOSTILE,), missing={HOSTILE: HOSTILE})
     comparison = compare_probes(made, made, HOSTILE)
-    assert "\x1b" not in text.page_of(made, comparison).terminal()
-    markdown = text.page_of(made, comparison).markdown()
+    assert "\x1b" not in probe_page.page_of(made, comparison).terminal()
+    markdown = probe_page.page_of(made, comparison).markdown()
     assert "<script" not in markdown and "\x1b" not in markdown
     for line in markdown.splitlines():
         assert not line.startswith("|") or line.count("|") in {3, 4, 6, 7, 9}
-    page = text.page_of(made, comparison).html()
+    page = probe_page.page_of(made, comparison).html()
     assert "<script" not in page and "\x1b" not in page
     assert "://" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", page)
 
@@ -147,12 +147,12 @@ def test_the_page_holds_its_drawings_and_runs_only_what_it_names() -> None:
     made = result()
     names = [each.name for each in probe_charts.drawings(made)]
     assert names == list(probe_charts.NAMES)
-    page = text.page_of(made).html()
+    page = probe_page.page_of(made).html()
     assert page.count("<svg") == 2 * len(names)
     assert "script-src" not in page
-    live = text.page_of(made).html(chart_library="window.vegaEmbed = 1;")
+    live = probe_page.page_of(made).html(chart_library="window.vegaEmbed = 1;")
     assert "script-src 'sha256-" in live and 'id="drawings"' in live
-    empty = text.page_of(result(cells=(), checksum=None)).html()
+    empty = probe_page.page_of(result(cells=(), checksum=None)).html()
     assert "<svg" not in empty
 
 
@@ -179,12 +179,12 @@ def test_settings_are_given_for_each_version() -> None:
     made = analyse_probe(samples.record(machine))
     workers = made.recommend["io_method"].model_copy(update={"value": "worker"})
     made = made.model_copy(update={"recommend": {**made.recommend, "io_method": workers}})
-    lines = dict(text.settings_lines(made))
+    lines = dict(probe_page.settings_lines(made))
     assert any(line.startswith("io_workers = ") for line in lines[18])
     assert not any("io_min_workers" in line or "io_max_workers" in line for line in lines[18])
     assert not any(line.startswith("io_workers") for line in lines[19])
     # The table has those of both, each with its version.
-    shown = text.page_of(made).terminal()
+    shown = probe_page.page_of(made).terminal()
     assert "io_workers (18)" in shown and "io_min_workers (19)" in shown
     assert "io_max_workers " not in shown.replace("io_max_workers (19)", "").replace("io_max_workers =", "")
 
@@ -194,7 +194,7 @@ def test_the_drawings_come_alive_in_a_browser(tmp_path: Path, require: Callable[
     browser = find_browser()
     assert browser is not None
     page = tmp_path / "probe.html"
-    page.write_text(text.page_of(result()).html(chart_library=chart_library()), encoding="utf-8")
+    page.write_text(probe_page.page_of(result()).html(chart_library=chart_library()), encoding="utf-8")
     document, log = visit(browser, page, tmp_path, "--virtual-time-budget=20000")
     assert re.findall(r'data-drawn="(\d+)"', document) == [str(len(probe_charts.NAMES))]
     assert "CONSOLE" not in log

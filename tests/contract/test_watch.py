@@ -9,8 +9,7 @@ import jsonschema
 import pytest
 
 from pgassay.cli import main
-from pgassay.live.watch.statements import QUERY_CHARACTERS_MAX, STATEMENTS_MAX
-from pgassay.model.live.watch import (
+from pgassay.model.running_server.watch import (
     AioHandles,
     ArmEstimate,
     Connections,
@@ -27,6 +26,7 @@ from pgassay.model.live.watch import (
 )
 from pgassay.report import schema
 from pgassay.report.page import json_text
+from pgassay.watch.reading.waiting_statements import QUERY_CHARACTERS_MAX, STATEMENTS_MAX
 from watch_samples import HOSTILE, experiment, sample, server
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "watch.md").read_text("utf-8")

@@ -17,8 +17,6 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli import main
 from pgassay.design.schedule import block_order, next_step
 from pgassay.experiment.running.loop import RunLimits, run_experiment
-from pgassay.live.diagnosis.sampling import APPLICATION, sample
-from pgassay.live.target import open_target
 from pgassay.model.probe import CellSpec, ProbeRecord
 from pgassay.model.trial import TrialRecord
 from pgassay.native.binary import binary, source_id
@@ -32,11 +30,13 @@ from pgassay.record.experiment import load
 from pgassay.report import terminal
 from pgassay.report.charts import drawing, interval_chart, result_charts
 from pgassay.report.compare import page as compare_page
-from pgassay.report.diagnosis import text as diagnosis_report
+from pgassay.report.diagnosis import diagnosis_page as diagnosis_report
 from pgassay.report.page import Page
-from pgassay.report.probe import text as probe
+from pgassay.report.probe import probe_page as probe
+from pgassay.running_server.diagnosis.sampling import APPLICATION, sample
+from pgassay.running_server.open_server import open_target
 from pgassay.terminal.progress import NullProgress
-from pgassay.trial.measure.load import document_of
+from pgassay.trial.measure.timed_load import document_of
 from pgassay.trial.observe.server_observer import ServerObserver
 
 __all__ = [

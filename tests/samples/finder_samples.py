@@ -2,8 +2,8 @@
 
 import json
 
-from pgassay.analysis.plans.read import read_plans
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans.explain_plan import read_plans
 from pgassay.tune.candidate import Symptom, TunedStatement
 from pgassay.tune.facts.schema import ColumnFacts, IndexFacts, IndexKey, SchemaFacts, TableFacts
 

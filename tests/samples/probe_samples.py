@@ -14,7 +14,7 @@ from pgassay.model.probe import (
     ProbeRecord,
     Window,
 )
-from pgassay.probe.analysis.plan import Facilities, tiers
+from pgassay.probe.analysis.probe_plan import Facilities, tiers
 
 MB = 1e6
 PAGE = 8192

@@ -23,15 +23,15 @@ from pathlib import Path
 
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
-from pgassay.environment.server.server import Server
-from pgassay.environment.storage.registry import provide
+from pgassay.environment.server.private_server import Server
 from pgassay.errors import InvalidTrialError
 from pgassay.model.arm import ArmSpec, DatasetSpec
 from pgassay.model.experiment import Protocol
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.registry import provide
 from pgassay.trial.caches import states
 from pgassay.trial.caches.relations import user_relations
-from pgassay.trial.measure.statements import StatementTimer, explain_all
+from pgassay.trial.measure.timed_statements import StatementTimer, explain_all
 from pgassay.trial.target import LocalServer, RunningServer
 from pgassay.workloads.registry import parse_workload
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pgassay.analysis.gate.judge import Gated, gate_result
+from pgassay.analysis.gate.judge_gate import Gated, gate_result
 from pgassay.model.gates.gate import GatedSystem, GateResult
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.experiment import StoredExperiment

@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.model.arm import RemoteServer
 from pgassay.model.build import Build
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.source.counted import CountedRow
-from pgassay.tune.source.server import SourceServer, SourceSetting
+from pgassay.tune.source.source_server import SourceServer, SourceSetting
 
 SECRET = "s3cret"
 

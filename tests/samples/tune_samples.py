@@ -6,21 +6,21 @@ from dataclasses import replace
 from typing import cast
 
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, TwinResult
-from pgassay.model.tuning.answer import TuneCause, TuneResult, TuneSymptom
+from pgassay.model.tuning.tune_answer import TuneCause, TuneResult, TuneSymptom
 from pgassay.model.workload import Metric
+from pgassay.tune.answer.answer_sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.by_statement import answers, workload_gain
 from pgassay.tune.answer.proof_verdict import FoundAndProved
 from pgassay.tune.answer.scripts import apply_script, undo_script
-from pgassay.tune.answer.sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.verdicts import proof_of, ranked
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, FACTOR, without
 from pgassay.tune.proof.effects import Proved, effect_of
+from pgassay.tune.proof.proof_arms import AS_IT_IS, CHOSEN, FACTOR, without
 from pgassay.tune.search.record import SearchRecord
-from pgassay.tune.search.run import Clock, SearchRun
+from pgassay.tune.search.search_run import Clock, SearchRun
 from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep, Tried, faster_of
-from pgassay.tune.statements import measured
+from pgassay.tune.tuned_statements import measured
 
 SECRET = "Jane O''Neill"
 STATEMENTS = (

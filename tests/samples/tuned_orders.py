@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.plan import TuneRequest
+from pgassay.tune.tune_plan import TuneRequest
 from server_helpers import best_build
 
 DATA = """

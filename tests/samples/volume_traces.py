@@ -15,9 +15,9 @@ from pgassay.model.trial import TrialFacts
 from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
 from pgassay.model.volumes.size import SizeResult
 from pgassay.record.experiment import StoredExperiment
-from pgassay.sizing.attached import Attached
 from pgassay.sizing.candidates import candidates
 from pgassay.sizing.recordings import Measured
+from pgassay.sizing.server_volumes import Attached
 from pgassay.sizing.size import Wanted, size
 from pgassay.volumes.catalogue import load_catalogue
 from pgassay.volumes.explain import explain

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from pgassay.live.watch.rates import iostat
-from pgassay.model.live.watch import (
+from pgassay.model.running_server.watch import (
     AioHandles,
     ArmEstimate,
     CommandProgress,
@@ -19,6 +18,7 @@ from pgassay.model.live.watch import (
     WaitingStatement,
     WatchSample,
 )
+from pgassay.watch.reading.rates import iostat
 
 HOSTILE = "\x1b[2J\x07größe\n\u202e"
 LOCK = Wait(

@@ -17,16 +17,15 @@ import numpy as np
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
-from pgassay.analysis.verdicts.dropped import VOIDED_BLOCKS_MAX
+from pgassay.analysis.verdicts.dropped_arms import VOIDED_BLOCKS_MAX
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.design.arms import apply_levels, choose_control, combinations
 from pgassay.design.schedule import Step, next_step, records_blocks
 from pgassay.environment.datasets.snapshots import key as snapshot_key
-from pgassay.environment.storage.parse import describe as describe_storage
-from pgassay.experiment.planning.plan import plan
+from pgassay.experiment.planning.experiment_plan import plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import Base, Connections, Description, Grid, Judged, ParsedRequest
-from pgassay.experiment.running.enough import decided_arms
+from pgassay.experiment.running.stopping_rules import decided_arms
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec
@@ -38,6 +37,7 @@ from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import LoadObservation, StatementObservation, TrialRecord, TrialSpec, TrialStatus
 from pgassay.model.workload import WorkloadSpec
 from pgassay.record.experiment import StoredExperiment, StoredTrial
+from pgassay.storage.parse import describe as describe_storage
 from pgassay.workloads.registry import parse_workload
 from simulated_worlds import World
 

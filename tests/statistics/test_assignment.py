@@ -11,7 +11,7 @@ from pgassay.analysis.statistics.assignment import (
     log_copy_evidence,
     log_draw_evidence,
 )
-from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
+from pgassay.analysis.verdicts.checks.machine_checks import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.trial_order import OrderedBlock, follower_draws, residuals
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.design.schedule import block_order

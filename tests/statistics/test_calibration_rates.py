@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from pgassay.analysis.calibration import variance
-from pgassay.analysis.calibration.levels import Measured, copy_effect
-from pgassay.analysis.calibration.modes import modes
+from pgassay.analysis.calibration.speed_modes import modes
 from pgassay.analysis.calibration.variance import LevelCost, MeanSquare
+from pgassay.analysis.calibration.variance_levels import Measured, copy_effect
 from pgassay.analysis.causes.rank import gain_interval
 from pgassay.analysis.statistics.contrasts import adjust
 from pgassay.analysis.statistics.eprocess import FloatArray, gather_evidence, log_evidence

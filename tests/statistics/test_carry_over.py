@@ -13,7 +13,7 @@ import pytest
 import analysis_samples as samples
 from pgassay.analysis.verdicts.checks.carry_over import carry_over_warnings, look_for_carry_over
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.analysis.verdicts.primary import analyse_primary
+from pgassay.analysis.verdicts.primary_family import analyse_primary
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import Judgement
 from pgassay.model.experiment import BlockDesign, Experiment

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from pgassay.analysis.statistics.clipped import ClippedEvidence, with_clipped
+from pgassay.analysis.statistics.clipped_evidence import ClippedEvidence, with_clipped
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.eprocess import (
     BlockEvidence,
@@ -22,7 +22,7 @@ from pgassay.analysis.statistics.eprocess import (
 )
 from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level
 from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
-from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from simulated_worlds import noise_in_time
 
 ALPHA = 0.05

@@ -21,7 +21,7 @@ from pgassay.analysis.statistics.eprocess import (
 )
 from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level
 from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
-from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import SHARPNESS, SHARPNESS_WEIGHTS
 from simulated_worlds import noise_in_time
 
 ALPHA = 0.05

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pgassay.analysis.statistics.eprocess import BASE_RULES, EvidenceRules, gather_evidence, log_evidence
-from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import SHARPNESS, SHARPNESS_WEIGHTS
 
 ALPHA = 0.05
 

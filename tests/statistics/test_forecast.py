@@ -21,7 +21,7 @@ from pgassay.analysis.statistics.forecast import (
     further_blocks,
     quantiles,
 )
-from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import SHARPNESS, SHARPNESS_WEIGHTS
 from simulated_noise import trials
 
 NEW_RULES = EvidenceRules(SHARPNESS, 0.05, SHARPNESS_WEIGHTS)

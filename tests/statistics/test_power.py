@@ -13,7 +13,7 @@ from pgassay.analysis.statistics.power import (
 )
 from pgassay.analysis.statistics.sequence import confidence_sequence
 from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, check_twin, mean_evidence_path
-from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import SHARPNESS, SHARPNESS_WEIGHTS
 from simulated_noise import trials
 
 ALPHA = 0.05

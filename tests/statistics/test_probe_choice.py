@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from pgassay.model.probe import CellRun, CellSpec, MeasuredCell
-from pgassay.probe.analysis.choice import judge
 from pgassay.probe.analysis.estimates import Estimates, estimate
-from pgassay.probe.analysis.plan import Decision
-from pgassay.probe.analysis.shrink import joint
+from pgassay.probe.analysis.probe_plan import Decision
+from pgassay.probe.analysis.regret import judge
+from pgassay.probe.analysis.shrinkage import joint
 
 # What two runs of 0.3 s of a shared disk differ by.
 NOISE = 0.12

@@ -14,7 +14,7 @@ from pgassay.analysis.statistics.eprocess import (
 )
 from pgassay.analysis.statistics.equivalence import equivalence_path, interval_level, log_margin
 from pgassay.analysis.statistics.power import blocks_for_detection, blocks_for_equivalence, minimum_blocks
-from pgassay.experiment.planning.plan import SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import SHARPNESS, SHARPNESS_WEIGHTS
 from simulated_noise import trials
 
 ALPHA, MARGIN = 0.05, 0.03

@@ -16,10 +16,10 @@ from pgassay.analysis.statistics.eprocess import EvidenceRules
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.failures import log_failure_evidence
 from pgassay.analysis.verdicts.checks.failures import WARNING_EVIDENCE, failure_warnings
-from pgassay.analysis.verdicts.primary import analyse_primary, findings_of
+from pgassay.analysis.verdicts.primary_family import analyse_primary, findings_of
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, judge
-from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from pgassay.model.experiment import Contrast
 from pgassay.model.trial import TrialRecord
 

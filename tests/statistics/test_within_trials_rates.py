@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.changes.arms import arm_changes, is_more_than_chance, trial_level
+from pgassay.analysis.changes.arm_changes import arm_changes, is_more_than_chance, trial_level
 from pgassay.model.trial import LoadObservation
 from pgassay.record.experiment import StoredExperiment
 

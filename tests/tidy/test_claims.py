@@ -314,8 +314,8 @@ def test_a_name_that_is_nowhere_is_found_out() -> None:
         "As twins.twin_bound, `nowhere.py`, `analysis/nowhere.py`, `no_such_function(x)`, `SqlSession.dance`."
     )
     right = (
-        "As primary.twin_bound of `verdicts/checks/twin.py` and base.py, `SqlSession.connect`, "
-        "`time.monotonic_ns`, `trial.run.run_trial`, `io_uring_setup(2)`, `given(x)`, `e.g.` or "
+        "As primary_family.twin_bound of `verdicts/checks/twin.py` and base.py, `SqlSession.connect`, "
+        "`time.monotonic_ns`, `trial.run_trial.run_trial`, `io_uring_setup(2)`, `given(x)`, `e.g.` or "
         "pg_stat_activity.state, toc.dat."
     )
     found = set(cited_wrongly(Docstring("here", wrong, frozenset())))

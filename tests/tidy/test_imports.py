@@ -21,31 +21,43 @@ ALLOWED = {
     "durable": set(),
     "words": set(),
     "typed": set(),
-    # The doctor asks whether the native binary is there.
+    # The doctor asks whether the native binary is there, and tries every kind of storage; a server's WAL may
+    # lie on a storage of its own.
+    "environment": {"model", "typed", "sql_text", "native", "durable", "storage"},
     # A storage may be a volume of the catalogue.
-    "environment": {"model", "typed", "sql_text", "native", "durable", "volumes"},
-    # Sizes are typed as those of storages are; loads are simulated by the native binary.
-    "volumes": {"model", "typed", "environment", "native"},
+    "storage": {"model", "typed", "native", "durable", "environment", "volumes"},
+    # Loads are simulated by the native binary.
+    "volumes": {"model", "typed", "native"},
     # Recordings of stored trials are replayed by the native binary.
-    "sizing": {"model", "environment", "native", "volumes", "record", "words"},
+    "sizing": {"model", "environment", "storage", "native", "volumes", "record", "words"},
     # The native binary reads the scripts that it will run.
     # What there is to play of a capture is asked when the experiment is planned.
     "workloads": {"model", "typed", "sql_text", "native", "traffic"},
     # A level is a patch of an arm: of its storage and workload too, which their own rooms can read.
-    "factors": {"model", "typed", "workloads", "environment", "sql_text", "native"},
+    "factors": {"model", "typed", "workloads", "environment", "storage", "sql_text", "native"},
     "design": {"model", "factors"},
     "record": {"model", "durable"},
-    "trial": {"model", "environment", "workloads", "record", "native", "sql_text", "traffic", "words"},
-    # Settings of servers are sizes, as they are typed.
-    "analysis": {"model", "typed", "record", "workloads", "words", "sql_text"},
-    "probe": {"model", "environment", "native", "analysis", "words"},
-    # A server that runs already is sampled as a trial is, and judged by the same rules; which arm a running
-    # trial is of follows from the design.
-    # Its statements are read and planned as `tune` does.
-    "live": {
-        "model", "environment", "design", "trial", "record", "analysis", "native", "probe", "tune", "words",
+    "trial": {
+        "model", "environment", "storage", "workloads", "record", "native", "sql_text", "traffic", "words",
     },
-    "report": {"model", "record", "analysis", "probe", "words"},
+    # Plans as EXPLAIN printed them, and those that an experiment executed.
+    "plans": {"model", "record", "words", "sql_text"},
+    # Settings of servers are sizes, as they are typed.
+    "analysis": {"model", "typed", "record", "plans", "workloads", "words", "sql_text"},
+    "probe": {"model", "environment", "storage", "native", "analysis", "words"},
+    # A server that runs already is sampled as a trial is, and judged by the same rules.
+    # Its statements are read and planned as `tune` does.
+    "running_server": {
+        "model", "environment", "storage", "trial", "record", "plans", "analysis", "native", "tune", "words",
+    },
+    # What is read of it once an interval, and how a terminal shows that. Which arm a running trial is of
+    # follows from the design.
+    "watch": {
+        "model", "environment", "storage",
+        "design", "trial", "record", "analysis", "native", "running_server", "report",
+        "words",
+    },
+    "report": {"model", "record", "plans", "analysis", "probe", "words"},
     "terminal": {"model", "report", "analysis", "words"},
     "notebook": {"model", "record", "analysis"},
     # pgbench's command line: libpq finds the server, the native binary runs the load.
@@ -56,13 +68,15 @@ ALLOWED = {
     "sysbench": {"model", "environment", "native", "pgbench"},
     # What a query sorts by is in its text.
     "experiment": {
-        "model", "typed", "options", "environment", "workloads", "factors", "design", "record", "trial",
-        "analysis", "terminal", "probe", "words", "sql_text",
+        "model", "typed", "options", "environment", "storage",
+        "workloads", "factors", "design", "record", "trial",
+        "plans", "analysis", "terminal", "probe", "words", "sql_text",
     },
     # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections. Another
     # volume is a candidate with a price.
     "tune": {
-        "model", "typed", "environment", "workloads", "factors", "record", "analysis", "experiment", "native",
+        "model", "typed", "environment", "storage",
+        "workloads", "factors", "record", "plans", "analysis", "experiment", "native",
         "sql_text", "durable", "words", "terminal", "volumes", "trial", "options", "traffic",
     },
     # A machine of a fleet runs the command line as a process, and sends home what that recorded.
@@ -73,17 +87,19 @@ ALLOWED = {
     # The copies of `tune DSN`, and the blocks of `compare` between two versions; traffic is played first as a
     # trial plays it.
     "upgrade": {
-        "model", "typed", "environment", "workloads", "factors", "experiment", "analysis", "terminal", "tune",
+        "model", "typed", "environment", "storage",
+        "workloads", "factors", "experiment", "plans", "analysis", "terminal", "tune",
         "sql_text", "words", "traffic", "trial", "record", "native",
     },
     # Experiments of a few builds each, and what they say together.
     "bisecting": {
-        "model", "environment", "factors", "record", "analysis", "experiment", "terminal", "words",
+        "model", "environment", "factors", "record", "plans", "analysis", "experiment", "terminal", "words",
     },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
-        "model", "typed", "options", "environment", "record", "analysis", "report", "experiment", "probe",
-        "live",
+        "model", "typed", "options", "environment", "storage",
+        "record", "plans", "analysis", "report", "experiment", "probe",
+        "running_server", "watch",
         "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
         "pgbench", "sysbench", "traffic", "upgrade",
         "bisecting",
@@ -165,10 +181,12 @@ def test_a_module_imports_only_what_its_room_may() -> None:
 
 def test_what_analyses_and_reports_never_reaches_a_machine() -> None:
     """Through any chain of imports: a stored experiment is analysed on a laptop without a server."""
-    machine = {"environment", "trial", "experiment", "cli", "native"}
-    pure = ("model", "record", "analysis", "report", "terminal")
+    machine = {"environment", "storage", "trial", "experiment", "cli", "native"}
+    pure = ("model", "record", "plans", "analysis", "report", "terminal")
     for start in [
-        name for name in MODULES if room(name) in pure or name.startswith("pgassay.probe.analysis")
+        name
+        for name in MODULES
+        if room(name) in pure or name.startswith(("pgassay.probe.analysis", "pgassay.watch.drawing"))
     ]:
         seen, waiting = set(), [start]
         while waiting:

@@ -12,6 +12,10 @@ FILE_LINES_MAX = 400
 FILES_SIDE_BY_SIDE_MAX = 20
 CRUMBS_MAX = 8
 CRUMB_LINES = 60
+# A tab that says `text.py` says nothing.
+FILES_OF_ONE_NAME_MAX = 3
+# What each kind of plug-in has: its contract and its table.
+NAMES_OF_CONTRACTS = frozenset({"__init__.py", "base.py", "registry.py"})
 ORDERED = ("python/pgassay", "crates", "tests", "tools")
 MEASURED = ("python", "crates", "tests", "benchmarks", "tools")
 # One file and one line in a table: that is the rule there, and not clutter.
@@ -23,9 +27,9 @@ PLUG_IN_FOLDERS = frozenset(
         "environment/builds",
         "environment/datasets",
         "environment/doctor",
-        "environment/storage",
         "factors",
         "report/charts",
+        "storage",
         "trial/observe",
         "tune/rewrites",
         "tune/finders/design",
@@ -38,9 +42,9 @@ PLUG_IN_FOLDERS = frozenset(
 # where pydantic's schemas go out.
 ANY_AT_THE_EDGE = frozenset(
     {
-        "environment/storage/options.py",
-        "environment/storage/parse.py",
-        "experiment/planning/file.py",
+        "storage/storage_options.py",
+        "storage/parse.py",
+        "experiment/planning/experiment_file.py",
         "native/observer.py",
         "native/probe.py",
         "native/process.py",
@@ -133,6 +137,15 @@ def test_no_folder_is_crowded() -> None:
     )
     assert len(beside) > 20
     assert not {folder: files for folder, files in beside.items() if files > FILES_SIDE_BY_SIDE_MAX}
+
+
+def test_few_files_share_a_name() -> None:
+    folders = defaultdict(list)
+    for path in trees():
+        if path.name not in NAMES_OF_CONTRACTS:
+            folders[path.name].append(str(path.parent.relative_to(PACKAGE)))
+    assert len(folders) > 500
+    assert not {name: found for name, found in folders.items() if len(found) > FILES_OF_ONE_NAME_MAX}
 
 
 def uses_any(path: Path) -> bool:

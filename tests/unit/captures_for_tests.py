@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from pgassay.traffic.capturing import make_folder
-from pgassay.traffic.logs.converting import convert
+from pgassay.traffic.logs.convert_log import convert
 
 PREFIX = "%m [%p] %q%u@%d "
 BEGINNING = "2026-11-27 18:32:{second:06.3f} UTC [{session}] {user}@{database} "

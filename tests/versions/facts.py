@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pgassay.analysis.plans.versions import SIGNS
 from pgassay.model.build import Build
+from pgassay.plans.explain_versions import SIGNS
 from source_servers import SourceServer, source_server
 
 FILE = Path(__file__).with_name("facts.json")

@@ -12,9 +12,9 @@ import pytest
 
 from pgassay.analysis.causes.base import Rule
 from pgassay.analysis.causes.registry import RULES
-from pgassay.analysis.plans.versions import DEFAULTS, SIGNS
-from pgassay.trial.before_and_after.counters import VIEWS
-from pgassay.trial.before_and_after.server_statements import COLUMNS, LIBRARY
+from pgassay.plans.explain_versions import DEFAULTS, SIGNS
+from pgassay.trial.snapshots.counters import VIEWS
+from pgassay.trial.snapshots.server_statements import COLUMNS, LIBRARY
 from project_files import ROOT
 from versions import facts, page
 

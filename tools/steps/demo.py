@@ -35,11 +35,11 @@ def run_demonstration() -> None:
 
 def why_no_limited_volume() -> str | None:
     """What this machine or account lacks for a volume with a limit of its own; None when nothing."""
-    from pgassay.environment.storage.base import BlockDevice
-    from pgassay.environment.storage.limits import limits_for
-    from pgassay.environment.storage.parse import parse_storage
-    from pgassay.environment.storage.registry import KINDS
+    from pgassay.environment.linux.device import BlockDevice
     from pgassay.errors import PgassayError
+    from pgassay.storage.cgroup_limits import limits_for
+    from pgassay.storage.parse import parse_storage
+    from pgassay.storage.registry import KINDS
 
     spec = parse_storage(VOLUME)
     lacking = KINDS[spec.kind].capability()
@@ -54,7 +54,7 @@ def why_no_limited_volume() -> str | None:
 
 def asynchronous_method() -> str:
     """io_uring where the build and the machine have it, else worker, which every PostgreSQL 18 has."""
-    from pgassay.environment.builds.gates import io_uring_gate
+    from pgassay.environment.builds.io_uring_gates import io_uring_gate
     from pgassay.environment.builds.registry import resolve
 
     return "io_uring" if io_uring_gate(resolve()) is None else "worker"

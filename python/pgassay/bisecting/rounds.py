@@ -7,15 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from pgassay.analysis.bisection.block import Block
+from pgassay.analysis.bisection.block_likelihood import Block
 from pgassay.analysis.verdicts.blocks import complete_blocks, contract_measure
-from pgassay.experiment.planning.plan import parse_request
+from pgassay.experiment.planning.experiment_plan import parse_request
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.folder import check_folder
 from pgassay.experiment.running.loop import RunLimits
-from pgassay.experiment.running.run import resume_held, run_parsed
+from pgassay.experiment.running.results_folder import check_folder
+from pgassay.experiment.running.run_experiment import resume_held, run_parsed
 from pgassay.factors.base import level_text
-from pgassay.model.beside.bisection import BisectionRound, Place
+from pgassay.model.further_results.bisection import BisectionRound, Place
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.terminal.progress import NullProgress, Progress

@@ -4,8 +4,8 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgassay.bisecting.line import Line
-from pgassay.environment.source.typed import GIT, parse_source
+from pgassay.bisecting.commit_line import Line
+from pgassay.environment.source.tree_syntax import GIT, parse_source
 from pgassay.errors import UsageError
 
 _DROPPED = ("--script", "--path", "--out", "--jobs", "--max-time", "--margin")

@@ -199,8 +199,8 @@ def _workloads(prefix: str, **_: object) -> "Iterable[str]":
     """Families, options of a load after its colon, files after `sql:` and `maintenance:`."""
     from argcomplete.completers import FilesCompleter
 
-    from pgassay.workloads.load import OPTIONS as LOAD_OPTIONS
     from pgassay.workloads.oltp import OPTIONS as OLTP_OPTIONS
+    from pgassay.workloads.pgbench_builtin import OPTIONS as LOAD_OPTIONS
     from pgassay.workloads.registry import FAMILIES
     from pgassay.workloads.replay import OPTIONS as REPLAY_OPTIONS
     from pgassay.workloads.sysbench import OPTIONS as SYSBENCH_OPTIONS
@@ -248,7 +248,7 @@ def _datasets(prefix: str, **_: object) -> "Iterable[str]":
 
 
 def _storages(prefix: str, **_: object) -> "Iterable[str]":
-    from pgassay.environment.storage.registry import KINDS
+    from pgassay.storage.registry import KINDS
 
     data, separator, wal = prefix.rpartition(f"{_WAL}=")
     if separator and data.endswith((",", ":")):
@@ -266,7 +266,7 @@ def _builds(prefix: str, **_: object) -> "Iterable[str]":
     from argcomplete.completers import DirectoriesCompleter
 
     from pgassay.environment.builds.registry import ORIGINS
-    from pgassay.environment.source.typed import is_source
+    from pgassay.environment.source.tree_syntax import is_source
 
     if is_source(prefix):
         return _trees()
@@ -280,7 +280,7 @@ def _builds(prefix: str, **_: object) -> "Iterable[str]":
 
 def _trees(**_: object) -> "Iterable[str]":
     """The source trees that were built before."""
-    from pgassay.environment.source.kept import all_kept
+    from pgassay.environment.source.kept_builds import all_kept
 
     return [name for _folder, kept in all_kept() for name in kept.names]
 

@@ -2,14 +2,14 @@
 
 import argparse
 
-from pgassay.analysis.redaction.experiment import redacted, redacted_result
+from pgassay.analysis.redaction.redacted_experiment import redacted, redacted_result
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.output import publish
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import verdicts
 from pgassay.report.compare.page import page_of
-from pgassay.terminal import live
+from pgassay.terminal import live_progress
 from pgassay.terminal.progress import Progress
 
 EXIT_FAILED = 1
@@ -19,7 +19,7 @@ REPORT_FILE = "report.html"
 
 def progress_of(arguments: argparse.Namespace) -> Progress:
     """Live on a terminal, plain lines elsewhere, nothing when quiet; always on standard error."""
-    return live.choose(quiet=arguments.quiet)
+    return live_progress.choose(quiet=arguments.quiet)
 
 
 def finish(stored: StoredExperiment, arguments: argparse.Namespace) -> int:

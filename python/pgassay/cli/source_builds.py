@@ -36,7 +36,7 @@ def provide(texts: Iterable[str], jobs: int | None, *, quiet: bool) -> "list[Bui
 
 
 def _trees(word: str) -> list[str]:
-    from pgassay.environment.source.typed import is_source
+    from pgassay.environment.source.tree_syntax import is_source
     from pgassay.factors.base import split_levels
 
     if is_source(word):

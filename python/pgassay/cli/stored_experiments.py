@@ -33,7 +33,7 @@ def parent_of(arguments: argparse.Namespace, *, may_be_missing: bool = False) ->
     `may_be_missing`: the usual one need not be there, for then nothing has been measured yet.
     """
     from pgassay.errors import UsageError
-    from pgassay.experiment.running.folder import DEFAULT_PARENT
+    from pgassay.experiment.running.results_folder import DEFAULT_PARENT
 
     parent: Path = arguments.folder or DEFAULT_PARENT
     is_excused = may_be_missing and arguments.folder is None
@@ -46,7 +46,7 @@ def analysed_below(parent: "Path") -> "Iterator[tuple[Path, Analysed | UsageErro
     """Each experiment's folder with what was read and found in it, or why it can't be read."""
     from pgassay.analysis.verdicts.compare import analyse
     from pgassay.errors import UsageError
-    from pgassay.experiment.running.folder import find_experiments
+    from pgassay.experiment.running.results_folder import find_experiments
     from pgassay.record.experiment import load
 
     for folder in find_experiments(parent):

@@ -6,16 +6,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pgassay.errors import UsageError
-from pgassay.fleet.spreading import plan as spread_plans
+from pgassay.fleet.spreading import spread_plan as spread_plans
 from pgassay.fleet.spreading.results import blocks_done, stored_result
 from pgassay.model.probe import ProbeRecord
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record import layout
 from pgassay.record.documents import read_result
+from pgassay.record.experiment_lock import is_held
 from pgassay.record.gates import load_gate
-from pgassay.record.holding import is_held
-from pgassay.report.gate.text import headline, side_words
+from pgassay.report.gate.gate_page import headline, side_words
 from pgassay.report.text import plural
 
 # What is at work now.

@@ -120,7 +120,7 @@ def build_arms(
     return tuple(arms), tuple(contrasts)
 
 
-def of_strata(
+def select_strata(
     arms: tuple[Arm, ...], contrasts: tuple[Contrast, ...], wanted: Collection[str]
 ) -> tuple[tuple[Arm, ...], tuple[Contrast, ...]]:
     """The arms and the contrasts of these strata alone; raises UsageError for a name that none has."""
@@ -188,7 +188,7 @@ def with_load(arm: Arm, load: int) -> Arm:
     return arm.model_copy(update={"spec": arm.spec.model_copy(update={"dataset": dataset})})
 
 
-def at_rate(arm: Arm, rate: float) -> Arm:
+def with_rate(arm: Arm, rate: float) -> Arm:
     """The arm with so many transactions a second, as independent users send them; 0: as it is."""
     load = arm.spec.workload.load
     if not rate or load is None:

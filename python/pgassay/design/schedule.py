@@ -12,7 +12,7 @@ such copies is a replicate, and the copy is the unit of replication.
 The next trial is a pure function of the plan, the plans of its blocks and the trials recorded so far. So a
 resumed experiment goes on exactly where it stopped: a half-done block is finished as it was planned. A failed
 trial is repeated once within its block; a second failure voids the block, whatever the arm. An arm that
-can't run is dropped from later blocks (`analysis/verdicts/dropped.py`), and the others go on.
+can't run is dropped from later blocks (`analysis/verdicts/dropped_arms.py`), and the others go on.
 """
 
 import itertools
@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pgassay.design.arms import at_rate, with_load
+from pgassay.design.arms import with_load, with_rate
 from pgassay.factors import copy
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import ATTEMPTS_MAX, BlockDesign, BlockPlan, Experiment
@@ -99,7 +99,7 @@ def arms_of_block(experiment: Experiment, plan: BlockPlan, visit: int) -> tuple[
     arms = {arm.id: arm for arm in experiment.arms}
     load = load_of(experiment, plan.stratum, visit, plan.replicate)
     return tuple(
-        at_rate(with_load(arms[name], load), plan.rate).model_copy(
+        with_rate(with_load(arms[name], load), plan.rate).model_copy(
             update={"data_copy": plan.data_copies.get(name, arms[name].data_copy)}
         )
         for name in plan.arm_ids

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from pgassay.environment.home import home
 from pgassay.environment.linux import device as devices
-from pgassay.environment.storage.base import BlockDevice
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.model.probe import ProbeResult
 
 _IDENTITIES = ("wwid", "device/wwid", "serial", "device/serial", "loop/backing_file")

@@ -1,6 +1,6 @@
 """`memory=512MB,2GB` and `cpus=0.5,1,2`: caps on the whole server, page cache included."""
 
-from pgassay.environment.server.limits import parse_cpus, parse_memory
+from pgassay.environment.server.server_caps import parse_cpus, parse_memory
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 

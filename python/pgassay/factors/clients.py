@@ -4,7 +4,7 @@ from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 from pgassay.typed.quantities import whole
-from pgassay.workloads.load import CLIENTS_MAX, with_clients
+from pgassay.workloads.pgbench_builtin import CLIENTS_MAX, with_clients
 
 NAME = "clients"
 

@@ -4,9 +4,9 @@ from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 from pgassay.native.scripts import read_scripts
-from pgassay.workloads.load import THROUGHPUT, metric_of
 from pgassay.workloads.pace import with_pace
 from pgassay.workloads.pgbench import VARIABLE, check_variable
+from pgassay.workloads.pgbench_builtin import THROUGHPUT, metric_of
 
 
 def _with_pace(name: str, level: str, spec: ArmSpec) -> ArmSpec:

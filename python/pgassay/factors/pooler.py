@@ -3,9 +3,9 @@
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, distinct, split_kinds
 from pgassay.model.arm import ArmSpec, PoolerSpec
-from pgassay.typed import options
+from pgassay.typed import option_lists
 from pgassay.typed.quantities import whole
-from pgassay.workloads.load import CLIENTS_MAX
+from pgassay.workloads.pgbench_builtin import CLIENTS_MAX
 
 NAME = "pooler"
 NONE, PGBOUNCER = "none", "pgbouncer"
@@ -28,7 +28,7 @@ def _parse(level: str) -> PoolerSpec | None:
             f"{NAME}={level}: '{kind}' is not known: write {NONE}, {PGBOUNCER}:mode=transaction or "
             f"{PGBOUNCER}:mode=session,size=50"
         )
-    given = options.of(typed, f"{NAME}={PGBOUNCER}", ("mode", "size"))
+    given = option_lists.of(typed, f"{NAME}={PGBOUNCER}", ("mode", "size"))
     mode = given.get("mode")
     size = given.get("size")
     most = None if size is None else whole(size, f"{NAME} option size", least=1, most=CLIENTS_MAX)

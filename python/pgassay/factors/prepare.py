@@ -6,7 +6,7 @@ from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, distinct
 from pgassay.model.arm import ArmSpec
 from pgassay.sql_text import split_at_commas, split_statements
-from pgassay.workloads.text import read_sql_file
+from pgassay.workloads.sql_files import read_sql_file
 
 NOTHING = "none"
 FILE_SUFFIX = ".sql"

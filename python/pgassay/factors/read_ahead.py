@@ -1,10 +1,10 @@
 """`read_ahead=128,8192`: the read-ahead, in kB, of a device that pgassay made."""
 
-from pgassay.environment.storage.options import read_ahead_kb
-from pgassay.environment.storage.registry import KINDS
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
+from pgassay.storage.registry import KINDS
+from pgassay.storage.storage_options import read_ahead_kb
 
 READ_AHEAD_KB_MAX = 1 << 20
 

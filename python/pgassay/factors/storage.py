@@ -1,8 +1,8 @@
 """`storage=host,loop:size=4GB,read_mb_s=125`: where the data lives."""
 
-from pgassay.environment.storage.parse import parse_storage
 from pgassay.factors.base import FactorKind, distinct, split_kinds
 from pgassay.model.arm import ArmSpec
+from pgassay.storage.parse import parse_storage
 
 
 def split(name: str, text: str) -> tuple[str, ...]:

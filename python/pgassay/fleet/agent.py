@@ -23,8 +23,8 @@ from pydantic import JsonValue, ValidationError
 
 from pgassay.errors import PgassayError, UsageError
 from pgassay.fleet import records
-from pgassay.fleet.machine import Document
-from pgassay.fleet.runs import PROGRAM, Run, RunRequest, file_place, files_used, runs_below
+from pgassay.fleet.agent_requests import Document
+from pgassay.fleet.machine_runs import PROGRAM, Run, RunRequest, file_place, files_used, runs_below
 
 # A document of this size passes any carrier, and a lost one costs little.
 CHUNK_BYTES = 1 << 20

@@ -12,13 +12,13 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from pgassay.errors import UsageError
-from pgassay.fleet.machine import Document
+from pgassay.fleet.agent_requests import Document
 
 _END_S = 30.0
 
 
 class DataProcess:
-    """`pgassay.cli.on_machine data`, from the first question until it is ended, or nobody asks for long.
+    """`pgassay.cli.fleet_worker data`, from the first question until it is ended, or nobody asks for long.
 
     From any thread; a second question waits for the answer to the first.
     """

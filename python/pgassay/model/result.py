@@ -6,12 +6,12 @@ from pydantic import Field
 
 from pgassay.model.account import ArmAccounts
 from pgassay.model.base import Frozen
-from pgassay.model.beside.effects import FactorEffects
 from pgassay.model.cause import Cause, Explanation
 from pgassay.model.changes import ArmChanges
 from pgassay.model.experiment import Baseline
+from pgassay.model.further_results.effects import FactorEffects
 from pgassay.model.maintenance import WorkResult
-from pgassay.model.plans.work import StatementPlan
+from pgassay.model.plans.executed_plan import StatementPlan
 from pgassay.model.profile.result import ProfileResult
 from pgassay.model.server_statement import ArmErrors, ArmLatency, ArmPooler, ArmStatements, TableCache
 from pgassay.model.volumes.arm import ArmVolumes

@@ -15,7 +15,7 @@ IMITATION_CPU_SHARE_MAX = 0.1
 class StorageSpec(Extended):
     """A storage as the user describes it.
 
-    kind: the name of one in `environment/storage/registry.py` (`host`: a folder where the user points, or
+    kind: the name of one in `storage/registry.py` (`host`: a folder where the user points, or
     pgassay's own; `loop`: an image file with direct I/O, XFS and its own read-ahead), or `remote` for a
     server that runs already, of which it is not known. Limits are enforced by the block-I/O controller of
     the server's cgroup; None means unlimited. `read_ahead_kb` None means the default of the kind

@@ -13,7 +13,7 @@ from pgassay.model.experiment import Protocol
 from pgassay.model.maintenance import MaintenanceObservation
 from pgassay.model.profile.result import ProfileFacts
 from pgassay.model.storage import StorageFacts, VolumeFacts
-from pgassay.model.traffic.replayed import Replayed
+from pgassay.model.traffic.trial_replay import Replayed
 from pgassay.model.vacuum_state import VacuumState
 from pgassay.model.workload import PoolerUse
 

@@ -145,7 +145,7 @@ class PartOfCapture(Extended):
 
 
 class ReplayOptions(PartOfCapture):
-    """A capture that is played in each trial: `trial/measure/replay.py`.
+    """A capture that is played in each trial: `trial/measure/replayed_load.py`.
 
     `identity`: what its files were when the experiment was planned. `speed`: by which times between
     statements are divided, None for as fast as their order allows. `bound`: the share of the captured time

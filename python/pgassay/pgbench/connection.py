@@ -11,7 +11,7 @@ from typing import TypedDict
 import psycopg
 from psycopg import conninfo
 
-from pgassay.environment.remote.resolve import resolved_from
+from pgassay.environment.remote.connection_parameters import resolved_from
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
 from pgassay.pgbench.messages import PgbenchError, say, write
 from pgassay.pgbench.options import Options

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.pgbench import scripts
+from pgassay.pgbench.command_line import Option, read
 from pgassay.pgbench.messages import TRY_HELP, PgbenchError, say
 from pgassay.pgbench.scripts import Script
-from pgassay.pgbench.words import Option, read
 
 INT_MAX = 2**31 - 1
 TRANSACTIONS_DEFAULT = 10

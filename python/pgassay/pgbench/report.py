@@ -3,9 +3,9 @@
 import math
 from collections.abc import Iterator
 
-from pgassay.native.pgbench import CommandRecord, Stats, Sums
+from pgassay.native.pgbench_command import CommandRecord, Stats, Sums
 from pgassay.pgbench.options import Options
-from pgassay.pgbench.running import Run, failures
+from pgassay.pgbench.run_load import Run, failures
 
 
 def lines(run: Run) -> Iterator[str]:

@@ -13,6 +13,6 @@
     trials/000123/attempt-1/observations/NAME.parquet  one columnar file per sampler
 
 A trial's folder is written under a temporary name, synced and renamed: it is there whole or not at all. While
-an experiment runs, its process holds a lock on the folder (`record/holding.py`), which writes nothing and
-tells `pgassay watch` who runs it.
+an experiment runs, its process holds a lock on the folder (`record/experiment_lock.py`), which writes nothing
+and tells `pgassay watch` who runs it.
 """

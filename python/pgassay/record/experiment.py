@@ -15,7 +15,7 @@ from typing import get_args
 from pgassay.durable import replace_file, sync
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.experiment import BLOCK_FORMAT, EXPERIMENT_FORMAT, BlockDesign, BlockPlan, Experiment
-from pgassay.model.plans.work import WORK_PLANS_FORMAT, WorkPlan, WorkPlans
+from pgassay.model.plans.executed_plan import WORK_PLANS_FORMAT, WorkPlan, WorkPlans
 from pgassay.model.result import Stopped
 from pgassay.model.trial import TRIAL_FORMAT, TrialRecord
 from pgassay.record import layout

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from pgassay.model.beside.bisection import BisectionResult
+from pgassay.model.further_results.bisection import BisectionResult
 from pgassay.report.page import Page
 from pgassay.report.section import (
     QUIET,

@@ -5,7 +5,7 @@ from functools import partial
 from itertools import groupby
 from typing import get_args
 
-from pgassay.model.beside.claims import ClaimedExperiment, ClaimsResult, ClaimVerdict, JudgedClaim
+from pgassay.model.further_results.claims import ClaimedExperiment, ClaimsResult, ClaimVerdict, JudgedClaim
 from pgassay.report.page import Page
 from pgassay.report.section import (
     HTML,

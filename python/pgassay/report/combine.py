@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from pgassay.model.machines.cells import CellsResult, OverallEffect, StrataComparison
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, MachineResult
+from pgassay.model.machines.spread_grid import CellsResult, OverallEffect, StrataComparison
 from pgassay.report.charts import machines_chart
 from pgassay.report.page import Page
 from pgassay.report.section import (

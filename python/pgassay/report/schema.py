@@ -12,24 +12,24 @@ from typing import Any
 
 from pgassay.analysis.causes.registry import cause_names
 from pgassay.model.base import Frozen
-from pgassay.model.beside.bisection import BISECTION_SCHEMA, BisectionResult
-from pgassay.model.beside.claims import CLAIMS_SCHEMA, ClaimsResult
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
+from pgassay.model.further_results.bisection import BISECTION_SCHEMA, BisectionResult
+from pgassay.model.further_results.claims import CLAIMS_SCHEMA, ClaimsResult
 from pgassay.model.gates.gate import GATE_SCHEMA, GateResult
 from pgassay.model.gates.history import HISTORY_SCHEMA, HistoryResult
-from pgassay.model.live.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
-from pgassay.model.live.diagnosis_change import DIAGNOSIS_CHANGE_SCHEMA, DiagnosisChange
-from pgassay.model.live.pgbench import PGBENCH_SCHEMA, PgbenchResult
-from pgassay.model.live.sysbench import SYSBENCH_SCHEMA, SysbenchResult
-from pgassay.model.live.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.machines.combined import COMBINED_SCHEMA, CombinedResult
 from pgassay.model.machines.fleet import FLEET_SCHEMA, FleetStatus
-from pgassay.model.plans.plan import EXPLAIN_SCHEMA, ExplainResult
+from pgassay.model.plans.explained_plan import EXPLAIN_SCHEMA, ExplainResult
 from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import PLANNED_SCHEMA, RESULT_SCHEMA, CompareResult, Planned
-from pgassay.model.traffic.replay import REPLAY_SCHEMA, ReplayResult
-from pgassay.model.tuning.answer import TUNE_SCHEMA, TuneResult
-from pgassay.model.upgrades.answer import UPGRADE_SCHEMA, UpgradeResult
+from pgassay.model.running_server.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
+from pgassay.model.running_server.diagnosis_change import DIAGNOSIS_CHANGE_SCHEMA, DiagnosisChange
+from pgassay.model.running_server.pgbench_run import PGBENCH_SCHEMA, PgbenchResult
+from pgassay.model.running_server.sysbench_run import SYSBENCH_SCHEMA, SysbenchResult
+from pgassay.model.running_server.watch import WATCH_SCHEMA, WatchSample
+from pgassay.model.traffic.replay_result import REPLAY_SCHEMA, ReplayResult
+from pgassay.model.tuning.tune_answer import TUNE_SCHEMA, TuneResult
+from pgassay.model.upgrades.upgrade_answer import UPGRADE_SCHEMA, UpgradeResult
 from pgassay.model.volumes.offer import VOLUMES_SCHEMA, VolumesResult
 from pgassay.model.volumes.size import SIZE_SCHEMA, SizeResult
 

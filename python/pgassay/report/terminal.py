@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from pgassay.report import bar, text
+from pgassay.report import interval_bar, text
 from pgassay.report.charts.drawing import shortened
 from pgassay.report.section import (
     ALARM,
@@ -89,7 +89,7 @@ class _Page:
 
     def __init__(self, *, width: int, colour: bool, unicode: bool) -> None:
         self.unicode = unicode
-        self.glyphs = bar.UNICODE if unicode else bar.ASCII
+        self.glyphs = interval_bar.UNICODE if unicode else interval_bar.ASCII
         self.buffer = StringIO()
         self.console = Console(
             file=self.buffer,
@@ -232,7 +232,7 @@ class _Page:
             self.bars_below(rows, names, scale, table.bars.what)
 
     def laid_out(
-        self, table: Table, places: list[int], name_width: int, scale: bar.Scale | None
+        self, table: Table, places: list[int], name_width: int, scale: interval_bar.Scale | None
     ) -> RichTable:
         """The table with these of its columns, and with bars where there is a scale for them."""
         made = self.new_table(has_head=table.has_head)
@@ -255,7 +255,7 @@ class _Page:
         for group in table.groups:
             self.group(made, group, places, scale)
         if scale is not None:
-            made.add_row(*[""] * len(places), Text(bar.axis(scale), style="dim"))
+            made.add_row(*[""] * len(places), Text(interval_bar.axis(scale), style="dim"))
         return made
 
     def widths(self, table: Table, places: list[int]) -> list[int]:
@@ -302,7 +302,9 @@ class _Page:
             needed += max(map(len, self.texts(table, place))) if is_figure else _WORD_WIDTH_MIN
         return needed > self.console.width
 
-    def group(self, made: RichTable, group: Group, places: list[int], scale: bar.Scale | None) -> None:
+    def group(
+        self, made: RichTable, group: Group, places: list[int], scale: interval_bar.Scale | None
+    ) -> None:
         """The rows of a group, below its heading."""
         if group.heading:
             marks = ", ".join(word for word, _ in group.marks)
@@ -319,7 +321,7 @@ class _Page:
                 cells[0] = Text("  ") + cells[0]
             if scale is not None:
                 ends, ratio = row.bar or (None, None)
-                cells.append(Text(bar.draw(scale, ends, ratio, self.glyphs)))
+                cells.append(Text(interval_bar.draw(scale, ends, ratio, self.glyphs)))
             made.add_row(*cells)
 
     def new_table(self, *, has_head: bool) -> RichTable:
@@ -338,7 +340,7 @@ class _Page:
         longest = max(_CAPTION_WIDTH, *map(len, names))
         return min(longest, max(_LABEL_WIDTH_MIN, self.console.width // 3))
 
-    def scale(self, table: Table, rows: list[Row], names: list[str]) -> bar.Scale:
+    def scale(self, table: Table, rows: list[Row], names: list[str]) -> interval_bar.Scale:
         """One axis for all bars of the table."""
         room = self.bar_room(min(_NAME_WIDTH_MAX, max(map(len, names), default=0)))
         below = self.console.width - self.label_width(names) - 6
@@ -349,9 +351,9 @@ class _Page:
         )
         bars = [row.bar for row in rows if row.bar is not None]
         margin = table.bars.margin if table.bars else 0.0
-        return bar.scale_for([ends for ends, _ in bars], [ratio for _, ratio in bars], margin, width)
+        return interval_bar.scale_for([ends for ends, _ in bars], [ratio for _, ratio in bars], margin, width)
 
-    def bars_below(self, rows: list[Row], names: list[str], scale: bar.Scale, what: str) -> None:
+    def bars_below(self, rows: list[Row], names: list[str], scale: interval_bar.Scale, what: str) -> None:
         """The bars of the ratios of `what`, below a narrow table; of a long name both ends are kept."""
         width = self.label_width(names)
         grid = RichTable.grid(padding=(0, 2))
@@ -364,8 +366,8 @@ class _Page:
             # In ASCII the sign of what is left out takes three places instead of one.
             room = width if self.unicode else width - 2
             label = name if len(name) <= width else self.plain(shortened(name, room))
-            grid.add_row(Text(label), Text(bar.draw(scale, ends, ratio, self.glyphs)))
+            grid.add_row(Text(label), Text(interval_bar.draw(scale, ends, ratio, self.glyphs)))
         if not grid.row_count:
             return
-        grid.add_row(Text(f"{what}, log scale", style="dim"), Text(bar.axis(scale), style="dim"))
+        grid.add_row(Text(f"{what}, log scale", style="dim"), Text(interval_bar.axis(scale), style="dim"))
         self.console.print(Padding(grid, (0, 0, 0, 1)))

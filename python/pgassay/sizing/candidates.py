@@ -3,11 +3,11 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from pgassay.environment.storage.options import split_wal
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import Catalogue, Rate, VolumeEntry
 from pgassay.model.volumes.offer import VolumeOffer
-from pgassay.sizing.attached import CandidateVolume
+from pgassay.sizing.server_volumes import CandidateVolume
+from pgassay.storage.storage_options import split_wal
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.explain import explain
 from pgassay.volumes.parse import is_fixed, plain, range_of

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 
 from pgassay.model.volumes.offer import Distribution, Latency, Limiter, Stripes, Unit, VolumeModel
 from pgassay.model.volumes.size import CurvePoint, Dimension, Knee
-from pgassay.sizing.attached import Attached
 from pgassay.sizing.predict import Predicted, Predictor
+from pgassay.sizing.server_volumes import Attached
 
 # What a time may be above that without the limit, and count as the same.
 TOLERANCE = 0.02

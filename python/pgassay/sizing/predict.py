@@ -21,9 +21,9 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.volumes.size import Check, Recording
 from pgassay.native.process import StatementError
 from pgassay.native.simulate import BesideSpec, RecordedFacts, Simulated, replay
-from pgassay.sizing.attached import Attached
-from pgassay.sizing.progress import seconds_per_unit
+from pgassay.sizing.load_progress import seconds_per_unit
 from pgassay.sizing.recordings import Group, Measured
+from pgassay.sizing.server_volumes import Attached
 
 SEED = 1
 # A limit lets through at once what flows in within this time, as the model has it.

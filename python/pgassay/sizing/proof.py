@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pgassay.environment.storage.options import format_bytes
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import kind_named
-from pgassay.environment.storage.volume import catalogue, model_for
 from pgassay.errors import UsageError
 from pgassay.model.volumes.size import SizedGroup
 from pgassay.record.experiment import StoredExperiment
-from pgassay.sizing.attached import CandidateVolume
 from pgassay.sizing.candidates import candidate
-from pgassay.sizing.doubts import wal_of
+from pgassay.sizing.caveats import wal_of
+from pgassay.sizing.server_volumes import CandidateVolume
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import kind_named
+from pgassay.storage.storage_options import format_bytes
+from pgassay.storage.volume import catalogue, model_for
 from pgassay.volumes.catalogue import LoadedCatalogue
 
 _KIND = "volume"
@@ -26,7 +26,7 @@ class VolumesToProve:
     left_out: tuple[str, ...]
 
 
-def to_prove(
+def volumes_to_prove(
     stored: StoredExperiment, groups: Sequence[SizedGroup], loaded: LoadedCatalogue
 ) -> VolumesToProve:
     """The neighbours of what is recommended, with no credits left; those that can be imitated here."""

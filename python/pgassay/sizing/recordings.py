@@ -4,8 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.environment.storage.options import format_bytes
-from pgassay.environment.storage.trace import TRACE_FILE, WAL_TRACE_FILE
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
@@ -16,8 +14,10 @@ from pgassay.model.workload import WorkloadSpec
 from pgassay.native.simulate import BesideSpec, RecordedSpec
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, StoredTrial
-from pgassay.sizing.computing import cpu_s, lock_waits, processors, processors_min
-from pgassay.volumes.limits import instance_of, without_instance
+from pgassay.sizing.processor_use import cpu_s, lock_waits, processors, processors_min
+from pgassay.storage.request_trace import TRACE_FILE, WAL_TRACE_FILE
+from pgassay.storage.storage_options import format_bytes
+from pgassay.volumes.volume_limits import instance_of, without_instance
 
 _HOW_TO_RECORD = (
     "record them with --storage volume:unlimited,trace=yes, or let 'pgassay size --workload …' do it all"

@@ -9,20 +9,20 @@ from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import CatalogueFacts, VolumeModel
 from pgassay.model.volumes.size import SizedGroup, SizeResult, StorageBound
 from pgassay.record.experiment import StoredExperiment
-from pgassay.sizing.attached import CandidateVolume
 from pgassay.sizing.candidates import candidate
-from pgassay.sizing.choice import burst_of, judged, neighbours_of, recommended_of, reference_of
-from pgassay.sizing.doubts import doubts_of, imitation_doubts
+from pgassay.sizing.caveats import doubts_of, imitation_doubts
 from pgassay.sizing.knees import knees
 from pgassay.sizing.predict import NothingAskedError, Predicted, Predictor
 from pgassay.sizing.recordings import Group, groups_of
-from pgassay.sizing.words import (
+from pgassay.sizing.server_volumes import CandidateVolume
+from pgassay.sizing.size_sentences import (
     equivalents_of,
     sentences_of,
     sentences_of_bound,
     warnings_of,
     warnings_of_bound,
 )
+from pgassay.sizing.volume_choice import burst_of, judged, neighbours_of, recommended_of, reference_of
 from pgassay.volumes.catalogue import LoadedCatalogue
 
 WAL_APART = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import conninfo
 
-from pgassay.environment.remote.resolve import resolved_from
+from pgassay.environment.remote.connection_parameters import resolved_from
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
 from pgassay.pgbench.connection import MAJOR_MIN, ChangedSetting, changed_settings
 from pgassay.sysbench.options import Options, SysbenchError

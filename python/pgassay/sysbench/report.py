@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from pgassay.sysbench.running import Run
+from pgassay.sysbench.run_load import Run
 
 _BAR = 40
 

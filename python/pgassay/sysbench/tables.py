@@ -6,7 +6,7 @@ from collections.abc import Callable
 import psycopg
 
 from pgassay.native.process import StatementError
-from pgassay.native.sysbench import make_tables
+from pgassay.native.sysbench_commands import make_tables
 from pgassay.sysbench.connection import Server
 from pgassay.sysbench.options import Options, SysbenchError, random_of
 

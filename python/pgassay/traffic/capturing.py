@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 
-from pgassay.environment.remote.resolve import Resolved, resolve
+from pgassay.environment.remote.connection_parameters import Resolved, resolve
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest

@@ -8,12 +8,12 @@ from typing import Any
 import psycopg
 from psycopg import conninfo
 
-from pgassay.environment.remote.resolve import CONTROL_NAME, Resolved, resolve
+from pgassay.environment.remote.connection_parameters import CONTROL_NAME, Resolved, resolve
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.traffic.replay import Percentiles, ReplayPlayer, ReplayResult
+from pgassay.model.traffic.replay_result import Percentiles, ReplayPlayer, ReplayResult
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
-from pgassay.traffic.played import databases_of, diverged_share, families_of, role_options
+from pgassay.traffic.play_plan import databases_of, diverged_share, families_of, role_options
 from pgassay.traffic.tables import words_of
 
 BOUND_DEFAULT = 0.01

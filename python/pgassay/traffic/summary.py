@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pgassay.errors import UsageError
-from pgassay.model.traffic.capture import CaptureFamily, CaptureMoment, CaptureSummary, Unreplayable
+from pgassay.model.traffic.capture_summary import CaptureFamily, CaptureMoment, CaptureSummary, Unreplayable
 from pgassay.sql_text import without_literals
 from pgassay.traffic import manifest
 from pgassay.traffic.blocks import CaptureFile, files
 from pgassay.traffic.events import CANCEL, END, Event, events
-from pgassay.traffic.statements import FUNCTION_CALL, UNKNOWN_STATEMENT, Statement, statements
+from pgassay.traffic.statement_executions import FUNCTION_CALL, UNKNOWN_STATEMENT, Statement, statements
 
 MOMENTS = 40
 _TEXTS_REMEMBERED = 100_000

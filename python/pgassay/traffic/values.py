@@ -11,7 +11,7 @@ from psycopg.pq import Format
 
 from pgassay.model.workload import PartOfCapture
 from pgassay.traffic.events import BEGIN, Event, events
-from pgassay.traffic.statements import Bound, Statement, statements
+from pgassay.traffic.statement_executions import Bound, Statement, statements
 from pgassay.traffic.summary import family
 
 Values = tuple[str | None, ...]

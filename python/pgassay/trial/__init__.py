@@ -1,6 +1,6 @@
 """One trial: prepared, measured, verified and recorded by the protocol.
 
-The order of `trial/run.py`; each step is there because its absence has misled somebody.
+The order of `trial/run_trial.py`; each step is there because its absence has misled somebody.
 
 1. For a cold trial, stop the server. Restore the working copy when it is not as it was. Settle: everything is
    written, Dirty and Writeback are at most 1 MB (a dirty page can't be evicted).

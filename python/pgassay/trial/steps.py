@@ -12,25 +12,25 @@ from pgassay.environment.linux.settle import wait_until_settled
 from pgassay.environment.server.validation import assert_from_inside
 from pgassay.model.trial import CounterRow, figure
 from pgassay.native.load import LoadProgress
-from pgassay.native.replay import ReplayProgress
-from pgassay.trial import limited
-from pgassay.trial.before_and_after import machine_speed, readings, verify
-from pgassay.trial.before_and_after.server_statements import (
+from pgassay.native.replay_commands import ReplayProgress
+from pgassay.trial import trial_caps
+from pgassay.trial.caches import states
+from pgassay.trial.caches.keeper import CacheKeeper, prefault_shared_memory
+from pgassay.trial.caches.relations import Relation, user_relations
+from pgassay.trial.measure import maintenance_effects, mix, replayed_load, timed_load
+from pgassay.trial.measure.timed_statements import StatementTimer, explain_all
+from pgassay.trial.observe.trial_observers import machine_sampled, threads_observed
+from pgassay.trial.profile.perf_sampling import profiled
+from pgassay.trial.snapshots import machine_speed, readings, verify
+from pgassay.trial.snapshots.server_statements import (
     ServerStatements,
     counted_before,
     counted_files,
     own_sessions_uncounted,
 )
-from pgassay.trial.before_and_after.vacuum_state import vacuum_state_or_none
-from pgassay.trial.caches import states
-from pgassay.trial.caches.keeper import CacheKeeper, prefault_shared_memory
-from pgassay.trial.caches.relations import Relation, user_relations
-from pgassay.trial.measure import load, maintenance, mix, replay
-from pgassay.trial.measure.statements import StatementTimer, explain_all
-from pgassay.trial.observe.during_trial import machine_sampled, threads_observed
-from pgassay.trial.profile.profiled import profiled
-from pgassay.trial.state import Observation, Plan, TrialState
+from pgassay.trial.snapshots.vacuum_state import vacuum_state_or_none
 from pgassay.trial.target import LocalServer, Machine, ServerSession
+from pgassay.trial.trial_state import Observation, Plan, TrialState
 
 _OTHER_SESSIONS = """
 SELECT count(*) FROM pg_stat_activity
@@ -106,9 +106,9 @@ def assert_arm(trial: TrialState, server: ServerSession) -> None:
 def assert_machine(trial: TrialState, machine: Machine, local: LocalServer) -> None:
     """The server's caps are in force, and its storage is recorded as it is."""
     trial.facts["storage"] = dict(machine.storage_facts(trial.spec.arm))
-    if limited.is_limited(trial.arm):
-        trial.limit_facts |= limited.assert_limits(trial.arm, local.group, local.running.server.pid)
-    trial.limit_facts |= limited.inherited_facts(local.inherited)
+    if trial_caps.is_limited(trial.arm):
+        trial.limit_facts |= trial_caps.assert_limits(trial.arm, local.group, local.running.server.pid)
+    trial.limit_facts |= trial_caps.inherited_facts(local.inherited)
     if trial.limit_facts:
         trial.facts["limits"] = trial.limit_facts
     trial.facts["started_for_this_trial"] = local.is_fresh
@@ -121,7 +121,7 @@ def prepare_server(trial: TrialState, local: LocalServer) -> None:
         trial.facts["prefaulted_bytes"] = prefault_shared_memory(local.running.server.pid)
     if trial.arm.workload.is_maintenance:
         trial.stage("running what is untimed")
-        maintenance.run_untimed(local.running.control, trial.arm.workload.statements[0])
+        maintenance_effects.run_untimed(local.running.control, trial.arm.workload.statements[0])
         _settle(trial)
 
 
@@ -203,9 +203,9 @@ def _run_workload(trial: TrialState, prepared: Prepared, timer: StatementTimer |
     if timer is not None and trial.arm.workload.kind == "statements":
         return timer.run(prepared.explained, prepared.keeper)
     if trial.arm.workload.is_replay:
-        return replay.run(prepared.server, trial.arm, lambda told: trial.on_step(_progress(told)))
+        return replayed_load.run(prepared.server, trial.arm, lambda told: trial.on_step(_progress(told)))
     seed = trial.spec.number * 1009 + trial.spec.attempt
-    return load.run(prepared.server, trial.arm, seed, lambda told: trial.on_step(_second(told)))
+    return timed_load.run(prepared.server, trial.arm, seed, lambda told: trial.on_step(_second(told)))
 
 
 def _second(told: LoadProgress) -> str:
@@ -239,7 +239,7 @@ def verify_trial(trial: TrialState, prepared: Prepared, before: readings.Reading
             size_bytes = sum(relation.size_bytes for relation in prepared.relations)
             verify.assert_load_stayed_warm(trial.spec.protocol.cache, moved.read, size_bytes)
     if observed is not None:
-        replay.assert_same_work(trial.arm.workload, observed)
+        replayed_load.assert_same_work(trial.arm.workload, observed)
         trial.warnings += verify.load_warnings(
             observed, None if trial.arm.workload.is_replay else trial.arm.workload.load
         )

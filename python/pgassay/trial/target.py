@@ -15,12 +15,13 @@ from typing import Protocol, Self
 
 from pgassay.environment.cgroup.caps import NO_CAPS, Caps
 from pgassay.environment.cgroup.group import Cgroup
-from pgassay.environment.server.reads import ServerReads, reads_of
-from pgassay.environment.server.server import Server
+from pgassay.environment.linux.device import BlockDevice
+from pgassay.environment.server.device_reads import ServerReads, reads_of
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, connect, startup_options
-from pgassay.environment.storage.base import BlockDevice, Delivered
 from pgassay.model.arm import Arm
 from pgassay.native.observer import ObservedServer
+from pgassay.storage.base import Delivered
 
 DATABASE = "postgres"
 # Nothing of the arm's own settings may reach the session that observes, nor the session anything else.

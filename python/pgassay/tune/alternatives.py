@@ -4,18 +4,18 @@ from dataclasses import replace
 
 from pgassay.environment.builds.registry import ORIGINS, resolve
 from pgassay.environment.server.validation import with_data_format
-from pgassay.environment.storage.offered import peaks_of
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import KINDS
-from pgassay.environment.storage.volume import VolumeKind, catalogue, model_for, ordered
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.volumes.offer import VolumeSpec
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import KINDS
+from pgassay.storage.volume import VolumeKind, catalogue, model_for, ordered
+from pgassay.storage.volume_facts import peaks_of
 from pgassay.tune.candidate import OtherStorage, OtherVersion
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.explain import text_of
 from pgassay.volumes.price import price_of
-from pgassay.volumes.sustained import cheapest_sustained
+from pgassay.volumes.sustained_volumes import cheapest_sustained
 
 # The data of another version are loaded anew, and twice for each arm of a proof.
 LOAD_SHARE_MAX = 0.05

@@ -13,14 +13,14 @@ import psycopg
 
 from pgassay.errors import UsageError
 from pgassay.experiment.running.result_bag import Bag
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.selection import Baseline
 from pgassay.tune.statement_errors import TooLongError
-from pgassay.tune.statements import MeasuredStatement, measured, with_values
-from pgassay.tune.timeouts.estimated_plan import as_if_executed
-from pgassay.tune.timeouts.limits import StatementTimeout, first_s, may_end_in
+from pgassay.tune.timeouts.estimated_plan import plausible_execution
+from pgassay.tune.timeouts.time_limits import StatementTimeout, first_s, may_end_in
+from pgassay.tune.tuned_statements import MeasuredStatement, measured, with_values
 from pgassay.words import seconds as in_words
 
 # Rows are compared of statements that take no longer.
@@ -158,7 +158,7 @@ def executed_plan(copy: TrialCopy, statement: MeasuredStatement, seconds: float)
             return min(made, key=lambda plan: plan.execution_ms or 0.0)
         except TooLongError:
             pass  # it would have ended, and the clock of EXPLAIN takes as long again
-    return as_if_executed(
+    return plausible_execution(
         copy.estimate(statement.sql, statement.name), seconds, lambda node: _table_rows(copy, node)
     )
 

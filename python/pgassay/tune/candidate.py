@@ -8,7 +8,7 @@ from pydantic import Field
 
 from pgassay.model.base import Frozen
 from pgassay.model.build import Build
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.model.storage import StorageSpec
 from pgassay.tune.facts.schema import SchemaFacts
 

@@ -12,28 +12,28 @@ from typing import Self
 
 import psycopg
 
-from pgassay.analysis.plans.find import FoundPlan
-from pgassay.analysis.plans.read import explained
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.datasets import OnStage, snapshots
 from pgassay.environment.linux import pagecache
-from pgassay.environment.server.limits import server_limits
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
+from pgassay.environment.server.server_caps import server_limits
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.environment.server.validation import settings_known
-from pgassay.environment.storage.base import Volume
-from pgassay.environment.storage.registry import provide
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.running.result_bag import Bag, read_bag
 from pgassay.model.arm import ArmSpec
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
+from pgassay.plans.explain_output.find_plans import FoundPlan
+from pgassay.plans.explain_plan import explained
+from pgassay.storage.base import Volume
+from pgassay.storage.registry import provide
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.statement_errors import QUERY_CANCELED, TooLongError, refused
-from pgassay.tune.statements import MeasuredStatement
 from pgassay.tune.switchable import READS_ALL, SHOWN_BYTES, HiddenIndexes
-from pgassay.tune.timeouts.limits import StatementTimeout
+from pgassay.tune.timeouts.time_limits import StatementTimeout
+from pgassay.tune.tuned_statements import MeasuredStatement
 
 # Runs of a statement: so many, and no further one once they took so long together; one where its noise is
 # small beside it, and none beside the first, which fills the caches, where that took longer still.

@@ -7,16 +7,16 @@ from pgassay.environment.home import home
 from pgassay.environment.last_probe import last_probe
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.device import device_of
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.model.storage import StorageSpec
 from pgassay.tune.alternatives import other_storages, other_versions
 from pgassay.tune.candidate import AdvisedMachine, Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.plan import PlannedTune
 from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import CopyOrigin
 from pgassay.tune.tools import TuneTools, found_by
+from pgassay.tune.tune_plan import PlannedTune
 
 # What a server has that nobody configured, and the servers of trials have otherwise.
 SOURCE_SETTINGS = {"autovacuum": "on"}

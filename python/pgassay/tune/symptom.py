@@ -5,15 +5,15 @@ from collections.abc import Mapping, Sequence
 from pgassay.environment.linux import machine
 from pgassay.model.cause import UNKNOWN
 from pgassay.model.experiment import CacheState
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.model.result import CompareResult
 from pgassay.model.storage import StorageSpec
-from pgassay.model.tuning.answer import Fix, FixLayer, SymptomStatement, TuneCause, TuneSymptom
-from pgassay.tune.plan import PlannedTune
-from pgassay.tune.proof.arms import AS_IT_IS, FACTOR
+from pgassay.model.tuning.tune_answer import Fix, FixLayer, SymptomStatement, TuneCause, TuneSymptom
+from pgassay.tune.proof.proof_arms import AS_IT_IS, FACTOR
 from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import CopyOrigin
-from pgassay.tune.statements import MeasuredStatement
+from pgassay.tune.tune_plan import PlannedTune
+from pgassay.tune.tuned_statements import MeasuredStatement
 from pgassay.words import seconds as in_words
 from pgassay.words import size
 

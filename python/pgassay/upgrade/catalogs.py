@@ -7,8 +7,8 @@ import psycopg
 
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.setting_values import parse_number
-from pgassay.model.upgrades.answer import UpgradeFinding
-from pgassay.upgrade.scratch import KnownSetting, NewVersion
+from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
+from pgassay.upgrade.empty_server import KnownSetting, NewVersion
 
 # Given by nobody, or by the build and its host.
 _OWN_SOURCES = frozenset({"default", "override", "client", "session", "environment variable"})

@@ -7,12 +7,12 @@ from pathlib import Path
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.build import Build
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.model.workload import Statement
 from pgassay.terminal.progress import Progress
-from pgassay.tune.plan import TuneRequest, plan_tune
-from pgassay.tune.run import TOOLS, run_held
-from pgassay.tune.source.files import plain_text
+from pgassay.tune.run_tune import TOOLS, run_held
+from pgassay.tune.source.statement_files import plain_text
+from pgassay.tune.tune_plan import TuneRequest, plan_tune
 
 FOLDER = "fixes"
 # A search and a proof take so long at least.

@@ -8,26 +8,26 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pgassay.analysis.plans.beside import what_changed
-from pgassay.analysis.plans.of_experiment import explained_plans
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import run_parsed
+from pgassay.experiment.running.run_experiment import run_parsed
 from pgassay.model.arm import Arm
-from pgassay.model.traffic.replayed import Replayed
+from pgassay.model.traffic.trial_replay import Replayed
 from pgassay.model.workload import ReplayOptions, WorkloadSpec
-from pgassay.native.replay import ReplayProgress
+from pgassay.native.replay_commands import ReplayProgress
+from pgassay.plans.experiment_plans import explained_plans
+from pgassay.plans.plan_comparison import what_changed
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
-from pgassay.traffic.played import databases_of
+from pgassay.traffic.play_plan import databases_of
 from pgassay.traffic.redacting import refuse_redacted
-from pgassay.trial.measure import replay
+from pgassay.trial.measure import replayed_load
 from pgassay.trial.target import RunningServer
 from pgassay.tune.copy import TrialCopy
-from pgassay.upgrade.families import Plays, judged_families, whole_of
-from pgassay.upgrade.timed import Measured
+from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
+from pgassay.upgrade.version_times import Measured
 from pgassay.words import percent
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.replay import FAMILY, folder_and_options
@@ -96,7 +96,7 @@ def _first_play(control: Arm, progress: Progress) -> Replayed:
     spec = control.spec
     with TrialCopy(spec, cache="as-is", statement_timeout_s=_NO_TIMEOUT_S, on_stage=progress.stage) as copy:
         server = RunningServer(copy.server, {}, copy.snapshot.database)
-        load = replay.run(server, spec, told).load
+        load = replayed_load.run(server, spec, told).load
     if load is None or load.replayed is None:
         raise AssertionError("a replay has a load's observation")
     return load.replayed

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 
 from pgassay.model.volumes.offer import Delivery, LimitOffer, Phase
-from pgassay.volumes.limits import Limit
+from pgassay.volumes.volume_limits import Limit
 
 PAGE_BYTES = 8192
 STREAM_BYTES = 128 * 1024

@@ -16,9 +16,9 @@ from pgassay.model.volumes.offer import (
 )
 from pgassay.volumes.catalogue import LoadedCatalogue
 from pgassay.volumes.closed_forms import deliveries, offer_of
-from pgassay.volumes.limits import limits_of, model_of
 from pgassay.volumes.parse import is_fixed, parse_volume, plain
 from pgassay.volumes.price import price_of
+from pgassay.volumes.volume_limits import limits_of, model_of
 
 # The normal quantile of 0.99.
 _Z_99 = 2.3263478740408408

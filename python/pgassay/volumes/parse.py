@@ -8,7 +8,7 @@ from typing import TypeVar
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import Catalogue, InstanceEntry, Range, Rate, VolumeEntry
 from pgassay.model.volumes.offer import VolumeSpec
-from pgassay.typed import options, quantities
+from pgassay.typed import option_lists, quantities
 
 KEYS = ("size", "iops", "throughput", "credits", "flush_latency", "first_touch", "instance", "region")
 GIB = 1024**3
@@ -20,10 +20,10 @@ _CREDITS = re.compile(r"full|empty|\d{1,3}(?:\.\d{1,6})?%|\d{1,18}")
 
 def parse_volume(text: str, catalogue: Catalogue) -> VolumeSpec:
     """The volume that the text orders; raises UsageError naming the part that can't be had."""
-    name, *parts = (part.strip() for part in options.split(text))
+    name, *parts = (part.strip() for part in option_lists.split(text))
     name = _known(name, catalogue.volumes, text)
     entry = catalogue.volumes[name]
-    given = options.pairs(parts, f"the volume '{text}'", KEYS)
+    given = option_lists.pairs(parts, f"the volume '{text}'", KEYS)
     size_gib = _size(name, entry, given.get("size"), text)
     spec = VolumeSpec(
         name=name,

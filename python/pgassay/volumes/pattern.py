@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import SimulatedLoad, VolumeOffer
 from pgassay.native.simulate import PatternSpec, Simulated, simulate
-from pgassay.typed import options, quantities
+from pgassay.typed import option_lists, quantities
 
 KEYS = ("depth", "size", "order", "duration", "writes", "flush")
 ORDERS = ("random", "sequential")
@@ -22,7 +22,7 @@ def parse_pattern(text: str) -> PatternSpec:
     Raises UsageError naming the part that is wrong.
     """
     pattern: PatternSpec = {"depth": 1, "request_bytes": 8192, "order": "random", "duration_s": 60.0}
-    for key, value in options.pairs(options.split(text), "a load", KEYS).items():
+    for key, value in option_lists.pairs(option_lists.split(text), "a load", KEYS).items():
         if key == "depth":
             pattern["depth"] = quantities.whole(value, key, least=1, most=_DEPTH_MAX)
         elif key == "size":

@@ -6,9 +6,9 @@ from pathlib import Path
 from pgassay.errors import UsageError
 from pgassay.model.maintenance import MaintenanceCommand
 from pgassay.model.workload import Statement, WorkloadSpec
-from pgassay.workloads.split import headed_statements, name_of
+from pgassay.workloads.sql_files import read_sql_file
+from pgassay.workloads.statement_names import headed_statements, name_of
 from pgassay.workloads.statements import ELAPSED, refuse_psql_commands
-from pgassay.workloads.text import read_sql_file
 
 FAMILY = "maintenance"
 _UNTIMED = re.compile(r"^[ \t]*--[ \t]*untimed[ \t]*$", re.MULTILINE | re.IGNORECASE)

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadSpec, Metric, WorkloadSpec
 from pgassay.typed import quantities
-from pgassay.workloads.load import THROUGHPUT
 from pgassay.workloads.pace import MEAN_LATENCY
+from pgassay.workloads.pgbench_builtin import THROUGHPUT
 
 # The percentiles by name, with the share of transactions that take no longer.
 PERCENTILES = {

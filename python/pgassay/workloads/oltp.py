@@ -2,10 +2,10 @@
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Distribution, ReadOnlyOptions, Statement, WorkloadSpec
-from pgassay.typed import options as typed_options
+from pgassay.typed import option_lists as typed_options
 from pgassay.typed import quantities
-from pgassay.workloads import load
-from pgassay.workloads.text import shipped_statements
+from pgassay.workloads import pgbench_builtin
+from pgassay.workloads.sql_files import shipped_statements
 
 TABLES_MAX = 10_000
 # A row's id is a 32-bit integer.
@@ -22,7 +22,7 @@ NUMBERS: dict[str, tuple[int, int]] = {
     "order_ranges": (0, STATEMENTS_MAX),
     "distinct_ranges": (0, STATEMENTS_MAX),
 }
-OPTIONS = (*NUMBERS, "skip_trx", "distribution", *load.OPTIONS)
+OPTIONS = (*NUMBERS, "skip_trx", "distribution", *pgbench_builtin.OPTIONS)
 _COUNT_OF = {
     "point-select": "point_selects",
     "simple-range": "simple_ranges",
@@ -74,12 +74,12 @@ def parse(family: str, text: str) -> WorkloadSpec:
             f"workload {family}: point_selects and all ranges are 0, so a transaction asks nothing: "
             "leave one of them above 0"
         )
-    made = load.load_of(family, given)
+    made = pgbench_builtin.load_of(family, given)
     spec = WorkloadSpec(
         text=f"{family}:{text}" if text else family,
         family=family,
         kind="load",
-        metric=load.metric_of(made),
+        metric=pgbench_builtin.metric_of(made),
         writes=False,
         load=made,
     )

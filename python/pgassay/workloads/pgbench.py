@@ -6,11 +6,11 @@ from pathlib import Path
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadScript, WorkloadSpec
 from pgassay.native.scripts import ReadScripts, read_scripts
-from pgassay.typed import options as typed_options
+from pgassay.typed import option_lists as typed_options
 from pgassay.typed import quantities
-from pgassay.workloads.load import OPTIONS, load_of, metric_of
+from pgassay.workloads.pgbench_builtin import OPTIONS, load_of, metric_of
+from pgassay.workloads.sql_files import read_sql_file
 from pgassay.workloads.statements import begins_or_ends_transaction, changes_data
-from pgassay.workloads.text import read_sql_file
 
 FAMILY = "pgbench"
 VARIABLE = "var."

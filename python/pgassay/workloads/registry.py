@@ -9,13 +9,13 @@ from difflib import get_close_matches
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import WorkloadSpec
-from pgassay.workloads import load, maintenance, oltp, pgbench, replay, statements, sysbench
+from pgassay.workloads import maintenance, oltp, pgbench, pgbench_builtin, replay, statements, sysbench
 
 FAMILIES: dict[str, Callable[[str, str], WorkloadSpec]] = {
     "full-scan": statements.parse_full_scan,
-    "select-only": load.parse,
-    "tpcb": load.parse,
-    "simple-update": load.parse,
+    "select-only": pgbench_builtin.parse,
+    "tpcb": pgbench_builtin.parse,
+    "simple-update": pgbench_builtin.parse,
     "oltp_read_only": oltp.parse,
     sysbench.FAMILY: sysbench.parse,
     pgbench.FAMILY: pgbench.parse,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadSpec, Metric, PartOfCapture, ReplayOptions, Statement, WorkloadSpec
-from pgassay.native.replay import PlannedFamily, planned
-from pgassay.traffic import played
-from pgassay.typed import options as typed_options
+from pgassay.native.replay_commands import PlannedFamily, planned
+from pgassay.traffic import play_plan
+from pgassay.typed import option_lists as typed_options
 from pgassay.typed import quantities
 from pgassay.workloads.pace import MEAN_LATENCY
 
@@ -61,7 +61,7 @@ def parse(family: str, text: str) -> WorkloadSpec:
     families = quantities.whole(
         given.get("families", str(FAMILIES_DEFAULT)), "option families", least=1, most=FAMILIES_MAX
     )
-    identity = played.identity(folder)
+    identity = play_plan.identity(folder)
     part = _part(folder, given)
     plan = planned(part.model_dump())
     if not plan["statements"]:
@@ -102,7 +102,7 @@ def statements_of(families: Sequence[PlannedFamily], most: int = FAMILIES_DEFAUL
     calls: Counter[str] = Counter()
     samples: dict[str, str] = {}
     for each in sorted(families, key=lambda each: -each["calls"]):
-        text = played.named(each["sample"])
+        text = play_plan.named(each["sample"])
         seconds[text] += each["seconds_captured"]
         calls[text] += each["calls"]
         samples.setdefault(text, each["sample"])
@@ -123,7 +123,7 @@ def statements_of(families: Sequence[PlannedFamily], most: int = FAMILIES_DEFAUL
 def _part(folder: Path, given: dict[str, str]) -> PartOfCapture:
     """Which sessions of the capture, and how long."""
     users = tuple(name for name in given.get("users", "").split("+") if name)
-    found = list(played.databases_of(folder, users))
+    found = list(play_plan.databases_of(folder, users))
     database = given.get("database", found[0] if len(found) == 1 else "")
     if not found:
         raise UsageError(

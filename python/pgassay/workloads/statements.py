@@ -5,11 +5,11 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Metric, Statement, WorkloadSpec
-from pgassay.typed import options as typed_options
+from pgassay.typed import option_lists as typed_options
 from pgassay.typed import quantities
-from pgassay.workloads.load import CLIENTS_MAX
-from pgassay.workloads.split import strip_comments, without_literals
-from pgassay.workloads.text import read_sql_file, shipped_statements
+from pgassay.workloads.pgbench_builtin import CLIENTS_MAX
+from pgassay.workloads.sql_files import read_sql_file, shipped_statements
+from pgassay.workloads.statement_names import strip_comments, without_literals
 from pgassay.workloads.transactions import controls, with_transactions
 
 ELAPSED = Metric(name="total elapsed time", unit="s", better="lower")

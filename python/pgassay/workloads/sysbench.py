@@ -4,12 +4,12 @@ from difflib import get_close_matches
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Distribution, Statement, SysbenchOptions, WorkloadSpec
-from pgassay.typed import options as typed_options
+from pgassay.typed import option_lists as typed_options
 from pgassay.typed import quantities
-from pgassay.workloads import load, sysbench_micro
+from pgassay.workloads import pgbench_builtin, sysbench_micro
 from pgassay.workloads.oltp import NUMBERS as NUMBERS_OF_READING
 from pgassay.workloads.oltp import STATEMENTS_MAX
-from pgassay.workloads.text import shipped_statements
+from pgassay.workloads.sql_files import shipped_statements
 
 FAMILY = "sysbench"
 POINTS_MAX = 30_000
@@ -44,7 +44,7 @@ DISTRIBUTIONS: dict[str, Distribution] = {
     "pareto": "pareto",
     "zipfian": "zipfian",
 }
-OPTIONS = (*NUMBERS, *SWITCHES, "rand_type", *load.OPTIONS)
+OPTIONS = (*NUMBERS, *SWITCHES, "rand_type", *pgbench_builtin.OPTIONS)
 _READS = {
     "point-select": "point_selects",
     "simple-range": "simple_ranges",
@@ -159,12 +159,12 @@ def parse(family: str, text: str) -> WorkloadSpec:
         given = sysbench_micro.given_of(named, family)
         return sysbench_micro.parse(family, text, given, _fields(given))
     given = typed_options.pairs(named, f"workload {family}", OPTIONS)
-    made = load.load_of(family, given)
+    made = pgbench_builtin.load_of(family, given)
     spec = WorkloadSpec(
         text=f"{family}:{text}",
         family=family,
         kind="load",
-        metric=load.metric_of(made),
+        metric=pgbench_builtin.metric_of(made),
         writes=SCRIPTS[script],
         load=made,
     )
@@ -174,7 +174,7 @@ def parse(family: str, text: str) -> WorkloadSpec:
 def _fields(given: dict[str, str]) -> dict[str, object]:
     """The options of the script among those that were typed."""
     values: dict[str, object] = {}
-    for name in given.keys() - set(load.OPTIONS) - {"only"}:
+    for name in given.keys() - set(pgbench_builtin.OPTIONS) - {"only"}:
         values |= option(name, given[name], f"workload option {name}")
     return values
 

@@ -6,14 +6,14 @@ each sends stands in `crates/load/src/sysbench/micro.rs`.
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Metric, Statement, SysbenchOptions, WorkloadSpec
-from pgassay.typed import options as typed_options
-from pgassay.workloads import load, pace
-from pgassay.workloads.text import shipped_statements
+from pgassay.typed import option_lists as typed_options
+from pgassay.workloads import pace, pgbench_builtin
+from pgassay.workloads.sql_files import shipped_statements
 
 SCRIPT = "micro"
 # The total of the means: what one execution of each takes.
 ONE_OF_EACH = Metric(name="time of one of each", unit="s", better="lower")
-_LOAD_OPTIONS = tuple(name for name in load.OPTIONS if name not in pace.OPTIONS)
+_LOAD_OPTIONS = tuple(name for name in pgbench_builtin.OPTIONS if name not in pace.OPTIONS)
 OPTIONS = ("only", "tables", "table_size", "range_size", "rand_type", *_LOAD_OPTIONS)
 PART_S_MIN = 0.1
 DURATION_DEFAULT = "1m"
@@ -54,7 +54,7 @@ def parse(family: str, text: str, given: dict[str, str], fields: dict[str, objec
     given: the options as typed; fields: those of the script as fields of its options.
     """
     series = _series(given.get("only"))
-    made = load.load_of(family, {"duration": DURATION_DEFAULT} | given)
+    made = pgbench_builtin.load_of(family, {"duration": DURATION_DEFAULT} | given)
     part_s = made.duration_s / len(series)
     if part_s < PART_S_MIN:
         least_s = PART_S_MIN * len(series)

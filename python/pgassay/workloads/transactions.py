@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pgassay.errors import UsageError
 from pgassay.model.workload import Statement, TransactionPart
 from pgassay.sql_text import strip_comments
-from pgassay.workloads.split import given_name, headed_statements
+from pgassay.workloads.statement_names import given_name, headed_statements
 
 _BEGIN = re.compile(r"\s*(begin|start\s+transaction)\b", re.IGNORECASE)
 _TO_SAVEPOINT = re.compile(r"\s*rollback(\s+work|\s+transaction)?\s+to\b", re.IGNORECASE)

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from pgassay.environment.datasets.base import DatasetKind, Made, OnStage, overhead_bytes
-from pgassay.environment.datasets.finish import freeze
+from pgassay.environment.datasets.final_steps import freeze
 from pgassay.environment.datasets.loading import make_by_loading
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import ClassVar
 
 from pgassay.environment.home import account
-from pgassay.environment.storage.base import StorageKind
-from pgassay.environment.storage.files import free_bytes, make_folder
-from pgassay.environment.storage.host import HostVolume
-from pgassay.environment.storage.options import describe
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.base import StorageKind
+from pgassay.storage.file_copies import free_bytes, make_folder
+from pgassay.storage.host import HostVolume
+from pgassay.storage.storage_options import describe
 
 
 def colour(key: str, value: str, text: str) -> str:

@@ -1,12 +1,12 @@
 """`toy[:limit=N]`: one query on the table of the dataset `toy`."""
 
 from pgassay.model.workload import Metric, Statement, WorkloadSpec
-from pgassay.typed import options, quantities
+from pgassay.typed import option_lists, quantities
 
 
 def parse(family: str, text: str) -> WorkloadSpec:
     """The query, of all toys or of the first N; raises UsageError for an option that is not known."""
-    given = options.of(text, f"workload {family}", ("limit",))
+    given = option_lists.of(text, f"workload {family}", ("limit",))
     limit = quantities.whole(given.get("limit", "1000"), "limit", least=1, most=1000)
     chosen = f"SELECT colour FROM toy ORDER BY id LIMIT {limit}"
     sql = f"SELECT colour, count(*) FROM ({chosen}) AS chosen GROUP BY colour"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from pgassay.analysis.bisection.block import Block
+from pgassay.analysis.bisection.block_likelihood import Block
 from pgassay.analysis.bisection.search import Search
 
 # As `compare` measures the ends: at least so many blocks for a verdict, and none after so many.

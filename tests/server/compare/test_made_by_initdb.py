@@ -8,11 +8,11 @@ import pytest
 import server_helpers
 import whole_tool
 from pgassay.environment.datasets import snapshots
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.environment.server.validation import assert_from_inside, with_data_format
 from pgassay.errors import MeasurementError
-from pgassay.experiment.planning.baseline import with_wal_sizes
+from pgassay.experiment.planning.arm_baseline import with_wal_sizes
 from pgassay.model.arm import DatasetSpec
 from pgassay.record.experiment import StoredExperiment, load
 from report_examples import spec as arm_spec

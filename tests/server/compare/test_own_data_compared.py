@@ -9,8 +9,8 @@ import pytest
 import report_examples as examples
 import whole_tool
 from pgassay.environment.builds.registry import resolve
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import make_private_folder
-from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 

@@ -14,7 +14,7 @@ import pytest
 import whole_tool
 from pgassay.errors import InterruptionError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running import run
+from pgassay.experiment.running import run_experiment
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.terminal.progress import NullProgress
 from server_helpers import best_build
@@ -149,7 +149,7 @@ def test_how_many_blocks_run_on_a_set_of_copies_follows_from_what_a_trial_takes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More than the time has room for, and no set would ever be finished: no verdict at all."""
-    monkeypatch.setattr(run, "COPYING_BYTES_PER_S", 1e6)  # a disk that takes long to copy anything
+    monkeypatch.setattr(run_experiment, "COPYING_BYTES_PER_S", 1e6)  # a disk that takes long to copy anything
     statement, index = tmp_path / "slow.sql", tmp_path / "index.sql"
     statement.write_text("-- name: slow\nSELECT pg_sleep(3);\n")
     index.write_text("CREATE INDEX made ON pgbench_accounts (abalance);")
@@ -158,9 +158,11 @@ def test_how_many_blocks_run_on_a_set_of_copies_follows_from_what_a_trial_takes(
         build=best_build().bin_directory, max_time_s=400, seed=3, out=tmp_path / "out",
     )  # fmt: skip
     with pytest.raises(InterruptionError):
-        run.run_new(request, UntilTheFirstTrial(), wait=True)
+        run_experiment.run_new(request, UntilTheFirstTrial(), wait=True)
     experiment = load(tmp_path / "out").experiment
-    quick, fast, slow = (run.blocks_per_copy(experiment, 1 << 40, trial_s) for trial_s in (2.0, 3.0, 9.0))
+    quick, fast, slow = (
+        run_experiment.blocks_per_copy(experiment, 1 << 40, trial_s) for trial_s in (2.0, 3.0, 9.0)
+    )
     assert slow <= experiment.design.blocks_per_copy <= fast < quick
 
 

@@ -13,10 +13,10 @@ from cause_samples import evidence, record
 from pgassay.analysis.causes.base import Found
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.bloat import BLOAT, HELD
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
-from pgassay.trial.before_and_after.counters import difference, snapshot
-from pgassay.trial.before_and_after.vacuum_state import read_vacuum_state
+from pgassay.trial.snapshots.counters import difference, snapshot
+from pgassay.trial.snapshots.vacuum_state import read_vacuum_state
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
 pytestmark = pytest.mark.server

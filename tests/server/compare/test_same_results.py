@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.running.same_results import compare_results

@@ -9,13 +9,13 @@ import pytest
 
 import server_helpers
 import whole_tool
+from pgassay.environment.atomic_folder import locked
 from pgassay.environment.builds.registry import install
 from pgassay.environment.home import account
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.environment.server.validation import small_cluster, with_data_format
-from pgassay.environment.whole_folder import locked
-from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors import version
 from pgassay.record.experiment import load

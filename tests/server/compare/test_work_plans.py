@@ -10,13 +10,13 @@ import pytest
 
 import whole_tool
 from pgassay.design.schedule import next_step
-from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import open_target
+from pgassay.experiment.running.run_experiment import open_target
 from pgassay.model.trial import TrialRecord
 from pgassay.record.experiment import StoredTrial, load_trial
 from pgassay.trial.measure.work_plans import PlanWork
-from pgassay.trial.run import run_trial
+from pgassay.trial.run_trial import run_trial
 
 pytestmark = pytest.mark.server
 

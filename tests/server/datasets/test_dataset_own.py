@@ -12,12 +12,12 @@ from pgassay.environment import datasets
 from pgassay.environment.datasets import DATABASE, snapshots
 from pgassay.environment.datasets.dump_header import read_header
 from pgassay.environment.home import account
-from pgassay.environment.server import folder as server_folder
-from pgassay.environment.server import server as server_module
+from pgassay.environment.server import private_server as server_module
+from pgassay.environment.server import server_folder
 from pgassay.environment.server.control_file import read_control_file
 from pgassay.environment.server.initdb import initdb_command
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import identity
-from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec

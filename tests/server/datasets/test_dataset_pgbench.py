@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pgassay.environment.datasets import snapshots
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.environment.server.setting_values import parse_number
 from pgassay.model.arm import DatasetSpec

@@ -13,8 +13,8 @@ from pgassay.environment import datasets
 from pgassay.environment.cleanup import registry
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.home import account
-from pgassay.environment.server import processes
-from pgassay.environment.server.server import Server
+from pgassay.environment.server import server_processes
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
@@ -186,9 +186,9 @@ def test_killed_while_loading_leaves_nothing_after_the_next_sweep(build, home):
     assert reached.exists()
     kill_child(pid, pipe)
     partial = next((home / "data" / "snapshots").glob("*.partial-*"))
-    assert processes.processes_of(partial)
+    assert server_processes.processes_of(partial)
     registry.sweep()
-    assert not processes.processes_of(partial)
+    assert not server_processes.processes_of(partial)
     assert not partial.exists()
     assert snapshots.list_snapshots() == []
     assert snapshots.ensure(build, ONE, (), quiet).key == snapshots.key(build, ONE)

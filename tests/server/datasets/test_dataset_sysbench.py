@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from pgassay.environment.datasets import make_dataset, sysbench_data
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import identity
-from pgassay.environment.server.server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.model.arm import DatasetSpec
 from server_helpers import best_build, empty_cluster, own_home

@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from pgassay.cli.commands import builds as builds_command
-from pgassay.environment.builds.gates import (
+from pgassay.environment.builds.inspect import accepts_io_uring
+from pgassay.environment.builds.io_uring_gates import (
     DEFAULT_CONNECTIONS,
     OTHER_DESCRIPTORS,
     OTHER_SLOTS,
     io_uring_gate,
 )
-from pgassay.environment.builds.inspect import accepts_io_uring
 from pgassay.environment.builds.registry import ORIGINS, resolve
 from pgassay.environment.home import account
 from pgassay.model.build import Build, BuildListing
@@ -35,7 +35,7 @@ START_TIMEOUT_S = 120.0
 # Ends with the gate as JSON; what is limited or filtered is so in the child alone.
 GATE_PROGRAM = (
     "from pgassay.environment.builds.registry import resolve\n"
-    "from pgassay.environment.builds.gates import io_uring_gate\n"
+    "from pgassay.environment.builds.io_uring_gates import io_uring_gate\n"
     "gate = io_uring_gate(resolve('18'))\n"
     "print('null' if gate is None else gate.model_dump_json())\n"
 )

@@ -11,8 +11,8 @@ import pytest
 import server_helpers
 import whole_tool
 from pgassay.environment.linux import pagecache
-from pgassay.environment.server.reads import reads_between, reads_of
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.device_reads import reads_between, reads_of
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 
 pytestmark = pytest.mark.server

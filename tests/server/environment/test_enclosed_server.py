@@ -10,13 +10,13 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgassay.environment.builds.gates import io_uring_gate
+from pgassay.environment.builds.io_uring_gates import io_uring_gate
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.cgroup.group import Cgroup, memory_limit
 from pgassay.environment.server import enclosure
 from pgassay.environment.server.enclosure import isolated
-from pgassay.environment.server.processes import SHARED_MEMORY_PREFIX
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
+from pgassay.environment.server.server_processes import SHARED_MEMORY_PREFIX
 from pgassay.environment.server.sessions import control
 from pgassay.model.build import Build
 from server_helpers import (

@@ -12,7 +12,8 @@ from tempfile import mkdtemp
 
 import pytest
 
-from pgassay.environment.server import enclosed, enclosure
+from pgassay.environment.server import enclosed_command as enclosed
+from pgassay.environment.server import enclosure
 from pgassay.environment.server.enclosure import (
     enclosed_command,
     is_enclosing,

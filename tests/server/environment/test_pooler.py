@@ -11,9 +11,9 @@ import pytest
 
 from pgassay.environment.cleanup import registry
 from pgassay.environment.debian.toolbox import tool
-from pgassay.environment.server import processes
+from pgassay.environment.server import server_processes
 from pgassay.environment.server.pooler import PROGRAM, Pooler, version
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import connect
 from pgassay.errors import MeasurementError
 from pgassay.model.arm import PoolerSpec
@@ -74,7 +74,7 @@ def test_clients_of_transactions_share_a_connection(server: Server) -> None:
         password = str(pooler.parameters()["password"])
         assert len(password) > 40 and password in users.read_text()
         # Neither a command line nor what is written down for others has it.
-        pid = processes.processes_of(folder, PROGRAM)[0]
+        pid = server_processes.processes_of(folder, PROGRAM)[0]
         assert password.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes()
         with pytest.raises(psycopg.OperationalError, match=r"(?i)password|auth"):
             connect({**pooler.parameters(), "password": "guessed"})
@@ -108,9 +108,9 @@ def test_what_a_killed_owner_leaves_is_swept(server: Server, home: tuple[Build, 
     while not (left := _poolers(home[1])) and time.monotonic() < deadline:
         time.sleep(0.05)
     kill_child(process, pipe)
-    assert len(left) == 1 and processes.processes_of(left[0], PROGRAM)
+    assert len(left) == 1 and server_processes.processes_of(left[0], PROGRAM)
     assert any("Stopped PgBouncer" in sentence for sentence in registry.sweep())
-    assert not left[0].exists() and not processes.processes_of(left[0], PROGRAM)
+    assert not left[0].exists() and not server_processes.processes_of(left[0], PROGRAM)
 
 
 def _poolers(home: Path) -> list[Path]:

@@ -14,8 +14,8 @@ import pytest
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.cleanup import registry
 from pgassay.environment.home import account
-from pgassay.environment.server import processes, server
-from pgassay.environment.server.server import Server, ServerStartError
+from pgassay.environment.server import private_server, server_processes
+from pgassay.environment.server.private_server import Server, ServerStartError
 from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from server_helpers import (
@@ -53,7 +53,7 @@ def data(build, home):
 @pytest.fixture(autouse=True)
 def nothing_left(data, home):
     yield
-    assert processes.processes_of(data) == []
+    assert server_processes.processes_of(data) == []
     assert socket_folders(home) == []
     assert list((home / "registry").glob("*.json")) == []
 
@@ -140,7 +140,7 @@ def test_killed_postmaster_is_noticed_and_recovered_from(build, data):
     running.start()
     session = control(running)
     session.execute("CREATE TABLE survivor AS SELECT 42 AS answer")
-    segments = processes.mapped_segments(running.process_ids())
+    segments = server_processes.mapped_segments(running.process_ids())
     assert segments and all(Path(path).exists() for path in segments)
     os.kill(running.pid, signal.SIGKILL)
     deadline = time.monotonic() + 60
@@ -160,7 +160,7 @@ def test_killed_postmaster_is_noticed_and_recovered_from(build, data):
 def test_kill_is_a_crash(build, data):
     running = Server(build, data, TINY_SETTINGS)
     running.start()
-    segments = processes.mapped_segments(running.process_ids())
+    segments = server_processes.mapped_segments(running.process_ids())
     running.kill()
     assert not running.is_running()
     assert not any(Path(path).exists() for path in segments)
@@ -169,7 +169,7 @@ def test_kill_is_a_crash(build, data):
 
 
 def test_stop_ends_a_server_that_does_not_answer(build, data, monkeypatch):
-    monkeypatch.setattr(server, "FORCED_STOP_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(private_server, "FORCED_STOP_TIMEOUT_S", 0.5)
     running = Server(build, data, TINY_SETTINGS)
     running.start()
     session = control(running)
@@ -208,10 +208,10 @@ def test_orphan_of_a_killed_owner_is_swept(build, data):
         time.sleep(0.02)
     assert _is_ready(data)
     kill_child(pid, pipe)
-    assert processes.processes_of(data)
+    assert server_processes.processes_of(data)
     with pytest.raises(MeasurementError, match="Another server"):
         Server(build, data, TINY_SETTINGS).start()
-    assert processes.processes_of(data), "a refused start must not end the other server"
+    assert server_processes.processes_of(data), "a refused start must not end the other server"
     sentences = registry.sweep()
     assert any("Stopped the server" in sentence for sentence in sentences)
     assert any("Removed the folder" in sentence for sentence in sentences)
@@ -384,7 +384,7 @@ def test_io_uring_gets_the_hard_limit_of_open_files(build, data):
     script = (
         "import resource; h = resource.getrlimit(resource.RLIMIT_NOFILE)[1];"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, h));"
-        "from pathlib import Path; from pgassay.environment.server.server import Server;"
+        "from pathlib import Path; from pgassay.environment.server.private_server import Server;"
         "from pgassay.model.build import Build; import sys;"
         "b = Build.model_validate_json(sys.argv[1]);"
         "s = Server(b, Path(sys.argv[2]), {'shared_buffers': '16MB'}); s.start();"

@@ -3,9 +3,9 @@
 import pytest
 
 import capabilities
-from pgassay.environment.builds import gates
+from pgassay.environment.builds import io_uring_gates
 from pgassay.environment.linux import machine
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import connect, control
 from pgassay.environment.server.settings import baseline_settings, classify, describe_settings, equal_value
 from pgassay.environment.server.validation import build_settings, effective, validate_settings
@@ -135,10 +135,10 @@ def test_io_uring_is_accepted_by_the_server_when_its_gates_are_open(build, contr
 
 @pytest.mark.usefixtures("home")
 def test_io_uring_behind_a_closed_gate_names_gate_and_remedy(build, contract, monkeypatch):
-    open_facts = gates.observe()
+    open_facts = io_uring_gates.observe()
     # What a machine with kernel.io_uring_disabled = 2 answers.
     closed = {"setup_errno": 1, "disabled_setting": 2}
-    monkeypatch.setattr(gates, "observe", lambda: type(open_facts)(**{**vars(open_facts), **closed}))
+    monkeypatch.setattr(io_uring_gates, "observe", lambda: type(open_facts)(**{**vars(open_facts), **closed}))
     gate = "kernel" if build.has_io_uring else "build"
     with pytest.raises(UsageError, match=rf"gate '{gate}' \(.+\): .+"):
         validate_settings(build, {**contract, "io_method": "io_uring"})

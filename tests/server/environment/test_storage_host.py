@@ -9,11 +9,11 @@ import pytest
 from pgassay.environment.cgroup.group import capabilities
 from pgassay.environment.home import account, home
 from pgassay.environment.linux import pagecache, settle
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import capabilities as storage_capabilities
-from pgassay.environment.storage.registry import provide
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import capabilities as storage_capabilities
+from pgassay.storage.registry import provide
 from storage_fixtures import MB, NOBODY, as_nobody, frozen_directory, home_of_nobody, private_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

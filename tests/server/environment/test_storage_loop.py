@@ -12,12 +12,12 @@ import pytest
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.home import account
 from pgassay.environment.linux import device, pagecache
-from pgassay.environment.storage.base import Volume
-from pgassay.environment.storage.files import extents
-from pgassay.environment.storage.loop import LoopVolume
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import provide
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.storage.base import Volume
+from pgassay.storage.file_copies import extents
+from pgassay.storage.loop import LoopVolume
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import provide
 from storage_fixtures import MB, assert_nothing_left, frozen_directory, private_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -239,8 +239,8 @@ def test_a_damaged_image_is_made_anew(home: Path) -> None:
 
 def test_an_image_that_another_process_uses_is_refused(home: Path, volume: LoopVolume) -> None:
     script = (
-        "from pgassay.environment.storage.registry import provide\n"
-        "from pgassay.environment.storage.parse import parse_storage\n"
+        "from pgassay.storage.registry import provide\n"
+        "from pgassay.storage.parse import parse_storage\n"
         "provide(parse_storage('loop:size=512MB'), 1)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

@@ -15,7 +15,7 @@ from pgassay.environment.builds.registry import resolve
 from pgassay.environment.cleanup import registry, removal
 from pgassay.environment.home import account
 from pgassay.environment.linux.mounts import mounted_at
-from pgassay.environment.server.processes import mapped_segments, processes_of
+from pgassay.environment.server.server_processes import mapped_segments, processes_of
 from storage_fixtures import assert_nothing_left, cgroups_of, frozen_directory, private_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -27,8 +27,8 @@ from pathlib import Path
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cgroup.group import Cgroup
 from pgassay.environment.home import account
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import provide
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import provide
 
 bin_directory, source = Path(sys.argv[1]), Path(sys.argv[2])
 volume = provide(parse_storage("loop:size=512MB,read_ahead=256,read_iops=5000"), 100 << 20)

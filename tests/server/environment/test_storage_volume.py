@@ -17,10 +17,10 @@ import pytest
 import whole_tool
 from pgassay.environment.cleanup import registry
 from pgassay.environment.linux.mounts import mounted_at
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import provide
-from pgassay.environment.storage.volume import ImitatedVolume
 from pgassay.errors import MeasurementError
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import provide
+from pgassay.storage.volume import ImitatedVolume
 from storage_fixtures import MB, assert_nothing_left, frozen_directory, private_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -31,8 +31,8 @@ SLOW = "volume:gp2,size=40GiB,credits=empty"
 # Holds a serving process, a FUSE mount, a loop device, a mount, and a model in force.
 HOLDER = """
 import sys
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import provide
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import provide
 
 volume = provide(parse_storage(sys.argv[1]), 100 << 20)
 with volume.measured():

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import whole_tool
-from pgassay.environment.storage.base import Delivered
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import provide
-from pgassay.environment.storage.trace import TRACE_FILE
 from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
 from pgassay.native.simulate import replay
+from pgassay.storage.base import Delivered
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import provide
+from pgassay.storage.request_trace import TRACE_FILE
 from storage_fixtures import MB, assert_nothing_left, private_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

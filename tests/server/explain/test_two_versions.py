@@ -9,14 +9,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgassay.analysis.plans.beside import beside
-from pgassay.analysis.plans.read import read_plans
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
+from pgassay.plans.explain_plan import read_plans
+from pgassay.plans.plan_comparison import beside
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -12,11 +12,11 @@ import pytest
 from pgassay.environment.home import account
 from pgassay.environment.linux.mounts import mounts
 from pgassay.environment.linux.processes import process_stat
-from pgassay.environment.storage import volume as imitated
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.served import ServedImage
 from pgassay.errors import MeasurementError
 from pgassay.native.volume import VolumeServer
+from pgassay.storage import volume as imitated
+from pgassay.storage.imitated_device import ServedImage
+from pgassay.storage.parse import parse_storage
 from storage_fixtures import MB, assert_nothing_left, fill, private_home, tiny_file_system
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -93,7 +93,7 @@ def test_a_process_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> No
         def __init__(self, folder: Path, **options: object) -> None:
             super().__init__(folder, **options, look_s=0.5)  # type: ignore[arg-type]  # handed on
 
-    monkeypatch.setattr("pgassay.environment.storage.served.VolumeServer", Impatient)
+    monkeypatch.setattr("pgassay.storage.imitated_device.VolumeServer", Impatient)
     with private_home() as home:
         volume = imitated.VolumeKind().provide(parse_storage(VOLUME), 64 * MB)
         try:

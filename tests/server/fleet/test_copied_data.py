@@ -24,9 +24,9 @@ from direct_machines import (
     assert_one_experiment,
     fleet_of,
 )
-from pgassay.fleet.machine import Document, MachineLostError
-from pgassay.fleet.spreading import plan as plans
-from pgassay.fleet.spreading.run import run_spread
+from pgassay.fleet.agent_requests import Document, MachineLostError
+from pgassay.fleet.spreading import spread_plan as plans
+from pgassay.fleet.spreading.run_spread import run_spread
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.record.experiment import load
 

@@ -11,7 +11,7 @@ import pytest
 import fleets
 import whole_tool
 from pgassay.fleet.cluster.certificates import Authority, Identity
-from pgassay.fleet.cluster.connection import DaskFleet
+from pgassay.fleet.cluster.cluster_connection import DaskFleet
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.slow]
 

@@ -14,9 +14,9 @@ import pytest
 
 import fleets
 import whole_tool
-from pgassay.fleet.cluster import file
-from pgassay.fleet.cluster.connection import DaskFleet
-from pgassay.fleet.machine import MachineLostError
+from pgassay.fleet.agent_requests import MachineLostError
+from pgassay.fleet.cluster import fleet_file
+from pgassay.fleet.cluster.cluster_connection import DaskFleet
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.usefixtures("divisible")]
 
@@ -29,7 +29,7 @@ def fleet(home: Path) -> Iterator[Path]:
     words = ("fleet", "start", "--local", "2", "--file", path)
     started = whole_tool.run(*words, env=whole_tool.environment(home, TMPDIR=str(temporary)))
     assert started.returncode == 0, started.stderr
-    name = file.read(path).id
+    name = fleet_file.read(path).id
     try:
         yield path
     finally:
@@ -61,7 +61,7 @@ def test_two_workers_answer_and_leave_nothing(fleet: Path, home: Path) -> None:
         assert "no operation" in str(refused["error"])
     assert status(fleet, home) == (0, {"local-1": "ready", "local-2": "ready"})
     if first.entry.memory_bytes is not None:
-        name = f"pgassay-fleet-{file.read(fleet).id}-local-1-*"
+        name = f"pgassay-fleet-{fleet_file.read(fleet).id}-local-1-*"
         (limit,) = Path("/sys/fs/cgroup/memory").glob(f"**/{name}/memory.limit_in_bytes")
         # The kernel rounds to whole pages.
         assert first.entry.memory_bytes - 4096 < int(limit.read_text()) <= first.entry.memory_bytes
@@ -144,8 +144,8 @@ def test_a_worker_without_a_scheduler_gives_up(home: Path) -> None:
     os.kill(fleets.process_of(home, "scheduler"), signal.SIGKILL)
     whole_tool.wait_for(lambda: not fleets.processes_of(home), "both workers end", 60)
     cleaned = whole_tool.run("clean", home=home)
-    assert f"fleet {file.read(path).id}, of which nothing runs here" in cleaned.stdout, cleaned.stderr
-    assert not list((home / file.NODES).iterdir())
+    assert f"fleet {fleet_file.read(path).id}, of which nothing runs here" in cleaned.stdout, cleaned.stderr
+    assert not list((home / fleet_file.NODES).iterdir())
     stopped = whole_tool.run("fleet", "stop", "--file", path, home=home)
     assert stopped.returncode == 0 and "did not run" in stopped.stderr
     assert not fleets.left_of(home)
@@ -175,7 +175,7 @@ def test_what_a_killed_worker_ran_ends(home: Path, require: Callable[..., None])
         assert state["state"] in ("interrupted", "unknown")
         assert machine.request(asked)["state"] == "running"
         whole_tool.wait_for(lambda: whole_tool.servers_below(home), "it goes on", 120)
-    assert file.read(path).machine[0].name == "local-1"
+    assert fleet_file.read(path).machine[0].name == "local-1"
     # Stopped in the middle: what runs ends too.
     assert whole_tool.run("fleet", "stop", "--file", path, home=home).returncode == 0
     assert not fleets.left_of(home) and not whole_tool.servers_below(home)

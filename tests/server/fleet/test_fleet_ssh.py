@@ -11,8 +11,8 @@ import pytest
 
 import fleets
 import whole_tool
-from pgassay.fleet.cluster.connection import DaskFleet
-from pgassay.fleet.machine import MachineLostError
+from pgassay.fleet.agent_requests import MachineLostError
+from pgassay.fleet.cluster.cluster_connection import DaskFleet
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.slow]
 SSHD = shutil.which("sshd", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")

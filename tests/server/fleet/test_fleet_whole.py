@@ -14,7 +14,7 @@ import pytest
 
 import fleets
 import whole_tool
-from pgassay.fleet.cluster.connection import DaskFleet
+from pgassay.fleet.cluster.cluster_connection import DaskFleet
 from pgassay.record.experiment import load
 from whole_tool import wait_for
 

@@ -10,7 +10,7 @@ import pytest
 
 import whole_tool
 from direct_machines import PACE, Heard, asked, assert_one_experiment, assert_whole, fleet_of, numbers
-from pgassay.fleet.spreading.run import resume_spread, run_spread
+from pgassay.fleet.spreading.run_spread import resume_spread, run_spread
 from pgassay.record.experiment import load
 from pgassay.terminal.fleet import MachineRow
 

@@ -9,7 +9,7 @@ import pytest
 import whole_tool
 from direct_machines import PACE, Heard, asked, fleet_of
 from pgassay.errors import UsageError
-from pgassay.fleet.spreading.run import resume_spread, run_spread
+from pgassay.fleet.spreading.run_spread import resume_spread, run_spread
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.record.experiment import load
 from pgassay.report import schema

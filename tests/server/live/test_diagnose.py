@@ -15,9 +15,9 @@ import pytest
 
 import whole_tool
 from pgassay.analysis.diagnosis.diagnose import diagnose
-from pgassay.live.diagnosis.sampling import APPLICATION, sample
-from pgassay.live.target import open_target
 from pgassay.report import schema
+from pgassay.running_server.diagnosis.sampling import APPLICATION, sample
+from pgassay.running_server.open_server import open_target
 from remote_servers import DATABASE, HOST, PASSWORD, USER, RemoteTestServer
 
 pytestmark = pytest.mark.server

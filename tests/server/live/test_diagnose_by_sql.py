@@ -20,9 +20,9 @@ import pytest
 import whole_tool
 from limited_servers import ROWS, DirectServer, limited_reads
 from pgassay.analysis.diagnosis.diagnose import diagnose
-from pgassay.live.diagnosis.sampling import APPLICATION, sample
-from pgassay.live.target import open_target
-from pgassay.model.live.diagnosis import Diagnosis
+from pgassay.model.running_server.diagnosis import Diagnosis
+from pgassay.running_server.diagnosis.sampling import APPLICATION, sample
+from pgassay.running_server.open_server import open_target
 
 # The bench is no package: its tables are found as its own script finds them.
 sys.path.insert(0, str(whole_tool.ROOT / "benchmarks"))

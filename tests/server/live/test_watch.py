@@ -24,13 +24,13 @@ import replay
 import whole_tool
 from native_servers import NativeTestServer
 from pgassay.design.schedule import next_step
-from pgassay.environment.server.server import Server
-from pgassay.live.watch.experiment import ExperimentWatch
+from pgassay.environment.server.private_server import Server
 from pgassay.model.build import Build
 from pgassay.record.experiment import TrialWriter, load
-from pgassay.record.holding import held
+from pgassay.record.experiment_lock import held
 from pgassay.report import schema
 from pgassay.trial.target import RunningServer
+from pgassay.watch.reading.watched_experiment import ExperimentWatch
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
 pytestmark = pytest.mark.server

@@ -13,7 +13,7 @@ import pytest
 
 from native_servers import NativeTestServer
 from pgassay.native.process import StatementError
-from pgassay.native.sysbench import run_sysbench
+from pgassay.native.sysbench_commands import run_sysbench
 from wire_recorder import PORT, Bind, Message, Other, Parse, Recorder, recording
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from native_servers import NativeTestServer, started_server
-from pgassay.model.live.pgbench import PgbenchResult
+from pgassay.model.running_server.pgbench_run import PgbenchResult
 from real_tools.pgbench import Answer, both, ours, real, sampled
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

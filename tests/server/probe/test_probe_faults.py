@@ -18,10 +18,16 @@ from pgassay.environment.linux.device import device_of
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.probe import CellSpec
 from pgassay.native.probe import NativeProbe, ProbeError
-from pgassay.probe.analysis.plan import KB
-from pgassay.probe.measuring import place
+from pgassay.probe.analysis.probe_plan import KB
+from pgassay.probe.measuring import probe_location
 from pgassay.probe.measuring.facilities import refusal, try_facilities
-from pgassay.probe.measuring.files import CACHED_BYTES_MIN, COLD_BYTES_MIN, Files, given_file, make_files
+from pgassay.probe.measuring.probe_files import (
+    CACHED_BYTES_MIN,
+    COLD_BYTES_MIN,
+    Files,
+    given_file,
+    make_files,
+)
 from pgassay.probe.measuring.runner import Runner
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -144,7 +150,7 @@ def cell(**changes: object) -> CellSpec:
 
 
 def runner(native: NativeProbe, file: Path, cell_s: float = 3.0) -> Runner:
-    where = place.Place(file, None, device_of(file), "ext4")
+    where = probe_location.Place(file, None, device_of(file), "ext4")
     return Runner(native, given_file(file), where, cell_s)
 
 
@@ -187,7 +193,7 @@ from pgassay.environment.linux.device import device_of
 from pgassay.probe.measuring import place
 from pgassay.native.probe import NativeProbe
 from pgassay.probe.measuring.facilities import try_facilities
-from pgassay.probe.measuring.files import given_file
+from pgassay.probe.measuring.probe_files import given_file
 {before}
 file = Path(sys.argv[1])
 where = place.Place(file, None, device_of(file), "ext4")
@@ -244,13 +250,13 @@ def test_each_refusal_has_its_remedy(error: ProbeError, remedy: str) -> None:
 def test_a_folder_of_somebody_elses_is_never_removed(disk: Path) -> None:
     from pgassay.environment.cleanup.removal import remove_probe_folder
 
-    named = disk / f"{place.PROBE_PREFIX}0123456789abcdef"
+    named = disk / f"{probe_location.PROBE_PREFIX}0123456789abcdef"
     (named / "inner").mkdir(parents=True)
     for folder in (named, disk, named / "inner"):
         with pytest.raises(UsageError):
             remove_probe_folder(folder)
     (named / "inner").rmdir()
-    link = disk / f"{place.PROBE_PREFIX}fedcba9876543210"
+    link = disk / f"{probe_location.PROBE_PREFIX}fedcba9876543210"
     link.symlink_to(named)
     with pytest.raises(UsageError):
         remove_probe_folder(link)
@@ -262,7 +268,7 @@ def test_a_folder_of_somebody_elses_is_never_removed(disk: Path) -> None:
 def test_what_works_here_is_found_by_trying(disk: Path) -> None:
     file = disk / "data"
     file.write_bytes(os.urandom(MB) * 20)
-    where = place.Place(file, None, device_of(file), "ext4")
+    where = probe_location.Place(file, None, device_of(file), "ext4")
     with NativeProbe() as native:
         have, missing = try_facilities(native, given_file(file), where, execute_ns=100, vary_read_ahead=True)
     assert {"null", "sync", "worker"} <= set(have.engines)
@@ -276,7 +282,7 @@ def test_cold_cells_are_cold_and_cached_ones_cached(disk: Path) -> None:
     file.write_bytes(os.urandom(MB) * 32)
     files: Files = given_file(file)
     with NativeProbe() as native:
-        running = Runner(native, files, place.Place(file, None, device_of(file), "ext4"), 0.2)
+        running = Runner(native, files, probe_location.Place(file, None, device_of(file), "ext4"), 0.2)
         cold, cached = (
             cell(cache="cold", request_bytes=128 * KB),
             cell(cache="cached", request_bytes=128 * KB),
@@ -301,7 +307,7 @@ from pgassay.environment.linux.device import device_of
 from pgassay.model.probe import CellSpec
 from pgassay.probe.measuring import place
 from pgassay.native.probe import NativeProbe
-from pgassay.probe.measuring.files import Files, given_file
+from pgassay.probe.measuring.probe_files import Files, given_file
 from pgassay.probe.measuring.runner import Runner
 
 file = Path(sys.argv[1])

@@ -21,7 +21,7 @@ from pgassay.model.probe import Recommendation
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record.experiment import load
 from pgassay.report import schema
-from pgassay.report.probe import text
+from pgassay.report.probe import probe_page
 
 pytestmark = pytest.mark.server
 MB = 1 << 20
@@ -139,7 +139,7 @@ def test_what_a_killed_probe_left_is_removed_by_the_next_start(disk: Path) -> No
 @pytest.mark.shares_machine
 def test_an_old_probe_is_compared(disk: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.json"
-    old.write_text(text.page_of(analyse_probe(samples.record(samples.Machine(device_mb_s=1.0)))).json())
+    old.write_text(probe_page.page_of(analyse_probe(samples.record(samples.Machine(device_mb_s=1.0)))).json())
     finished = whole_tool.run(
         "probe", disk, "--seconds", "3", "--quiet", "--json", "--compare", old, home=disk.parent
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import whole_tool
-from pgassay.environment.server.processes import processes_of
+from pgassay.environment.server.server_processes import processes_of
 from pgassay.record.layout import PROFILE_FOLDER
 from pgassay.record.stacks import folded_stacks
 

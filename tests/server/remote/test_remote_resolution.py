@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgassay.environment.remote.resolve import Resolved, resolve
+from pgassay.environment.remote.connection_parameters import Resolved, resolve
 from pgassay.errors import UsageError
 from pgassay.native.sql import SqlSession
 from remote_servers import DATABASE, HOST, PASSWORD, USER, RemoteTestServer, make_authority

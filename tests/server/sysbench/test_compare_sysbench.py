@@ -10,7 +10,7 @@ import pytest
 import whole_tool
 from native_servers import NativeTestServer
 from pgassay.native.load import load_document, run_load
-from pgassay.native.sysbench import make_tables
+from pgassay.native.sysbench_commands import make_tables
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.sysbench import SCRIPTS
 

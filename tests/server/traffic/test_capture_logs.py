@@ -12,8 +12,8 @@ from native_servers import NativeTestServer
 from pgassay.errors import UsageError
 from pgassay.traffic.capturing import make_folder
 from pgassay.traffic.events import events
-from pgassay.traffic.logs.converting import Converted, convert
-from pgassay.traffic.statements import Statement, statements
+from pgassay.traffic.logs.convert_log import Converted, convert
+from pgassay.traffic.statement_executions import Statement, statements
 from pgassay.traffic.summary import summarise
 from server.traffic.captures import messages
 

@@ -13,7 +13,7 @@ import pytest
 
 from native_servers import NativeTestServer, started_server
 from pgassay.traffic.events import BEGIN, CANCEL, END, Rows, events
-from pgassay.traffic.statements import statements
+from pgassay.traffic.statement_executions import statements
 from server.traffic.captures import answers, messages, of, proxied
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -14,9 +14,9 @@ import whole_tool
 from native_servers import NativeTestServer, started_server
 from pgassay.traffic import manifest
 from pgassay.traffic.blocks import files
+from pgassay.traffic.data_frames import OpenedCapture
 from pgassay.traffic.events import BEGIN, events
-from pgassay.traffic.opened import OpenedCapture
-from pgassay.traffic.statements import statements
+from pgassay.traffic.statement_executions import statements
 from pgassay.traffic.values import values_of
 from server.traffic.captures import proxied
 

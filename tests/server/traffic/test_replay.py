@@ -13,7 +13,7 @@ import pytest
 
 from native_servers import NativeTestServer, started_server
 from pgassay.errors import UsageError
-from pgassay.model.traffic.replay import ReplayResult
+from pgassay.model.traffic.replay_result import ReplayResult
 from pgassay.traffic import manifest
 from pgassay.traffic.replaying import ReplayRequest, replay
 from pgassay.traffic.tables import Touch, words_of

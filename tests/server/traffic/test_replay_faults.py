@@ -20,7 +20,7 @@ import pytest
 import whole_tool
 from native_servers import NativeTestServer, started_server
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.traffic.replay import ReplayResult
+from pgassay.model.traffic.replay_result import ReplayResult
 from pgassay.traffic import manifest
 from pgassay.traffic.replaying import ReplayRequest, replay
 from server.traffic.captures import proxied

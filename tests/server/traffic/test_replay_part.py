@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from native_servers import NativeTestServer, started_server
-from pgassay.model.traffic.replay import ReplayResult
+from pgassay.model.traffic.replay_result import ReplayResult
 from pgassay.traffic import manifest
 from pgassay.traffic.events import events
 from pgassay.traffic.replaying import ReplayRequest, replay
-from pgassay.traffic.statements import statements
+from pgassay.traffic.statement_executions import statements
 from server.traffic.captures import proxied
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.server.server import Server
-from pgassay.trial.before_and_after.counters import VIEWS, difference, snapshot
-from pgassay.trial.before_and_after.vacuum_state import read_vacuum_state
+from pgassay.environment.server.private_server import Server
+from pgassay.trial.snapshots.counters import VIEWS, difference, snapshot
+from pgassay.trial.snapshots.vacuum_state import read_vacuum_state
 from pgassay.trial.target import RunningServer
 from server_helpers import TINY_SETTINGS, empty_cluster, own_home
 

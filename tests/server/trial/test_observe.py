@@ -17,7 +17,7 @@ import pytest
 import capabilities
 from pgassay.analysis.accounts.items import account
 from pgassay.analysis.accounts.threads import Span, trial_times
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.model.build import Build
 from pgassay.native.load import run_load
 from pgassay.trial.observe.server_observer import AIOS_FILE, THREADS_FILE, WAITS_FILE, ServerObserver

@@ -6,11 +6,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.model.workload import Statement
 from pgassay.trial.measure.plan_safety import could_write
-from pgassay.trial.measure.plans import explain
+from pgassay.trial.measure.statement_plans import explain
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -7,11 +7,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.model.workload import Statement, WorkloadSpec
-from pgassay.trial.measure.plans import explain
-from pgassay.trial.measure.prepared import explain_prepared, rolled_back
+from pgassay.trial.measure.prepared_plans import explain_prepared, rolled_back
+from pgassay.trial.measure.statement_plans import explain
 from pgassay.workloads.registry import parse_workload
 from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
 

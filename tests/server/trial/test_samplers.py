@@ -12,9 +12,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from pgassay.environment.cgroup.group import Cgroup, cpu_limit
-from pgassay.environment.linux.device import counters, device_of, statistics
+from pgassay.environment.linux.device import BlockDevice, counters, device_of, statistics
 from pgassay.environment.linux.pagecache import evict
-from pgassay.environment.storage.base import BlockDevice
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.control_group import ControlGroupSampler
 from pgassay.trial.observe.device import DeviceSampler

@@ -11,9 +11,9 @@ import pgassay
 from cause_samples import load_record
 from pgassay.analysis.changes.server_log import log_events
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.server.server import Server
-from pgassay.trial.before_and_after.readings import clock_offset_ns
-from pgassay.trial.before_and_after.server_statements import (
+from pgassay.environment.server.private_server import Server
+from pgassay.trial.snapshots.readings import clock_offset_ns
+from pgassay.trial.snapshots.server_statements import (
     COLUMNS,
     ServerStatements,
     counted_before,

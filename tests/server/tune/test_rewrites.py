@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.facts.read import read_facts

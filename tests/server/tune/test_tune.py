@@ -11,18 +11,18 @@ from pgassay.analysis.verdicts.blocks import statement_measures
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.enclosure import is_enclosing
 from pgassay.errors import UsageError
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.record.experiment import load
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
-from pgassay.tune.plan import TuneRequest, plan_tune
-from pgassay.tune.run import TOOLS, run_tune
+from pgassay.tune.run_tune import TOOLS, run_tune
 from pgassay.tune.running.resume import resume_tune
-from pgassay.tune.statements import measured
 from pgassay.tune.tools import TuneTools
+from pgassay.tune.tune_plan import TuneRequest, plan_tune
+from pgassay.tune.tuned_statements import measured
 from server_helpers import run_script
 from tuned_orders import DATA, SLOW, index, request
 

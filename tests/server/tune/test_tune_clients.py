@@ -12,11 +12,11 @@ from pgassay.record.experiment import load
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
-from pgassay.tune.run import run_tune
+from pgassay.tune.run_tune import run_tune
 from pgassay.tune.search.executions import AT_ONCE_MIN
 from pgassay.tune.source.counted import read_counted
-from pgassay.tune.source.server import open_source
 from pgassay.tune.source.sessions import read_at_work
+from pgassay.tune.source.source_server import open_source
 from pgassay.tune.tools import TuneTools
 from server_helpers import best_build
 from source_servers import connection_string, counting_server

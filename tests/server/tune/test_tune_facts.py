@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.sql_text import constant, split_statements, strip_comments
 from pgassay.tune.answer.scripts import apply_script, undo_script

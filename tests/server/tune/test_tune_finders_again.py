@@ -9,12 +9,12 @@ import pytest
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.finder_inputs import ask_finders_again, symptom_for
-from pgassay.tune.plan import plan_tune
-from pgassay.tune.run import TOOLS
+from pgassay.tune.run_tune import TOOLS
 from pgassay.tune.search.finders_again import search_with_chosen
 from pgassay.tune.search.record import SearchRecord
-from pgassay.tune.search.run import Clock, SearchRun
 from pgassay.tune.search.search import search
+from pgassay.tune.search.search_run import Clock, SearchRun
+from pgassay.tune.tune_plan import plan_tune
 from tuned_orders import index, request
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.slow]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.server.initdb import can_have_locale
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.model.arm import DatasetSpec
 from pgassay.tune.source.locales import collation_of_dump, installed_locales, locale_of

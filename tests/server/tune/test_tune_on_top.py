@@ -8,12 +8,12 @@ import pytest
 
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.plan import plan_tune
 from pgassay.tune.search.on_top import search_with_settings
 from pgassay.tune.search.record import SearchRecord
-from pgassay.tune.search.run import Clock, SearchRun
 from pgassay.tune.search.search import search
+from pgassay.tune.search.search_run import Clock, SearchRun
 from pgassay.tune.search.selection import gain_of
+from pgassay.tune.tune_plan import plan_tune
 from tuned_orders import index, request
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -11,9 +11,9 @@ import tune_samples as samples
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.validation import with_data_format
-from pgassay.experiment.planning.plan import parse_request, plan
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.run import host_lock
+from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.record.experiment import write_experiment
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.answer.compose import Told, compose
@@ -21,16 +21,16 @@ from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
-from pgassay.tune.plan import TuneRequest, plan_tune, request_from
 from pgassay.tune.proof.stages import ProofStages, deadline, planned_again, remove_copies
-from pgassay.tune.run import run_tune
+from pgassay.tune.run_tune import run_tune
 from pgassay.tune.running.resume import resume_tune
 from pgassay.tune.search import search
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep
-from pgassay.tune.statements import measured
-from pgassay.tune.stored import StoredSearch, stored_search, write_search
+from pgassay.tune.stored_search import StoredSearch, stored_search, write_search
 from pgassay.tune.tools import TuneTools
+from pgassay.tune.tune_plan import TuneRequest, plan_tune, request_from
+from pgassay.tune.tuned_statements import measured
 from tuned_orders import SLOW, index, request
 
 pytestmark = pytest.mark.server

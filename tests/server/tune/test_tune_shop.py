@@ -10,7 +10,7 @@ import pytest
 import whole_tool
 from pgassay.record.experiment import load
 from pgassay.terminal.progress import NullProgress
-from pgassay.tune.run import TOOLS, run_tune
+from pgassay.tune.run_tune import TOOLS, run_tune
 from project_files import ROOT
 from tuned_orders import request
 

@@ -8,7 +8,7 @@ import pytest
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
-from pgassay.tune.run import run_tune
+from pgassay.tune.run_tune import run_tune
 from pgassay.tune.tools import TuneTools
 from tuned_orders import SLOW, request
 

@@ -7,7 +7,7 @@ import pytest
 
 import tune_samples as samples
 from pgassay.environment.datasets import snapshots
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.record.experiment import load
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.baseline import baseline_of
@@ -15,12 +15,12 @@ from pgassay.tune.candidate import StatementRewrite
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finder_inputs import symptom_for
-from pgassay.tune.plan import plan_tune
 from pgassay.tune.proof.stages import remove_copies
-from pgassay.tune.run import TOOLS, run_tune, with_rewrites
+from pgassay.tune.run_tune import TOOLS, run_tune, with_rewrites
 from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
-from pgassay.tune.stored import read_folder
+from pgassay.tune.stored_search import read_folder
 from pgassay.tune.timeouts.rows import NOT_ON_DATA, compare_on_data
+from pgassay.tune.tune_plan import plan_tune
 from tuned_orders import index, request
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -7,8 +7,8 @@ import pytest
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.facts.read import read_facts
-from pgassay.tune.run import run_tune
-from pgassay.tune.stored import read_folder
+from pgassay.tune.run_tune import run_tune
+from pgassay.tune.stored_search import read_folder
 from pgassay.tune.tools import TuneTools
 from tuned_orders import index, request
 

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from pgassay.trial.before_and_after.vacuum_state import read_holders
+from pgassay.trial.snapshots.vacuum_state import read_holders
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.source.origin import holder_of
 from server_helpers import best_build

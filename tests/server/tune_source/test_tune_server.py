@@ -13,7 +13,7 @@ import pytest
 import whole_tool
 from pgassay.environment.cleanup.source_copies import KEPT_UNTIL_FILE, remove_kept_dumps
 from pgassay.environment.home import home
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
@@ -21,8 +21,8 @@ from pgassay.terminal.progress import NullProgress
 from pgassay.tune.source.counted import CATALOG, UTILITY, VALUES, read_counted
 from pgassay.tune.source.dump import dumped
 from pgassay.tune.source.gather import explained_on, gather
-from pgassay.tune.source.server import SourceServer, open_source
-from pgassay.tune.statements import measured
+from pgassay.tune.source.source_server import SourceServer, open_source
+from pgassay.tune.tuned_statements import measured
 from remote_servers import DATABASE, PASSWORD, RemoteTestServer
 from server_helpers import best_build
 from source_servers import SETUP, connection_string, counting_server, load

@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from pgassay.analysis.effects.evidence import question_set, rules_of_pairs
-from pgassay.analysis.effects.judge import level_of
+from pgassay.analysis.effects.effect_evidence import question_set, rules_of_pairs
+from pgassay.analysis.effects.judge_effects import level_of
 from pgassay.analysis.effects.questions import KINDS, grid_of, questions
 from pgassay.analysis.verdicts.study import Study, gather_study
 from simulated_worlds import World, noise_in_time

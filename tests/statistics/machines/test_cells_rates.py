@@ -5,9 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from pgassay.analysis.machines.pooled import log_disagreement
-from pgassay.analysis.machines.sums import Term, sum_interval
-from pgassay.analysis.machines.tied import (
+from pgassay.analysis.machines.anchored_effects import (
     TiedArm,
     overall_level,
     pairs_of,
@@ -15,6 +13,8 @@ from pgassay.analysis.machines.tied import (
     weights_of_all,
     weights_of_pair,
 )
+from pgassay.analysis.machines.pooled_evidence import log_disagreement
+from pgassay.analysis.machines.weighted_sums import Term, sum_interval
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.eprocess import (
     BlockEvidence,
@@ -24,7 +24,7 @@ from pgassay.analysis.statistics.eprocess import (
     log_evidence_above,
     log_evidence_below,
 )
-from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from pgassay.model.machines.spread import SpreadGrid, SpreadStratum
 from simulated_noise import trials
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from pgassay.analysis.verdicts.steady import find_step
-from pgassay.fleet.facts import ROUNDS
+from pgassay.analysis.verdicts.stability import find_step
+from pgassay.fleet.machine_facts import ROUNDS
 from pgassay.fleet.spreading.machine_differences import LEVEL, speed_facts
 
 NAMES = ("processor_s", "memory_s", "disk_s", "random_read_per_s", "fdatasync_per_s")

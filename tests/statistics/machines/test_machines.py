@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pgassay.analysis.machines.pooled import PooledEvidence, log_disagreement, pool
+from pgassay.analysis.machines.pooled_evidence import PooledEvidence, log_disagreement, pool
 from pgassay.analysis.machines.population import (
     machine_figure,
     machines_needed,
@@ -19,7 +19,7 @@ from pgassay.analysis.statistics.eprocess import (
 )
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.statistics.sequence import confidence_sequence
-from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from simulated_noise import trials
 
 ALPHA = 0.05

@@ -13,10 +13,10 @@ from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import EvidenceRules, log_evidence_above, log_evidence_below
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.statistics.sequence import confidence_sequences, point_estimate
+from pgassay.analysis.statistics.start_rounds import start_figures
 from pgassay.analysis.statistics.starts import gather_start_evidence
-from pgassay.analysis.statistics.within_starts import start_figures
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.analysis.verdicts.primary import analyse_primary, findings_of
+from pgassay.analysis.verdicts.primary_family import analyse_primary, findings_of
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.analysis.verdicts.verdict import judge
 from pgassay.model.experiment import Contrast, Experiment

@@ -9,11 +9,11 @@ import pytest
 
 from pgassay.analysis.statistics.contrasts import ContrastSet, Rows, adjust, evidence_of, member_slopes
 from pgassay.analysis.statistics.eprocess import EvidenceRules
-from pgassay.analysis.statistics.flips import gather_flips
-from pgassay.analysis.statistics.joined import BothMustAgree, strict
-from pgassay.analysis.verdicts.primary import findings_of
+from pgassay.analysis.statistics.joined_evidence import BothMustAgree, strict
+from pgassay.analysis.statistics.sign_flips import gather_flips
+from pgassay.analysis.verdicts.primary_family import findings_of
 from pgassay.analysis.verdicts.verdict import judge
-from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from pgassay.model.experiment import Contrast
 from simulated_noise import noise
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import report_examples
-from pgassay.analysis.accounts.arms import arm_accounts, connection_accounts, trial_accounts
+from pgassay.analysis.accounts.arm_accounts import arm_accounts, connection_accounts, trial_accounts
 from pgassay.analysis.accounts.items import account
 from pgassay.analysis.accounts.threads import Span, trial_times
 from pgassay.analysis.accounts.times import Times

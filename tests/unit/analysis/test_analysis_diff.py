@@ -20,7 +20,7 @@ from pgassay.model.arm import DatasetSpec
 from pgassay.model.trial import TrialFacts
 from pgassay.model.workload import WorkloadSpec
 from pgassay.record.experiment import StoredExperiment, StoredTrial
-from pgassay.report.diff import text as report
+from pgassay.report.diff import diff_page as report
 
 
 def slowed(stored: StoredExperiment, arm: str, factor: float) -> StoredExperiment:

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from analysis_samples import experiment, record, simulate, stored
-from pgassay.analysis.descriptive.plans import outline, shape
 from pgassay.analysis.statistics import ebh, power
 from pgassay.analysis.statistics.contrasts import slopes
 from pgassay.analysis.statistics.eprocess import predictable_scale
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
-from pgassay.analysis.verdicts import steady
+from pgassay.analysis.verdicts import stability
 from pgassay.analysis.verdicts.blocks import complete_blocks, primary_measure
 from pgassay.analysis.verdicts.verdict import (
     DISTRIBUTION_CHANGED,
@@ -28,6 +27,7 @@ from pgassay.analysis.verdicts.verdict import (
 from pgassay.errors import UsageError
 from pgassay.model.result import Forecast
 from pgassay.model.workload import Metric
+from pgassay.plans.plan_shape import outline, shape
 from pgassay.words import AMOUNT, comparison, figure, percent, percent_rounded, quantity, span
 
 
@@ -230,12 +230,12 @@ def test_plans_have_one_shape_whatever_their_costs_and_workers():
 def test_drift_is_found_and_steady_noise_is_not():
     random = np.random.default_rng(3)
     noise = 0.01 * random.standard_normal(30)
-    assert steady.find_drift(noise, 0.03) is None
-    drift = steady.find_drift(noise + np.linspace(0, -0.3, 30), 0.03)
+    assert stability.find_drift(noise, 0.03) is None
+    drift = stability.find_drift(noise + np.linspace(0, -0.3, 30), 0.03)
     assert drift is not None
     assert drift.change == pytest.approx(-0.3, abs=0.05)
     assert not drift.settled
-    early = steady.find_drift(noise + 0.3 * np.exp(-np.arange(30) / 3), 0.03)
+    early = stability.find_drift(noise + 0.3 * np.exp(-np.arange(30) / 3), 0.03)
     assert early is not None
     assert early.settled
 
@@ -243,10 +243,10 @@ def test_drift_is_found_and_steady_noise_is_not():
 def test_a_load_that_keeps_rising_never_settled():
     rising = [[100 + 5 * second + run for second in range(10)] for run in range(5)]
     level = [[100 + (second * 7 + run) % 5 for second in range(10)] for run in range(5)]
-    assert steady.unsettled_change(rising, 0.03) > 0.1
-    assert steady.unsettled_change(level, 0.03) is None
-    assert steady.unsettled_change(rising[:2], 0.03) is None
-    assert steady.unsettled_change([[100] * 5 + [0] * 5] * 3, 0.03) == -math.inf
+    assert stability.unsettled_change(rising, 0.03) > 0.1
+    assert stability.unsettled_change(level, 0.03) is None
+    assert stability.unsettled_change(rising[:2], 0.03) is None
+    assert stability.unsettled_change([[100] * 5 + [0] * 5] * 3, 0.03) == -math.inf
 
 
 def test_intervals_in_words():

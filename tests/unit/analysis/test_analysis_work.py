@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from analysis_samples import experiment, record, stored
-from pgassay.analysis.descriptive.maintenance import COUNTS, work_results
+from pgassay.analysis.descriptive.maintenance_work import COUNTS, work_results
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.model.experiment import Experiment
 from pgassay.model.maintenance import MaintenanceCommand, MaintenanceObservation, WorkResult
 from pgassay.model.trial import TrialRecord
 from pgassay.report.compare import page as comparison
-from pgassay.report.compare.maintenance import HOW_SERVED, work_tables
+from pgassay.report.compare.maintenance_section import HOW_SERVED, work_tables
 
 
 def vacuum(

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import report_examples as examples
-from pgassay.analysis.claims.arms import missing_condition
-from pgassay.analysis.claims.judge import is_open, judge
+from pgassay.analysis.claims.arm_claims import missing_condition
+from pgassay.analysis.claims.judge_claims import is_open, judge
 from pgassay.errors import UsageError
-from pgassay.experiment.claiming.files import read_claims
-from pgassay.experiment.planning.file import read_document, read_file
+from pgassay.experiment.claiming.claim_files import read_claims
+from pgassay.experiment.planning.experiment_file import read_document, read_file
 from pgassay.factors.registry import parse_factors
-from pgassay.model.beside.claims import Claim, JudgedClaim, Needs, Source
 from pgassay.model.experiment import MachineFacts
+from pgassay.model.further_results.claims import Claim, JudgedClaim, Needs, Source
 from pgassay.workloads.registry import parse_workload
 from project_files import ROOT
 

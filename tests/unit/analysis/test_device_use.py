@@ -10,15 +10,14 @@ import report_examples as examples
 from pgassay.analysis.descriptive.device_use import device_use
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import last_probe
-from pgassay.environment.linux.device import device_of
-from pgassay.environment.storage.base import BlockDevice
-from pgassay.experiment.running.ceilings import arm_ceiling
+from pgassay.environment.linux.device import BlockDevice, device_of
+from pgassay.experiment.running.device_ceilings import arm_ceiling
 from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.storage import StorageSpec
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.compare import page as comparison
-from pgassay.report.probe import text
+from pgassay.report.probe import probe_page
 from storage_fixtures import private_home
 
 CONTROL = "io_method=sync"
@@ -100,7 +99,7 @@ def test_the_lower_of_limit_and_probe_is_the_ceiling() -> None:
 
 
 def test_the_last_probe_of_a_device_is_kept_and_found() -> None:
-    document = text.page_of(analyse_probe(samples.record(samples.Machine()))).json()
+    document = probe_page.page_of(analyse_probe(samples.record(samples.Machine()))).json()
     with private_home() as home:
         device = device_of(home)
         if device.name is None:

@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from pgassay.analysis.effects.effect_sentences import ranked, sentences_of, size_words
 from pgassay.analysis.effects.questions import grid_of, questions
-from pgassay.analysis.effects.words import ranked, sentences_of, size_words
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
-from pgassay.model.beside.effects import Interaction, LevelEffect
+from pgassay.model.further_results.effects import Interaction, LevelEffect
 from pgassay.report.compare.page import page_of
 from simulated_worlds import World
 from whole_experiments import planned, run_whole

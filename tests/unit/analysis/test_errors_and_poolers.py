@@ -12,7 +12,7 @@ from load_records import write_load
 from pgassay.analysis.causes.evidence import Processors
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.analysis.descriptive.errors_and_poolers import arm_errors
-from pgassay.analysis.redaction.experiment import redacted
+from pgassay.analysis.redaction.redacted_experiment import redacted
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.arm import Arm, PoolerSpec
 from pgassay.model.trial import StatementObservation

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from pgassay.analysis.verdicts.checks.load import client_share, holds_rate
+from pgassay.analysis.verdicts.checks.load_checks import client_share, holds_rate
 from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpec
 from simulated_worlds import World
 from whole_experiments import TEMPLATE, Ended, planned, run_whole

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgassay.analysis.redaction.sentences import name_without_literals, sentence_without_literals
+from pgassay.analysis.redaction.redacted_sentences import name_without_literals, sentence_without_literals
 
 SENTENCES = {
     "a statement that failed": (

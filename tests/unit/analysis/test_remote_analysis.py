@@ -8,7 +8,7 @@ import pytest
 import analysis_samples as samples
 from pgassay.analysis.descriptive.network import ThroughNetwork, own_interval, round_trips
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.environment.remote.settings import ServerFacts, differences_sentence, judge_swap
+from pgassay.environment.remote.settings_swap import ServerFacts, differences_sentence, judge_swap
 from pgassay.model.arm import Arm, RemoteServer
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import LoadObservation, TrialFacts, TrialRecord

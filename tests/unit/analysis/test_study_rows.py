@@ -10,10 +10,10 @@ from analysis_samples import experiment, record, stored
 from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.verdicts.checks.failures import first_attempts
 from pgassay.analysis.verdicts.compare import analyse, decided, interim_result
-from pgassay.analysis.verdicts.primary import analyse_primary, forecasts
+from pgassay.analysis.verdicts.primary_family import analyse_primary, forecasts
 from pgassay.analysis.verdicts.study import gather_study
 from pgassay.design.schedule import next_step
-from pgassay.experiment.running.enough import decided_arms
+from pgassay.experiment.running.stopping_rules import decided_arms
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
 from pgassay.model.result import DesignWarning

@@ -10,9 +10,9 @@ import pytest
 
 import cause_samples
 import report_examples as examples
-from pgassay.analysis.changes.arms import moments
+from pgassay.analysis.changes.arm_changes import moments
 from pgassay.analysis.changes.events import trial_events
-from pgassay.analysis.changes.series import by_second
+from pgassay.analysis.changes.rate_series import by_second
 from pgassay.analysis.changes.server_log import log_events
 from pgassay.analysis.changes.timeline import timeline
 from pgassay.analysis.verdicts.compare import analyse

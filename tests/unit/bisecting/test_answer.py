@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from pgassay.analysis.bisection.search import Search
-from pgassay.bisecting.answer import Answered, answer
-from pgassay.model.beside.bisection import BisectionResult, BisectionState, Place
+from pgassay.bisecting.bisect_answer import Answered, answer
+from pgassay.model.further_results.bisection import BisectionResult, BisectionState, Place
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.report.bisection import page_of
 from samples.searches.simulated import World, searched, step

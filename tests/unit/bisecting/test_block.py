@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from pgassay.analysis.bisection.block import Bet, Block, cuts_of, log_factors
+from pgassay.analysis.bisection.block_likelihood import Bet, Block, cuts_of, log_factors
 
 PLACES = (0, 0, 3, 7, 10)
 BET = Bet(-0.1, 0.03)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import report_examples as examples
-from pgassay.bisecting.kinds import what_changed
+from pgassay.bisecting.change_kinds import what_changed
 from pgassay.bisecting.rounds import FACTOR
 from pgassay.model.trial import TrialFacts
 from pgassay.record.experiment import StoredExperiment

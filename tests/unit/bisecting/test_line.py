@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.bisecting.line import line_of
+from pgassay.bisecting.commit_line import line_of
 from samples.builds.source_tree import clone_of_one, git
 
 CHANGES = (

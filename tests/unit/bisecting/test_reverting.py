@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import report_examples as examples
-from pgassay.bisecting.reverting import PATCH_FILE, judged, reverted_build
-from pgassay.environment.source.step import TreeDoesNotBuildError
+from pgassay.bisecting.revert_check import PATCH_FILE, judged, reverted_build
+from pgassay.environment.source.build_step import TreeDoesNotBuildError
 from pgassay.errors import UsageError
-from pgassay.model.beside.bisection import Place, Reverted
 from pgassay.model.build import Build
+from pgassay.model.further_results.bisection import Place, Reverted
 
 
 def git(folder: Path, *words: str) -> str:
@@ -115,7 +115,7 @@ def test_a_revert_that_takes_the_difference_back_confirms_it(
     control, arm, *_ = result.arms
     arm = arm.model_copy(update={"verdict": verdict, "ratio": 1.3, "interval": (1.2, 1.4)})
     changed = result.model_copy(update={"arms": (control, arm)})
-    monkeypatch.setattr("pgassay.bisecting.reverting.analyse", lambda _: changed)
+    monkeypatch.setattr("pgassay.bisecting.revert_check.analyse", lambda _: changed)
     found = judged(Place(name="abc", build="git:x@abc"), stored, is_slow_down=is_slow_down)
     assert found.is_confirmed is is_confirmed
     assert (found.ratio, found.interval) == (1.3, (1.2, 1.4))

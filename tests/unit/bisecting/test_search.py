@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from pgassay.analysis.bisection.block import Block
-from pgassay.analysis.bisection.line import Line
+from pgassay.analysis.bisection.block_likelihood import Block
+from pgassay.analysis.bisection.line_search import Line
 from pgassay.analysis.bisection.search import RULES, Search
-from pgassay.experiment.planning.plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
+from pgassay.experiment.planning.experiment_plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from samples.searches.simulated import World, searched, step
 
 ENDS = Block((0, 0, 100), (0.0, 0.002, -0.2))

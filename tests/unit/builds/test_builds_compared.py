@@ -8,7 +8,7 @@ import pytest
 from plans_for_tests import base_spec, make_experiment, make_record
 
 from analysis_samples import experiment, simulate, stored
-from pgassay.analysis.descriptive.builders import builder_difference
+from pgassay.analysis.descriptive.binary_differences import builder_difference
 from pgassay.analysis.verdicts.blocks import complete_blocks, primary_measure
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.design.arms import arms_of_all_loads
@@ -17,7 +17,7 @@ from pgassay.environment.builds.base import Origin, parse_version
 from pgassay.environment.builds.default_differences import CHANGED_MAX, NO_SUCH_SETTING, default_differences
 from pgassay.environment.server.setting_values import SettingFact
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.builds import choose_builds
+from pgassay.experiment.planning.arm_builds import choose_builds
 from pgassay.factors import version
 from pgassay.factors.registry import parse_factor, parse_factors
 from pgassay.model.arm import DatasetSpec

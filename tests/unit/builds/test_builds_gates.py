@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.builds import inspect
-from pgassay.environment.builds.gates import IoUringFacts, judge, kernel_version
+from pgassay.environment.builds.io_uring_gates import IoUringFacts, judge, kernel_version
 from pgassay.environment.home import SystemAccount
 from pgassay.model.build import Build, Gate
 from server_helpers import own_home

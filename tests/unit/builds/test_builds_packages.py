@@ -22,10 +22,10 @@ from pgassay.environment.builds.package import (
     write_package_file,
 )
 from pgassay.environment.datasets import snapshots
-from pgassay.environment.storage.options import readable_bytes
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
+from pgassay.storage.storage_options import readable_bytes
 
 OFFERED = ("15.18.0-beta.17", "16.9.0-beta.15", "16.13.0-beta.16", "16.13.0-beta.17", "17.0.0-beta.14", "odd")
 

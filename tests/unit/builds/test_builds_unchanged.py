@@ -10,8 +10,8 @@ import pytest
 from plans_for_tests import base_spec
 
 import replay
-from pgassay.environment.builds import unchanged
-from pgassay.environment.builds.unchanged import ChangedBuildError, binary_sha256, refuse_changed
+from pgassay.environment.builds import build_identity
+from pgassay.environment.builds.build_identity import ChangedBuildError, binary_sha256, refuse_changed
 from pgassay.environment.datasets import snapshots
 from pgassay.errors import MeasurementError
 from pgassay.experiment.running.loop import RunLimits, run_experiment
@@ -47,7 +47,7 @@ def test_a_binary_is_read_once_while_its_file_is_the_same(
         read.append(stream.name)
         return digest(stream, name)
 
-    monkeypatch.setattr(unchanged.hashlib, "file_digest", counted)
+    monkeypatch.setattr(build_identity.hashlib, "file_digest", counted)
     build = build_of(postgres)
     for _ in range(5):
         refuse_changed(build)

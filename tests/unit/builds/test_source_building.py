@@ -15,7 +15,7 @@ import whole_tool
 from pgassay.cli import completion, source_builds
 from pgassay.environment.builds.registry import ORIGINS, SOURCE_ORIGIN, resolve
 from pgassay.environment.builds.source import trees_of
-from pgassay.environment.source import kept
+from pgassay.environment.source import kept_builds
 from pgassay.errors import UsageError
 from samples.builds import source_tree
 
@@ -102,14 +102,14 @@ def test_what_does_not_build_is_said_with_its_place_and_the_next_one_builds(clon
     sentence = str(raised.value)
     assert re.search(r"@broken does not build: src/backend/other\.c:2: .*nonesuch.* undeclared", sentence)
     assert "\n" not in sentence
-    assert kept.all_kept() == []
+    assert kept_builds.all_kept() == []
     assert len(built(f"git:{clone}@master")) == 1
 
 
 def test_a_slip_in_the_second_tree_is_said_before_the_first_is_built(clone: Path) -> None:
     with pytest.raises(UsageError, match="has no revision 'nonesuch'"):
         built(f"git:{clone}@master", f"git:{clone}@nonesuch")
-    assert kept.all_kept() == []
+    assert kept_builds.all_kept() == []
 
 
 def test_a_clone_is_as_it_was(clone: Path) -> None:
@@ -137,7 +137,7 @@ def test_an_interrupted_build_leaves_no_build_and_goes_on(clone: Path, own_home:
         running.communicate()
         wait.unlink()
     assert running.returncode == 130
-    assert kept.all_kept() == []
+    assert kept_builds.all_kept() == []
     assert len(built(f"git:{clone}@master")) == 1
 
 

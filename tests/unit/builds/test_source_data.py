@@ -8,7 +8,7 @@ from pgassay.environment import datasets
 from pgassay.environment.builds.source import SourceOrigin
 from pgassay.environment.datasets import snapshots
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.builds import dataset_loads
+from pgassay.experiment.planning.arm_builds import dataset_loads
 from pgassay.factors import build as build_factor
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec
 from pgassay.model.build import Build, SourceTree

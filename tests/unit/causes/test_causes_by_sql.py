@@ -13,7 +13,7 @@ from cause_samples import ELAPSED_S, account, arm, evidence
 from pgassay.analysis.accounts.threads import BACKEND, Span
 from pgassay.analysis.causes.base import Answer, Found, Missing
 from pgassay.analysis.causes.read_series import Growth, ReadCeiling
-from pgassay.analysis.causes.rules import processors, storage
+from pgassay.analysis.causes.rules import device_limit, processors
 from pgassay.analysis.causes.sql_evidence import SqlEvidence, looks_of, sql_evidence
 from pgassay.environment.remote.session_settings import _about_methods
 from pgassay.environment.server.setting_values import SettingFact
@@ -22,7 +22,7 @@ from pgassay.experiment.planning.remote_options import processors_of
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.experiment import ArmCeiling
 from pgassay.record.columns import to_parquet
-from pgassay.trial.before_trial import environment_of
+from pgassay.trial.before_trial_command import environment_of
 
 S = 1_000_000_000
 NAMES = ("pid", "kind", "activity", "wait_event_type", "wait_event", "samples")
@@ -121,7 +121,7 @@ def test_counts_of_reads_that_are_hidden_are_no_series(
 
 def ask(sql: SqlEvidence, cause: str = "storage-iops", **changes: Any) -> Answer:
     """What the rule of this name says; half of the time of ten connections is waiting for reads."""
-    rules = (storage.IOPS, storage.THROUGHPUT, storage.LATENCY, processors.ALL_CORES)
+    rules = (device_limit.IOPS, device_limit.THROUGHPUT, device_limit.LATENCY, processors.ALL_CORES)
     rule = next(rule for rule in rules if rule.cause == cause)
     seen: dict[str, Any] = {"total_s": 10 * ELAPSED_S, "read_s": 5 * ELAPSED_S, "device": None}
     seen |= {"processors": None, "ceiling": ArmCeiling(), "sql": sql}

@@ -10,7 +10,7 @@ from pgassay.analysis.causes.base import Found
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rank import trial_causes
 from pgassay.model.vacuum_state import Holder, IndexState, TableState, VacuumState
-from pgassay.trial.before_and_after.vacuum_state import entry_bytes
+from pgassay.trial.snapshots.vacuum_state import entry_bytes
 
 # A million rows of 128 bytes: 63 fill a page, 15 874 pages hold all; here they lie in five times as many.
 BLOATED = TableState(
@@ -119,8 +119,8 @@ def test_pages_that_something_else_may_have_looked_at_prove_nothing(
 ) -> None:
     given: dict[str, Any] = {"rows": 1e5, "entries": None, **changes}
     seen = fetched(given["table"], given["rows"], given["pages"], entries=given["entries"], **uses)
-    assert index_scans.of_tables(seen) == [] or max(
-        read.wasted for read in index_scans.of_tables(seen)
+    assert index_scans.scattered_tables(seen) == [] or max(
+        read.wasted for read in index_scans.scattered_tables(seen)
     ) == pytest.approx(0, abs=0.01)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.accounts.arms import measured_spans
+from pgassay.analysis.accounts.arm_accounts import measured_spans
 from pgassay.analysis.accounts.work_times import times_from_outside
 from pgassay.analysis.descriptive.device_use import device_use
 from pgassay.analysis.descriptive.round_trips import trips_of_trial

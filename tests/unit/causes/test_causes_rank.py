@@ -8,7 +8,7 @@ import pytest
 import report_examples
 from pgassay.analysis.causes import registry
 from pgassay.analysis.causes.base import Found, Rule
-from pgassay.analysis.causes.rank import arm_causes, beside_faults
+from pgassay.analysis.causes.rank import arm_causes, limit_with_faults
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.cause import Cause
 from pgassay.model.experiment import PlannedCeilings
@@ -161,10 +161,10 @@ def test_where_a_fault_takes_a_quarter_nobody_reads_that_no_rule_does() -> None:
     fault = limit.model_copy(
         update={"kind": "fault", "cause": "noise", "seconds": 6.7, "share": 0.28, "remedy": ""}
     )
-    told = beside_faults([limit, fault])
+    told = limit_with_faults([limit, fault])
     assert "no rule" not in told[0].remedy and "what is told below" in told[0].remedy
-    assert beside_faults([limit, fault.model_copy(update={"share": 0.1})])[0] == limit
-    assert beside_faults([limit]) == (limit,)
+    assert limit_with_faults([limit, fault.model_copy(update={"share": 0.1})])[0] == limit
+    assert limit_with_faults([limit]) == (limit,)
 
 
 def test_a_damaged_file_costs_its_trial_and_no_more(tmp_path: Path) -> None:

@@ -10,12 +10,12 @@ from cause_samples import FLOW, LIMIT, account, evidence, item, load_arm, load_r
 from pgassay.analysis.causes.base import Found, Missing
 from pgassay.analysis.causes.evidence import Evidence, Processors
 from pgassay.analysis.causes.rank import trial_causes
-from pgassay.analysis.causes.rules.vacuuming import AUTOVACUUM
+from pgassay.analysis.causes.rules.autovacuum import AUTOVACUUM
 from pgassay.analysis.causes.trial_evidence import evidence_of_trial
 from pgassay.model.arm import RemoteServer
 from pgassay.model.vacuum_state import Holder, TableState, VacuumState
 from pgassay.record.experiment import StoredTrial
-from pgassay.trial.before_and_after.vacuum_state import row_bytes
+from pgassay.trial.snapshots.vacuum_state import row_bytes
 
 # A million rows of 128 bytes need 15 874 pages.
 PACKED = TableState(

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.claims.arms import blocks_least
-from pgassay.experiment.claiming.run import _Budget
-from pgassay.model.beside.claims import Claim, Source
+from pgassay.analysis.claims.arm_claims import blocks_least
+from pgassay.experiment.claiming.run_claims import _Budget
+from pgassay.model.further_results.claims import Claim, Source
 from pgassay.model.result import CompareResult, Forecast
 
 STORED = examples.stored()

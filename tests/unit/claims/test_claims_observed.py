@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.claims.judge import is_open, judge, wanted_by
+from pgassay.analysis.claims.judge_claims import is_open, judge, wanted_by
 from pgassay.errors import UsageError
-from pgassay.model.beside.claims import Claim, JudgedClaim, Source
 from pgassay.model.cause import Cause
-from pgassay.model.plans.plan import PlanNode
-from pgassay.model.plans.work import StatementPlan
+from pgassay.model.further_results.claims import Claim, JudgedClaim, Source
+from pgassay.model.plans.executed_plan import StatementPlan
+from pgassay.model.plans.explained_plan import PlanNode
 from pgassay.model.trial import TrialFacts
 from pgassay.record.experiment import StoredExperiment
 

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
-from pgassay.experiment.claiming.files import claimed_files
-from pgassay.experiment.claiming.order import LEFT_MIN_S, Waiting, next_of, weight_of
-from pgassay.model.beside.claims import Claim, Source
+from pgassay.experiment.claiming.claim_files import claimed_files
+from pgassay.experiment.claiming.run_order import LEFT_MIN_S, Waiting, next_of, weight_of
+from pgassay.model.further_results.claims import Claim, Source
 
 EXPERIMENTS = st.builds(
     Waiting,

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.environment.storage.host import HostKind
-from pgassay.environment.storage.parse import describe, format_bytes, parse_storage
-from pgassay.environment.storage.registry import KINDS
-from pgassay.environment.storage.volume import catalogue, model_for
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.host import HostKind
+from pgassay.storage.parse import describe, format_bytes, parse_storage
+from pgassay.storage.registry import KINDS
+from pgassay.storage.volume import catalogue, model_for
 
 paths = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1).map(
     lambda text: "/" + text.strip("/").replace("//", "/") + "x"

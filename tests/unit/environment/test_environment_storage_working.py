@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment.storage import working as working_module
-from pgassay.environment.storage.files import copy_real, tree
-from pgassay.environment.storage.working import WorkingCopies
 from pgassay.errors import MeasurementError
+from pgassay.storage import working_copies as working_module
+from pgassay.storage.file_copies import copy_real, tree
+from pgassay.storage.working_copies import WorkingCopies
 
 FILES = {
     "PG_VERSION": b"18\n",

@@ -9,13 +9,18 @@ import analysis_samples as samples
 from pgassay.cli.main import main
 from pgassay.environment.cgroup import caps
 from pgassay.environment.linux import machine
-from pgassay.environment.storage import image, served
-from pgassay.environment.storage.offered import given_until, would_last
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.registry import KINDS, provide
-from pgassay.environment.storage.served import Ceiling, Taken, beyond_ceiling
-from pgassay.environment.storage.trace import unlimited_model
-from pgassay.environment.storage.volume import (
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.provisioned_servers import within_reach
+from pgassay.factors.storage import split
+from pgassay.model.storage import StorageSpec
+from pgassay.model.volumes.offer import VolumeModel
+from pgassay.native.volume import CreditLevel, Overhead, Second
+from pgassay.storage import image, imitated_device
+from pgassay.storage.imitated_device import Ceiling, Taken, ceiling_refusal
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.registry import KINDS, provide
+from pgassay.storage.request_trace import unlimited_model
+from pgassay.storage.volume import (
     catalogue,
     columns_of,
     failure_of,
@@ -25,14 +30,9 @@ from pgassay.environment.storage.volume import (
     warnings_of,
     way_delay_us,
 )
-from pgassay.errors import UsageError
-from pgassay.experiment.planning.provisioned import within_reach
-from pgassay.factors.storage import split
-from pgassay.model.storage import StorageSpec
-from pgassay.model.volumes.offer import VolumeModel
-from pgassay.native.volume import CreditLevel, Overhead, Second
+from pgassay.storage.volume_facts import given_until, would_last
 from pgassay.volumes.parse import parse_volume
-from pgassay.volumes.sustained import sustained_volumes
+from pgassay.volumes.sustained_volumes import sustained_volumes
 
 
 def model(text: str) -> VolumeModel:
@@ -95,7 +95,7 @@ def second(clock_s: int, **changes: object) -> Second:
 def test_a_volume_above_the_ceiling_is_told(
     text: str, reads_per_s: float, bytes_per_s: float, said: str | None
 ) -> None:
-    found = beyond_ceiling(model(text), Ceiling(reads_per_s, bytes_per_s))
+    found = ceiling_refusal(model(text), Ceiling(reads_per_s, bytes_per_s))
     if said is None:
         assert found is None
     else:
@@ -285,17 +285,17 @@ def test_the_ceiling_is_measured_anew_for_another_binary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGASSAY_HOME", str(tmp_path))
-    monkeypatch.setattr(served, "home", lambda: tmp_path)
-    monkeypatch.setattr(served, "build_id", lambda: "one")
-    monkeypatch.setattr(served.ServedImage, "server", Measured())
-    monkeypatch.setattr(served.ServedImage, "node", tmp_path)
-    image = object.__new__(served.ServedImage)
+    monkeypatch.setattr(imitated_device, "home", lambda: tmp_path)
+    monkeypatch.setattr(imitated_device, "build_id", lambda: "one")
+    monkeypatch.setattr(imitated_device.ServedImage, "server", Measured())
+    monkeypatch.setattr(imitated_device.ServedImage, "node", tmp_path)
+    image = object.__new__(imitated_device.ServedImage)
     first = image.ceiling()
     # The best of three times, and what the volume's user leaves of it.
-    assert first == Ceiling(served.CEILING_SHARE * 20_003, 1e9)
+    assert first == Ceiling(imitated_device.CEILING_SHARE * 20_003, 1e9)
     assert image.ceiling() == first
-    monkeypatch.setattr(served, "build_id", lambda: "another")
-    assert image.ceiling().random_reads_per_s == served.CEILING_SHARE * 20_006
+    monkeypatch.setattr(imitated_device, "build_id", lambda: "another")
+    assert image.ceiling().random_reads_per_s == imitated_device.CEILING_SHARE * 20_006
 
 
 def test_a_volume_of_the_wal_above_the_ceiling_is_skipped_as_one_of_the_data_is(

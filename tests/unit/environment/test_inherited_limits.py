@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment.cgroup import caps, inherited
+from pgassay.environment.cgroup import caps, inherited_limits
 from pgassay.environment.linux.mounts import Mount
 
 PID = 4711
@@ -21,9 +21,9 @@ def version_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     mount = Mount("0:26", root, "/", "cgroup2", "cgroup2", frozenset({"rw"}))
     monkeypatch.setattr(caps, "_PROC", tmp_path / "proc")
     monkeypatch.setattr(caps, "mounts", lambda: [mount])
-    monkeypatch.setattr(inherited.os, "sched_getaffinity", lambda _: {0})
-    monkeypatch.setattr(inherited.os, "cpu_count", lambda: 4)
-    monkeypatch.setattr(inherited.os, "getpriority", lambda *_: 5)
+    monkeypatch.setattr(inherited_limits.os, "sched_getaffinity", lambda _: {0})
+    monkeypatch.setattr(inherited_limits.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(inherited_limits.os, "getpriority", lambda *_: 5)
     return root / "work.slice"
 
 
@@ -44,7 +44,7 @@ def test_the_tightest_of_the_chain_counts(version_2: Path) -> None:
         },
     )
     write(version_2, {"io.max": "8:0 rbps=67108864 wbps=max riops=2000 wiops=max\n"})
-    limits = inherited.inherited_limits(PID)
+    limits = inherited_limits.inherited_limits(PID)
     assert limits.cpus == 0.5
     assert limits.cpus_from == str(version_2)
     assert limits.memory_bytes == 2 << 30
@@ -54,7 +54,7 @@ def test_the_tightest_of_the_chain_counts(version_2: Path) -> None:
     assert limits.niceness == 5
     (disk,) = limits.disks.values()
     assert (disk.read_bytes, disk.reads, disk.write_bytes) == (67108864, 900, None)
-    limited, nice = inherited.limit_sentences(limits)
+    limited, nice = inherited_limits.limit_sentences(limits)
     for words in (
         "0.5 of its processors",
         "1 of its processors",

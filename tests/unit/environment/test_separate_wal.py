@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment.storage.base import Delivered
-from pgassay.environment.storage.host import HostVolume
-from pgassay.environment.storage.parse import parse_storage
-from pgassay.environment.storage.separate_wal import SeparateWal, separate_wal
+from pgassay.storage.base import Delivered
+from pgassay.storage.host import HostVolume
+from pgassay.storage.parse import parse_storage
+from pgassay.storage.separate_wal import SeparateWal, separate_wal
 from storage_fixtures import frozen_directory
 
 SEGMENT = "pg_wal/000000010000000000000001"

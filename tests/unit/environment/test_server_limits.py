@@ -8,21 +8,21 @@ from plans_for_tests import base_spec
 from pgassay.design.arms import build_arms, choose_control, combinations
 from pgassay.environment.cgroup import group
 from pgassay.environment.linux import machine
-from pgassay.environment.server import limits
-from pgassay.environment.server.limits import check_limits, describe_limits, parse_cpus, parse_memory
+from pgassay.environment.server import server_caps
+from pgassay.environment.server.server_caps import check_limits, describe_limits, parse_cpus, parse_memory
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.planning import baseline
-from pgassay.experiment.planning.baseline import (
+from pgassay.experiment.planning import arm_baseline
+from pgassay.experiment.planning.arm_baseline import (
     caps_by_arm,
     instance_sentences,
     with_buffers_for_the_smallest,
     with_caps,
     with_memory_of_instances,
 )
-from pgassay.experiment.planning.file import read_file
+from pgassay.experiment.planning.experiment_file import read_file
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.registry import parse_factor
-from pgassay.trial.limited import assert_limits
+from pgassay.trial.trial_caps import assert_limits
 
 MB, GB = 1 << 20, 1 << 30
 
@@ -58,7 +58,7 @@ def test_levels_cap_the_arm_and_are_described() -> None:
 
 
 def test_a_cap_that_caps_nothing_or_leaves_no_room_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "server_limits", lambda _: {})
+    monkeypatch.setattr(server_caps, "server_limits", lambda _: {})
     monkeypatch.setattr(machine, "memory_bytes", lambda: 8 * GB)
     spec = base_spec().model_copy(update={"settings": {"shared_buffers": "900MB"}})
     with pytest.raises(UsageError, match="this machine has"):
@@ -74,8 +74,8 @@ def test_a_cap_above_that_of_the_container_is_refused_in_few_words(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # An ordinary account is refused before the cap is looked at.
-    monkeypatch.setattr(limits, "server_limits", lambda _: {})
-    monkeypatch.setattr(limits, "capabilities", lambda: {"memory": group.Capability(2, tmp_path)})
+    monkeypatch.setattr(server_caps, "server_limits", lambda _: {})
+    monkeypatch.setattr(server_caps, "capabilities", lambda: {"memory": group.Capability(2, tmp_path)})
     monkeypatch.setattr(machine, "memory_bytes", lambda: 8 * GB)
     (tmp_path / "memory.max").write_text("1073741824\n")
     with pytest.raises(UsageError) as raised:
@@ -118,8 +118,8 @@ def test_the_environment_names_the_caps_of_arms_that_have_some() -> None:
 def test_servers_have_the_memory_of_the_instance_that_their_volume_belongs_to(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "server_limits", lambda _: {})
-    monkeypatch.setattr(limits, "_refuse_narrower_parent", lambda _: None)
+    monkeypatch.setattr(server_caps, "server_limits", lambda _: {})
+    monkeypatch.setattr(server_caps, "_refuse_narrower_parent", lambda _: None)
     monkeypatch.setattr(machine, "memory_bytes", lambda: 32 * GB)
     volume = "volume:gp3,size=100GiB"
     texts = f"storage={volume},{volume},instance=m6g.large,{volume},instance=r7i.2xlarge"
@@ -171,7 +171,7 @@ def test_a_machine_without_control_groups_is_told_at_once(monkeypatch: pytest.Mo
 
 
 def test_a_cap_is_a_factor_or_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(baseline, "server_limits", lambda _: {})
+    monkeypatch.setattr(arm_baseline, "server_limits", lambda _: {})
     request = CompareRequest(factors=("memory=1GB,2GB",), memory="1GB")
     with pytest.raises(UsageError, match="memory is a factor and is also fixed by --memory"):
         with_caps(request, (parse_factor("memory=1GB,2GB"),), base_spec())

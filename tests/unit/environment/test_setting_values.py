@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.environment.server.folder import check_settings, format_settings
+from pgassay.environment.server.server_folder import check_settings, format_settings
 from pgassay.environment.server.setting_values import SettingFact, equal_value, parse_bool, parse_number
 from pgassay.environment.server.start_failure import explain
 from pgassay.errors import UsageError

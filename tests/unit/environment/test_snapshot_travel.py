@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import whole_tool
-from pgassay.environment.datasets import snapshots, travel
+from pgassay.environment.datasets import snapshot_transfer, snapshots
+from pgassay.environment.datasets.snapshot_transfer import PART_BYTES, Arrival, Manifest
 from pgassay.environment.datasets.snapshots import SNAPSHOT_FILE, Snapshot
-from pgassay.environment.datasets.travel import PART_BYTES, Arrival, Manifest
 from pgassay.errors import MeasurementError, UsageError
 
 KEY = "0123456789abcdef0123"
@@ -69,8 +69,8 @@ def own_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 def sent(source: Snapshot, arrival: Arrival, parts: int | None = None) -> None:
     for number in range(arrival.manifest.parts if parts is None else parts):
-        content = travel.read_part(source, arrival.manifest, number)
-        assert arrival.take(number, content, travel.checksum(content))
+        content = snapshot_transfer.read_part(source, arrival.manifest, number)
+        assert arrival.take(number, content, snapshot_transfer.checksum(content))
 
 
 def below(home: Path) -> set[str]:
@@ -79,7 +79,7 @@ def below(home: Path) -> set[str]:
 
 
 def test_a_snapshot_arrives_as_it_was(source: Snapshot, own_home: Path) -> None:
-    arrival = Arrival(KEY, travel.manifest_of(source))
+    arrival = Arrival(KEY, snapshot_transfer.manifest_of(source))
     assert snapshots.find(KEY) is None
     sent(source, arrival)
     arrival.end(is_whole=True)
@@ -93,19 +93,19 @@ def test_a_snapshot_arrives_as_it_was(source: Snapshot, own_home: Path) -> None:
             assert (found.path / name).stat().st_mode & 0o077 == 0
     assert below(own_home) == {KEY, f"{KEY}.lock"}
     # One that is there is not touched by another that comes.
-    again = Arrival(KEY, travel.manifest_of(source))
+    again = Arrival(KEY, snapshot_transfer.manifest_of(source))
     sent(source, again)
     again.end(is_whole=True)
     assert below(own_home) == {KEY, f"{KEY}.lock"}
 
 
 def test_what_is_cut_off_leaves_nothing(source: Snapshot, own_home: Path) -> None:
-    arrival = Arrival(KEY, travel.manifest_of(source))
+    arrival = Arrival(KEY, snapshot_transfer.manifest_of(source))
     sent(source, arrival, 1)
     assert len(below(own_home)) == 3
     arrival.end(is_whole=False)
     assert below(own_home) == {f"{KEY}.lock"}
-    incomplete = Arrival(KEY, travel.manifest_of(source))
+    incomplete = Arrival(KEY, snapshot_transfer.manifest_of(source))
     sent(source, incomplete, 1)
     with pytest.raises(MeasurementError, match="1 of 2 parts"):
         incomplete.end(is_whole=True)
@@ -115,17 +115,17 @@ def test_what_is_cut_off_leaves_nothing(source: Snapshot, own_home: Path) -> Non
 def test_a_damaged_part_is_not_taken_and_a_repeated_one_changes_nothing(
     source: Snapshot, own_home: Path
 ) -> None:
-    arrival = Arrival(KEY, travel.manifest_of(source))
-    first, second = (travel.read_part(source, arrival.manifest, number) for number in (0, 1))
+    arrival = Arrival(KEY, snapshot_transfer.manifest_of(source))
+    first, second = (snapshot_transfer.read_part(source, arrival.manifest, number) for number in (0, 1))
     damaged = bytes([first[0] ^ 1]) + first[1:]
-    assert not arrival.take(0, damaged, travel.checksum(first))
-    assert not arrival.take(0, first[:-1], travel.checksum(first[:-1]))
+    assert not arrival.take(0, damaged, snapshot_transfer.checksum(first))
+    assert not arrival.take(0, first[:-1], snapshot_transfer.checksum(first[:-1]))
     with pytest.raises(UsageError, match="came before part 0"):
-        arrival.take(1, second, travel.checksum(second))
+        arrival.take(1, second, snapshot_transfer.checksum(second))
     for _ in range(2):
-        assert arrival.take(0, first, travel.checksum(first))
-    assert arrival.take(0, damaged, travel.checksum(first))
-    assert arrival.take(1, second, travel.checksum(second))
+        assert arrival.take(0, first, snapshot_transfer.checksum(first))
+    assert arrival.take(0, damaged, snapshot_transfer.checksum(first))
+    assert arrival.take(1, second, snapshot_transfer.checksum(second))
     arrival.end(is_whole=True)
     found = snapshots.find(KEY)
     assert found is not None
@@ -136,7 +136,7 @@ def test_a_damaged_part_is_not_taken_and_a_repeated_one_changes_nothing(
 def test_what_is_no_file_is_not_sent(source: Snapshot) -> None:
     (source.path / "pg_wal").symlink_to("/elsewhere")
     with pytest.raises(UsageError, match="neither a file nor a folder"):
-        travel.manifest_of(source)
+        snapshot_transfer.manifest_of(source)
 
 
 def test_a_disk_without_room_is_told_before_anything_comes(own_home: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from pgassay.environment.datasets import sysbench_data
 from pgassay.environment.datasets.registry import KINDS, content, needed_bytes
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.baseline import with_own_data
+from pgassay.experiment.planning.arm_baseline import with_own_data
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build

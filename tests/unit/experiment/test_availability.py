@@ -4,11 +4,11 @@ import pytest
 
 import report_examples as examples
 from pgassay.design.arms import Candidate
-from pgassay.environment.storage.loop import LoopKind
 from pgassay.errors import UsageError
-from pgassay.experiment.planning import provisioned
-from pgassay.experiment.planning.provisioned import judge
+from pgassay.experiment.planning import provisioned_servers
+from pgassay.experiment.planning.provisioned_servers import judge
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.loop import LoopKind
 
 REASON = "Loop storage needs XFS and this kernel has none: use --storage host."
 
@@ -27,7 +27,7 @@ def quiet(stage: str, fraction: float | None) -> None:
 
 def test_a_storage_that_cannot_be_is_refused_or_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     """With settings alike in both arms, so that one verdict can't be taken for the other's."""
-    monkeypatch.setattr(provisioned, "validate_settings", lambda *_: None)
+    monkeypatch.setattr(provisioned_servers, "validate_settings", lambda *_: None)
     monkeypatch.setattr(LoopKind, "capability", lambda _: REASON)
     with pytest.raises(UsageError) as refused:
         judge(candidates(), skip_unavailable=False, on_stage=quiet)

@@ -9,7 +9,7 @@ from pgassay.design.arms import Candidate, apply_levels, combinations
 from pgassay.environment.builds.default_differences import default_differences
 from pgassay.environment.server.setting_values import SettingFact
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.baseline import (
+from pgassay.experiment.planning.arm_baseline import (
     differing_checksums,
     settings_of_all,
     shared_buffers_of,
@@ -17,8 +17,8 @@ from pgassay.experiment.planning.baseline import (
     with_shipped_checksums,
     with_wal_sizes,
 )
-from pgassay.experiment.planning.builds import dataset_loads
-from pgassay.experiment.planning.file import read_file
+from pgassay.experiment.planning.arm_builds import dataset_loads
+from pgassay.experiment.planning.experiment_file import read_file
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec, DatasetSpec

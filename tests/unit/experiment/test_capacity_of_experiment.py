@@ -10,11 +10,11 @@ import jsonschema
 import numpy as np
 import pytest
 
-from pgassay.analysis.capacity.of_experiment import alpha_of_arm, are_known, arm_capacities, keeps
+from pgassay.analysis.capacity.arm_capacity import alpha_of_arm, are_known, arm_capacities, keeps
 from pgassay.analysis.verdicts.compare import analyse, decided, interim_result
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.running.enough import decided_arms
-from pgassay.experiment.running.rates import search_range, step_after
+from pgassay.experiment.running.capacity_rates import search_range, step_after
+from pgassay.experiment.running.stopping_rules import decided_arms
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpec
 from pgassay.model.workload import Metric

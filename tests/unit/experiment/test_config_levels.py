@@ -97,7 +97,7 @@ def test_contradictions_are_refused_with_the_remedy(factors, said):
     ],
 )
 def test_what_is_given_to_all_arms_is_no_part(factors, rest, said):
-    from pgassay.experiment.planning.plan import parse_request
+    from pgassay.experiment.planning.experiment_plan import parse_request
 
     with pytest.raises(UsageError, match=said):
         parse_request(CompareRequest(factors=factors, **rest))

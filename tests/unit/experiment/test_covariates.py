@@ -6,8 +6,8 @@ import pytest
 
 from analysis_samples import experiment
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.file import read_file
-from pgassay.experiment.planning.plan import choose_servers
+from pgassay.experiment.planning.experiment_file import read_file
+from pgassay.experiment.planning.experiment_plan import choose_servers
 from pgassay.experiment.planning.request import CompareRequest, protocol_of
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Protocol

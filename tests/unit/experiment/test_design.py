@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from plans_for_tests import base_spec, make_arms
 
-from pgassay.design.arms import build_arms, choose_control, of_strata
+from pgassay.design.arms import build_arms, choose_control, select_strata
 from pgassay.design.schedule import block_order
 from pgassay.errors import UsageError
 from pgassay.factors.registry import parse_factors
@@ -94,12 +94,12 @@ RECORDED_ORDERS = ["3120", "2031", "3012", "3021"]
 def test_some_strata_of_a_grid_keep_their_arms_and_no_others() -> None:
     arms, contrasts = make_arms(["io_method=sync,worker", "clients=1,8,50"], workload="select-only")
     wanted = ("clients=1", "clients=50")
-    kept, compared = of_strata(arms, contrasts, wanted)
+    kept, compared = select_strata(arms, contrasts, wanted)
     assert kept == tuple(arm for arm in arms if arm.stratum in wanted)
     assert {contrast.stratum for contrast in compared} == set(wanted)
     assert len(kept) == 6
     with pytest.raises(UsageError, match="'clients=2' is no stratum of this grid: name one of clients=1; cl"):
-        of_strata(arms, contrasts, ("clients=1", "clients=2"))
+        select_strata(arms, contrasts, ("clients=1", "clients=2"))
     alone = make_arms(["io_method=sync,worker"])
     with pytest.raises(UsageError, match="there is one alone: leave it out"):
-        of_strata(*alone, ("clients=1",))
+        select_strata(*alone, ("clients=1",))

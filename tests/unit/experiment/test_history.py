@@ -6,21 +6,21 @@ import math
 import pytest
 from plans_for_tests import make_experiment
 
-from pgassay.environment import history
+from pgassay.environment import earlier_experiments
 
 
 @pytest.fixture
 def experiment(tmp_path, monkeypatch):
-    monkeypatch.setattr(history, "home", lambda: tmp_path)
+    monkeypatch.setattr(earlier_experiments, "home", lambda: tmp_path)
     return make_experiment(["io_method=worker,sync"])
 
 
 def scaled(experiment):
-    return history.with_known_scale(experiment, history.recall(experiment))
+    return earlier_experiments.with_known_scale(experiment, earlier_experiments.recall(experiment))
 
 
 def write_history(tmp_path, experiment, entry):
-    entries = {history._key(experiment): entry}
+    entries = {earlier_experiments._key(experiment): entry}
     (tmp_path / "history.json").write_text(json.dumps({"format": 1, "entries": entries}), "utf-8")
 
 
@@ -65,21 +65,25 @@ def test_another_workload_tells_nothing(tmp_path, experiment):
 
 
 def test_what_was_remembered_last_is_recalled(tmp_path, experiment):
-    assert history.recall(experiment) is None
+    assert earlier_experiments.recall(experiment) is None
     for trial_s in (8.0, 9.0):
-        history.remember(experiment, history.TrialHistory(trial_s, 0.04, 0.02))
-    assert history.recall(experiment) == history.TrialHistory(9.0, 0.04, 0.02)
+        earlier_experiments.remember(experiment, earlier_experiments.TrialHistory(trial_s, 0.04, 0.02))
+    assert earlier_experiments.recall(experiment) == earlier_experiments.TrialHistory(9.0, 0.04, 0.02)
     assert len(json.loads((tmp_path / "history.json").read_bytes())["entries"]) == 1
 
 
 def test_a_history_that_cannot_be_written_is_said(tmp_path, experiment):
     (tmp_path / "history.json").mkdir()
     with pytest.raises(OSError, match=r"history\.json"):
-        history.remember(experiment, history.TrialHistory(9.0, None))
+        earlier_experiments.remember(experiment, earlier_experiments.TrialHistory(9.0, None))
 
 
 def test_strata_that_were_not_run_keep_what_they_took(experiment):
-    history.remember(experiment, history.TrialHistory(3.0, 0.02, 0.01, {"clients=1": 2.0, "clients=8": 4.0}))
-    history.remember(experiment, history.TrialHistory(5.0, 0.02, 0.01, {"clients=8": 5.0}))
-    known = history.recall(experiment)
-    assert known == history.TrialHistory(5.0, 0.02, 0.01, {"clients=1": 2.0, "clients=8": 5.0})
+    earlier_experiments.remember(
+        experiment, earlier_experiments.TrialHistory(3.0, 0.02, 0.01, {"clients=1": 2.0, "clients=8": 4.0})
+    )
+    earlier_experiments.remember(
+        experiment, earlier_experiments.TrialHistory(5.0, 0.02, 0.01, {"clients=8": 5.0})
+    )
+    known = earlier_experiments.recall(experiment)
+    assert known == earlier_experiments.TrialHistory(5.0, 0.02, 0.01, {"clients=1": 2.0, "clients=8": 5.0})

@@ -7,7 +7,7 @@ from plans_for_tests import base_spec
 
 from pgassay.design.arms import Candidate, build_arms, choose_control, without_partner
 from pgassay.environment.server.setting_values import SettingFact
-from pgassay.experiment.planning import builds
+from pgassay.experiment.planning import arm_builds
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm
 from pgassay.model.build import Build
@@ -24,7 +24,7 @@ def build_settings(build: Build) -> dict[str, SettingFact]:
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(builds, "build_settings", build_settings)
+    monkeypatch.setattr(arm_builds, "build_settings", build_settings)
 
 
 def candidates_of(**factors: tuple[str, ...]) -> list[Candidate]:
@@ -51,7 +51,7 @@ def named(arms: tuple[Arm, ...]) -> list[tuple[str, str, str]]:
 
 
 def test_a_version_without_the_setting_is_one_arm_and_the_other_has_one_for_each_level() -> None:
-    candidates, said = builds.one_arm_where_lacking(
+    candidates, said = arm_builds.one_arm_where_lacking(
         candidates_of(version=("17", "18"), io_method=METHODS), "version"
     )
     arms = arms_of(["version=17,18", "io_method=sync,worker"], candidates)
@@ -70,7 +70,7 @@ def test_a_version_without_the_setting_is_one_arm_and_the_other_has_one_for_each
 
 
 def test_the_published_matrix_is_four_arms_in_each_stratum() -> None:
-    candidates, said = builds.one_arm_where_lacking(
+    candidates, said = arm_builds.one_arm_where_lacking(
         candidates_of(version=("17", "18"), io_method=("sync", "worker", "io_uring"), clients=("1", "8")),
         "version",
     )
@@ -87,7 +87,7 @@ def test_the_published_matrix_is_four_arms_in_each_stratum() -> None:
 
 
 def test_the_newer_version_as_control_is_the_first_of_its_levels() -> None:
-    candidates, _ = builds.one_arm_where_lacking(
+    candidates, _ = arm_builds.one_arm_where_lacking(
         candidates_of(version=("17", "18"), io_method=METHODS), "version"
     )
     arms = arms_of(["version=17,18", "io_method=sync,worker"], candidates, "18")
@@ -103,7 +103,7 @@ def test_the_newer_version_as_control_is_the_first_of_its_levels() -> None:
 def test_what_is_compared_stays_for_the_server_to_judge() -> None:
     """Within version 17 there is nothing to compare: its cells are dropped, and what is left says so."""
     given = candidates_of(io_method=METHODS, version=("17", "18"))
-    candidates, said = builds.one_arm_where_lacking(given, "io_method")
+    candidates, said = arm_builds.one_arm_where_lacking(given, "io_method")
     assert candidates == given and said == []
     judged = [each for each in candidates if each[0]["version"] == "18"]
     arms = arms_of(["io_method=sync,worker", "version=17,18"], judged)
@@ -112,7 +112,7 @@ def test_what_is_compared_stays_for_the_server_to_judge() -> None:
 
 def test_a_third_factor_is_compared_within_each_version() -> None:
     """The older version has a stratum of its own, without the setting that it lacks."""
-    candidates, _ = builds.one_arm_where_lacking(
+    candidates, _ = arm_builds.one_arm_where_lacking(
         candidates_of(work_mem=("4MB", "8MB"), version=("17", "18"), io_method=METHODS), "work_mem"
     )
     arms = arms_of(["work_mem=4MB,8MB", "version=17,18", "io_method=sync,worker"], candidates)
@@ -137,6 +137,6 @@ def test_what_is_left_alone_is_said() -> None:
 
 def test_one_build_and_a_setting_that_nobody_has_change_nothing() -> None:
     given = candidates_of(io_method=METHODS)
-    assert builds.one_arm_where_lacking(given, "io_method") == (given, [])
+    assert arm_builds.one_arm_where_lacking(given, "io_method") == (given, [])
     unknown = candidates_of(version=("16", "17"), io_method=METHODS)
-    assert builds.one_arm_where_lacking(unknown, "version") == (unknown, [])
+    assert arm_builds.one_arm_where_lacking(unknown, "version") == (unknown, [])

@@ -8,13 +8,13 @@ import pytest
 
 import report_examples as examples
 from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
-from pgassay.environment.history import TrialHistory
-from pgassay.experiment.running.planned import planned
+from pgassay.environment.earlier_experiments import TrialHistory
+from pgassay.experiment.running.plan_preview import planned
 from pgassay.model.experiment import BlockDesign, Experiment
 from pgassay.model.result import Planned
 from pgassay.model.workload import LoadSpec
 from pgassay.report import schema
-from pgassay.report.planned import page_of
+from pgassay.report.plan_preview import page_of
 
 
 def experiment(strata: list[str], **contract: object) -> Experiment:

@@ -8,7 +8,7 @@ from plans_for_tests import make_experiment, make_record
 from pgassay.design.schedule import next_step
 from pgassay.experiment.running.loop import PLANS_SHARE_MAX, budget_s, plan_work
 from pgassay.model.experiment import Experiment, PlanKind
-from pgassay.model.plans.work import WorkPlan
+from pgassay.model.plans.executed_plan import WorkPlan
 from pgassay.model.trial import TrialStatus
 from pgassay.record.experiment import StoredTrial
 

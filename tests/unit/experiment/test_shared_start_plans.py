@@ -5,9 +5,9 @@ from collections import Counter
 
 import pytest
 
-from pgassay.analysis.statistics.within_starts import start_seconds
+from pgassay.analysis.statistics.start_rounds import start_seconds
 from pgassay.design.schedule import round_order
-from pgassay.trial.start import planned_turns
+from pgassay.trial.shared_start import planned_turns
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from plans_for_tests import base_spec
 
 from pgassay.environment.server.index_scripts import OtherSqlError, read_index_script
 from pgassay.environment.server.setting_values import SettingFact
-from pgassay.experiment.planning import sharing
+from pgassay.experiment.planning import start_sharing
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.shared_data import on_shared_data
-from pgassay.experiment.planning.sharing import Sharing, share
+from pgassay.experiment.planning.start_sharing import Sharing, share
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import Protocol
 from pgassay.workloads.registry import parse_workload
@@ -36,7 +36,7 @@ def _settings_without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
         name: SettingFact(name, context, "string", None, "", None, None, (), None)
         for name, context in CONTEXTS.items()
     }
-    monkeypatch.setattr(sharing, "build_settings", lambda _build: facts)
+    monkeypatch.setattr(start_sharing, "build_settings", lambda _build: facts)
 
 
 def arms(*specs: ArmSpec) -> tuple[Arm, ...]:

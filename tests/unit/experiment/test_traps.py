@@ -7,8 +7,8 @@ import pytest
 
 import analysis_samples
 from pgassay.environment.linux import free_memory
-from pgassay.experiment.planning.baseline import memory_warnings
-from pgassay.experiment.planning.provisioned import plan_warnings
+from pgassay.experiment.planning.arm_baseline import memory_warnings
+from pgassay.experiment.planning.provisioned_servers import plan_warnings
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import CacheState
 from pgassay.model.workload import LoadSpec

@@ -15,7 +15,7 @@ import whole_tool
 from pgassay.cli.outcome import REPORT_FILE, finish
 from pgassay.environment.linux.machine import host_identity
 from pgassay.fleet.agent import CHUNK_BYTES, Agent
-from pgassay.fleet.machine import Document
+from pgassay.fleet.agent_requests import Document
 from pgassay.model.doctor import DoctorReport
 
 

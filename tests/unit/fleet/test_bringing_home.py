@@ -11,8 +11,8 @@ import pytest
 from direct_machines import PACE, Heard
 from frozen import archive
 from pgassay.fleet.agent import Agent
-from pgassay.fleet.machine import Document, MachineLostError
-from pgassay.fleet.runs import RunRequest
+from pgassay.fleet.agent_requests import Document, MachineLostError
+from pgassay.fleet.machine_runs import RunRequest
 from pgassay.fleet.spreading.coordinate import Coordinator
 from pgassay.fleet.spreading.member import Member
 from pgassay.model.machines.spread import SpreadExperiment, SpreadFile, SpreadMachine, SpreadRun

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from pgassay.errors import UsageError
 from pgassay.fleet.cluster import nodes
 from pgassay.fleet.cluster.certificates import VALID_FOR, Authority, Identity, is_name
-from pgassay.fleet.cluster.file import certificates_of
+from pgassay.fleet.cluster.fleet_file import certificates_of
 
 
 def identity(folder: Path, authority: Authority, **valid: timedelta) -> Identity:

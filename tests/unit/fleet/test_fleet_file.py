@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
-from pgassay.fleet.cluster import file
-from pgassay.fleet.cluster.file import Certificates, FleetFile, MachineEntry
-from pgassay.fleet.cluster.shares import divide_cores
+from pgassay.fleet.cluster import fleet_file
+from pgassay.fleet.cluster.fleet_file import Certificates, FleetFile, MachineEntry
+from pgassay.fleet.cluster.host_shares import divide_cores
 
 CERTIFICATES = Certificates(authority=Path("/a b/ü.pem"), certificate=Path('/"c"'), key=Path("/k\\ey"))
 FLEET = FleetFile(
@@ -29,8 +29,8 @@ NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True)
 
 def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "fleet.toml"
-    file.write(FLEET, path)
-    assert file.read(path) == FLEET
+    fleet_file.write(FLEET, path)
+    assert fleet_file.read(path) == FLEET
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert "PRIVATE KEY" not in path.read_text()
 
@@ -38,8 +38,8 @@ def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_which_machine_a_worker_counts_as_is_declared_by_name(tmp_path: Path) -> None:
     path = tmp_path / "fleet.toml"
     fleet = FLEET.model_copy(update={"counts_as": {"pod-a-*": "node 1", 'b"*': "node 2", "*": "the rest"}})
-    file.write(fleet, path)
-    found = file.read(path)
+    fleet_file.write(fleet, path)
+    found = fleet_file.read(path)
     assert found == fleet
     names = ("pod-a-x7", "pod-b-x7", 'b"c')
     assert [found.declared(name) for name in names] == ["node 1", "the rest", "node 2"]
@@ -57,8 +57,8 @@ def test_any_name_and_path_survive(
     certificates = CERTIFICATES.model_copy(update={"key": Path("/") / text})
     machines = tuple(MachineEntry(name=name, host="h", home=Path("/", text)) for name in names)
     fleet = FLEET.model_copy(update={"certificates": certificates, "machine": machines})
-    file.write(fleet, path)
-    assert file.read(path) == fleet
+    fleet_file.write(fleet, path)
+    assert fleet_file.read(path) == fleet
 
 
 @pytest.mark.parametrize(
@@ -82,13 +82,13 @@ def test_a_wrong_one_is_refused_with_its_place(tmp_path: Path, old: str, new: st
     assert old in text
     path.write_text(text.replace(old, new))
     with pytest.raises(UsageError, match=r"fleet\.toml") as refused:
-        file.read(path)
+        fleet_file.read(path)
     assert said in str(refused.value)
 
 
 def test_a_missing_one_says_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="pgassay fleet start"):
-        file.read(tmp_path / "fleet.toml")
+        fleet_file.read(tmp_path / "fleet.toml")
 
 
 @given(st.binary(max_size=200))
@@ -96,7 +96,7 @@ def test_any_bytes_end_in_a_sentence(tmp_path_factory: pytest.TempPathFactory, c
     path = tmp_path_factory.mktemp("fleet") / "fleet.toml"
     path.write_bytes(content)
     with pytest.raises(UsageError):
-        file.read(path)
+        fleet_file.read(path)
 
 
 def test_hyperthreads_of_a_core_stay_together() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.errors import UsageError
-from pgassay.fleet.cluster.file import NODES
+from pgassay.fleet.cluster.fleet_file import NODES
 from pgassay.fleet.cluster.member import remove_dead
 from pgassay.fleet.cluster.node_folder import NodeFolder
 

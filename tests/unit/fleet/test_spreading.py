@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
-from pgassay.fleet.spreading import plan as plans
+from pgassay.fleet.spreading import spread_plan as plans
 from pgassay.fleet.spreading.machine_command import machine_command
 from pgassay.fleet.spreading.machine_differences import check_shared_hosts, differences
 from pgassay.fleet.spreading.results import Looks, blocks_done, is_settled, read_looks, write_looks

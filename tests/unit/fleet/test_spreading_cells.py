@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
-from pgassay.fleet.runs import Run, RunRequest
-from pgassay.fleet.spreading import plan as plans
-from pgassay.fleet.spreading.cells import (
+from pgassay.fleet.machine_runs import Run, RunRequest
+from pgassay.fleet.spreading import spread_plan as plans
+from pgassay.fleet.spreading.cell_assignment import (
     allotted,
     grid_of,
     left_to_do,

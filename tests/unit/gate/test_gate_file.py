@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
 from pgassay.experiment.gating import requests
-from pgassay.experiment.gating.baseline import find_baseline, revision_of
-from pgassay.experiment.gating.file import GateFile, read_gate_file
+from pgassay.experiment.gating.gate_baseline import find_baseline, revision_of
+from pgassay.experiment.gating.gate_file import GateFile, read_gate_file
 from pgassay.experiment.gating.requests import GatePlan, plan_gate, refuse_double_settings
-from pgassay.experiment.gating.run import PARENT, GateOptions, run_gate
+from pgassay.experiment.gating.run_gate import PARENT, GateOptions, run_gate
 from pgassay.model.build import Build
-from pgassay.terminal.live import choose
+from pgassay.terminal.live_progress import choose
 
 SMALL = '[workloads.orders]\nworkload = "sql:orders.sql"\n'
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.gate.history import history_of
+from pgassay.analysis.gate.gate_history import history_of
 from pgassay.analysis.statistics.shifts import shifts
 from pgassay.cli import main
 from pgassay.model.gates.gate import GateResult
 from pgassay.model.gates.history import HistoryResult
 from pgassay.record.gates import write_gate
 from pgassay.report import schema
-from pgassay.report.gate import history
+from pgassay.report.gate import history_page
 from simulated_gates import Nights, workload_of
 
 NIGHTS, CHANGED_AT = 16, 9
@@ -67,16 +67,16 @@ def test_the_order_is_that_of_time_and_not_of_names(gates: list[GateResult], fou
 
 
 def test_every_output_shows_it(found: HistoryResult) -> None:
-    shown = history.page_of(found).terminal(width=110)
+    shown = history_page.page_of(found).terminal(width=110)
     assert "simulated/q01 became 4." in shown
-    assert "| simulated/q01 |" in history.page_of(found).markdown()
-    document = json.loads(history.page_of(found).json())
+    assert "| simulated/q01 |" in history_page.page_of(found).markdown()
+    document = json.loads(history_page.page_of(found).json())
     jsonschema.validate(document, schema.HISTORY.schema(), cls=jsonschema.Draft202012Validator)
     assert document["series"][0]["points"][0]["run"] == 0
 
 
 def test_the_page_draws_each_series_and_holds_all_it_needs(found: HistoryResult) -> None:
-    page = history.page_of(found).html()
+    page = history_page.page_of(found).html()
     assert page.count("<svg") == 2 * len(found.series)
     assert "first after it: night-" in page or "night-" in page
     assert "http://" not in page.replace("http://www.w3.org", "")

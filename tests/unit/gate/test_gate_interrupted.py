@@ -7,12 +7,12 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
-from pgassay.analysis.gate.judge import Gated, gate_result
+from pgassay.analysis.gate.judge_gate import Gated, gate_result
 from pgassay.cli import main
 from pgassay.model.gates.gate import GateResult
 from pgassay.record.gates import load_gate, load_gates, write_gate
 from pgassay.report import schema
-from pgassay.report.gate import junit, text
+from pgassay.report.gate import gate_page, junit
 from simulated_gates import SIDE, Nights, workload_of
 
 PLANNED = 12
@@ -48,8 +48,8 @@ def test_what_was_found_by_then_is_said_and_nothing_is_decided(line: Nights) -> 
     first, *slow = found.verdict.splitlines()
     assert first == f"Interrupted: 4 units of {PLANNED} had been measured, and nothing is decided."
     assert [sentence for sentence in slow if sentence.startswith("simulated/q01 is ")]
-    assert text.page_of(found).markdown().startswith("**Interrupted**")
-    document = json.loads(text.page_of(found).json())
+    assert gate_page.page_of(found).markdown().startswith("**Interrupted**")
+    document = json.loads(gate_page.page_of(found).json())
     jsonschema.validate(document, schema.GATE.schema(), cls=jsonschema.Draft202012Validator)
 
 

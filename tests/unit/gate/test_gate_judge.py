@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pgassay.analysis.gate.detector import rule_of
-from pgassay.analysis.gate.judge import Gated, gate_result, outcome_of, sentence_of
+from pgassay.analysis.gate.judge_gate import Gated, gate_result, outcome_of, sentence_of
 from pgassay.analysis.gate.promise import Noise, TimeBudget, noise_of, promise
 from simulated_gates import SIDE, Nights, slowed, workload_of
 

@@ -12,7 +12,7 @@ from pgassay.model.gates.gate import GatedSystem, GateResult, GateUnit
 from pgassay.record.gates import load_gate, load_gates, write_gate
 from pgassay.record.layout import GATE_FILE
 from pgassay.report import schema
-from pgassay.report.gate import junit, text
+from pgassay.report.gate import gate_page, junit
 from simulated_gates import Nights, workload_of
 
 HOSTILE = "q|<script>&\x1b[2J\x00 `@user` ## ü"
@@ -30,7 +30,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> GateResult:
 
 
 def rendered(result: GateResult) -> str:
-    return text.page_of(result).terminal(width=120)
+    return gate_page.page_of(result).terminal(width=120)
 
 
 def test_what_must_be_seen_stands_first(result: GateResult) -> None:
@@ -44,7 +44,7 @@ def test_what_must_be_seen_stands_first(result: GateResult) -> None:
 
 
 def test_markdown_folds_what_is_as_it_was(result: GateResult) -> None:
-    shown = text.page_of(result).markdown()
+    shown = gate_page.page_of(result).markdown()
     assert shown.startswith("**Slow-down of 1 unit**")
     opened, folded = shown.split("<details>")
     assert "simulated/q02" in opened
@@ -68,7 +68,7 @@ def test_junit_has_a_case_for_each_unit(result: GateResult) -> None:
 
 
 def test_the_json_document_obeys_its_schema(result: GateResult) -> None:
-    document = json.loads(text.page_of(result).json())
+    document = json.loads(gate_page.page_of(result).json())
     jsonschema.validate(document, schema.GATE.schema(), cls=jsonschema.Draft202012Validator)
     assert document["schema"] == 1
     assert document["exit_code"] == 1
@@ -115,7 +115,7 @@ def test_a_unit_without_a_block_has_its_row(result: GateResult) -> None:
     assert "undecided" in rendered(alone)
     counted = empty.model_copy(update={"starts": True, "blocks": 6})
     assert "6 starts" in rendered(alone.model_copy(update={"units": (counted,)}))
-    assert text.headline(alone) == "Undecided"
+    assert gate_page.headline(alone) == "Undecided"
     assert b"no block is complete" in junit.render(replace_workload(alone))
 
 
@@ -128,5 +128,5 @@ def test_a_gate_in_which_nothing_differs_says_so(result: GateResult) -> None:
     changes = {"units": (), "workloads": (), "outcome": "none found", "verdict": "Nothing differs."}
     nothing = result.model_copy(update=changes)
     assert rendered(nothing).startswith("Nothing differs.")
-    assert text.page_of(nothing).markdown().startswith("**No slow-down found**")
+    assert gate_page.page_of(nothing).markdown().startswith("**No slow-down found**")
     assert ElementTree.fromstring(junit.render(nothing)).get("tests") == "0"

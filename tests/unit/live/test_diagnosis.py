@@ -16,10 +16,10 @@ from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.analysis.diagnosis.interval import Cost, Interval, Session, SessionsSample
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements, without_constants
 from pgassay.model.experiment import ArmCeiling
-from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
+from pgassay.model.running_server.diagnosis import CalledStatement, DiagnosedServer, Diagnosis
 from pgassay.model.vacuum_state import Holder, VacuumState
 from pgassay.record.columns import to_parquet
-from pgassay.report.diagnosis import text as report
+from pgassay.report.diagnosis import diagnosis_page as report
 
 S = 1_000_000_000
 SECONDS = 10

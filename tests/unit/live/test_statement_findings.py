@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pgassay.analysis.diagnosis.by_statement import by_statement
-from pgassay.analysis.diagnosis.change import change_of
+from pgassay.analysis.diagnosis.compare_diagnoses import change_of
 from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.analysis.diagnosis.headline import headline
 from pgassay.analysis.diagnosis.interval import (
@@ -20,11 +19,12 @@ from pgassay.analysis.diagnosis.interval import (
     SessionsSample,
     TableShape,
 )
+from pgassay.analysis.diagnosis.statement_diagnosis import by_statement
 from pgassay.analysis.diagnosis.statement_times import statement_times
 from pgassay.model.cause import Cause
-from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.model.running_server.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.report.diagnosis import change as change_report
-from pgassay.report.diagnosis import text as report
+from pgassay.report.diagnosis import diagnosis_page as report
 from pgassay.sql_text import identifier
 
 SERVER = DiagnosedServer(

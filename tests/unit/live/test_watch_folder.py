@@ -13,14 +13,14 @@ import replay
 import whole_tool
 from pgassay.design.schedule import next_step
 from pgassay.errors import UsageError
-from pgassay.live.watch.folder import REPORT_FILE, FolderWatch
 from pgassay.record.experiment import TrialWriter, load
-from pgassay.record.holding import held, holder, is_held
+from pgassay.record.experiment_lock import held, holder, is_held
+from pgassay.watch.reading.experiment_folder import REPORT_FILE, FolderWatch
 
 _HOLD = """
 import sys
 from pathlib import Path
-from pgassay.record.holding import held
+from pgassay.record.experiment_lock import held
 with held(Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.terminal.watch.figures import bar, count
-from pgassay.terminal.watch.layout import layout, plain
-from pgassay.terminal.watch.lines import HEADING_EVERY, PlainLines, last_lines
+from pgassay.watch.drawing.figures import bar, count
+from pgassay.watch.drawing.interval_lines import HEADING_EVERY, PlainLines, last_lines
+from pgassay.watch.drawing.layout import layout, plain
 from watch_samples import HOSTILE, LOCK, RUNNING, VACUUM, experiment, sample, server
 
 

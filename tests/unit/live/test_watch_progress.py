@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgassay.live.watch.progress import command_progress, query
+from pgassay.watch.reading.command_progress import command_progress, query
 
 ROW_16 = {
     "pid": 7, "phase": "vacuuming heap", "heap_blks_total": 200, "heap_blks_scanned": 200,

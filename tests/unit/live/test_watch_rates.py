@@ -2,11 +2,11 @@
 
 import pytest
 
-from pgassay.live.watch import counters
-from pgassay.live.watch.rates import IOSTAT_COLUMNS, increase, iostat, rate, shares
-from pgassay.live.watch.statements import STATEMENTS_MAX, ActiveSession, StatementTally
-from pgassay.live.watch.windows import aios, states, thread_use, waits
 from pgassay.native.observer import Value, named
+from pgassay.watch.reading import counters
+from pgassay.watch.reading.rates import IOSTAT_COLUMNS, increase, iostat, rate, shares
+from pgassay.watch.reading.waiting_statements import STATEMENTS_MAX, ActiveSession, StatementTally
+from pgassay.watch.reading.window_figures import aios, states, thread_use, waits
 from watch_samples import COUNTERS
 
 THREAD = ("pid", "thread", "kind", "start_ns", "alive", "run_ns", "delay_ns", "read_bytes", "write_bytes")

@@ -13,9 +13,9 @@ from pgassay.analysis.machines.combine import combine
 from pgassay.analysis.machines.gather import MachineDescription
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.experiment import Experiment
-from pgassay.model.machines.cells import CellsResult, StrataComparison
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadGrid, SpreadStratum
+from pgassay.model.machines.spread_grid import CellsResult, StrataComparison
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report import combine as report
 from pgassay.report import schema

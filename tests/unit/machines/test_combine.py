@@ -14,7 +14,7 @@ import analysis_samples as samples
 from frozen import archive
 from pgassay.analysis.machines.combine import combine
 from pgassay.analysis.machines.gather import MachineDescription, gather_machines
-from pgassay.analysis.machines.sentences import disagreement_note, limit_words
+from pgassay.analysis.machines.machine_sentences import disagreement_note, limit_words
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec, RemoteServer

@@ -8,8 +8,8 @@ import pytest
 
 from pgassay.cli import main
 from pgassay.errors import UsageError
-from pgassay.experiment.gating.file import read_gate_file
-from pgassay.experiment.planning.file import read_file
+from pgassay.experiment.gating.gate_file import read_gate_file
+from pgassay.experiment.planning.experiment_file import read_file
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model import experiment as models
 from pgassay.options.option import FILE, GATE_FILE, Option

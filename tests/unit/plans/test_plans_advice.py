@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from pgassay.analysis.plans import scan_conditions
-from pgassay.analysis.plans.read import read_plans
-from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
-from pgassay.report.explain import text
+from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult
+from pgassay.plans import scan_conditions
+from pgassay.plans.explain_plan import read_plans
+from pgassay.report.explain import explain_page
 
 
 def plan_of(*lines: str) -> ExplainedPlan:
@@ -103,11 +103,14 @@ def test_an_executed_plan_ends_in_what_to_do() -> None:
     )
     assert advised(plan)["index"] == "CREATE INDEX CONCURRENTLY ON t ((lower(email)));"
     result = ExplainResult(plans=(plan,))
-    shown = text.page_of(result).terminal(width=100)
+    shown = explain_page.page_of(result).terminal(width=100)
     last = shown[shown.index("What to do") :]
     assert "100,000 rows for 10 rows" in last and "CREATE INDEX" in last and "pgassay tune" in last
     assert "10 rows (estimated 10)" in shown
-    assert "CREATE INDEX" in text.page_of(result).markdown() and "CREATE INDEX" in text.page_of(result).html()
+    assert (
+        "CREATE INDEX" in explain_page.page_of(result).markdown()
+        and "CREATE INDEX" in explain_page.page_of(result).html()
+    )
 
 
 def test_the_inner_side_of_a_nested_loop_and_a_sort_below_a_limit_get_an_index() -> None:
@@ -195,7 +198,7 @@ def test_the_tree_keeps_its_depth_on_60_columns() -> None:
     for depth in range(12):
         figures = "(cost=0.00..1.00 rows=10 width=4) (actual time=0.010..8.000 rows=10 loops=1)"
         lines.append(f"{'      ' * depth}{'->  ' if depth else ''}Materialize  {figures}")
-    shown = text.page_of(ExplainResult(plans=(plan_of(*lines),))).terminal(width=60, unicode=False)
+    shown = explain_page.page_of(ExplainResult(plans=(plan_of(*lines),))).terminal(width=60, unicode=False)
     nodes = [line for line in shown.splitlines() if "Materialize  #" in line]
     assert len(nodes) == 12 and max(map(len, shown.splitlines())) <= 60
     places = [line.index("Materialize") for line in nodes]

@@ -5,11 +5,11 @@ import json
 import jsonschema
 import pytest
 
-from pgassay.analysis.plans.beside import beside
-from pgassay.analysis.plans.read import read_plans
-from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
+from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult
+from pgassay.plans.explain_plan import read_plans
+from pgassay.plans.plan_comparison import beside
 from pgassay.report import schema
-from pgassay.report.explain import text
+from pgassay.report.explain import explain_page
 
 
 def line(name: str, total: float, loops: int = 1, rows: object = 1, estimated: int = 1) -> str:
@@ -164,7 +164,7 @@ def test_the_json_obeys_its_schema() -> None:
     assert schema.EXPLAIN.file.read_text(encoding="utf-8") == schema.EXPLAIN.text()
     pair = (SELF_JOIN_17, SELF_JOIN_18)
     for result in (ExplainResult(plans=pair, beside=beside(*pair)), ExplainResult(plans=pair[:1])):
-        value = json.loads(text.page_of(result).json())
+        value = json.loads(explain_page.page_of(result).json())
         jsonschema.validate(value, schema.EXPLAIN.schema(), cls=jsonschema.Draft202012Validator)
         assert value["schema"] == 1
     issue_keys = {
@@ -177,23 +177,23 @@ def test_the_json_obeys_its_schema() -> None:
 
 def test_the_tree_on_the_terminal_the_page_and_in_markdown() -> None:
     result = ExplainResult(plans=(SELF_JOIN_17, SELF_JOIN_18), beside=beside(SELF_JOIN_17, SELF_JOIN_18))
-    shown = text.page_of(result).terminal(width=200)
+    shown = explain_page.page_of(result).terminal(width=200)
     nodes = [each.split() for each in shown.splitlines() if "#3" in each]
     assert nodes[0][:4] == ["80.0", "ms", "58", "%"]
     assert "[only in A]" in shown
-    coloured = text.page_of(result).terminal(width=200, colour=True)
+    coloured = explain_page.page_of(result).terminal(width=200, colour=True)
     assert "\x1b[1;31m" in next(
         each for each in coloured.splitlines() if "accounts_pkey on accounts a  #3" in each
     )
-    page = text.page_of(result).html()
+    page = explain_page.page_of(result).html()
     # The section, the Aggregate, the join and its two scans, of which each has lines below it.
     beside_each_other = page[page.index('class="plans"') :]
     first = beside_each_other[: beside_each_other.index("<h3>B</h3>")]
     assert first.count("<details open>") == first.count("</details>") == 4
     assert page.count("accounts_pkey on accounts a  #3") == 1
     assert "http" not in page.replace("http-equiv", "")
-    assert "accounts_pkey on accounts a  #3" in text.page_of(result).markdown()
-    narrow = text.page_of(result).terminal(width=60, unicode=False)
+    assert "accounts_pkey on accounts a  #3" in explain_page.page_of(result).markdown()
+    narrow = explain_page.page_of(result).terminal(width=60, unicode=False)
     assert max(map(len, narrow.splitlines())) <= 60
 
 
@@ -240,7 +240,7 @@ def test_reading_is_told_where_it_was_done() -> None:
     )
     assert [node.own_io_read_ms for node in plan.nodes] == [0.0, 32.8]
     assert [node.own_temp_read for node in plan.nodes] == [100, 0]
-    shown = text.page_of(ExplainResult(plans=(plan,))).terminal(width=120)
+    shown = explain_page.page_of(ExplainResult(plans=(plan,))).terminal(width=120)
     assert shown.count("32.8 ms of reading") == 1
     assert shown.count("temporary blocks") == 1
 

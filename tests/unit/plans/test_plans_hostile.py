@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import report_examples as examples
-from pgassay.analysis.plans.beside import beside
-from pgassay.analysis.plans.read import read_plans
 from pgassay.errors import UsageError
-from pgassay.model.plans.plan import ExplainedPlan, ExplainResult
-from pgassay.report.explain import text
+from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult
+from pgassay.plans.explain_plan import read_plans
+from pgassay.plans.plan_comparison import beside
+from pgassay.report.explain import explain_page
 
 HOSTILE = examples.HOSTILE + "\x1b]0;title\x07\x1b[2J</pre><script>alert(1)</script>\u202e\x9b31m"
 NODE = "Seq Scan on t  (cost=0.00..1.00 rows=1 width=4) (actual time=0.010..0.020 rows=1 loops=1)"
@@ -44,19 +44,19 @@ def check_outputs(plans: list[ExplainedPlan]) -> None:
         plans=tuple(plans[:2]), beside=beside(plans[0], plans[1]) if len(plans) > 1 else None
     )
     for unicode in (True, False):
-        shown = text.page_of(result).terminal(width=80, unicode=unicode)
+        shown = explain_page.page_of(result).terminal(width=80, unicode=unicode)
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
         assert unicode or shown.isascii()
-    listed = text.list_page(result, "a file").terminal(width=80)
+    listed = explain_page.list_page(result, "a file").terminal(width=80)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", listed)
     tags = _Tags()
-    tags.feed(text.page_of(result).html())
+    tags.feed(explain_page.page_of(result).html())
     assert not tags.seen & {"script", "img", "iframe", "a"}
     # All that opens is closed, and no deeper than browsers keep.
     assert tags.depth == 0
     assert tags.deepest < 120
-    json.loads(text.page_of(result).json(), parse_constant=lambda word: pytest.fail(word))
-    text.page_of(result).markdown()
+    json.loads(explain_page.page_of(result).json(), parse_constant=lambda word: pytest.fail(word))
+    explain_page.page_of(result).markdown()
 
 
 def read_or_refused(content: str) -> list[ExplainedPlan]:
@@ -95,7 +95,7 @@ def test_hostile_names_harm_neither_terminal_nor_page() -> None:
 
 def test_an_escape_of_a_name_is_shown_as_text() -> None:
     plans = read_plans(json_plan(**{"Relation Name": "t\x1b[31m"}), "a file")
-    shown = text.page_of(ExplainResult(plans=tuple(plans))).terminal(width=80)
+    shown = explain_page.page_of(ExplainResult(plans=tuple(plans))).terminal(width=80)
     assert r"t\x1b[31m" in shown
 
 
@@ -118,9 +118,9 @@ def test_brackets_without_end_are_refused() -> None:
 
 def test_twenty_megabytes_in_one_condition() -> None:
     plans = read_plans(json_plan(Filter="x" * 20_000_000), "a file")
-    shown = text.page_of(ExplainResult(plans=tuple(plans))).terminal(width=80)
+    shown = explain_page.page_of(ExplainResult(plans=tuple(plans))).terminal(width=80)
     assert len(shown) < 10_000
-    assert len(text.page_of(ExplainResult(plans=tuple(plans))).html()) < 200_000
+    assert len(explain_page.page_of(ExplainResult(plans=tuple(plans))).html()) < 200_000
     for filler in ("x", "'", '"', "(", " ", "1", "a=1 "):
         content = f"{NODE}\n  Filter: {filler * (4_000_000 // len(filler))}\n  Rows Removed by Filter: 3"
         assert len(read_plans(content, "a file")[0].nodes) == 1
@@ -145,7 +145,7 @@ def test_many_nodes_are_read_and_too_many_refused() -> None:
 
     plans = read_plans(flat(5_000), "a file")
     assert len(plans[0].nodes) == 5_001
-    assert "further nodes" in text.page_of(ExplainResult(plans=tuple(plans))).terminal(width=80)
+    assert "further nodes" in explain_page.page_of(ExplainResult(plans=tuple(plans))).terminal(width=80)
     assert len(beside(plans[0], plans[0]).matches) == 5_001
     with pytest.raises(UsageError, match="more than 100,000 nodes"):
         read_plans(flat(100_001), "a file")
@@ -231,7 +231,7 @@ _NODES = st.recursive(
 def test_any_json_gives_a_plan_whose_times_are_each_taken_once(node: dict) -> None:
     """All own times together are the top node's and those of what ran after it, whatever the figures."""
     for plan in read_or_refused(json.dumps({"Plan": node})):
-        text.page_of(ExplainResult(plans=(plan,))).json()
+        explain_page.page_of(ExplainResult(plans=(plan,))).json()
         own = sum(each.own_ms or 0.0 for each in plan.nodes)
         late = [each.total_ms or 0.0 for each in plan.nodes if (each.subplan or "").startswith("CTE ")]
         top = plan.nodes[0].total_ms or 0.0

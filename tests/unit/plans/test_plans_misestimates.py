@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from pgassay.analysis.plans.beside import beside
-from pgassay.analysis.plans.findings import misestimates
-from pgassay.analysis.plans.read import read_plans
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans.explain_plan import read_plans
+from pgassay.plans.findings import misestimates
+from pgassay.plans.plan_comparison import beside
 from pgassay.report.explain.tree import tree_lines
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pgassay.analysis.plans.read import read_plans
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans.explain_plan import read_plans
 
 
 def plan_of(*lines: str) -> ExplainedPlan:

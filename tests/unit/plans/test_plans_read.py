@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from pgassay.analysis.plans.read import read_plans
 from pgassay.errors import UsageError
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans.explain_plan import read_plans
 from plan_samples import TEXT, json_document
 
 

@@ -20,10 +20,10 @@ from pgassay.model.probe import (
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.diff import compare_probes
 from pgassay.probe.analysis.estimates import estimate, rate_of
-from pgassay.probe.analysis.plan import work_cell
+from pgassay.probe.analysis.probe_plan import work_cell
+from pgassay.probe.analysis.rate_stability import find_fall
 from pgassay.probe.analysis.recommend import shell_lines
-from pgassay.probe.analysis.steady import find_fall
-from pgassay.report.probe import text
+from pgassay.report.probe import probe_page
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_the_pool_of_19_is_recommended_by_its_limits() -> None:
     assert result.major == 19 and "io_workers" not in result.recommend
     assert int(result.recommend["io_max_workers"].value) > 8
     assert result.recommend["io_min_workers"].value == "2"
-    assert [major for major, _ in text.settings_lines(result)] == [19]
+    assert [major for major, _ in probe_page.settings_lines(result)] == [19]
 
 
 def test_parallel_scans_are_part_of_the_prediction(fast: ProbeResult, slow: ProbeResult) -> None:

@@ -12,10 +12,9 @@ from pgassay.model.probe import (
     MeasuredCell,
     Recommendation,
 )
-from pgassay.probe.analysis.choice import judge, next_round, weights
-from pgassay.probe.analysis.course import Course
+from pgassay.probe.analysis.cell_order import Course
 from pgassay.probe.analysis.estimates import Estimate, estimate
-from pgassay.probe.analysis.plan import (
+from pgassay.probe.analysis.probe_plan import (
     SCAN_WORKS,
     Decision,
     decisions,
@@ -26,6 +25,7 @@ from pgassay.probe.analysis.plan import (
     worker_counts,
 )
 from pgassay.probe.analysis.recommend import leader, shell_lines
+from pgassay.probe.analysis.regret import judge, next_round, weights
 
 
 def spec(**changes: object) -> CellSpec:

@@ -9,8 +9,8 @@ import report_examples as examples
 from pgassay.factors.config import parts_of
 from pgassay.model.probe import ProbeResult, Recommendation
 from pgassay.probe.analysis.analyse import analyse_probe
-from pgassay.probe.analysis.proof import nothing_to_prove, proof_of, to_prove
-from pgassay.report.probe import text
+from pgassay.probe.analysis.proof_command import nothing_to_prove, proof_of, settings_to_prove
+from pgassay.report.probe import probe_page
 
 
 def recommended(**values: tuple[str, str]) -> ProbeResult:
@@ -31,7 +31,7 @@ def test_both_levels_set_what_is_recommended_and_differs() -> None:
         io_max_concurrency=("64", "64"),
         read_ahead_kb=("512", "128"),
     )
-    wanted = to_prove(result, 18)
+    wanted = settings_to_prove(result, 18)
     first, second = wanted.levels.removeprefix("config=").split(",")
     assert (
         parts_of(first)
@@ -57,20 +57,20 @@ def test_workers_are_the_settings_of_the_version(major: int, names: set[str]) ->
         io_min_workers=("4", "2"),
         io_max_workers=("12", "8"),
     )
-    assert to_prove(result, major).recommended.keys() == names
+    assert settings_to_prove(result, major).recommended.keys() == names
 
 
 def test_workers_are_of_no_use_to_another_method() -> None:
     result = recommended(io_method=("sync", "worker"), io_workers=("6", "3"))
-    assert to_prove(result, 18).recommended == {"io_method": "sync"}
+    assert settings_to_prove(result, 18).recommended == {"io_method": "sync"}
 
 
 def test_defaults_leave_nothing_to_prove() -> None:
     result = recommended(io_method=("worker", "worker"), read_ahead_kb=("512", "128"))
-    assert not to_prove(result, 18).recommended
+    assert not settings_to_prove(result, 18).recommended
     said = nothing_to_prove(result, "18.6")
     assert "defaults" in said.sentence and "read-ahead" in said.sentence
-    assert said.sentence in text.page_of(result.model_copy(update={"proof": said})).terminal()
+    assert said.sentence in probe_page.page_of(result.model_copy(update={"proof": said})).terminal()
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_the_answer_is_that_of_the_comparison(arm: dict[str, Any], word: str) ->
     compared = examples.result(stored)
     control, other, *_ = compared.arms
     compared = compared.model_copy(update={"arms": (control, other.model_copy(update=arm))})
-    proof = proof_of(to_prove(result, 18), compared, "18.6")
+    proof = proof_of(settings_to_prove(result, 18), compared, "18.6")
     assert proof.sentence.startswith(word)
     assert [work.name for work in proof.works] == ["all of it", *examples.STATEMENTS]
     assert (proof.works[0].interval is None) is (arm["verdict"] == "inconclusive")
-    page = text.proof_page(proof).terminal()
+    page = probe_page.proof_page(proof).terminal()
     assert proof.sentence in " ".join(page.split()) and proof.folder in page

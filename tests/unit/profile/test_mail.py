@@ -13,7 +13,7 @@ from pgassay.cli import main
 from pgassay.model.experiment import Experiment
 from pgassay.record.experiment import StoredExperiment, write_experiment
 from pgassay.report.compare.page import page_of
-from pgassay.report.mail.text import COLUMNS, table
+from pgassay.report.mail.mail_text import COLUMNS, table
 
 LONG = "io_method with a name that is longer than any column of a table in a mail can ever be"
 COMMAND = ("pgassay", "compare", "io_method=sync,worker", "--set", "search_path='a,b'", *["--quiet"] * 12)

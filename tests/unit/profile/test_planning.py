@@ -10,9 +10,9 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli import main
 from pgassay.environment.linux import perf
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.plan import check_profile
+from pgassay.experiment.planning.experiment_plan import check_profile
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.running.profiling import RATE_HZ, profile_experiment
+from pgassay.experiment.running.profiling_rounds import RATE_HZ, profile_experiment
 from pgassay.terminal.progress import PlainProgress, WithoutEstimates
 
 FACTORS = ("work_mem=1MB,2MB",)

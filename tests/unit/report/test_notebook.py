@@ -11,7 +11,7 @@ import pgassay
 from load_records import SECONDS, write_load
 from pgassay.errors import UsageError
 from pgassay.record import observations
-from pgassay.report.compare import series
+from pgassay.report.compare import trial_series
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_opening_is_all_that_imports() -> None:
 
 
 def test_latencies_are_those_of_the_merged_histograms(folder: Path) -> None:
-    observed = series.observe(pgassay.open(folder).stored)
+    observed = trial_series.observe(pgassay.open(folder).stored)
     rows = {(row.stratum, row.group): row for row in observed.latencies}
     slow, fast = rows["clients=8", "io_method=sync"], rows["clients=8", "io_method=worker"]
     assert slow.transactions == 3000
@@ -72,7 +72,7 @@ def test_latencies_are_those_of_the_merged_histograms(folder: Path) -> None:
 
 
 def test_rates_of_the_device_begin_with_the_measured_part(folder: Path) -> None:
-    observed = series.observe(pgassay.open(folder).stored)
+    observed = trial_series.observe(pgassay.open(folder).stored)
     timelines = {each.group: each.shown for each in observed.timelines}
     panels = {panel.title: panel.points for panel in timelines["io_method=worker at clients=8"].panels}
     reads = [point for point in panels["device, MB/s"] if point.series == "reads"]
@@ -88,7 +88,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     first = stored.trials[0].folder
     (first / "latency.hdr").write_bytes(b"no histogram")
     (first / "observations" / "device.parquet").write_bytes(b"no columns")
-    observed = series.observe(stored)
+    observed = trial_series.observe(stored)
     assert len(observed.unreadable) == 2
     assert all("is damaged" in sentence for sentence in observed.unreadable)
     assert len(observed.latencies) == 2

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 
 import replay
 import report_examples
-from pgassay.analysis.plans.read import read_plans
-from pgassay.analysis.redaction.experiment import redacted_result
-from pgassay.analysis.redaction.sentences import sentence_without_literals
+from pgassay.analysis.redaction.redacted_experiment import redacted_result
+from pgassay.analysis.redaction.redacted_sentences import sentence_without_literals
 from pgassay.cli.outcome import analysed
 from pgassay.model.experiment import Experiment
-from pgassay.model.plans.plan import ExplainResult
-from pgassay.model.plans.work import WorkPlan
+from pgassay.model.plans.executed_plan import WorkPlan
+from pgassay.model.plans.explained_plan import ExplainResult
+from pgassay.plans.explain_plan import read_plans
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import page_of
-from pgassay.report.explain import text
+from pgassay.report.explain import explain_page
 from pgassay.report.page import json_text
 from pgassay.terminal.progress import PlainProgress, WithoutLiterals
 from whole_tool import run_here
@@ -117,11 +117,11 @@ def test_no_literal_is_left_in_any_output_and_names_and_figures_are() -> None:
 def shown_of(source: str, *, redact: bool) -> list[str]:
     result = ExplainResult(plans=tuple(read_plans(source, "x", redact=redact)))
     return [
-        text.page_of(result).terminal(width=300),
-        text.page_of(result).markdown(),
-        text.page_of(result).html(),
-        text.page_of(result).json(),
-        text.list_page(result, "x").terminal(width=300),
+        explain_page.page_of(result).terminal(width=300),
+        explain_page.page_of(result).markdown(),
+        explain_page.page_of(result).html(),
+        explain_page.page_of(result).json(),
+        explain_page.list_page(result, "x").terminal(width=300),
     ]
 
 
@@ -177,7 +177,7 @@ def test_no_literal_of_a_generated_condition_survives(found: list[str]) -> None:
     condition = " AND ".join(f"(t.a{number} = {literal})" for number, literal in enumerate(found))
     document = executed(f"({condition})")
     (plan,) = read_plans(json.dumps([document]), "x", redact=True)
-    shown = text.page_of(ExplainResult(plans=(plan,))).json()
+    shown = explain_page.page_of(ExplainResult(plans=(plan,))).json()
     assert "§" not in shown
     assert all(f"t.a{number} = ?::text" in shown for number in range(len(found)))
 

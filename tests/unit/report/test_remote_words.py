@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import (
     is_remote,
@@ -10,9 +10,9 @@ from pgassay.experiment.planning.connections import (
     storable_command,
     take_servers,
 )
-from pgassay.experiment.planning.plan import choose_servers
-from pgassay.experiment.planning.provisioned import ProvisionedServers
-from pgassay.experiment.planning.remote import RemoteServers
+from pgassay.experiment.planning.experiment_plan import choose_servers
+from pgassay.experiment.planning.provisioned_servers import ProvisionedServers
+from pgassay.experiment.planning.remote_servers import RemoteServers
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.server import split_connection_strings
 from pgassay.model.arm import RemoteServer

@@ -2,9 +2,15 @@
 
 import json
 
-from pgassay.model.traffic.replay import Percentiles, ReplayExample, ReplayFamily, ReplayPlayer, ReplayResult
+from pgassay.model.traffic.replay_result import (
+    Percentiles,
+    ReplayExample,
+    ReplayFamily,
+    ReplayPlayer,
+    ReplayResult,
+)
 from pgassay.report.charts.replay_charts import drawings
-from pgassay.report.traffic.replay import page_of
+from pgassay.report.traffic.replay_page import page_of
 
 PLAYER = ReplayPlayer(cpu_s=6.1, without_processor_s=0.1, late_p99_ms=0.2, late_ms=None, is_limit=False)
 EVIL = "SELECT '</script><img src=x onerror=alert(1)>' | `x`\x1b[31m"

@@ -7,10 +7,10 @@ import pytest
 
 import report_examples
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.model.plans.work import WorkPlan
+from pgassay.model.plans.executed_plan import WorkPlan
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.compare.page import page_of
-from pgassay.report.explain.experiment import added
+from pgassay.report.explain.executed_plans import added
 
 SLOW = "it would take about 9 s, and a tenth of the experiment's time leaves 2 s for plans"
 

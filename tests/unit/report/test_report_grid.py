@@ -6,8 +6,8 @@ from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report import text
 from pgassay.report.charts import interval_chart
-from pgassay.report.compare import facts, verdicts
 from pgassay.report.compare import page as comparison
+from pgassay.report.compare import recorded_facts, verdicts
 from pgassay.report.labels import described
 from pgassay.terminal.progress import plan_text
 
@@ -98,7 +98,9 @@ def test_a_part_of_the_arms_is_named_by_what_it_alone_shares() -> None:
 
 def test_facts_of_many_arms_are_grouped_by_value() -> None:
     stored = examples.stored(levels=LEVELS, strata=STRATA, blocks=2)
-    [settings] = [table for table in facts.trial_tables(stored, "facts") if table.title == "settings"]
+    [settings] = [
+        table for table in recorded_facts.trial_tables(stored, "facts") if table.title == "settings"
+    ]
     [row] = settings.differing
     assert row.holders == (
         ("sync", "io_method=sync (6 arms)"),

@@ -12,7 +12,7 @@ from pgassay.cli.main import parser
 from pgassay.errors import UsageError
 from pgassay.report import index
 from pgassay.report.charts import heat_map, palette
-from pgassay.report.compare import again, plans, verdicts
+from pgassay.report.compare import plan_trees, repeat_and_cite, verdicts
 from pgassay.report.index import IndexRow, row_of
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -100,7 +100,9 @@ def test_a_tile_has_the_colour_of_its_word() -> None:
 
 
 def test_lines_that_set_plans_apart_are_marked() -> None:
-    found = {entry.statement: entry for entry in plans.statement_plans(examples.stored(differing_plans=True))}
+    found = {
+        entry.statement: entry for entry in plan_trees.statement_plans(examples.stored(differing_plans=True))
+    }
     marked = [
         [line.text.split("  ")[0] for line in variant.lines if line.differs]
         for variant in found["sum_abalance"].variants
@@ -114,10 +116,10 @@ def test_lines_that_set_plans_apart_are_marked() -> None:
 
 def test_the_fingerprint_changes_with_any_trial() -> None:
     stored = examples.stored(blocks=2)
-    assert again.fingerprint(stored) == again.fingerprint(examples.stored(blocks=2))
-    assert again.fingerprint(stored) != again.fingerprint(examples.stored(blocks=3))
-    assert again.fingerprint(stored) in again.citation(stored)
-    assert "PostgreSQL 18.6 (apt)" in again.citation(stored)
+    assert repeat_and_cite.fingerprint(stored) == repeat_and_cite.fingerprint(examples.stored(blocks=2))
+    assert repeat_and_cite.fingerprint(stored) != repeat_and_cite.fingerprint(examples.stored(blocks=3))
+    assert repeat_and_cite.fingerprint(stored) in repeat_and_cite.citation(stored)
+    assert "PostgreSQL 18.6 (apt)" in repeat_and_cite.citation(stored)
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.charts import interval_chart, palette, result_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
-from pgassay.report.compare import facts, plans, trials
+from pgassay.report.compare import plan_trees, recorded_facts, trials
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -44,7 +44,7 @@ def test_reads_show_the_least_share_that_the_device_delivered() -> None:
 
 
 def test_settings_that_differ_come_first_and_passing_values_are_no_difference() -> None:
-    tables = facts.trial_tables(examples.stored(blocks=5), "facts")
+    tables = recorded_facts.trial_tables(examples.stored(blocks=5), "facts")
     assert [table.title for table in tables] == ["settings", ""]
     assert [row.name for row in tables[0].differing] == ["io_method"]
     assert tables[0].rows[0].values[:3] == ("sync", "worker", "io_uring")
@@ -59,7 +59,7 @@ def test_rows_of_a_view_are_named_after_their_text() -> None:
         {"backend_type": "client backend", "context": "normal", "reads": 5},
         {"backend_type": "io worker", "context": "normal", "reads": 7},
     ]
-    assert facts.flatten({"pg_stat_io": view, "pg_stat_wal": [{"wal_bytes": 3}], "none": []}) == {
+    assert recorded_facts.flatten({"pg_stat_io": view, "pg_stat_wal": [{"wal_bytes": 3}], "none": []}) == {
         "pg_stat_io.client backend normal.reads": "5",
         "pg_stat_io.io worker normal.reads": "7",
         "pg_stat_wal.wal_bytes": "3",
@@ -68,7 +68,7 @@ def test_rows_of_a_view_are_named_after_their_text() -> None:
 
 
 def test_a_plan_reads_like_explain_and_marks_asynchronous_nodes() -> None:
-    lines = list(plans.plan_lines(examples.scan_plan("pgbench_accounts"), 18))
+    lines = list(plan_trees.plan_lines(examples.scan_plan("pgbench_accounts"), 18))
     assert [(line.depth, line.text.split("  ")[0]) for line in lines if not line.is_detail] == [
         (0, "Aggregate"),
         (1, "Gather"),
@@ -78,13 +78,13 @@ def test_a_plan_reads_like_explain_and_marks_asynchronous_nodes() -> None:
         "Parallel Seq Scan on pgbench_accounts"
     ]
     assert "Filter: (abalance > 0)" in [line.text for line in lines if line.is_detail]
-    assert not any(line.aio for line in plans.plan_lines(examples.scan_plan("t"), 17))
-    assert not any(line.aio for line in plans.plan_lines(examples.scan_plan("t", index=True), 18))
+    assert not any(line.aio for line in plan_trees.plan_lines(examples.scan_plan("t"), 17))
+    assert not any(line.aio for line in plan_trees.plan_lines(examples.scan_plan("t", index=True), 18))
 
 
 def test_operations_have_the_names_of_explain() -> None:
     def name(**node) -> str:
-        return next(plans.plan_lines({"Plan": node}, 18)).text
+        return next(plan_trees.plan_lines({"Plan": node}, 18)).text
 
     assert name(**{"Node Type": "Hash Join", "Join Type": "Left"}) == "Hash Left Join"
     assert name(**{"Node Type": "Nested Loop", "Join Type": "Semi"}) == "Nested Loop Semi Join"
@@ -101,7 +101,9 @@ def test_operations_have_the_names_of_explain() -> None:
 
 
 def test_plans_are_grouped_by_what_they_do() -> None:
-    found = {entry.statement: entry for entry in plans.statement_plans(examples.stored(differing_plans=True))}
+    found = {
+        entry.statement: entry for entry in plan_trees.statement_plans(examples.stored(differing_plans=True))
+    }
     assert not found["count_accounts"].differ
     assert found["sum_abalance"].differ
     assert len(found["sum_abalance"].variants) == 2
@@ -112,7 +114,7 @@ def test_plans_are_grouped_by_what_they_do() -> None:
 def test_a_damaged_plan_is_shown_and_not_fatal() -> None:
     stored = examples.stored(blocks=1)
     odd = tuple(StoredTrial(trial.record, {"s": "not a plan"}, trial.folder) for trial in stored.trials)
-    found = plans.statement_plans(StoredExperiment(stored.folder, stored.experiment, odd, "blocks"))
+    found = plan_trees.statement_plans(StoredExperiment(stored.folder, stored.experiment, odd, "blocks"))
     assert found[0].variants[0].scans == "no plan recorded"
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from pgassay.model.result import ArmResult, TwinResult
-from pgassay.report import bar, text
+from pgassay.report import interval_bar, text
 
 
 @pytest.mark.parametrize(
@@ -110,17 +110,17 @@ def test_the_twin_speaks_in_each_of_its_states() -> None:
 )
 def test_a_bar_always_fills_its_width(pairs, width: int) -> None:
     intervals = [(low, None if high is None else max(low, high)) for low, high in pairs]
-    scale = bar.scale_for(intervals, [], 0.03, width)
+    scale = interval_bar.scale_for(intervals, [], 0.03, width)
     for ends in [*intervals, None]:
-        drawn = bar.draw(scale, ends, None, bar.ASCII)
+        drawn = interval_bar.draw(scale, ends, None, interval_bar.ASCII)
         assert len(drawn) == scale.width <= width
-    assert len(bar.axis(scale)) == scale.width
+    assert len(interval_bar.axis(scale)) == scale.width
 
 
 def test_a_bar_lies_on_the_side_of_its_ratio() -> None:
-    scale = bar.scale_for([(1.1, 1.3), (0.7, 0.9)], [], 0.03, 41)
-    faster = bar.draw(scale, (1.1, 1.3), 1.2, bar.ASCII)
-    slower = bar.draw(scale, (0.7, 0.9), 0.8, bar.ASCII)
+    scale = interval_bar.scale_for([(1.1, 1.3), (0.7, 0.9)], [], 0.03, 41)
+    faster = interval_bar.draw(scale, (1.1, 1.3), 1.2, interval_bar.ASCII)
+    slower = interval_bar.draw(scale, (0.7, 0.9), 0.8, interval_bar.ASCII)
     middle = scale.width // 2
     assert faster[middle] == slower[middle] == "|"
     assert faster.index("[") > middle
@@ -129,7 +129,7 @@ def test_a_bar_lies_on_the_side_of_its_ratio() -> None:
 
 
 def test_an_open_end_is_an_arrow() -> None:
-    scale = bar.scale_for([(0.9, 1.2), (0.0, None)], [], 0.03, 31)
-    drawn = bar.draw(scale, (0.0, None), 1.0, bar.ASCII)
+    scale = interval_bar.scale_for([(0.9, 1.2), (0.0, None)], [], 0.03, 31)
+    drawn = interval_bar.draw(scale, (0.0, None), 1.0, interval_bar.ASCII)
     assert drawn.startswith("<")
     assert drawn.endswith(">")

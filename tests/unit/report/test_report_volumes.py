@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.descriptive.volumes import arm_volumes, assumption_sentences
+from pgassay.analysis.descriptive.volume_costs import arm_volumes, assumption_sentences
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import ArmResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import page_of
 from pgassay.report.page import json_text
-from pgassay.workloads.load import THROUGHPUT
+from pgassay.workloads.pgbench_builtin import THROUGHPUT
 
 MONTH_S = 730 * 3600
 

@@ -5,11 +5,11 @@ import math
 import pytest
 
 from pgassay.analysis.statistics.power import resolution_sentence
-from pgassay.analysis.verdicts.warnings import of_trials
-from pgassay.model.live.watch import pass_number
-from pgassay.report import bar
+from pgassay.analysis.verdicts.warnings import trial_warnings
+from pgassay.model.running_server.watch import pass_number
+from pgassay.report import interval_bar
 from pgassay.report.tune.figures import interval_words
-from pgassay.trial.measure.progress import progress_words
+from pgassay.trial.measure.maintenance_progress import progress_words
 
 
 def test_warnings_that_differ_in_figures_alone_are_one() -> None:
@@ -17,10 +17,10 @@ def test_warnings_that_differ_in_figures_alone_are_one() -> None:
         return f"imitating {volume} took {share}% of the processors, which the server lacked"
 
     told = [(doubt("gp3,size=100GiB", share),) for share in (31, 62, 45, 38, 52, 33, 60)]
-    assert of_trials(told) == (f"{doubt('gp3,size=100GiB', 62)} (the largest of 7 trials that say so).",)
+    assert trial_warnings(told) == (f"{doubt('gp3,size=100GiB', 62)} (the largest of 7 trials that say so).",)
     # Other volumes, settings and versions are other matters.
     apart = [(doubt("gp3,size=100GiB", 31), doubt("gp3,size=200GiB", 31)), ("PostgreSQL 17 is old",)]
-    assert of_trials([*apart, ("PostgreSQL 18 is old",)]) == (
+    assert trial_warnings([*apart, ("PostgreSQL 18 is old",)]) == (
         *apart[0],
         "PostgreSQL 17 is old",
         "PostgreSQL 18 is old",
@@ -28,11 +28,11 @@ def test_warnings_that_differ_in_figures_alone_are_one() -> None:
 
 
 def test_an_estimate_is_never_outside_of_its_plot() -> None:
-    scale = bar.scale_for([(300.0, 800.0)], [514.0], 0.03, 31)
-    assert scale.holds(514.0) and "●" in bar.draw(scale, (300.0, 800.0), 514.0, bar.UNICODE)
-    assert bar.axis(scale).split()[-1].isdigit()
+    scale = interval_bar.scale_for([(300.0, 800.0)], [514.0], 0.03, 31)
+    assert scale.holds(514.0) and "●" in interval_bar.draw(scale, (300.0, 800.0), 514.0, interval_bar.UNICODE)
+    assert interval_bar.axis(scale).split()[-1].isdigit()
     # A wide interval alone does not flatten the others.
-    assert bar.scale_for([(0.9, 5000.0)], [1.1], 0.03, 31).span == pytest.approx(math.log(64))
+    assert interval_bar.scale_for([(0.9, 5000.0)], [1.1], 0.03, 31).span == pytest.approx(math.log(64))
 
 
 def test_too_little_time_is_told_so_that_it_differs_from_what_is_needed() -> None:

@@ -11,9 +11,9 @@ from pgassay.analysis.gate.detector import rule_of
 from pgassay.cli.main import parser
 from pgassay.errors import UsageError
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateWorkload
-from pgassay.model.plans.work import WorkPlan, WorkPlans
+from pgassay.model.plans.executed_plan import WorkPlan, WorkPlans
 from pgassay.record.gates import write_gate
-from pgassay.report.tune import text as tune_text
+from pgassay.report.tune import tune_page as tune_text
 from tune_samples import answer
 
 GATE_VERDICT = "No slow-down was found in 1 unit."

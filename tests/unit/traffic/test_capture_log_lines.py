@@ -7,7 +7,7 @@ import pytest
 
 from pgassay.errors import UsageError
 from pgassay.traffic.logs.entries import Log, LogEntry, prefix_pattern, unix_ns
-from pgassay.traffic.logs.logged import Edge, Logged, Reader, parameters
+from pgassay.traffic.logs.logged_statements import Edge, Logged, Reader, parameters
 
 SECOND_NS = 1_000_000_000
 RDS = "2026-11-27 18:32:25 UTC:10.0.0.1(5432):app@shop:[4711]:LOG:  duration: 1.5 ms  statement: SELECT 1"

@@ -3,7 +3,7 @@
 import pytest
 
 from pgassay.traffic.events import ANSWERS, BEGIN, END, MESSAGES, Answer, Begin, Event, Message, Rows
-from pgassay.traffic.statements import UNKNOWN_STATEMENT, Statement, statements
+from pgassay.traffic.statement_executions import UNKNOWN_STATEMENT, Statement, statements
 from pgassay.traffic.summary import family
 
 

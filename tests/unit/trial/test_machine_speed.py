@@ -6,7 +6,7 @@ import pytest
 
 from pgassay.environment.linux import pagecache
 from pgassay.errors import MeasurementError
-from pgassay.trial.before_and_after import machine_speed
+from pgassay.trial.snapshots import machine_speed
 
 
 def test_memory_and_the_processor_take_time() -> None:

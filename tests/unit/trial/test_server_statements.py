@@ -12,7 +12,7 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import page as comparison
 from pgassay.report.compare.server_statements import statement_table
-from pgassay.trial.before_and_after.server_statements import COLUMNS, FILE, ServerStatements
+from pgassay.trial.snapshots.server_statements import COLUMNS, FILE, ServerStatements
 
 NAMES = {column: names[0] for column, names in COLUMNS.items()}
 STATEMENTS = ServerStatements("public", NAMES)

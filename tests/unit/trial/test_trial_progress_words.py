@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgassay.trial.measure.progress import over_views, progress_words
+from pgassay.trial.measure.maintenance_progress import progress_words, union_of_views
 
 SCANNING = {"phase": "scanning heap", "heap_blks_scanned": 45, "heap_blks_total": 100}
 INDEXES = {"phase": "vacuuming indexes", "indexes_processed": 1, "indexes_total": 4}
@@ -38,5 +38,5 @@ def test_progress_in_words(view: str, figures: dict[str, object], words: str) ->
 @pytest.mark.parametrize(("major", "last"), [(16, "cluster"), (18, "cluster"), (19, "repack")])
 def test_a_command_is_in_one_view_only(major: int, last: str) -> None:
     """19 shows REPACK and CLUSTER in pg_stat_progress_repack, and CLUSTER in the older view as well."""
-    asked = over_views(major, "{view}").split(" UNION ALL ")
+    asked = union_of_views(major, "{view}").split(" UNION ALL ")
     assert asked == ["vacuum", "analyze", "create_index", last]

@@ -5,8 +5,8 @@ import pytest
 from pgassay.errors import InvalidTrialError
 from pgassay.model.experiment import CacheState, Protocol
 from pgassay.model.trial import LoadObservation, StatementObservation
-from pgassay.trial.before_and_after import verify
-from pgassay.trial.before_and_after.verify import BytesRead, assert_load_stayed_warm, assert_statement_cache
+from pgassay.trial.snapshots import verify
+from pgassay.trial.snapshots.verify import BytesRead, assert_load_stayed_warm, assert_statement_cache
 from pgassay.workloads.registry import parse_workload
 
 MB = 1024 * 1024

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 import tune_samples as samples
 from pgassay.model.build import Build
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, SharedArms, shared_arms
+from pgassay.tune.proof.proof_arms import AS_IT_IS, CHOSEN, SharedArms, shared_arms
 from pgassay.tune.running.in_time import arms_in_time
 from pgassay.tune.search.selection import Baseline, Tried
 from pgassay.tune.switchable import indexes_of, is_switchable

@@ -12,23 +12,17 @@ import tune_samples as samples
 from pgassay.environment.cleanup.source_copies import DUMPS_FOLDER
 from pgassay.environment.home import home
 from pgassay.errors import UsageError
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.answer import compose as composing
 from pgassay.tune.answer.compose import Told, compose
 from pgassay.tune.proof.effects import Proved
 from pgassay.tune.proof.stages import ProofStages
-from pgassay.tune.run import TOOLS
+from pgassay.tune.run_tune import TOOLS
 from pgassay.tune.running import resume
 from pgassay.tune.search.selection import FixSelection, SelectionStep
-from pgassay.tune.stored import (
-    StoredSearch,
-    read_folder,
-    stored_search,
-    write_result,
-    write_search,
-)
+from pgassay.tune.stored_search import StoredSearch, read_folder, stored_search, write_result, write_search
 
 
 def search_of(*chosen: str) -> StoredSearch:

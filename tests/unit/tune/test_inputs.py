@@ -11,7 +11,7 @@ from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.arm import RemoteServer
 from pgassay.model.experiment import Experiment
-from pgassay.model.live.diagnosis import (
+from pgassay.model.running_server.diagnosis import (
     QUERY_CHARACTERS_MAX,
     Activity,
     CalledStatement,
@@ -23,7 +23,7 @@ from pgassay.model.live.diagnosis import (
 from pgassay.record.experiment import write_experiment
 from pgassay.record.layout import SEARCH_FILE
 from pgassay.tune.inputs.base import kind_of
-from pgassay.tune.plan import TuneRequest, plan_tune, request_from
+from pgassay.tune.tune_plan import TuneRequest, plan_tune, request_from
 
 REQUEST = TuneRequest(CompareRequest(factors=(), max_time_s=600.0))
 

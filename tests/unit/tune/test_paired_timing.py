@@ -16,7 +16,7 @@ import pytest
 import tune_samples as samples
 from pgassay.errors import UsageError
 from pgassay.tune.candidate import Candidate, TunedStatement
-from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, without
+from pgassay.tune.proof.proof_arms import AS_IT_IS, CHOSEN, without
 from pgassay.tune.search.paired_timing import (
     PairedTiming,
     predicted_gains,
@@ -24,9 +24,9 @@ from pgassay.tune.search.paired_timing import (
     retime_selection,
     shrunk,
 )
-from pgassay.tune.search.run import Clock, SearchRun
+from pgassay.tune.search.search_run import Clock, SearchRun
 from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep, Tried
-from pgassay.tune.statements import MeasuredStatement, measured
+from pgassay.tune.tuned_statements import MeasuredStatement, measured
 
 STATEMENTS = measured(
     (TunedStatement(name="list", sql="SELECT 1"), TunedStatement(name="report", sql="SELECT 2"))

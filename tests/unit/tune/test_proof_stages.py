@@ -6,11 +6,18 @@ import pytest
 
 import tune_samples as samples
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.model.tuning.answer import Fix, FixStatement
+from pgassay.model.tuning.tune_answer import Fix, FixStatement
 from pgassay.tune.answer.proof_verdict import HIDDEN, NOT_CONFIRMED
 from pgassay.tune.answer.verdicts import ranked
-from pgassay.tune.proof.arms import AS_IT_IS, without
-from pgassay.tune.proof.effects import Effect, Proved, does_not_help, effect_of, remaining_of, with_one_of_two
+from pgassay.tune.proof.effects import (
+    Effect,
+    Proved,
+    does_not_help,
+    effect_of,
+    remaining_of,
+    without_redundant_fix,
+)
+from pgassay.tune.proof.proof_arms import AS_IT_IS, without
 from pgassay.tune.proof.stages import alpha_of
 
 NAMES = ("good", "second", "third")
@@ -104,7 +111,7 @@ def test_of_two_that_hide_each_others_gain_one_stays_for_the_second_stage() -> N
 def test_of_a_set_of_two_that_is_fast_with_either_one_is_recommended() -> None:
     """The set without one of them is the other alone: what that gains follows from both arms."""
     words = {"good": "equivalent", "second": "equivalent"}
-    both = with_one_of_two(samples.proved("good", "second", words=words), 0.03)
+    both = without_redundant_fix(samples.proved("good", "second", words=words), 0.03)
     known = samples.judged(members=IDS[:2], proved=both)
     fixes = {fix.id: fix for fix in ranked(known)}
     good, second = fixes["index:good"], fixes["index:second"]
@@ -114,7 +121,7 @@ def test_of_a_set_of_two_that_is_fast_with_either_one_is_recommended() -> None:
     assert "with 'index second'" in good.note
     # A set that gains nothing has nothing to be told apart.
     helps = samples.proved("good", "second", words={"second": "equivalent"})
-    assert with_one_of_two(helps, 0.03) is helps
+    assert without_redundant_fix(helps, 0.03) is helps
 
 
 def test_a_set_that_gains_and_misses_none_of_its_members_is_not_called_no_help() -> None:

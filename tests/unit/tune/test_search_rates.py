@@ -17,7 +17,7 @@ from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.copy import RUNS_MAX, RUNS_MIN, RUNS_S
 from pgassay.tune.search.search import look_again, retime_small_changes
 from pgassay.tune.search.selection import WORSE_MAX, Baseline, Tried, gain_of
-from pgassay.tune.statements import MeasuredStatement, measured
+from pgassay.tune.tuned_statements import MeasuredStatement, measured
 
 STATEMENT = TunedStatement(name="q", sql="SELECT 1")
 # Applying a fix, and what else is tried before it.

@@ -27,7 +27,7 @@ from pgassay.tune.search.selection import (
     longest_s,
     total_s,
 )
-from pgassay.tune.statements import measured
+from pgassay.tune.tuned_statements import measured
 
 WEIGHTS = {"a": 1.0, "b": 1.0, "c": 1.0}
 BASE = {"a": 1.0, "b": 1.0, "c": 2.0}

@@ -7,10 +7,10 @@ from captures_for_tests import captured
 
 from pgassay.errors import UsageError
 from pgassay.traffic import manifest
-from pgassay.traffic.statements import Bound
+from pgassay.traffic.statement_executions import Bound
 from pgassay.traffic.values import values_of
 from pgassay.tune.inputs.capture import start_of_capture
-from pgassay.tune.statements import measured
+from pgassay.tune.tuned_statements import measured
 
 INT4, FLOAT8, UUID = 23, 701, 2950
 

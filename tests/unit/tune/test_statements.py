@@ -13,7 +13,7 @@ from pgassay.errors import UsageError
 from pgassay.model.experiment import Protocol
 from pgassay.model.trial import StatementObservation, TrialSpec
 from pgassay.tune.candidate import TunedStatement
-from pgassay.tune.statements import measured, sql_with, statements_of, with_values, workload_of
+from pgassay.tune.tuned_statements import measured, sql_with, statements_of, with_values, workload_of
 from pgassay.workloads.registry import parse_workload
 
 

@@ -8,8 +8,8 @@ from typing import cast
 import tune_samples as samples
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.record.layout import TUNE_REQUEST_FILE
-from pgassay.tune.plan import PlannedTune, TuneRequest
 from pgassay.tune.running.stored_request import keep_request, kept_request
+from pgassay.tune.tune_plan import PlannedTune, TuneRequest
 from report_examples import spec
 
 

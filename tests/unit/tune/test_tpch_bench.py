@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.tune.statements import measured, statements_of
+from pgassay.tune.tuned_statements import measured, statements_of
 from pgassay.workloads.registry import parse_workload
 from project_files import ROOT
 

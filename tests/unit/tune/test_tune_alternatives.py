@@ -8,12 +8,12 @@ import pytest
 
 import finder_samples as made
 import tune_samples as samples
-from pgassay.analysis.plans.read import read_plans
-from pgassay.environment.storage.parse import describe, parse_storage
-from pgassay.environment.storage.volume import catalogue
 from pgassay.model.arm import ArmSpec, DatasetSpec
 from pgassay.model.build import Build
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans.explain_plan import read_plans
+from pgassay.storage.parse import describe, parse_storage
+from pgassay.storage.volume import catalogue
 from pgassay.tune import alternatives
 from pgassay.tune.alternatives import PHYSICAL, other_storages, other_versions
 from pgassay.tune.answer.scripts import apply_script, undo_script
@@ -21,9 +21,9 @@ from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import Candidate, OtherStorage, OtherVersion, Symptom
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
-from pgassay.tune.proof.arms import arm_of
+from pgassay.tune.proof.proof_arms import arm_of
 from pgassay.volumes.parse import parse_volume
-from pgassay.volumes.sustained import cheapest_sustained
+from pgassay.volumes.sustained_volumes import cheapest_sustained
 from report_examples import spec as arm_spec
 
 V16 = Build(origin="apt", version="16.9", major=16, bin_directory="/pg/16")

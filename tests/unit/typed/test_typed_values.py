@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.cli import options as cli_options
-from pgassay.environment.server.limits import parse_memory
-from pgassay.environment.storage.parse import parse_storage
+from pgassay.environment.server.server_caps import parse_memory
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.file import read_file
-from pgassay.typed import options, quantities
+from pgassay.experiment.planning.experiment_file import read_file
+from pgassay.storage.parse import parse_storage
+from pgassay.typed import option_lists, quantities
 from pgassay.volumes.pattern import parse_pattern
 from pgassay.workloads.registry import parse_workload
 
@@ -110,12 +110,12 @@ def test_any_text_is_a_value_or_gets_a_sentence(text: str) -> None:
 @given(st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=5))
 def test_escaped_parts_are_split_as_they_were(parts: list[str]) -> None:
     escaped = [part.replace("\\", "\\\\").replace(",", "\\,") for part in parts]
-    assert options.split(",".join(escaped)) == parts
+    assert option_lists.split(",".join(escaped)) == parts
 
 
 def test_options_are_read_by_name() -> None:
-    assert options.of("a=1, b = two=2", "a thing", ("a", "b")) == {"a": "1", "b": "two=2"}
-    assert options.of("", "a thing", ()) == {}
+    assert option_lists.of("a=1, b = two=2", "a thing", ("a", "b")) == {"a": "1", "b": "two=2"}
+    assert option_lists.of("", "a thing", ()) == {}
     for text, sentence in (
         ("c=1", "a thing has no option 'c': its options are a, b"),
         ("a", "a thing: option a has no value: write a=…"),
@@ -123,4 +123,4 @@ def test_options_are_read_by_name() -> None:
         ("a=1,a=2", "a thing: option a is given twice"),
     ):
         with pytest.raises(UsageError, match=sentence):
-            options.of(text, "a thing", ("a", "b"))
+            option_lists.of(text, "a thing", ("a", "b"))

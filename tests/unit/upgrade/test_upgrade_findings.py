@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from pgassay.model.build import Build
-from pgassay.model.upgrades.answer import UpgradeFinding
+from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
 from pgassay.model.workload import Statement
-from pgassay.upgrade.answer import answer_of, single_statements
-from pgassay.upgrade.both import ComparedStatement
+from pgassay.upgrade.both_versions import ComparedStatement
 from pgassay.upgrade.catalogs import GivenSetting, _defaults, _settings_gone, _settings_refused
-from pgassay.upgrade.scratch import KnownSetting, NewVersion, _refused
+from pgassay.upgrade.empty_server import KnownSetting, NewVersion, _refused
+from pgassay.upgrade.upgrade_answer import answer_of, single_statements
 
 BUILD = Build(origin="apt", version="19.1", major=19, bin_directory="/nowhere")
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from pgassay.model.result import ArmResult, CompareResult, StatementResult, Verdict
-from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
-from pgassay.model.upgrades.answer import UpgradedStatement, UpgradeTraffic
+from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
+from pgassay.model.upgrades.upgrade_answer import UpgradedStatement, UpgradeTraffic
 from pgassay.model.workload import LoadSpec, Metric, ReplayOptions, Statement, WorkloadSpec
-from pgassay.upgrade.answer import answer_of
-from pgassay.upgrade.families import Plays, judged_families, whole_of
+from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
+from pgassay.upgrade.upgrade_answer import answer_of
 
 RATE = Metric(name="throughput", unit="statements/s", better="higher")
 NAMES = ("look", "count", "pay")

@@ -13,13 +13,13 @@ from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import Limiter
 from pgassay.model.volumes.size import SizedGroup, SizeResult
 from pgassay.report import schema
-from pgassay.report.size import text
+from pgassay.report.size import size_page
 from pgassay.sizing.candidates import candidates, reference
 from pgassay.sizing.knees import TOLERANCE, _rounded, knees
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import Group, Measured, groups_of
 from pgassay.sizing.size import Wanted, size
-from pgassay.sizing.words import sentences_of
+from pgassay.sizing.size_sentences import sentences_of
 from pgassay.volumes.catalogue import load_catalogue
 from volume_traces import COMPUTING_NS, COUNT, LATENCY_NS, alone, one_client, recorded_on, sized, stored
 
@@ -231,19 +231,21 @@ def test_assumed_latency_makes_a_recommendation_depend_on_it(tmp_path: Path) -> 
 
 def test_the_report_says_the_same_everywhere(tmp_path: Path) -> None:
     result = sized(tmp_path, "gp3,size=100GiB", "gp2,size=100GiB,credits=empty")
-    document = json.loads(text.page_of(result).json())
+    document = json.loads(size_page.page_of(result).json())
     jsonschema.validate(document, schema.SIZE.schema(), cls=jsonschema.Draft202012Validator)
     assert schema.SIZE.file.read_text(encoding="utf-8") == schema.SIZE.text()
     for shown in (
-        text.page_of(result).terminal(width=100),
-        text.page_of(result).markdown(),
-        text.page_of(result).html(),
+        size_page.page_of(result).terminal(width=100),
+        size_page.page_of(result).markdown(),
+        size_page.page_of(result).html(),
     ):
         assert "gp3,size=100GiB" in shown and "8.00" in shown and "IOPS" in shown
-    assert "predicted for 1 processor as fast as those of the recording" in text.page_of(result).markdown()
-    page = text.page_of(result).html()
+    assert (
+        "predicted for 1 processor as fast as those of the recording" in size_page.page_of(result).markdown()
+    )
+    page = size_page.page_of(result).html()
     assert page.count("<svg") >= 4 and "Price and time of the volumes" in page
-    assert text.page_of(result).terminal(width=80, unicode=False).isascii()
+    assert size_page.page_of(result).terminal(width=80, unicode=False).isascii()
 
 
 def test_prices_in_several_currencies_are_compared_with_a_warning(tmp_path: Path) -> None:
@@ -299,9 +301,9 @@ def test_what_is_enough_is_told_alike_in_sentences_and_tables(
     changed = only(result).model_copy(update={"knees": knees})
     sentences = tuple(sentences_of(changed, 0.1))
     assert any(told in each and each.startswith("beyond ") for each in sentences)
-    shown = text.page_of(result.model_copy(update={"groups": (changed,), "sentences": sentences})).terminal(
-        width=120
-    )
+    shown = size_page.page_of(
+        result.model_copy(update={"groups": (changed,), "sentences": sentences})
+    ).terminal(width=120)
     assert shown.count(told) == 2
     # Every sentence that begins with no name begins with a capital.
     lines = [each for each in shown.partition("Volumes")[0].splitlines() if each[:1].isalpha()]
@@ -327,7 +329,7 @@ def test_the_price_of_a_million_has_its_currency_and_no_exponent(tmp_path: Path)
     result = sized(tmp_path, "gp3,size=100GiB")
     dear = tuple(each.model_copy(update={"price_per_million": 62_917.4}) for each in only(result).volumes)
     changed = only(result).model_copy(update={"volumes": dear})
-    assert "62,917 USD" in text.page_of(result.model_copy(update={"groups": (changed,)})).html()
+    assert "62,917 USD" in size_page.page_of(result.model_copy(update={"groups": (changed,)})).html()
 
 
 def test_a_larger_size_is_offered_where_operations_are_sold_by_the_size() -> None:

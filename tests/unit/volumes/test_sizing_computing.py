@@ -9,7 +9,7 @@ import report_examples as examples
 from pgassay.model.trial import LoadObservation
 from pgassay.record.columns import to_parquet
 from pgassay.record.experiment import StoredTrial
-from pgassay.sizing.computing import cpu_s, lock_waits, processors, processors_min
+from pgassay.sizing.processor_use import cpu_s, lock_waits, processors, processors_min
 from pgassay.workloads.registry import parse_workload
 
 SECOND = 10**9

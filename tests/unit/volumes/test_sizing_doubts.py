@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment.storage.registry import KINDS
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.size import Check, SizedGroup, SizeResult
-from pgassay.report.size import text
+from pgassay.report.size import size_page
 from pgassay.sizing.candidates import candidate, candidates
-from pgassay.sizing.doubts import doubts_of, imitation_doubts
-from pgassay.sizing.proof import memory_of, to_prove
+from pgassay.sizing.caveats import doubts_of, imitation_doubts
+from pgassay.sizing.proof import memory_of, volumes_to_prove
 from pgassay.sizing.recordings import groups_of
 from pgassay.sizing.size import Wanted, size
-from pgassay.sizing.words import equivalents_of
+from pgassay.sizing.size_sentences import equivalents_of
+from pgassay.storage.registry import KINDS
 from pgassay.volumes.catalogue import load_catalogue
 from volume_traces import LOADED, sized, stored, write_trace
 
@@ -192,13 +192,13 @@ def test_groups_whose_servers_had_another_memory_have_names_of_their_own(tmp_pat
 
 def test_what_was_named_is_in_the_table_of_a_terminal(tmp_path: Path) -> None:
     names = ["gp3,size=100GiB", "gp3,size=100GiB,iops=6000", "st1,size=500GiB"]
-    shown = text.page_of(sized(tmp_path, *names)).terminal(width=120)
+    shown = size_page.page_of(sized(tmp_path, *names)).terminal(width=120)
     assert all(name in shown for name in names) and "no price" in shown
     many = [f"gp3,size=100GiB,iops={3000 + 100 * number}" for number in range(1, 9)]
     against = candidate("gp3,size=400GiB", LOADED)
     offers = candidates(LOADED, 100, volumes=[*many, "st1,size=500GiB"])
     result = size(stored(tmp_path / "many"), offers, Wanted(0.1, 100, against), LOADED)
-    table = text.page_of(result).markdown().partition("Volumes")[2].partition("What is enough")[0]
+    table = size_page.page_of(result).markdown().partition("Volumes")[2].partition("What is enough")[0]
     assert "gp3,size=400GiB" in table and "st1,size=500GiB" in table and many[-1] not in table
 
 
@@ -210,15 +210,15 @@ def test_only_what_can_be_imitated_is_proved(tmp_path: Path, monkeypatch: pytest
     found = only(sized(tmp_path / "sized", "gp2,size=100GiB,region=us-east-1", slow_down=9))
     monkeypatch.setattr(KINDS["volume"], "unreachable", lambda *_: None)
     # The price's region can't be imitated, and credits that are there make no proof.
-    assert to_prove(recorded, [found], LOADED).volumes == ("gp2,size=100GiB,credits=empty",)
+    assert volumes_to_prove(recorded, [found], LOADED).volumes == ("gp2,size=100GiB,credits=empty",)
     monkeypatch.setattr(KINDS["volume"], "unreachable", unreachable)
-    beyond = to_prove(recorded, [found], LOADED)
+    beyond = volumes_to_prove(recorded, [found], LOADED)
     assert beyond.volumes == ()
     assert beyond.left_out == (
         "gp2,size=100GiB,region=us-east-1 is not proved: it gives up to 4,000 and this machine 3,500",
     )
     nothing = found.model_copy(update={"neighbours": ()})
-    assert "no volume is recommended" in to_prove(recorded, [nothing], LOADED).left_out[0]
+    assert "no volume is recommended" in volumes_to_prove(recorded, [nothing], LOADED).left_out[0]
 
 
 def test_a_volume_of_a_file_of_ones_own_is_not_proved_as_another(
@@ -228,13 +228,13 @@ def test_a_volume_of_a_file_of_ones_own_is_not_proved_as_another(
     own.write_text("[volumes.gp3.latency]\nmedian_ms = 0.9\n")
     found = only(sized(tmp_path / "sized", "gp3,size=100GiB"))
     monkeypatch.setattr(KINDS["volume"], "unreachable", lambda *_: None)
-    refused = to_prove(stored(tmp_path / "stored"), [found], load_catalogue([own]))
+    refused = volumes_to_prove(stored(tmp_path / "stored"), [found], load_catalogue([own]))
     assert (
         refused.volumes == () and "volumes.toml" in refused.left_out[0] and "own.toml" in refused.left_out[0]
     )
     # Prices are no matter of it.
     own.write_text("[prices.aws-us-east-1.volumes.gp3]\nper_gib = 0.09\n")
-    proved = to_prove(stored(tmp_path / "again"), [found], load_catalogue([own]))
+    proved = volumes_to_prove(stored(tmp_path / "again"), [found], load_catalogue([own]))
     assert proved.volumes == ("gp3,size=100GiB",) and proved.left_out == ()
 
 
@@ -256,14 +256,14 @@ def test_the_volume_of_the_wal_that_was_recorded_is_proved_beside(
         for arm in recorded.experiment.arms
     )
     apart = replace(recorded, experiment=recorded.experiment.model_copy(update={"arms": arms}))
-    refused = to_prove(apart, [found], LOADED)
+    refused = volumes_to_prove(apart, [found], LOADED)
     assert refused.volumes == () and "the WAL lay on a storage that is no volume" in refused.left_out[0]
     recordings = tuple(
         each.model_copy(update={"storage": f"{each.storage},wal=volume:unlimited"})
         for each in found.recordings
     )
     beside = found.model_copy(update={"recordings": recordings})
-    assert to_prove(apart, [beside], LOADED).volumes == ("gp3,size=100GiB,wal=volume:unlimited",)
+    assert volumes_to_prove(apart, [beside], LOADED).volumes == ("gp3,size=100GiB,wal=volume:unlimited",)
 
 
 def test_credits_that_are_empty_are_no_reason_to_buy(tmp_path: Path) -> None:

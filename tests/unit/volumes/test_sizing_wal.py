@@ -7,10 +7,10 @@ import pytest
 
 from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import VolumeModel
-from pgassay.sizing.attached import Attached
 from pgassay.sizing.candidates import candidate, candidates
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import Group, Measured
+from pgassay.sizing.server_volumes import Attached
 from pgassay.volumes.catalogue import load_catalogue
 from volume_traces import constant, recorded_on, write_trace
 

@@ -30,9 +30,9 @@ from pgassay.model.trial import TrialFacts
 from pgassay.record.columns import to_parquet
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report import schema
-from pgassay.report.size import text
+from pgassay.report.size import size_page
 from pgassay.sizing.size import Wanted, bounded
-from pgassay.sizing.words import warnings_of_bound
+from pgassay.sizing.size_sentences import warnings_of_bound
 from pgassay.volumes.catalogue import load_catalogue
 
 SECOND = 10**9
@@ -247,16 +247,16 @@ def test_what_is_said_of_a_bound(tmp_path: Path) -> None:
     experiment = stored(tmp_path, 3, reads=15, others=2)
     wanted = Wanted(slow_down=0.1, size_gib=100)
     result = bounded(experiment, storage_bounds(experiment), wanted, load_catalogue())
-    shown = text.page_of(result).terminal(width=100)
+    shown = size_page.page_of(result).terminal(width=100)
     assert "at most 4 × as fast" in result.sentences[0] and "75 % for pages" in result.sentences[1]
     assert "an upper bound of the gain alone" in " ".join(result.sentences)
     assert "2 other sessions worked on" in " ".join(result.warnings)
     assert "At most" in shown and "75.0 %" in shown and "cheapest" not in shown
     assert (
-        text.page_of(result).html().startswith("<!doctype html>")
-        and "75.0" in text.page_of(result).markdown()
+        size_page.page_of(result).html().startswith("<!doctype html>")
+        and "75.0" in size_page.page_of(result).markdown()
     )
-    document = json.loads(text.page_of(result).json())
+    document = json.loads(size_page.page_of(result).json())
     jsonschema.validate(document, schema.SIZE.schema(), cls=jsonschema.Draft202012Validator)
     assert document["groups"] == [] and document["bounds"][0]["gain_at_most"] == pytest.approx(4)
 
@@ -276,5 +276,5 @@ def test_the_table_names_each_of_several_servers(tmp_path: Path) -> None:
     (bound,) = storage_bounds(experiment)
     both = [bound, bound.model_copy(update={"server": "standby"})]
     result = bounded(experiment, both, Wanted(slow_down=0.1, size_gib=100), load_catalogue())
-    table = text.page_of(result).markdown().partition("At most")[2]
+    table = size_page.page_of(result).markdown().partition("At most")[2]
     assert "standby" in table and bound.server in table and "the workload |" not in table

@@ -6,8 +6,8 @@ from pgassay.model.volumes.offer import VolumeOffer
 from pgassay.volumes.catalogue import load_catalogue
 from pgassay.volumes.closed_forms import cost, delivery
 from pgassay.volumes.explain import explain, text_of
-from pgassay.volumes.limits import limits_of
 from pgassay.volumes.parse import parse_volume
+from pgassay.volumes.volume_limits import limits_of
 
 CATALOGUE = load_catalogue()
 MIB = 1024**2

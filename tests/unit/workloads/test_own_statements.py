@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.datasets.registry import content
-from pgassay.environment.datasets.statements import shown
+from pgassay.environment.datasets.run_sql_text import shown
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.baseline import prepare_of
-from pgassay.experiment.planning.file import read_file
+from pgassay.experiment.planning.arm_baseline import prepare_of
+from pgassay.experiment.planning.experiment_file import read_file
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.same_results import pairs_of, returns_rows
 from pgassay.factors.prepare import parse_prepare

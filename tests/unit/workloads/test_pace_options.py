@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from pgassay.errors import UsageError
 from pgassay.factors.registry import parse_factors
 from pgassay.model.workload import LoadSpec, WorkloadSpec
-from pgassay.workloads.load import THROUGHPUT
 from pgassay.workloads.metric import metric_of, too_few, transactions_min
 from pgassay.workloads.pace import MEAN_LATENCY, rates_of
+from pgassay.workloads.pgbench_builtin import THROUGHPUT
 from pgassay.workloads.registry import parse_workload
 from whole_experiments import planned
 

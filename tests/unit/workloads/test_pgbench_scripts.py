@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from plans_for_tests import base_spec
 
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.file import read_file
+from pgassay.experiment.planning.experiment_file import read_file
 from pgassay.factors.registry import parse_factor
 from pgassay.fleet.spreading.machine_command import machine_command
 from pgassay.native.scripts import read_scripts

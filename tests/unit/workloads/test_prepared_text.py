@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.model.workload import Statement
-from pgassay.workloads.load import with_parameters
+from pgassay.workloads.pgbench_builtin import with_parameters
 from pgassay.workloads.registry import parse_workload
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "crates" / "load" / "src" / "script.rs"

@@ -9,15 +9,15 @@ from plans_for_tests import base_spec
 
 from pgassay.analysis.gate.units import units_of
 from pgassay.errors import InvalidTrialError, UsageError
-from pgassay.experiment.planning.file import fields_of
-from pgassay.experiment.planning.provisioned import default_cache
+from pgassay.experiment.planning.experiment_file import fields_of
+from pgassay.experiment.planning.provisioned_servers import default_cache
 from pgassay.factors.registry import parse_factor
-from pgassay.model.traffic.replayed import Replayed, ReplayedFamily
+from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
 from pgassay.model.trial import LoadObservation
 from pgassay.model.workload import ReplayOptions
 from pgassay.sizing.recordings import refuse_workloads
-from pgassay.trial.measure.replay import assert_same_work
-from pgassay.tune.statements import statements_of as tuned_statements
+from pgassay.trial.measure.replayed_load import assert_same_work
+from pgassay.tune.tuned_statements import statements_of as tuned_statements
 from pgassay.workloads.metric import metric_of
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.replay import OPTIONS, statements_of

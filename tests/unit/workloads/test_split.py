@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
-from pgassay.workloads.split import named_statements, split_statements, strip_comments
+from pgassay.workloads.statement_names import named_statements, split_statements, strip_comments
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from pgassay.errors import UsageError
-from pgassay.native.sysbench import Progress
+from pgassay.native.sysbench_commands import Progress
 from pgassay.sysbench.lua import as_pgbench_script, name_of, nearest_script, statements_of
 from pgassay.sysbench.options import Options, SysbenchError, document_of, parse
-from pgassay.sysbench.running import progress_lines
+from pgassay.sysbench.run_load import progress_lines
 
 
 def test_words_stand_in_any_order_and_dashes_are_underscores() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from pgassay.errors import UsageError
 from pgassay.factors import sql as sql_factor
-from pgassay.tune.statements import statements_of
+from pgassay.tune.tuned_statements import statements_of
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.transactions import rolls_back, with_transactions
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pgassay.analysis.bisection.block import Block
-from pgassay.analysis.bisection.line import Line
+from pgassay.analysis.bisection.block_likelihood import Block
+from pgassay.analysis.bisection.line_search import Line
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.eprocess import EvidenceRules
 from pgassay.analysis.statistics.sequence import confidence_sequence, point_estimate
@@ -22,7 +22,7 @@ from pgassay.analysis.statistics.sequence import confidence_sequence, point_esti
 Sized = tuple[float, tuple[float, float] | None]
 
 PARTED_MAX = 1
-# As new experiments have them (`experiment/planning/plan.py`, which says why).
+# As new experiments have them (`experiment/planning/experiment_plan.py`, which says why).
 RULES = EvidenceRules((0.2, 2.0, 5), weights=(3.0, 12.0, 8.0, 2.0, 8.0), clipped_share=0.4, flips=True)
 # Blocks of one part without a sign of a step, after which there is taken to be none that can be seen.
 STEPLESS_BLOCKS = 40

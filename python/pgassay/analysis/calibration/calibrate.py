@@ -6,8 +6,8 @@ from datetime import datetime
 
 import numpy as np
 
-from pgassay.analysis.calibration import levels, noise, sentences
-from pgassay.analysis.calibration.modes import modes
+from pgassay.analysis.calibration import calibration_sentences, noise, variance_levels
+from pgassay.analysis.calibration.speed_modes import modes
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.statistics.power import (
     blocks_for_detection,
@@ -58,9 +58,9 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
     resolves = _resolves(study, found, block_s)
     for_margin = _minutes_for_margin(study, found, block_s)
     arms = [study.arms[study.table.arm_ids[place]] for place in columns]
-    equal = levels.measured(logs, rows, arms)
-    copies = levels.copy_effect(equal, _storage(study))
-    found_levels = levels.levels(equal, result.margin, _load_s(study))
+    equal = variance_levels.measured(logs, rows, arms)
+    copies = variance_levels.copy_effect(equal, _storage(study))
+    found_levels = variance_levels.levels(equal, result.margin, _load_s(study))
     found_modes = _modes(logs, rows)
     return CalibrationResult(
         schema=1,
@@ -84,10 +84,12 @@ def calibrate(stored: StoredExperiment, ledger: LedgerResult | None) -> Calibrat
         twin_evidence=result.twin.evidence,
         ledger=ledger,
         sentences=(
-            *sentences.sentences(made, drift, for_margin, result.margin),
-            *sentences.of_copies(copies),
-            *sentences.of_levels(found_levels, result.margin, is_load=result.metric.better == "higher"),
-            *sentences.of_modes(found_modes, made.trial if made else None),
+            *calibration_sentences.sentences(made, drift, for_margin, result.margin),
+            *calibration_sentences.copy_sentences(copies),
+            *calibration_sentences.level_sentences(
+                found_levels, result.margin, is_load=result.metric.better == "higher"
+            ),
+            *calibration_sentences.mode_sentences(found_modes, made.trial if made else None),
         ),
         warnings=result.warning_sentences,
         levels=found_levels,

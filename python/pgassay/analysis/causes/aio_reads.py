@@ -7,8 +7,8 @@ scans, and the index part of a bitmap scan, read page by page whatever the metho
 from collections.abc import Callable, Iterator, Mapping
 
 from pgassay.analysis.causes.evidence import Evidence
-from pgassay.analysis.descriptive.plans import PlanNode, children_of, number
 from pgassay.model.aio import AIO_NODES, can_read_asynchronously
+from pgassay.plans.plan_shape import PlanNode, children_of, number
 
 _BY_INDEX = frozenset({"Index Scan", "Index Only Scan", "Bitmap Index Scan"})
 _BITMAP_HEAP = "Bitmap Heap Scan"

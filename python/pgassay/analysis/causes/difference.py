@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgassay.analysis.accounts.arms import trial_accounts
+from pgassay.analysis.accounts.arm_accounts import trial_accounts
 from pgassay.analysis.accounts.work_times import WorkTimes, work_times
 from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray

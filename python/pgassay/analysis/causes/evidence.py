@@ -1,5 +1,5 @@
 """All that the rules may look at: of a stored trial (`trial_evidence.py`), or of an interval of a running
-server (`analysis/diagnosis/evidence.py`)."""
+server (`analysis/diagnosis/interval_evidence.py`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -47,7 +47,7 @@ class IndexRead:
     index: str = ""
 
 
-def of_tables(evidence: Evidence) -> list[IndexRead]:
+def scattered_tables(evidence: Evidence) -> list[IndexRead]:
     """The tables whose rows were fetched by indexes from more pages than packed rows would take."""
     if evidence.server.vacuum_state is None:
         return []
@@ -89,7 +89,7 @@ def _of_table(
     return IndexRead(table, pages, pages * read / asked, wasted, figures)
 
 
-def of_indexes(evidence: Evidence) -> list[IndexRead]:
+def half_empty_indexes(evidence: Evidence) -> list[IndexRead]:
     """The B-trees that were gone through from leaf page to leaf page, and whose pages are half empty."""
     if evidence.server.vacuum_state is None:
         return []

@@ -119,10 +119,10 @@ def _arm(
         ]
         if 2 * len(seen) > len(each):
             found.append(_cause(arm, seen, len(each)))
-    return list(beside_faults(found))
+    return list(limit_with_faults(found))
 
 
-def beside_faults(causes: Sequence[Cause]) -> tuple[Cause, ...]:
+def limit_with_faults(causes: Sequence[Cause]) -> tuple[Cause, ...]:
     """A limit, then its faults: where one of these explains what no limit does, that is said of the limit."""
     limit, *faults = causes
     is_hidden = any((each.share or 0.0) >= LIMIT_SHARE_MIN for each in faults)

@@ -14,7 +14,7 @@ from typing import Literal
 
 from pgassay.analysis.causes.base import SettingRemedy
 from pgassay.analysis.causes.registry import rule_of
-from pgassay.analysis.causes.rules.storage import INDEX_SHARE
+from pgassay.analysis.causes.rules.device_limit import INDEX_SHARE
 from pgassay.model.cause import Cause, RemedyStatus
 from pgassay.model.result import ArmResult
 from pgassay.words import comparison

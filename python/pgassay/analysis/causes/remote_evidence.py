@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pgassay.analysis.accounts.arms import RecordKey, measured_spans
+from pgassay.analysis.accounts.arm_accounts import RecordKey, measured_spans
 from pgassay.analysis.accounts.samples import sampled_accounts
 from pgassay.analysis.accounts.threads import BACKEND, Span
 from pgassay.analysis.accounts.work_times import WorkTimes, work_times

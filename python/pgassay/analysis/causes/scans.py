@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from pgassay.analysis.causes.ceilings import is_full
 from pgassay.analysis.causes.evidence import Evidence
-from pgassay.analysis.descriptive.plans import PlanNode, children_of
 from pgassay.model.trial import CounterRow, figure
 from pgassay.model.vacuum_state import TableState
+from pgassay.plans.plan_shape import PlanNode, children_of
 
 # The cost of looking at a page in shared buffers, and at a dead row that VACUUM may not remove, in rows that
 # are examined and counted: with rows of 28 to 120 bytes 7 to 20, and 0.3 to 0.9. A dead row that was removed

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from pgassay.analysis.accounts.arms import measured_spans, trial_accounts
+from pgassay.analysis.accounts.arm_accounts import measured_spans, trial_accounts
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.accounts.work_times import times_from_outside, work_times
 from pgassay.analysis.causes.evidence import MB, Caps, DeviceFlow, Evidence, Load, Machine, Observed, Work
-from pgassay.analysis.causes.observed import bytes_of_blocks, device_flow, processors_of
+from pgassay.analysis.causes.observed_evidence import bytes_of_blocks, device_flow, processors_of
 from pgassay.analysis.causes.sampler_files import moved
 from pgassay.analysis.causes.volume_evidence import burst_ends
 from pgassay.analysis.descriptive.round_trips import RoundTrips, trips_of_trial

@@ -8,7 +8,7 @@ import numpy as np
 
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.causes.sampler_files import read_columns
-from pgassay.analysis.changes.volume import counters, ended_s
+from pgassay.analysis.changes.volume_series import counters, ended_s
 from pgassay.model.storage import ImitatedFacts, LastingFacts, VolumeFacts
 from pgassay.model.trial import TrialRecord
 from pgassay.record.observations import Columns, floats

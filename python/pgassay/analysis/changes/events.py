@@ -6,9 +6,9 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pgassay.analysis.changes.series import MB, FloatArray, measured_s, rates_of, read
+from pgassay.analysis.changes.rate_series import MB, FloatArray, measured_s, rates_of, read
 from pgassay.analysis.changes.server_log import log_events
-from pgassay.analysis.changes.volume import ended_s
+from pgassay.analysis.changes.volume_series import ended_s
 from pgassay.analysis.descriptive.device_use import AT_LIMIT, BEATEN
 from pgassay.model.changes import Event, EventKind
 from pgassay.model.experiment import ArmCeiling

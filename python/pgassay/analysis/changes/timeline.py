@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pgassay.analysis.changes import volume
-from pgassay.analysis.changes.arms import trial_changes
+from pgassay.analysis.changes import volume_series
+from pgassay.analysis.changes.arm_changes import trial_changes
 from pgassay.analysis.changes.events import trial_events
-from pgassay.analysis.changes.series import MB, FloatArray, counter_rates, measured_s, rates_of, read
+from pgassay.analysis.changes.rate_series import MB, FloatArray, counter_rates, measured_s, rates_of, read
 from pgassay.model.changes import Change, Event
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import TrialRecord
@@ -224,7 +224,7 @@ def _volumes(trial: StoredTrial, edges: FloatArray) -> list[Panel]:
     volumes += [("wal_volume", "WAL's volume", storage.wal.volume)] if storage.wal is not None else []
     panels = []
     for file, name, imitated in volumes:
-        for title, shown in volume.drawn(read(trial, file), imitated, trial.record, edges, name):
+        for title, shown in volume_series.drawn(read(trial, file), imitated, trial.record, edges, name):
             points = [point for series, values in shown.items() for point in _points(series, edges, values)]
             panels.append(Panel(title, tuple(points)))
     return panels

@@ -1,1 +1,1 @@
-"""What is described and not judged: plans, device use, network, maintenance work. Pure."""
+"""What is described and not judged: device use, network, maintenance work. Pure."""

@@ -5,7 +5,7 @@ Where each version runs as it is shipped its defaults are part of what is compar
 
 from collections.abc import Callable
 
-from pgassay.analysis.descriptive.builders import builder_difference
+from pgassay.analysis.descriptive.binary_differences import builder_difference
 from pgassay.analysis.verdicts.blocks import BlockTable
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from statistics import median
 
 from pgassay.analysis.causes.sampler_files import read_columns
-from pgassay.analysis.changes.volume import CREDITS, capacities
+from pgassay.analysis.changes.volume_series import CREDITS, capacities
 from pgassay.model.storage import ImitatedFacts
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.record.observations import floats

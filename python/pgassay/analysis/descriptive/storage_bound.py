@@ -13,7 +13,7 @@ from statistics import fmean, median, stdev
 
 from scipy import stats
 
-from pgassay.analysis.accounts.arms import measured_spans
+from pgassay.analysis.accounts.arm_accounts import measured_spans
 from pgassay.analysis.accounts.threads import BACKEND, Span
 from pgassay.analysis.accounts.wait_groups import READS, TEMPORARY, WAL
 from pgassay.errors import UsageError

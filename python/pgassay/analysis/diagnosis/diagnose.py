@@ -8,18 +8,18 @@ from pgassay import __version__
 from pgassay.analysis.accounts.threads import BACKEND, Span
 from pgassay.analysis.causes.base import Found, Rule
 from pgassay.analysis.causes.evidence import MB, DeviceFlow, Evidence
-from pgassay.analysis.causes.rank import TrialCauses, beside_faults, trial_causes
+from pgassay.analysis.causes.rank import TrialCauses, limit_with_faults, trial_causes
 from pgassay.analysis.causes.registry import next_step
 from pgassay.analysis.causes.sampler_files import moved, read_columns
 from pgassay.analysis.diagnosis.accounts import Accounts, accounts
-from pgassay.analysis.diagnosis.by_statement import by_statement
-from pgassay.analysis.diagnosis.evidence import evidence_of_interval
 from pgassay.analysis.diagnosis.headline import STATEMENT, USED_UP, headline
 from pgassay.analysis.diagnosis.interval import Interval
+from pgassay.analysis.diagnosis.interval_evidence import evidence_of_interval
 from pgassay.analysis.diagnosis.sessions import blockers, sampled_statements
+from pgassay.analysis.diagnosis.statement_diagnosis import by_statement
 from pgassay.analysis.statistics.change_points import change_points
 from pgassay.model.cause import UNKNOWN, Cause
-from pgassay.model.live.diagnosis import Activity, Change, Diagnosis, Headline, Sampling
+from pgassay.model.running_server.diagnosis import Activity, Change, Diagnosis, Headline, Sampling
 from pgassay.record.observations import floats
 
 # With less than so many connections at work at a time, on average, a server is idle.
@@ -82,7 +82,7 @@ def _causes(interval: Interval, found: Accounts, seen: Evidence, activity: Activ
     faults = [_cause(name, rule, fault, made.total_s) for rule, fault in made.faults]
     if interval.is_hidden:
         return (_unknown(name, _ALLOW, {"not_known": _HIDDEN}), *faults)
-    return beside_faults([_limit(name, made, found), *faults])
+    return limit_with_faults([_limit(name, made, found), *faults])
 
 
 def _as_the_design_s(causes: tuple[Cause, ...], first: Headline) -> tuple[Cause, ...]:

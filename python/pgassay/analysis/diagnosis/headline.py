@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgassay.analysis.causes.registry import rule_of
-from pgassay.analysis.diagnosis.by_statement import psql
 from pgassay.analysis.diagnosis.interval import Interval
+from pgassay.analysis.diagnosis.statement_diagnosis import psql
 from pgassay.analysis.diagnosis.statement_findings import excerpt
-from pgassay.analysis.plans.words import table_in_sql
 from pgassay.model.build import major_of
 from pgassay.model.cause import UNKNOWN, Cause
-from pgassay.model.live.diagnosis import Blocker, Headline
-from pgassay.model.live.statement import DiagnosedStatement
+from pgassay.model.running_server.diagnosis import Blocker, Headline
+from pgassay.model.running_server.statement import DiagnosedStatement
+from pgassay.plans.node_wording import table_in_sql
 from pgassay.sql_text import identifier
 from pgassay.words import duration, figure, percent_fixed, plural, quantity
 

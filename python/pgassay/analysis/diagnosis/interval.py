@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pgassay.analysis.causes.evidence import Caps
 from pgassay.model.experiment import ArmCeiling
-from pgassay.model.live.diagnosis import CalledStatement, DiagnosedServer
-from pgassay.model.live.statement import PlanFrom
+from pgassay.model.running_server.diagnosis import CalledStatement, DiagnosedServer
+from pgassay.model.running_server.statement import PlanFrom
 from pgassay.model.trial import CounterRow
 from pgassay.model.vacuum_state import VacuumState
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.analysis.diagnosis.interval import Session, SessionsSample
-from pgassay.model.live.diagnosis import Blocker, SampledStatement
+from pgassay.model.running_server.diagnosis import Blocker, SampledStatement
 
 STATEMENTS_MAX = 10
 BLOCKERS_MAX = 5

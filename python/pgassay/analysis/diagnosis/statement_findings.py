@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from pgassay.analysis.diagnosis.interval import TableShape
 from pgassay.analysis.diagnosis.statement_times import StatementTime
-from pgassay.analysis.plans import scan_conditions
-from pgassay.analysis.plans.estimated import share_until_limit
-from pgassay.analysis.plans.words import USUAL_SCHEMA, rows_words, table_in_sql
-from pgassay.model.live.statement import StatementFinding
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
+from pgassay.model.running_server.statement import StatementFinding
+from pgassay.plans import scan_conditions
+from pgassay.plans.node_wording import USUAL_SCHEMA, rows_words, table_in_sql
+from pgassay.plans.plan_cost import share_until_limit
 from pgassay.sql_text import identifier
 from pgassay.words import figure, join, size
 

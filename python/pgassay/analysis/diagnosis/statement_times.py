@@ -11,7 +11,7 @@ from pgassay.analysis.diagnosis.sessions import (
     statement_key,
     without_constants,
 )
-from pgassay.model.live.diagnosis import CalledStatement
+from pgassay.model.running_server.diagnosis import CalledStatement
 
 # A call that takes more of the interval may begin before it, and is counted when it ends, whenever it began.
 _LONG_SHARE = 0.1

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from pgassay.analysis.descriptive.plans import outline, shape
 from pgassay.model.arm import Arm
+from pgassay.plans.plan_shape import outline, shape
 from pgassay.record.experiment import StoredExperiment
 from pgassay.words import size
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.gate.judge import NOTHING_DIFFERS
+from pgassay.analysis.gate.judge_gate import NOTHING_DIFFERS
 from pgassay.analysis.gate.units import findable_effect
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.statistics.starts import STARTS_MIN

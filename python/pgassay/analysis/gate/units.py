@@ -15,7 +15,7 @@ from pgassay.analysis.statistics.starts import resolvable_by_starts
 from pgassay.analysis.verdicts.blocks import Measure
 from pgassay.analysis.verdicts.checks.carry_over import look_for_carry_over, withhold
 from pgassay.analysis.verdicts.checks.failures import judge_failures
-from pgassay.analysis.verdicts.primary import check_twins, findings_of, twin_bound
+from pgassay.analysis.verdicts.primary_family import check_twins, findings_of, twin_bound
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import (
     DISTRIBUTION_CHANGED,

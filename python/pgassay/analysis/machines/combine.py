@@ -12,15 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from pgassay.analysis.diff.differences import recorded_facts
-from pgassay.analysis.machines.cells import cells_of, comparisons_of, without_population
-from pgassay.analysis.machines.effects import combined_arm
 from pgassay.analysis.machines.gather import (
     NO_DESCRIPTIONS,
     MachineDescription,
     MachineTrials,
     gather_machines,
 )
-from pgassay.analysis.machines.sentences import arm_lines, cells_family, cells_lines
+from pgassay.analysis.machines.machine_effects import combined_arm
+from pgassay.analysis.machines.machine_sentences import arm_lines, cells_family, cells_lines
+from pgassay.analysis.machines.spread_grid import cells_of, comparisons_of, without_population
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadGrid
 from pgassay.record.experiment import StoredExperiment

@@ -10,7 +10,7 @@ import numpy as np
 
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.eprocess import AnyEvidence, FloatArray
-from pgassay.analysis.verdicts.primary import analyse_primary
+from pgassay.analysis.verdicts.primary_family import analyse_primary
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import Judgement
 from pgassay.errors import UsageError

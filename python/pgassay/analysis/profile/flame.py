@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.analysis.profile import stacks
-from pgassay.analysis.profile.judge import units_of
+from pgassay.analysis.profile.judge_functions import units_of
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 # More frames than this can't be told apart on a page, and those that are left out are its narrowest.

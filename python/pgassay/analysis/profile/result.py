@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from pgassay.analysis.profile.judge import gather, judged, total_us
+from pgassay.analysis.profile.judge_functions import gather, judged, total_us
 from pgassay.analysis.profile.waits import wait_times
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.profile.result import FunctionArm, FunctionTimes, ProfiledArm, ProfileResult

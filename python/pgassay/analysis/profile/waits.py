@@ -6,7 +6,7 @@ case of letters does not decide here.
 
 from collections.abc import Sequence
 
-from pgassay.analysis.accounts.arms import arm_accounts
+from pgassay.analysis.accounts.arm_accounts import arm_accounts
 from pgassay.analysis.accounts.threads import BACKEND
 from pgassay.model.account import ArmAccounts
 from pgassay.model.profile.result import ProfiledArm, WaitMeaning, WaitTimes

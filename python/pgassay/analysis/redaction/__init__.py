@@ -1,1 +1,1 @@
-"""Literals left out of what is shown: of EXPLAIN's documents, and of a stored experiment. Pure."""
+"""Literals left out of what is shown of a stored experiment, and of an answer of `tune`. Pure."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pgassay.analysis.statistics import sequence
-from pgassay.analysis.statistics.clipped import with_clipped
+from pgassay.analysis.statistics.clipped_evidence import with_clipped
 from pgassay.analysis.statistics.drift import drift_models, gather_drift_evidence
 from pgassay.analysis.statistics.eprocess import (
     BASE_RULES,
@@ -20,14 +20,14 @@ from pgassay.analysis.statistics.eprocess import (
     log_evidence_above,
     log_evidence_below,
 )
-from pgassay.analysis.statistics.flips import with_bound, with_flips
-from pgassay.analysis.statistics.joined import EitherWillDo, strict
+from pgassay.analysis.statistics.joined_evidence import EitherWillDo, strict
 from pgassay.analysis.statistics.sequence import (
     confidence_sequence,
     confidence_sequences,
     median_sequence,
     point_estimate,
 )
+from pgassay.analysis.statistics.sign_flips import with_bound, with_flips
 from pgassay.analysis.statistics.starts import gather_start_evidence
 from pgassay.model.experiment import Contrast, Slope
 

@@ -37,7 +37,7 @@ class EvidenceRules:
     where they are not spaced geometrically. unit, start_deviation: with 'start' a
     row is a start of one server for all arms, of which `starts` makes the evidence, by that deviation and by
     nothing else of these rules. bounded_pairs: of pairs, an effect that is larger than noise can be is found
-    by its size as well (`flips.with_bound`).
+    by its size as well (`sign_flips.with_bound`).
     """
 
     sharpness: tuple[float, float, int] = (0.3, 6.0, 8)

@@ -26,7 +26,7 @@ from pgassay.analysis.statistics.eprocess import (
     mixed,
 )
 from pgassay.analysis.statistics.equivalence import log_margin
-from pgassay.analysis.statistics.flips import FLIPS_EASED, rules_of_flips
+from pgassay.analysis.statistics.sign_flips import FLIPS_EASED, rules_of_flips
 
 # Continuations of each contrast, and the further blocks beyond which nothing is said.
 PATHS = 80

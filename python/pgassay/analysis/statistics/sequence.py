@@ -21,7 +21,7 @@ from pgassay.analysis.statistics.eprocess import (
     log_evidence_above,
     log_evidence_below,
 )
-from pgassay.analysis.statistics.joined import BothMustAgree, EitherWillDo
+from pgassay.analysis.statistics.joined_evidence import BothMustAgree, EitherWillDo
 from pgassay.analysis.statistics.starts import OfStarts
 
 WIDTH_MIN = 1e-13

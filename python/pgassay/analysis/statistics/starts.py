@@ -28,7 +28,7 @@ from pgassay.analysis.statistics.eprocess import (
     gather_evidence,
     log_sum_exp,
 )
-from pgassay.analysis.statistics.joined import LOG_2, BothMustAgree, EitherWillDo
+from pgassay.analysis.statistics.joined_evidence import LOG_2, BothMustAgree, EitherWillDo
 
 STARTS_MIN = 3
 # Below so many a direction rests on the bound alone: sign flips can't reach 2/5 % with fewer.

@@ -5,10 +5,10 @@ from functools import partial
 
 import numpy as np
 
-from pgassay.analysis.descriptive.builders import builder_difference
+from pgassay.analysis.descriptive.binary_differences import builder_difference
 from pgassay.analysis.verdicts.blocks import Measure
-from pgassay.analysis.verdicts.primary import BlocksForecast, PrimaryResult, forecasts
-from pgassay.analysis.verdicts.secondary import SecondaryFamily
+from pgassay.analysis.verdicts.primary_family import BlocksForecast, PrimaryResult, forecasts
+from pgassay.analysis.verdicts.secondary_family import SecondaryFamily
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import (
     DISTRIBUTION_CHANGED,

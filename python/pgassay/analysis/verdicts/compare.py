@@ -4,26 +4,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.accounts.arms import arm_accounts
-from pgassay.analysis.capacity.of_experiment import are_known, arm_capacities, capacity_sentences
+from pgassay.analysis.accounts.arm_accounts import arm_accounts
+from pgassay.analysis.capacity.arm_capacity import are_known, arm_capacities, capacity_sentences
 from pgassay.analysis.causes.crossover import crossover_sentences
 from pgassay.analysis.causes.difference import explanations
 from pgassay.analysis.causes.rank import arm_causes
 from pgassay.analysis.causes.remedies import judged
-from pgassay.analysis.changes.arms import arm_changes
+from pgassay.analysis.changes.arm_changes import arm_changes
 from pgassay.analysis.descriptive.confounds import compared_defaults, compared_settings, find_confounds
 from pgassay.analysis.descriptive.credits import credit_sentences
 from pgassay.analysis.descriptive.device_use import device_use
 from pgassay.analysis.descriptive.errors_and_poolers import arm_errors, arm_poolers
 from pgassay.analysis.descriptive.latencies import arm_latencies
-from pgassay.analysis.descriptive.maintenance import work_results
+from pgassay.analysis.descriptive.maintenance_work import work_results
 from pgassay.analysis.descriptive.network import network_sentences
-from pgassay.analysis.descriptive.plans import plan_findings
 from pgassay.analysis.descriptive.server_statements import arm_statements
 from pgassay.analysis.descriptive.table_cache import table_cache
-from pgassay.analysis.descriptive.volumes import arm_volumes, assumption_sentences
-from pgassay.analysis.effects.judge import factor_effects
-from pgassay.analysis.plans.of_experiment import statement_plans
+from pgassay.analysis.descriptive.volume_costs import arm_volumes, assumption_sentences
+from pgassay.analysis.effects.judge_effects import factor_effects
 from pgassay.analysis.profile.result import profile_result
 from pgassay.analysis.verdicts.arm_results import (
     primary_arms,
@@ -34,14 +32,14 @@ from pgassay.analysis.verdicts.checks.carry_over import carry_over_warnings
 from pgassay.analysis.verdicts.checks.copies import copy_warnings
 from pgassay.analysis.verdicts.checks.failures import failure_warnings
 from pgassay.analysis.verdicts.checks.imitation import imitation_warnings
-from pgassay.analysis.verdicts.checks.load import load_warnings, unheld_lines
-from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
+from pgassay.analysis.verdicts.checks.load_checks import load_warnings, unheld_lines
+from pgassay.analysis.verdicts.checks.machine_checks import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
-from pgassay.analysis.verdicts.crossed import crossed_results, crossed_sentences, halves
-from pgassay.analysis.verdicts.dropped import dropped_arms, dropped_sentences
+from pgassay.analysis.verdicts.dropped_arms import dropped_arms, dropped_sentences
 from pgassay.analysis.verdicts.families import crossed_family_words, estimates_sentence, family_words
-from pgassay.analysis.verdicts.primary import PrimaryResult, analyse_primary
-from pgassay.analysis.verdicts.secondary import analyse_secondary
+from pgassay.analysis.verdicts.primary_family import PrimaryResult, analyse_primary
+from pgassay.analysis.verdicts.secondary_family import analyse_secondary
+from pgassay.analysis.verdicts.settings_crossover import crossed_results, crossed_sentences, halves
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import (
     headline,
@@ -59,6 +57,8 @@ from pgassay.model.result import (
     Verdict,
 )
 from pgassay.model.volumes.arm import ArmVolumes
+from pgassay.plans.experiment_plans import statement_plans
+from pgassay.plans.plan_shape import plan_findings
 from pgassay.record.experiment import StoredExperiment
 
 _STOPPED: dict[str, Stopped] = {

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from pgassay.analysis.verdicts.blocks import covariate_log_s
-from pgassay.analysis.verdicts.checks.machine import check_machine, machine_warnings
+from pgassay.analysis.verdicts.checks.machine_checks import check_machine, machine_warnings
 from pgassay.analysis.verdicts.checks.twin import GATE_EVIDENCE, TwinCheck, can_fire
-from pgassay.analysis.verdicts.steady import find_drift, find_step, unsettled_change
+from pgassay.analysis.verdicts.stability import find_drift, find_step, unsettled_change
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Covariate
@@ -19,7 +19,7 @@ from pgassay.words import figure, percent_rounded
 # A figure with its unit: numbers of names, settings and versions have none, and must stay apart.
 _NUMBER = re.compile(r"(?<![\w=,.:/-])\d[\d,]*(?:\.\d+)?(?= ?(?:%|µs|ms|s|kB|MB|GB)(?!\w))")
 STEAL_FRACTION_MAX = 0.01
-# What is timed before each trial (`trial.before_and_after.machine_speed`), by its covariate's name.
+# What is timed before each trial (`trial.snapshots.machine_speed`), by its covariate's name.
 _FIXED_TASKS: dict[Covariate, str] = {"canary": "processor", "memory": "memory", "disk": "disk"}
 
 
@@ -39,10 +39,10 @@ def collect_warnings(
         *stored.warnings,
         *stored.experiment.warnings,
     ]
-    return tuple(dict.fromkeys((*found, *of_trials([trial.record.warnings for trial in stored.trials]))))
+    return tuple(dict.fromkeys((*found, *trial_warnings([trial.record.warnings for trial in stored.trials]))))
 
 
-def of_trials(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
+def trial_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
     """What trials warned of, once where they differ in their figures alone, with how many had it.
 
     The one with the largest first figure stands for them, and the least and the largest are named.

@@ -77,8 +77,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Search, or write the script of those who drive it themselves."""
-    from pgassay.bisecting.line import line_of
-    from pgassay.bisecting.run import BisectOptions, run_bisection
+    from pgassay.bisecting.commit_line import line_of
+    from pgassay.bisecting.run_bisection import BisectOptions, run_bisection
     from pgassay.bisecting.script import write_script
     from pgassay.errors import UsageError
     from pgassay.experiment.planning.request import check_request, parse_settings

@@ -142,7 +142,7 @@ def _install(versions: Sequence[str]) -> list[BuildListing]:
 
 def _build(trees: Sequence[str], jobs: int | None) -> list[BuildListing]:
     from pgassay.cli.source_builds import provide
-    from pgassay.environment.source.typed import is_source
+    from pgassay.environment.source.tree_syntax import is_source
     from pgassay.errors import UsageError
 
     for text in trees:
@@ -156,14 +156,14 @@ def _build(trees: Sequence[str], jobs: int | None) -> list[BuildListing]:
 
 def _clean(trees: Sequence[str], *, wait: bool) -> Sequence[str]:
     from pgassay.environment import lock
-    from pgassay.environment.source.kept import remove
+    from pgassay.environment.source.kept_builds import remove
 
     with lock.acquire(wait, lambda holder: print(f"waiting for process {holder}", file=sys.stderr)):
         return remove(trees)
 
 
 def _found(build: Build) -> BuildListing:
-    from pgassay.environment.builds.gates import io_uring_gate
+    from pgassay.environment.builds.io_uring_gates import io_uring_gate
     from pgassay.environment.builds.source import trees_of
     from pgassay.model.build import BuildListing
 
@@ -180,8 +180,8 @@ def _found(build: Build) -> BuildListing:
 
 def _obtainable(origin: Origin, version: str) -> BuildListing:
     from pgassay.environment.builds.base import parse_version
-    from pgassay.environment.builds.gates import io_uring_gate
     from pgassay.environment.builds.inspect import IO_METHOD_MAJOR_MIN
+    from pgassay.environment.builds.io_uring_gates import io_uring_gate
     from pgassay.model.build import Build, BuildListing
 
     major = parse_version(version)[0]

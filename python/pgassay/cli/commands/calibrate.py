@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _stored(arguments: argparse.Namespace) -> "StoredExperiment":
     from pgassay.cli.outcome import progress_of
     from pgassay.cli.source_builds import provide_named
-    from pgassay.experiment.running.run import run_new
+    from pgassay.experiment.running.run_experiment import run_new
     from pgassay.record.experiment import load
 
     if arguments.stored is not None:

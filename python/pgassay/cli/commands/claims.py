@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pgassay.experiment.claiming.files import ClaimedFile
-    from pgassay.model.beside.claims import Claim, ClaimsResult, JudgedClaim
+    from pgassay.experiment.claiming.claim_files import ClaimedFile
+    from pgassay.model.further_results.claims import Claim, ClaimsResult, JudgedClaim
 
 RUN = "run"
 TIME_DEFAULT_S = 1800.0
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     """List the claims, judge them by what is stored, or run their experiments."""
     from pathlib import Path
 
-    from pgassay.experiment.claiming.files import ALL, claimed_files
+    from pgassay.experiment.claiming.claim_files import ALL, claimed_files
     from pgassay.report.claims import page_of
 
     words = list(arguments.files)
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int:
 
     from pgassay.cli.outcome import progress_of
-    from pgassay.experiment.claiming.run import ClaimsOptions, run_claims
+    from pgassay.experiment.claiming.run_claims import ClaimsOptions, run_claims
     from pgassay.record.documents import write_file
     from pgassay.report.claims import page_of
 
@@ -107,8 +107,8 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
 
 def _result(files: "tuple[ClaimedFile, ...]", folder: "Path | None") -> "ClaimsResult":
     """The claims as they are listed, or as the records of `folder` judge them."""
-    from pgassay.experiment.claiming.run import ClaimsOptions, stored_claims
-    from pgassay.model.beside.claims import ClaimsResult
+    from pgassay.experiment.claiming.run_claims import ClaimsOptions, stored_claims
+    from pgassay.model.further_results.claims import ClaimsResult
     from pgassay.record import layout
 
     if folder is None:
@@ -125,10 +125,10 @@ def _result(files: "tuple[ClaimedFile, ...]", folder: "Path | None") -> "ClaimsR
 
 def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResult":
     """The claims of one file by the results of 'pgassay run FILE.toml'."""
-    from pgassay.analysis.claims.judge import judge
+    from pgassay.analysis.claims.judge_claims import judge
     from pgassay.analysis.verdicts.compare import analyse
     from pgassay.errors import UsageError
-    from pgassay.model.beside.claims import ClaimsResult
+    from pgassay.model.further_results.claims import ClaimsResult
     from pgassay.record.experiment import load
 
     if len(files) > 1:
@@ -142,7 +142,7 @@ def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResul
 
 def _listed(file: "Path", claim: "Claim") -> "JudgedClaim":
     """A claim that nothing has judged yet: `why` is what it needs."""
-    from pgassay.model.beside.claims import JudgedClaim
+    from pgassay.model.further_results.claims import JudgedClaim
 
     needs = claim.needs
     named = [f"{needs.cores} processors"] if needs.cores is not None else []

@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.fleet is None:
         options.refuse_without(arguments, ("--spread",), "--fleet")
         return run_or_plan(request, arguments)
-    from pgassay.cli.spread import compare_on_fleet
+    from pgassay.cli.spread_experiment import compare_on_fleet
 
     options.refuse_with(arguments, ("--plan", "--profile"), "--fleet", "which runs on several machines")
     return compare_on_fleet(request, arguments)
@@ -80,9 +80,9 @@ def run_or_plan(request: "CompareRequest", arguments: argparse.Namespace) -> int
     """Measure a request and report, as `run` does too; with `--plan` say what that would take."""
     from pgassay.cli.outcome import finish, progress_of
     from pgassay.cli.source_builds import provide_named
-    from pgassay.experiment.running.planned import plan_alone
-    from pgassay.experiment.running.run import run_new
-    from pgassay.report.planned import page_of
+    from pgassay.experiment.running.plan_preview import plan_alone
+    from pgassay.experiment.running.run_experiment import run_new
+    from pgassay.report.plan_preview import page_of
 
     provide_named((request.build, *request.factors), quiet=arguments.quiet)
     if not arguments.plan:

@@ -8,8 +8,8 @@ from pgassay.cli.output import publish
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from pgassay.live.diagnosis.sampling import OnElapsed
-    from pgassay.model.live.diagnosis import Diagnosis
+    from pgassay.model.running_server.diagnosis import Diagnosis
+    from pgassay.running_server.diagnosis.sampling import OnElapsed
 
 SECONDS_DEFAULT = 30.0
 
@@ -59,14 +59,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 def run(arguments: argparse.Namespace) -> int:
     """Look, judge, print; of stored ones, print."""
     _check(arguments)
-    from pgassay.analysis.diagnosis.change import change_of
-    from pgassay.report.diagnosis import change, text
+    from pgassay.analysis.diagnosis.compare_diagnoses import change_of
+    from pgassay.report.diagnosis import change, diagnosis_page
 
     stored = _stored(arguments.dsn)
     if len(stored) == 2:
         page = change.page_of(change_of(*stored))
     else:
-        page = text.page_of(stored[0] if stored else _look(arguments))
+        page = diagnosis_page.page_of(stored[0] if stored else _look(arguments))
     publish(page, arguments)
     return 0
 
@@ -84,7 +84,7 @@ def _stored(names: list[str]) -> "list[Diagnosis]":
             "diagnose takes one connection string (in quotes, where it has spaces), or two files of diagnose "
             "--json: pgassay diagnose 'host=HOST dbname=DATABASE'"
         )
-    from pgassay.model.live.diagnosis import Diagnosis
+    from pgassay.model.running_server.diagnosis import Diagnosis
 
     remedy = "name a file that diagnose --json of this version wrote"
     return [read_result(file, Diagnosis, "diagnosis", remedy) for file in files]
@@ -95,8 +95,8 @@ def _look(arguments: argparse.Namespace) -> "Diagnosis":
     from pathlib import Path
 
     from pgassay.analysis.diagnosis.diagnose import diagnose
-    from pgassay.live.diagnosis.sampling import APPLICATION, sample
-    from pgassay.live.target import open_target
+    from pgassay.running_server.diagnosis.sampling import APPLICATION, sample
+    from pgassay.running_server.open_server import open_target
 
     target = open_target(arguments.dsn[0], "DSN", APPLICATION)
     with tempfile.TemporaryDirectory(prefix="pgassay-diagnose-") as folder:
@@ -109,7 +109,7 @@ def _look(arguments: argparse.Namespace) -> "Diagnosis":
 def _check(arguments: argparse.Namespace) -> None:
     """What can't be done is said before anybody waits."""
     from pgassay.errors import UsageError
-    from pgassay.live.diagnosis.sampling import SECONDS_MAX, SECONDS_MIN
+    from pgassay.running_server.diagnosis.sampling import SECONDS_MAX, SECONDS_MIN
 
     if not SECONDS_MIN <= arguments.seconds <= SECONDS_MAX:
         raise UsageError(

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pgassay.model.plans.plan import ExplainedPlan
+    from pgassay.model.plans.explained_plan import ExplainedPlan
 
 BYTES_MAX = 256 * 1024**2
 
@@ -56,9 +56,9 @@ def _numbers(text: str) -> tuple[int, ...]:
 
 def run(arguments: argparse.Namespace) -> int:
     """Read, choose, print, and write the page that was asked for."""
-    from pgassay.analysis.plans.beside import beside
-    from pgassay.model.plans.plan import ExplainResult
-    from pgassay.report.explain.text import list_page, page_of
+    from pgassay.model.plans.explained_plan import ExplainResult
+    from pgassay.plans.plan_comparison import beside
+    from pgassay.report.explain.explain_page import list_page, page_of
 
     plans, is_chosen = _chosen(arguments)
     pair = len(plans) == 2 and (arguments.second is not None or len(arguments.plan or ()) == 2)
@@ -104,7 +104,7 @@ def _one(plans: "list[ExplainedPlan]", number: int | None, source: str) -> "Expl
 
 
 def _plans_of(source: "Path", *, redact: bool) -> "list[ExplainedPlan]":
-    from pgassay.analysis.plans.read import read_plans
+    from pgassay.plans.explain_plan import read_plans
     from pgassay.report.text import clean
 
     if source.is_dir():
@@ -115,8 +115,8 @@ def _plans_of(source: "Path", *, redact: bool) -> "list[ExplainedPlan]":
 
 def _stored_plans(folder: "Path", *, redact: bool) -> "list[ExplainedPlan]":
     """The plans of an experiment's statements in each of its arms; of a tune, those of its proof."""
-    from pgassay.analysis.plans.of_experiment import explained_plans
-    from pgassay.analysis.redaction.experiment import redacted
+    from pgassay.analysis.redaction.redacted_experiment import redacted
+    from pgassay.plans.experiment_plans import explained_plans
     from pgassay.record import layout
     from pgassay.record.experiment import load
 

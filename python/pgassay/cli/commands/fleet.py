@@ -148,26 +148,26 @@ def _refuse_strangers(arguments: argparse.Namespace) -> None:
 
 
 def _start(arguments: argparse.Namespace, path: "Path") -> int:
-    from pgassay.fleet.cluster import start
+    from pgassay.fleet.cluster import start_fleet
 
     port, give_up_s = arguments.port or 0, arguments.give_up or GIVE_UP_S
     if arguments.local is not None:
-        start.start_local(arguments.local, path, port=port, give_up_s=give_up_s, say=_say)
+        start_fleet.start_local(arguments.local, path, port=port, give_up_s=give_up_s, say=_say)
     elif arguments.ssh is not None:
-        start.start_ssh(
+        start_fleet.start_ssh(
             _targets(arguments), path, listen=arguments.listen, port=port, give_up_s=give_up_s, say=_say
         )
     elif arguments.scheduler is not None:
         _join(arguments, path)
     else:
-        from pgassay.fleet.cluster import file
+        from pgassay.fleet.cluster import fleet_file
 
         if not path.exists():
             raise UsageError(
                 f"there is no {path} whose fleet could be started again: name its machines with --local N, "
                 "--ssh HOST,HOST or --scheduler tls://HOST:PORT"
             )
-        if not start.start_missing(file.read(path), _say):
+        if not start_fleet.start_missing(fleet_file.read(path), _say):
             _say("all of it runs already")
     print(f"{path}: use it with pgassay compare … --fleet {path.name}")
     return 0
@@ -188,8 +188,8 @@ def _targets(arguments: argparse.Namespace) -> "list[SshHost]":
 def _join(arguments: argparse.Namespace, path: "Path") -> None:
     import re
 
-    from pgassay.fleet.cluster import existing
-    from pgassay.fleet.cluster.file import Certificates
+    from pgassay.fleet.cluster import existing_cluster
+    from pgassay.fleet.cluster.fleet_file import Certificates
 
     if not re.fullmatch(r"tls://[^/\s@]+:\d{1,5}", arguments.scheduler):
         raise UsageError(
@@ -210,13 +210,13 @@ def _join(arguments: argparse.Namespace, path: "Path") -> None:
         certificate=files["certificate"].absolute(),
         key=files["key"].absolute(),
     )
-    existing.join(arguments.scheduler, certificates, path)
+    existing_cluster.join(arguments.scheduler, certificates, path)
 
 
 def _status(arguments: argparse.Namespace, path: "Path") -> int:
     from datetime import UTC, datetime
 
-    from pgassay.fleet.cluster.status import status
+    from pgassay.fleet.cluster.fleet_status import status
     from pgassay.report.listings import fleet_page
 
     found = status(path)
@@ -227,13 +227,13 @@ def _status(arguments: argparse.Namespace, path: "Path") -> int:
 
 def _stop(_arguments: argparse.Namespace, path: "Path") -> int:
     from pgassay.errors import MeasurementError
-    from pgassay.fleet.cluster import existing, file, start
+    from pgassay.fleet.cluster import existing_cluster, fleet_file, start_fleet
 
-    fleet = file.read(path)
+    fleet = fleet_file.read(path)
     if fleet.kind == "existing":
-        existing.leave(fleet, path)
+        existing_cluster.leave(fleet, path)
         return 0
-    failures = start.stop(fleet, path, _say)
+    failures = start_fleet.stop(fleet, path, _say)
     if failures:
         raise MeasurementError(f"{'; '.join(failures)}; type pgassay fleet stop again")
     return 0

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pgassay.experiment.gating.run import GateOptions
+    from pgassay.experiment.gating.run_gate import GateOptions
     from pgassay.model.gates.gate import GateResult
 
 EXIT_NOT_MEASURED = 5
@@ -70,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.outcome import progress_of
     from pgassay.cli.source_builds import provide_named
     from pgassay.errors import MeasurementError
-    from pgassay.experiment.gating.file import read_gate_file
-    from pgassay.experiment.gating.run import GateOptions, run_gate
+    from pgassay.experiment.gating.gate_file import read_gate_file
+    from pgassay.experiment.gating.run_gate import GateOptions, run_gate
 
     chosen = GateOptions(
         file=arguments.file,
@@ -112,7 +112,7 @@ def _show(result: "GateResult", arguments: argparse.Namespace) -> None:
     from pgassay.cli.output import publish
     from pgassay.record.documents import write_file
     from pgassay.report.gate import junit
-    from pgassay.report.gate.text import page_of
+    from pgassay.report.gate.gate_page import page_of
 
     shown = f"gate: {result.folder}; 'pgassay report FOLDER' shows each workload in it"
     publish(page_of(result), arguments, below=("", shown))
@@ -134,7 +134,7 @@ def _dry_run(chosen: "GateOptions") -> int:
     from dataclasses import replace
     from pathlib import Path
 
-    from pgassay.experiment.gating.run import prepare_gate, sentences_before
+    from pgassay.experiment.gating.run_gate import prepare_gate, sentences_before
 
     with tempfile.TemporaryDirectory(prefix="pgassay-gate-") as folder:
         prepared = prepare_gate(replace(chosen, out=None), Path(folder))

@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.source_builds import provide_named
     from pgassay.probe.analysis.analyse import analyse_probe
     from pgassay.probe.measuring.session import ProbeRequest, run_probe
-    from pgassay.report.probe.text import page_of, proof_page
+    from pgassay.report.probe.probe_page import page_of, proof_page
 
     old = _old(arguments.compare)
     _check_targets(arguments)
@@ -139,23 +139,23 @@ def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") 
     from pgassay.analysis.verdicts.compare import analyse
     from pgassay.cli.outcome import progress_of
     from pgassay.environment.home import home_path
-    from pgassay.environment.storage.parse import describe
     from pgassay.experiment.planning.request import CompareRequest
-    from pgassay.experiment.running.run import run_new
+    from pgassay.experiment.running.run_experiment import run_new
     from pgassay.model.storage import StorageSpec
-    from pgassay.probe.analysis import proof
+    from pgassay.probe.analysis import proof_command
     from pgassay.record.documents import write_file
+    from pgassay.storage.parse import describe
 
-    wanted = proof.to_prove(result, build.major)
+    wanted = proof_command.settings_to_prove(result, build.major)
     if not wanted.recommended:
-        return proof.nothing_to_prove(result, build.version)
+        return proof_command.nothing_to_prove(result, build.version)
     statements = home_path() / STATEMENTS_FILE
-    write_file(statements, proof.STATEMENTS.encode())
+    write_file(statements, proof_command.STATEMENTS.encode())
     storage = StorageSpec(kind="host", path=str(arguments.path.absolute()))
     request = CompareRequest(
         factors=(wanted.levels,),
         workload=f"sql:{statements}",
-        scale=proof.SCALE,
+        scale=proof_command.SCALE,
         cache="cold-each",
         settings=wanted.both,
         storage=describe(storage),
@@ -167,7 +167,7 @@ def prove(arguments: argparse.Namespace, result: "ProbeResult", build: "Build") 
     )
     with progress_of(arguments) as progress, _removed_afterwards(arguments.path):
         stored = run_new(request, progress, wait=not arguments.no_wait)
-    return proof.proof_of(wanted, analyse(stored), build.version)
+    return proof_command.proof_of(wanted, analyse(stored), build.version)
 
 
 @contextmanager
@@ -175,7 +175,7 @@ def _removed_afterwards(path: "Path") -> "Iterator[None]":
     """Remove what was made below the folder meanwhile: a disk that is probed is left as it was."""
     import shutil
 
-    from pgassay.environment.storage.host import FOLDER_NAME
+    from pgassay.storage.host import FOLDER_NAME
 
     place = path / FOLDER_NAME
     before = {*place.iterdir()} if place.is_dir() else None

@@ -39,12 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Run what is left and report."""
     from pgassay.cli.outcome import finish, progress_of
     from pgassay.experiment.running.loop import RunLimits
-    from pgassay.experiment.running.run import run_resumed
+    from pgassay.experiment.running.run_experiment import run_resumed
     from pgassay.record import layout
     from pgassay.record.experiment import load_experiment
 
     if (arguments.folder / layout.FLEET_FILE).is_file():
-        from pgassay.cli.spread import resume_on_fleet
+        from pgassay.cli.spread_experiment import resume_on_fleet
 
         return resume_on_fleet(arguments)
     contract = load_experiment(arguments.folder).contract

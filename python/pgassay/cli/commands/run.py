@@ -34,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read the file, then do as compare does."""
     from dataclasses import replace
 
-    from pgassay.experiment.planning.file import read_file
+    from pgassay.experiment.planning.experiment_file import read_file
 
     request = read_file(arguments.file, arguments.out, tuple(arguments.words))
     if arguments.seed is not None:

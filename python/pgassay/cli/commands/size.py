@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pgassay.experiment.planning.request import CompareRequest
     from pgassay.model.volumes.size import SizeResult
     from pgassay.record.experiment import StoredExperiment
-    from pgassay.sizing.attached import CandidateVolume
+    from pgassay.sizing.server_volumes import CandidateVolume
     from pgassay.sizing.size import Wanted
     from pgassay.volumes.catalogue import LoadedCatalogue
 
@@ -129,8 +129,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Record or read, replay, prove, print, and write the page."""
     from pgassay.cli.output import publish
     from pgassay.record.experiment import load
-    from pgassay.report.size.text import page_of
-    from pgassay.sizing.proof import to_prove
+    from pgassay.report.size.size_page import page_of
+    from pgassay.sizing.proof import volumes_to_prove
     from pgassay.sizing.size import size
 
     _check(arguments)
@@ -142,7 +142,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         result = size(stored, offers, wanted, loaded, proofs)
     if arguments.prove:
-        chosen = to_prove(stored, result.groups, loaded)
+        chosen = volumes_to_prove(stored, result.groups, loaded)
         if chosen.volumes:
             proofs.append(_proof(arguments, stored, chosen.volumes))
             result = size(stored, offers, wanted, loaded, proofs)
@@ -303,7 +303,7 @@ def _request_of_stored(
 def _run(request: "CompareRequest", arguments: argparse.Namespace) -> "StoredExperiment":
     from pgassay.cli.outcome import progress_of
     from pgassay.cli.source_builds import provide_named
-    from pgassay.experiment.running.run import run_new
+    from pgassay.experiment.running.run_experiment import run_new
 
     provide_named((request.build,), quiet=arguments.quiet)
     with progress_of(arguments) as progress:

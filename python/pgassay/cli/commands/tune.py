@@ -8,10 +8,10 @@ from pgassay.typed import quantities
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
-    from pgassay.model.tuning.answer import TuneResult
+    from pgassay.model.tuning.tune_answer import TuneResult
     from pgassay.terminal.progress import Progress
-    from pgassay.tune.plan import TuneRequest
-    from pgassay.tune.source.run import ServerRequest
+    from pgassay.tune.source.tune_server import ServerRequest
+    from pgassay.tune.tune_plan import TuneRequest
 
 EPILOG = """\
 examples:
@@ -132,7 +132,7 @@ def run(arguments: argparse.Namespace) -> int:
     _require_parser()
     if not arguments.redact:
         return _run(arguments)
-    from pgassay.analysis.redaction.sentences import sentence_without_literals
+    from pgassay.analysis.redaction.redacted_sentences import sentence_without_literals
     from pgassay.errors import PgassayError
 
     try:
@@ -144,8 +144,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def progress_of(arguments: argparse.Namespace) -> "Progress":
     """How progress is shown; with --redact without the literals of what is tuned."""
-    from pgassay.analysis.redaction.experiment import redacted_result
-    from pgassay.analysis.redaction.sentences import sentence_without_literals
+    from pgassay.analysis.redaction.redacted_experiment import redacted_result
+    from pgassay.analysis.redaction.redacted_sentences import sentence_without_literals
     from pgassay.cli import outcome
     from pgassay.terminal.progress import WithoutLiterals
 
@@ -156,7 +156,7 @@ def progress_of(arguments: argparse.Namespace) -> "Progress":
 def _run(arguments: argparse.Namespace) -> int:
     from pgassay.cli.source_builds import provide_named
     from pgassay.tune.inputs.base import kind_of
-    from pgassay.tune.run import TOOLS, run_tune, with_rewrites
+    from pgassay.tune.run_tune import TOOLS, run_tune, with_rewrites
     from pgassay.tune.running.resume import resume_tune
 
     provide_named((arguments.build,), quiet=arguments.quiet)
@@ -180,8 +180,8 @@ def _run(arguments: argparse.Namespace) -> int:
 
 def _run_server(arguments: argparse.Namespace) -> int:
     """Tune the statements of a running server."""
-    from pgassay.tune.run import TOOLS, with_rewrites
-    from pgassay.tune.source.run import tune_server
+    from pgassay.tune.run_tune import TOOLS, with_rewrites
+    from pgassay.tune.source.tune_server import tune_server
 
     wanted = server_request_of(arguments)
     with progress_of(arguments) as progress:
@@ -193,7 +193,7 @@ def _run_server(arguments: argparse.Namespace) -> int:
 
 def server_request_of(arguments: argparse.Namespace) -> "ServerRequest":
     """What the command line asks of a running server; raises UsageError for what has no place beside one."""
-    from pgassay.tune.source.run import STATEMENTS_DEFAULT, ServerRequest
+    from pgassay.tune.source.tune_server import STATEMENTS_DEFAULT, ServerRequest
 
     options.refuse_with(
         arguments, ("--workload", "--demo", "--arm"), "a DSN", "whose own statements are tuned"
@@ -250,7 +250,7 @@ def _choose_demo(arguments: argparse.Namespace) -> None:
 
 def request_of(arguments: argparse.Namespace) -> "TuneRequest":
     """The request that the command line makes."""
-    from pgassay.tune.plan import request_from
+    from pgassay.tune.tune_plan import request_from
 
     if arguments.folder is None:
         _choose_demo(arguments)
@@ -264,7 +264,7 @@ def request_of(arguments: argparse.Namespace) -> "TuneRequest":
 def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
     from dataclasses import replace
 
-    from pgassay.tune.plan import TuneRequest
+    from pgassay.tune.tune_plan import TuneRequest
 
     # '' is a server's dataset: its copy is yet to be dumped.
     compare = options.request_of(arguments, out=None)
@@ -281,7 +281,7 @@ def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
 
 def _clients(arguments: argparse.Namespace) -> int | None:
     from pgassay.typed.quantities import whole
-    from pgassay.workloads.load import CLIENTS_MAX
+    from pgassay.workloads.pgbench_builtin import CLIENTS_MAX
 
     if arguments.clients is None:
         return None
@@ -292,8 +292,8 @@ def show(result: "TuneResult", arguments: argparse.Namespace) -> None:
     """Print the answer, and write the page into the folder of its results."""
     from pathlib import Path
 
-    from pgassay.analysis.redaction.tuning import redacted
-    from pgassay.report.tune.text import page_of
+    from pgassay.analysis.redaction.redacted_tuning import redacted
+    from pgassay.report.tune.tune_page import page_of
 
     shown = redacted(result) if arguments.redact else result
     publish(page_of(shown), arguments, keep=Path(result.folder) / REPORT_FILE)

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pgassay.environment.storage.served import ServedImage
     from pgassay.native.volume import Overhead, Second
+    from pgassay.storage.imitated_device import ServedImage
     from pgassay.volumes.catalogue import LoadedCatalogue
 
 MOUNT = "mount"
@@ -23,14 +23,14 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
     from pathlib import Path
 
     from pgassay.environment.cleanup import registry
-    from pgassay.environment.storage.delivered import unsteady_way
-    from pgassay.environment.storage.image import size_for
-    from pgassay.environment.storage.served import ServedImage, beyond_ceiling, why_not
     from pgassay.errors import UsageError
+    from pgassay.storage.delivered_rates import unsteady_way
+    from pgassay.storage.image import size_for
+    from pgassay.storage.imitated_device import ServedImage, ceiling_refusal, why_not
     from pgassay.typed.quantities import size_bytes
     from pgassay.volumes.explain import text_of
-    from pgassay.volumes.limits import model_of
     from pgassay.volumes.parse import parse_volume
+    from pgassay.volumes.volume_limits import model_of
 
     words = arguments.volumes[1:]
     if len(words) != 2:
@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
         print(sentence, file=sys.stderr)
     served = ServedImage(folder, size_for(used_bytes), used_bytes, None, is_users=True)
     try:
-        beyond = beyond_ceiling(model, served.ceiling())
+        beyond = ceiling_refusal(model, served.ceiling())
         if beyond is not None and not arguments.closest:
             raise UsageError(beyond.replace("add closest=yes", "type --closest"))
         overhead = served.measure_overhead()

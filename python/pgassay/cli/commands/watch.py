@@ -10,10 +10,10 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pgassay.live.watch.experiment import ExperimentWatch
-    from pgassay.live.watch.server import ServerWatch
-    from pgassay.model.live.watch import WatchSample
-    from pgassay.terminal.watch.screen import Screen
+    from pgassay.model.running_server.watch import WatchSample
+    from pgassay.watch.drawing.screen import Screen
+    from pgassay.watch.reading.watched_experiment import ExperimentWatch
+    from pgassay.watch.reading.watched_server import ServerWatch
 
     Source = ServerWatch | ExperimentWatch
 
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         # The usual way to end it, as with vmstat: nothing has failed.
         return 0
     if not arguments.json and last is not None:
-        from pgassay.terminal.watch.lines import last_lines
+        from pgassay.watch.drawing.interval_lines import last_lines
 
         print(*last_lines(last), sep="\n", end="\n" if last_lines(last) else "")
     return 0
@@ -84,7 +84,7 @@ def _source(target: str) -> "Source":
     if os.path.isdir(target):  # noqa: PTH112 (a connection string is no path)
         from pathlib import Path
 
-        from pgassay.live.watch.experiment import ExperimentWatch, take_lowest_priority
+        from pgassay.watch.reading.watched_experiment import ExperimentWatch, take_lowest_priority
 
         take_lowest_priority()
         return ExperimentWatch(Path(target))
@@ -93,14 +93,14 @@ def _source(target: str) -> "Source":
             f"'{target}' is neither a folder nor a connection string: name the folder of an experiment as "
             "'pgassay list' prints it, or write postgresql://USER@HOST:PORT/DATABASE"
         )
-    from pgassay.live.watch.server import ServerWatch
+    from pgassay.watch.reading.watched_server import ServerWatch
 
     return ServerWatch(target, "DSN")
 
 
 def _watch(source: "Source", arguments: argparse.Namespace) -> "WatchSample | None":
     """Show each interval; returns the last sample of an experiment that nobody runs, else None."""
-    from pgassay.terminal.watch.screen import Screen, can_draw
+    from pgassay.watch.drawing.screen import Screen, can_draw
 
     if arguments.json or not can_draw(sys.stdout):
         return _intervals(source, arguments, _writer(as_json=arguments.json), None)
@@ -143,7 +143,7 @@ def _intervals(
 def _writer(*, as_json: bool) -> "Callable[[WatchSample], None]":
     """Writes each interval on standard output at once: whoever reads it must not wait for a full buffer."""
     from pgassay.report.page import json_text
-    from pgassay.terminal.watch.lines import PlainLines
+    from pgassay.watch.drawing.interval_lines import PlainLines
 
     plain = PlainLines()
     shown: set[str] = set()

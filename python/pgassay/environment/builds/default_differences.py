@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from pgassay.environment.server.folder import PINNED_SETTINGS
+from pgassay.environment.server.server_folder import PINNED_SETTINGS
 from pgassay.environment.server.setting_values import SettingFact
 from pgassay.model.build import Build
 

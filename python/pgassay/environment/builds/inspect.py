@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from pgassay.environment.builds.unchanged import binary_sha256, file_identity
+from pgassay.environment.builds.build_identity import binary_sha256, file_identity
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.home import account, closed_folder, home
 from pgassay.errors import UsageError

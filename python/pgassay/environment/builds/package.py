@@ -9,9 +9,9 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
+from pgassay.environment.atomic_folder import PARTIAL_SUFFIX, locked, made_whole
 from pgassay.environment.home import home
 from pgassay.environment.linux.settle import sync_tree
-from pgassay.environment.whole_folder import PARTIAL_SUFFIX, locked, made_whole
 from pgassay.errors import UsageError
 
 # A slow line must be able to bring 30 MB; a client that hangs must end.

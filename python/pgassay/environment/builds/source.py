@@ -6,23 +6,23 @@ from typing import ClassVar
 
 from pgassay.environment.builds.base import Origin
 from pgassay.environment.builds.inspect import inspect
-from pgassay.environment.source import building, kept
-from pgassay.environment.source.tools import OnStep
-from pgassay.environment.source.typed import parse_source
+from pgassay.environment.source import building, kept_builds
+from pgassay.environment.source.build_tools import OnStep
+from pgassay.environment.source.tree_syntax import parse_source
 from pgassay.model.build import Build, SourceTree
 
 
 class SourceOrigin(Origin):
     """Takes a tree where the other origins take a version; none of its builds is chosen by a version."""
 
-    name: ClassVar[str] = kept.ORIGIN
+    name: ClassVar[str] = kept_builds.ORIGIN
 
     def builds(self) -> Sequence[Build]:
         """Return what was built before, each server once."""
         return [
             _build_in(folder, record)
-            for folder, record in kept.all_kept()
-            if not record.same_as and kept.own_folder(folder, record) is not None
+            for folder, record in kept_builds.all_kept()
+            if not record.same_as and kept_builds.own_folder(folder, record) is not None
         ]
 
     def find(self, version: str) -> Build | None:
@@ -38,25 +38,25 @@ class SourceOrigin(Origin):
 
 def trees_of(build: Build) -> tuple[SourceTree, ...]:
     """Every tree that builds a build from source, by every name that it was built under; () of others."""
-    if build.origin != kept.ORIGIN:
+    if build.origin != kept_builds.ORIGIN:
         return ()
     here = Path(build.bin_directory).parent
     return tuple(
         _tree(record, name)
-        for folder, record in kept.all_kept()
-        if kept.own_folder(folder, record) == here
+        for folder, record in kept_builds.all_kept()
+        if kept_builds.own_folder(folder, record) == here
         for name in record.names
     )
 
 
-def _build_in(folder: Path, record: kept.Kept, text: str = "") -> Build:
+def _build_in(folder: Path, record: kept_builds.Kept, text: str = "") -> Build:
     """The build in a folder with what `record` says of its tree; `text`: what it is called now."""
     source = _tree(record, text or record.names[-1])
-    build = inspect(folder / "bin", kept.ORIGIN)
+    build = inspect(folder / "bin", kept_builds.ORIGIN)
     return build.model_copy(update={"source": source, "data_format": record.data_format})
 
 
-def _tree(record: kept.Kept, name: str) -> SourceTree:
+def _tree(record: kept_builds.Kept, name: str) -> SourceTree:
     return SourceTree(
         name=name,
         tree=record.tree,

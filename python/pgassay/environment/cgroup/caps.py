@@ -12,9 +12,8 @@ from pathlib import Path
 
 from pgassay.environment.cgroup import usage
 from pgassay.environment.linux import machine
-from pgassay.environment.linux.device import disk_of
+from pgassay.environment.linux.device import BlockDevice, disk_of
 from pgassay.environment.linux.mounts import mounts
-from pgassay.environment.storage.base import BlockDevice
 
 _PROC = Path("/proc")
 _THROTTLE_V1 = {"rbps": "read_bps", "wbps": "write_bps", "riops": "read_iops", "wiops": "write_iops"}

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from pgassay.durable import sync
-from pgassay.environment.cleanup import removal, served
+from pgassay.environment.cleanup import imitated_devices, removal
 from pgassay.environment.home import home
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.processes import process_stat
@@ -122,7 +122,7 @@ def sweep() -> list[str]:
         if entry.kind == "volume":
             # Whatever lies on it would else wait for it for ever; its own removal says what fails here.
             with contextlib.suppress(PgassayError, KeyError, ValueError):
-                served.stop_serving(_path(entry.details["path"]))
+                imitated_devices.stop_serving(_path(entry.details["path"]))
     for entry in sorted(left, key=lambda entry: REMOVAL_ORDER.index(entry.kind)):
         rebooted = entry.owner.boot_id != machine.boot_id() and entry.kind not in _SURVIVES_REBOOT
         # The same image, mounted again by a living process, is that process's now.
@@ -164,7 +164,7 @@ def _remove_loop(details: Details) -> str:
 
 def _remove_volume(details: Details) -> str:
     path = _path(details["path"])
-    return f"Ended the imitated volume at {path}" if served.end_volume(path) else ""
+    return f"Ended the imitated volume at {path}" if imitated_devices.end_volume(path) else ""
 
 
 def _remove_cgroups(details: Details) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pgassay.environment.home import account, home_path
 from pgassay.environment.linux.mounts import mounted_at, mounts
-from pgassay.environment.server import processes
+from pgassay.environment.server import server_processes
 from pgassay.errors import MeasurementError, UsageError
 
 CGROUP_PREFIX = "pgassay-"
@@ -55,32 +55,32 @@ def kill_server(data_directory: Path) -> bool:
     program is `postgres` and that the directory is its working folder, so a reused pid in a stale
     postmaster.pid harms nobody.
     """
-    pids = processes.processes_of(data_directory)
+    pids = server_processes.processes_of(data_directory)
     if not pids:
         return False
     lines = _postmaster_lines(data_directory)
-    segments = processes.mapped_segments(pids)
+    segments = server_processes.mapped_segments(pids)
     postmaster = next((pid for pid in pids if lines and lines[0] == str(pid)), pids[0])
-    processes.send(postmaster, signal.SIGQUIT)
-    if not processes.wait_until_gone(data_directory, _QUIT_TIMEOUT_S):
-        left = processes.kill_and_wait(data_directory, _KILL_TIMEOUT_S)
+    server_processes.send(postmaster, signal.SIGQUIT)
+    if not server_processes.wait_until_gone(data_directory, _QUIT_TIMEOUT_S):
+        left = server_processes.kill_and_wait(data_directory, _KILL_TIMEOUT_S)
         if left:
             raise MeasurementError(
                 f"The server processes {', '.join(map(str, left))} in {data_directory} do not end: "
                 "look at the kernel's log; they may hang in a failing device."
             )
-        processes.remove_segments(segments)
+        server_processes.remove_segments(segments)
         # Line 7 of postmaster.pid is the key and the id of the System V segment (miscadmin.h).
         words = lines[6].split() if len(lines) > 6 else []
         if len(words) == 2 and words[1].isdigit():
-            processes.remove_system_v_segment(int(words[1]))
+            server_processes.remove_system_v_segment(int(words[1]))
     return True
 
 
 def end_pooler(folder: Path) -> bool:
     """End PgBouncer in its folder and remove that; False when neither was there. Raises MeasurementError."""
-    was_running = bool(processes.processes_of(folder, "pgbouncer"))
-    left = processes.kill_and_wait(folder, _KILL_TIMEOUT_S, "pgbouncer")
+    was_running = bool(server_processes.processes_of(folder, "pgbouncer"))
+    left = server_processes.kill_and_wait(folder, _KILL_TIMEOUT_S, "pgbouncer")
     if left:
         raise MeasurementError(
             f"PgBouncer (process {left[0]}) in {folder} does not end: see the kernel's log."
@@ -174,7 +174,7 @@ def remove_cgroup(folder: Path) -> bool:
         for pid in map(int, _read_words(folder / "cgroup.procs")):
             # One of another pid namespace is listed as 0, which kill(2) takes for our own process group.
             if pid:
-                processes.send(pid, signal.SIGKILL)
+                server_processes.send(pid, signal.SIGKILL)
         return remove_empty_cgroup(folder)
 
     if not _wait_until(emptied_and_removed):

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.home import home
-from pgassay.environment.storage.registry import provide
 from pgassay.model.storage import StorageSpec
+from pgassay.storage.registry import provide
 
 DUMPS_FOLDER = "dumps"
 # Beside a dump that is kept: until when, in seconds since 1970.

@@ -12,7 +12,7 @@ from pgassay.environment.datasets.base import (
     OnStage,
     bulk_settings,
 )
-from pgassay.environment.datasets.finish import (
+from pgassay.environment.datasets.final_steps import (
     LEFT_AS_MADE,
     freeze,
     install_extensions,

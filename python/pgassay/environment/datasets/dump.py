@@ -23,13 +23,13 @@ from pgassay.environment.datasets.base import (
     size_bytes,
 )
 from pgassay.environment.datasets.dump_header import DumpFacts, read_header, refuse_cut_short
-from pgassay.environment.datasets.finish import freeze
+from pgassay.environment.datasets.final_steps import freeze
 from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.datasets.script import run_file
 from pgassay.environment.home import account
-from pgassay.environment.server.folder import PORT, SUPERUSER
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import identity, run_program
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.server_folder import PORT, SUPERUSER
 from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec

@@ -18,13 +18,13 @@ from pgassay.environment.datasets.base import (
     overhead_bytes,
     refuse_changed,
 )
-from pgassay.environment.datasets.finish import LEFT_AS_MADE, install_extensions, relation_facts, settle
+from pgassay.environment.datasets.final_steps import LEFT_AS_MADE, install_extensions, relation_facts, settle
 from pgassay.environment.datasets.folder_copy import copied_files, copy_folder
 from pgassay.environment.datasets.folder_server import adopt, choose_database, ensure_superuser
 from pgassay.environment.datasets.load_failure import translated_errors
 from pgassay.environment.server.control_file import read_control_file
 from pgassay.environment.server.enclosure import isolated
-from pgassay.environment.server.server import Server, ServerStartError
+from pgassay.environment.server.private_server import Server, ServerStartError
 from pgassay.environment.server.validation import block_bytes
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec

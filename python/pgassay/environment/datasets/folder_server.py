@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgassay.environment.server.enclosure import enclosed_command, is_enclosing
-from pgassay.environment.server.folder import SUPERUSER, ServerFolder
-from pgassay.environment.server.programs import as_caller, identity
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
+from pgassay.environment.server.programs import identity, without_account
+from pgassay.environment.server.server_folder import SUPERUSER, ServerFolder
 from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
@@ -36,7 +36,7 @@ def ensure_superuser(build: Build, folder: Path, settings: Mapping[str, str]) ->
         arguments = identity()
         arguments.pop("stdin")
         if is_enclosing():
-            argv, arguments = enclosed_command(argv, (folder, private.path)), as_caller(arguments)
+            argv, arguments = enclosed_command(argv, (folder, private.path)), without_account(arguments)
         done = subprocess.run(argv, input=lines, capture_output=True, text=True, **arguments)
     finally:
         private.remove()

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import psycopg
 
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import DISK_FULL_WORDS
-from pgassay.environment.server.server import Server
 from pgassay.errors import MeasurementError, first_line
 
 DISK_FULL_STATE = "53100"

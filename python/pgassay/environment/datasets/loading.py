@@ -4,10 +4,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pgassay.environment.datasets.base import DATABASE, Made, OnStage, bulk_settings
-from pgassay.environment.datasets.finish import install_extensions, relation_facts
+from pgassay.environment.datasets.final_steps import install_extensions, relation_facts
 from pgassay.environment.datasets.load_failure import translated_errors
 from pgassay.environment.server.initdb import make_cluster
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 

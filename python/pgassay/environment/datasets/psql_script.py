@@ -16,9 +16,9 @@ from pathlib import Path
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets.base import DATABASE, content_sha256
 from pgassay.environment.home import typed_path
-from pgassay.environment.server.folder import PORT, SUPERUSER
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import clean_environment
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.server_folder import PORT, SUPERUSER
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
 from pgassay.sql_text import strip_comments, token_at

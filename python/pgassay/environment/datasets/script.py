@@ -17,11 +17,11 @@ from pgassay.environment.datasets.base import (
     refuse_changed,
     size_bytes,
 )
-from pgassay.environment.datasets.finish import LEFT_AS_MADE, settle
+from pgassay.environment.datasets.final_steps import LEFT_AS_MADE, settle
 from pgassay.environment.datasets.loading import make_by_loading
 from pgassay.environment.datasets.psql_script import files_read, files_sha256, psql_for, run_by_psql
-from pgassay.environment.datasets.statements import run_text
-from pgassay.environment.server.server import Server
+from pgassay.environment.datasets.run_sql_text import run_text
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
@@ -105,7 +105,7 @@ def _run(server: Server, path: Path, on_progress: OnStage) -> None:
 
 
 def run_file(server: Server, path: Path, on_progress: OnStage) -> None:
-    """Run a file statement by statement in one session; raises UsageError, see `statements.run_text`."""
+    """Run a file statement by statement in one session; raises UsageError, see `run_sql_text.run_text`."""
     with control(server) as session:
         run_text(server, session, read_text(path), str(path), on_progress)
 

@@ -20,22 +20,22 @@ from typing import TypedDict
 
 from pgassay import __version__
 from pgassay.environment import datasets
-from pgassay.environment.builds.unchanged import refuse_changed
+from pgassay.environment.atomic_folder import locked, made_whole
+from pgassay.environment.builds.build_identity import refuse_changed
 from pgassay.environment.datasets import OnStage
 from pgassay.environment.home import home
 from pgassay.environment.linux.settle import sync_tree
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import (
     ensure_private_folder,
     make_private_folder,
     run_program,
     write_private_file,
 )
-from pgassay.environment.server.server import Server
-from pgassay.environment.storage.options import readable_bytes
-from pgassay.environment.whole_folder import locked, made_whole
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
+from pgassay.storage.storage_options import readable_bytes
 
 SNAPSHOT_FILE = "pgassay-snapshot.json"
 SNAPSHOT_FORMAT = 1

@@ -5,8 +5,8 @@ import os
 from pgassay.environment.doctor.base import ok, read, warning
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.free_memory import reporting_balloons
-from pgassay.environment.storage.options import readable_bytes
 from pgassay.model.doctor import Finding
+from pgassay.storage.storage_options import readable_bytes
 
 GROUP = "kernel"
 # Others use more than a tenth of a processor, on average over the last minute.

@@ -3,8 +3,8 @@
 import shutil
 import sys
 
-from pgassay.environment.builds.gates import io_uring_gate
 from pgassay.environment.builds.inspect import IO_METHOD_MAJOR_MIN
+from pgassay.environment.builds.io_uring_gates import io_uring_gate
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.debian import has_apt
 from pgassay.environment.doctor.base import missing, ok, warning

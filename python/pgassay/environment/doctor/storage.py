@@ -9,11 +9,11 @@ from pgassay.environment.doctor.base import missing, ok, warning
 from pgassay.environment.home import home
 from pgassay.environment.linux import device, pagecache
 from pgassay.environment.linux.mounts import mount_of
-from pgassay.environment.storage.files import copy_reflink, free_bytes
-from pgassay.environment.storage.options import readable_bytes
-from pgassay.environment.storage.registry import KINDS
 from pgassay.errors import MeasurementError, PgassayError
 from pgassay.model.doctor import Finding
+from pgassay.storage.file_copies import copy_reflink, free_bytes
+from pgassay.storage.registry import KINDS
+from pgassay.storage.storage_options import readable_bytes
 
 GROUP = "storage"
 _TEST_FILE_BYTES = 1 << 20

@@ -5,10 +5,21 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from pgassay.environment.linux.mounts import mount_of
-from pgassay.environment.storage.base import BlockDevice
 from pgassay.errors import MeasurementError, UsageError
 
 _SECTOR_BYTES = 512  # the unit of /sys/dev/block/*/stat and size, whatever the device's own sector
+
+
+@dataclass(frozen=True)
+class BlockDevice:
+    """The device below a folder, as the kernel names it in /proc/diskstats and /sys/dev/block.
+
+    `name` is None where the file system has no block device (tmpfs, overlay, network).
+    """
+
+    name: str | None
+    major: int
+    minor: int
 
 
 @dataclass(frozen=True)

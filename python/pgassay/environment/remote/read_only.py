@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import psycopg
 
-from pgassay.environment.remote.resolve import Resolved, resolve
+from pgassay.environment.remote.connection_parameters import Resolved, resolve
 from pgassay.environment.remote.session_settings import READ_ONLY, SILENT, session_parameters
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession, connect
 from pgassay.errors import UsageError, first_line

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import psycopg
 
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.environment.server.sessions import ConnectionParameters, connect, startup_options
 from pgassay.environment.server.setting_values import SettingFact, equal_value
 from pgassay.environment.server.settings import classify, describe_settings, fact_of

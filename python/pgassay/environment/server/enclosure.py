@@ -2,8 +2,8 @@
 
 A superuser's function may run programs, read and write files and connect to Unix sockets, all as the account
 that the servers run as. So a server is shown its data, its binaries with their libraries, and the folder of
-its socket, and nothing else (`enclosed.py`). Who is to be enclosed is decided for the whole process: a copy's
-servers are started in many places, those of loads, trials and preparations among them.
+its socket, and nothing else (`enclosed_command.py`). Who is to be enclosed is decided for the whole process:
+a copy's servers are started in many places, those of loads, trials and preparations among them.
 """
 
 import json
@@ -19,9 +19,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from pgassay.environment.home import account, home
-from pgassay.environment.server import enclosed
+from pgassay.environment.server import enclosed_command as enclosed
 
-# Below these everything is shown anyway (`enclosed.py`).
+# Below these everything is shown anyway (`enclosed_command.py`).
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 _LIBRARY = re.compile(r"(?:=>\s*|^\s*)(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
 # Settings whose values name files of libraries.

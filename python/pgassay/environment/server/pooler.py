@@ -21,7 +21,7 @@ from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.removal import end_pooler
 from pgassay.environment.debian.toolbox import tool
 from pgassay.environment.linux.processes import PROC, process_stat
-from pgassay.environment.server import folder as server_folder
+from pgassay.environment.server import server_folder
 from pgassay.environment.server.programs import (
     file_limit_raised,
     identity,

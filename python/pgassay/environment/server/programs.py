@@ -56,7 +56,7 @@ def identity() -> ChildIdentity:
     return arguments
 
 
-def as_caller(arguments: ChildIdentity) -> ChildIdentity:
+def without_account(arguments: ChildIdentity) -> ChildIdentity:
     """The same without the account: for a launcher that becomes it by itself."""
     kept = arguments.copy()
     kept.pop("user", None)
@@ -132,7 +132,7 @@ def run_program(
     arguments["env"] |= variables or {}
     command = [str(part) for part in argv]
     if sees is not None and is_enclosing():
-        command, arguments = enclosed_command(command, (), sees), as_caller(arguments)
+        command, arguments = enclosed_command(command, (), sees), without_account(arguments)
     try:
         with Path(input_path or os.devnull).open("rb") as arguments["stdin"]:
             done = subprocess.run(

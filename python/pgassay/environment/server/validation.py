@@ -12,18 +12,18 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from pgassay.environment.builds.gates import io_uring_gate
+from pgassay.environment.atomic_folder import locked, made_whole
+from pgassay.environment.builds.io_uring_gates import io_uring_gate
 from pgassay.environment.home import home
 from pgassay.environment.server.control_file import read_control_file
-from pgassay.environment.server.folder import PINNED_SETTINGS, check_settings
 from pgassay.environment.server.initdb import make_cluster
+from pgassay.environment.server.private_server import Server, ServerStartError
 from pgassay.environment.server.programs import ensure_private_folder, file_limit_raised, write_private_file
-from pgassay.environment.server.server import Server, ServerStartError
+from pgassay.environment.server.server_folder import PINNED_SETTINGS, check_settings
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.environment.server.setting_values import SettingFact, equal_value, parse_number
 from pgassay.environment.server.settings import classify, describe_settings, fact_of
 from pgassay.environment.server.start_failure import StartFailure
-from pgassay.environment.whole_folder import locked, made_whole
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import ArmSpec, DatasetSpec
 from pgassay.model.base import PAGE_BYTES

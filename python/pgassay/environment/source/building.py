@@ -13,16 +13,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgassay.environment.atomic_folder import locked, made_whole
 from pgassay.environment.builds.package import make_open_folder, origin_folder
 from pgassay.environment.home import home
 from pgassay.environment.linux.settle import sync_tree
-from pgassay.environment.source import kept, trees
+from pgassay.environment.source import kept_builds, trees
+from pgassay.environment.source.build_step import OnFraction, run_step
+from pgassay.environment.source.build_tools import BuildTools, OnStep, find_tools
 from pgassay.environment.source.recipe import PREFIX, Recipe, recipe_of
-from pgassay.environment.source.step import OnFraction, run_step
-from pgassay.environment.source.tools import BuildTools, OnStep, find_tools
+from pgassay.environment.source.tree_syntax import TypedTree
 from pgassay.environment.source.trees import SourceTree
-from pgassay.environment.source.typed import TypedTree
-from pgassay.environment.whole_folder import locked, made_whole
 from pgassay.errors import UsageError
 
 _KEY_CHARACTERS = 24
@@ -70,7 +70,7 @@ class Built:
     """
 
     folder: Path
-    record: kept.Kept
+    record: kept_builds.Kept
 
 
 def build(typed: TypedTree, jobs: int | None, on_step: OnStep) -> Built:
@@ -83,7 +83,7 @@ def build(typed: TypedTree, jobs: int | None, on_step: OnStep) -> Built:
     tools = find_tools(on_step)
     recipe = recipe_of(tools, trees.show(tree, "meson_options.txt"), on_step)
     key = key_of(tree, recipe)
-    with locked(kept.lock_file()):
+    with locked(kept_builds.lock_file()):
         found = finished(key, typed.text)
         if found is None:
             found = _built(typed, tree, tools, recipe, key, jobs, on_step)
@@ -92,23 +92,23 @@ def build(typed: TypedTree, jobs: int | None, on_step: OnStep) -> Built:
 
 def finished(key: str, name: str) -> Built | None:
     """What was built before under a key, remembering what it is called now."""
-    folder = kept.folder_of(key)
-    record = kept.read(folder)
-    own = None if record is None else kept.own_folder(folder, record)
+    folder = kept_builds.folder_of(key)
+    record = kept_builds.read(folder)
+    own = None if record is None else kept_builds.own_folder(folder, record)
     if record is None or own is None:
         shutil.rmtree(folder, ignore_errors=True)
         return None
-    return Built(own, kept.add_name(folder, record, name))
+    return Built(own, kept_builds.add_name(folder, record, name))
 
 
 def find(typed: TypedTree) -> Built | None:
     """The build of a tree as it was made last, None when it was not built here."""
     tree = trees.find_tree(typed)
-    built = [(folder, record) for folder, record in kept.all_kept() if record.tree == tree.hash]
+    built = [(folder, record) for folder, record in kept_builds.all_kept() if record.tree == tree.hash]
     # Of several recipes the one that was asked for last.
-    built.sort(key=lambda each: (each[0] / kept.RECORD).stat().st_mtime_ns, reverse=True)
+    built.sort(key=lambda each: (each[0] / kept_builds.RECORD).stat().st_mtime_ns, reverse=True)
     for folder, record in built:
-        own = kept.own_folder(folder, record)
+        own = kept_builds.own_folder(folder, record)
         if own is not None:
             return Built(own, record)
     return None
@@ -132,7 +132,7 @@ def _built(
     _set_up(typed, tree, tools, recipe, work)
     _ninja(typed, tools, recipe, work, jobs, lambda fraction: on_step(what, fraction))
     staged = _installed(typed, tools, recipe, work)
-    record = kept.Kept(
+    record = kept_builds.Kept(
         names=(typed.text,),
         tree=tree.hash,
         commit=tree.commit,
@@ -147,21 +147,21 @@ def _built(
     return _keep(staged, record, key)
 
 
-def _keep(staged: Path, record: kept.Kept, key: str) -> Built:
+def _keep(staged: Path, record: kept_builds.Kept, key: str) -> Built:
     """Move what was installed to its place, or note that another build has the same files."""
-    same = kept.with_files(record.files)
-    make_open_folder(origin_folder(kept.ORIGIN))
-    with made_whole(kept.folder_of(key)) as partial:
+    same = kept_builds.with_files(record.files)
+    make_open_folder(origin_folder(kept_builds.ORIGIN))
+    with made_whole(kept_builds.folder_of(key)) as partial:
         if same is None:
             staged.rename(partial)
-            kept.write(partial, record)
+            kept_builds.write(partial, record)
         else:
             make_open_folder(partial)
             record = record.model_copy(update={"same_as": same.name})
-            kept.write(partial, record)
+            kept_builds.write(partial, record)
             shutil.rmtree(staged)
         sync_tree(partial)
-    return Built(same or kept.folder_of(key), record)
+    return Built(same or kept_builds.folder_of(key), record)
 
 
 def _set_up(typed: TypedTree, tree: SourceTree, tools: BuildTools, recipe: Recipe, work: Work) -> None:

@@ -12,7 +12,7 @@ from pgassay.analysis.gate.units import units_of
 from pgassay.environment.builds.registry import check_major, resolve
 from pgassay.environment.remote.session_settings import READ_ONLY
 from pgassay.errors import UsageError
-from pgassay.experiment.gating.file import GateFile, SystemFile
+from pgassay.experiment.gating.gate_file import GateFile, SystemFile
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.prepare import parse_prepare
 from pgassay.factors.server import NAME as SERVER

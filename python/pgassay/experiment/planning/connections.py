@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 import psycopg
 
-from pgassay.environment.remote.resolve import Resolved, resolve
+from pgassay.environment.remote.connection_parameters import Resolved, resolve
+from pgassay.environment.remote.required_tables import scale_of
 from pgassay.environment.remote.secrets import scrub
-from pgassay.environment.remote.settings import ServerFacts, read_facts
-from pgassay.environment.remote.tables import scale_of
+from pgassay.environment.remote.settings_swap import ServerFacts, read_facts
 from pgassay.environment.server.sessions import connect
 from pgassay.errors import UsageError, first_line
 from pgassay.experiment.planning.request import CompareRequest

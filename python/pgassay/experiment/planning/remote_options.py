@@ -4,7 +4,7 @@ about servers that nobody but the user can tell or change."""
 import re
 from collections.abc import Sequence
 
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import refuse_secrets_in
 from pgassay.experiment.planning.request import CompareRequest

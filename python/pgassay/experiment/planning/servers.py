@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pgassay.design.arms import Candidate, Compared
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm, ArmSpec

@@ -10,27 +10,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from pgassay.analysis.descriptive.plans import shape
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
-from pgassay.analysis.verdicts.dropped import VOIDED_BLOCKS_MAX, dropped_sentences
+from pgassay.analysis.verdicts.dropped_arms import VOIDED_BLOCKS_MAX, dropped_sentences
 from pgassay.design.schedule import Step, has_fresh_copies, records_blocks
-from pgassay.environment.builds.unchanged import ChangedBuildError
+from pgassay.environment.builds.build_identity import ChangedBuildError
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import MeasurementError
-from pgassay.experiment.running.enough import (
+from pgassay.experiment.running.capacity_rates import step_after
+from pgassay.experiment.running.start_blocks import StartTrials, without_half_starts
+from pgassay.experiment.running.stopping_rules import (
     Wanted,
     decided_arms,
     dropped,
     rest_without_dropped,
     standing_of,
 )
-from pgassay.experiment.running.rates import step_after
-from pgassay.experiment.running.starts import StartTrials, without_half_starts
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord, TrialSpec
+from pgassay.plans.plan_shape import shape
 from pgassay.record.experiment import (
     StoredExperiment,
     StoredTrial,
@@ -41,9 +41,9 @@ from pgassay.record.experiment import (
 )
 from pgassay.terminal.progress import Progress
 from pgassay.trial.measure.work_plans import PlanWork
-from pgassay.trial.run import run_trial
-from pgassay.trial.state import NeutralTrial
+from pgassay.trial.run_trial import run_trial
 from pgassay.trial.target import Target
+from pgassay.trial.trial_state import NeutralTrial
 from pgassay.workloads.metric import too_few, transactions_min
 
 # Of an experiment's time what executing plans may take.

@@ -14,9 +14,9 @@ import psycopg
 from psycopg import conninfo
 
 from pgassay.design.schedule import next_step
-from pgassay.environment.remote.resolve import Resolved
+from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.environment.remote.secrets import scrub
-from pgassay.environment.remote.settings import ServerFacts, Swap, judge_swap, read_facts
+from pgassay.environment.remote.settings_swap import ServerFacts, Swap, judge_swap, read_facts
 from pgassay.environment.server.sessions import connect
 from pgassay.errors import MeasurementError, first_line
 from pgassay.experiment.planning.connections import secrets_of

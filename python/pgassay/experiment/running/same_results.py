@@ -33,7 +33,7 @@ from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.trial.target import Target
-from pgassay.workloads.split import strip_comments
+from pgassay.workloads.statement_names import strip_comments
 
 # Of so many buckets that differ the rows are read once more.
 BUCKETS_SHOWN = 16

@@ -10,9 +10,9 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.fleet.agent_requests import Document
 from pgassay.fleet.cluster import member
 from pgassay.fleet.cluster.certificates import is_name
-from pgassay.fleet.machine import Document
 
 Ask = Callable[[Document], dict[str, JsonValue]]
 _CONNECT_TIMEOUT_S = 15

@@ -24,11 +24,11 @@ from pgassay.environment.home import home, home_path
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.processes import process_ids
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.fleet.agent_requests import Document
 from pgassay.fleet.cluster import network_namespace
 from pgassay.fleet.cluster.certificates import Identity, is_name
-from pgassay.fleet.cluster.file import NODES
+from pgassay.fleet.cluster.fleet_file import NODES
 from pgassay.fleet.cluster.node_folder import STARTED_BY, NodeFolder, NodeSettings
-from pgassay.fleet.machine import Document
 from pgassay.native.binary import build_id
 
 _START_TIMEOUT_S = 60.0

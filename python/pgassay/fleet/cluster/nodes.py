@@ -17,8 +17,8 @@ from distributed import Scheduler, Security, Worker
 from distributed.comm.addressing import get_address_host
 from distributed.utils import get_ip
 
-from pgassay.fleet.cluster.file import Certificates
-from pgassay.fleet.machine import Document
+from pgassay.fleet.agent_requests import Document
+from pgassay.fleet.cluster.fleet_file import Certificates
 
 OPERATION = "pgassay"
 # A request that the worker answers itself: it is there.

@@ -21,7 +21,7 @@ from pgassay.environment.cgroup.group import Cgroup, memory_limit
 from pgassay.environment.home import home
 from pgassay.fleet.agent import Agent
 from pgassay.fleet.cluster import network_namespace, nodes
-from pgassay.fleet.cluster.file import certificates_of
+from pgassay.fleet.cluster.fleet_file import certificates_of
 from pgassay.fleet.cluster.node_folder import STARTED_BY, NodeFolder, NodeSettings
 
 _AGAIN_S = 1.0

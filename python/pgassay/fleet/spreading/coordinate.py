@@ -15,9 +15,9 @@ from pathlib import Path
 
 from pgassay.analysis.verdicts.warnings import changed_speeds, machine_sentences
 from pgassay.errors import InterruptionError, PgassayError, UsageError
-from pgassay.fleet.runs import RunRequest
-from pgassay.fleet.spreading import plan as plans
-from pgassay.fleet.spreading.cells import left_to_do, lines_of_orphans, orphans, taken_over
+from pgassay.fleet.machine_runs import RunRequest
+from pgassay.fleet.spreading import spread_plan as plans
+from pgassay.fleet.spreading.cell_assignment import left_to_do, lines_of_orphans, orphans, taken_over
 from pgassay.fleet.spreading.member import Member, Visit
 from pgassay.fleet.spreading.results import (
     blocks_done,

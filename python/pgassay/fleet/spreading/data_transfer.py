@@ -1,10 +1,10 @@
 """Data that one machine of a fleet has and others lack: copied to them where that is faster than making them.
 
-Before the first trial each machine says which snapshots it needs and has (`pgassay.fleet.data`). What one has
-travels through the coordinator to those that lack it, part by part; each part has its checksum, and a
-snapshot is there whole or not at all. How fast it goes is measured as it goes: where what is left would take
-longer than making the data does, the copy is given up and the machine makes its own, as it does whenever
-anything comes between.
+Before the first trial each machine says which snapshots it needs and has
+(`pgassay.fleet.experiment_data`). What one has travels through the coordinator to those that lack it, part
+by part; each part has its checksum, and a snapshot is there whole or not at all. How fast it goes is
+measured as it goes: where what is left would take longer than making the data does, the copy is given up and
+the machine makes its own, as it does whenever anything comes between.
 """
 
 import math
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from pgassay.errors import MeasurementError
-from pgassay.fleet.machine import Document, MachineLostError
-from pgassay.fleet.runs import RunRequest
+from pgassay.fleet.agent_requests import Document, MachineLostError
+from pgassay.fleet.machine_runs import RunRequest
 from pgassay.fleet.spreading.machine_differences import plan_differences, readings_of
 from pgassay.fleet.spreading.member import Member
 from pgassay.model.machines.spread import SpreadCopy, SpreadExperiment

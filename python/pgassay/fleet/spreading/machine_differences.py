@@ -47,7 +47,7 @@ def facts_by_machine(machines: Sequence[SpreadMachine]) -> dict[str, Facts]:
 
 
 def readings_of(facts: MachineFacts) -> dict[str, list[float]]:
-    """What a machine read before the first trial, by `pgassay.fleet.facts`."""
+    """What a machine read before the first trial, by `pgassay.fleet.machine_facts`."""
     found = {}
     for name, values in _mapping(facts.get("readings")).items():
         each = values if isinstance(values, list) else []
@@ -168,7 +168,7 @@ def _of_megabytes(megabytes: int) -> Callable[[float], float]:
 
 
 _QUANTITIES = {
-    # What the tasks of `trial.before_and_after.machine_speed` go through.
+    # What the tasks of `trial.snapshots.machine_speed` go through.
     "processor_s": _Quantity("speed", "processor (hashing)", _of_megabytes(64), byte_rate),
     "memory_s": _Quantity("speed", "fresh memory", _of_megabytes(64), byte_rate),
     "disk_s": _Quantity("speed", "disk", _of_megabytes(32), byte_rate),

@@ -12,8 +12,8 @@ from pydantic import JsonValue, ValidationError
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.fleet import records
 from pgassay.fleet.agent import CHUNK_BYTES
-from pgassay.fleet.machine import Document, FleetMachine, MachineLostError
-from pgassay.fleet.runs import RunRequest
+from pgassay.fleet.agent_requests import Document, FleetMachine, MachineLostError
+from pgassay.fleet.machine_runs import RunRequest
 from pgassay.model.machines.spread import SpreadFile, SpreadRun
 from pgassay.model.result import Planned
 from pgassay.record import layout

@@ -10,11 +10,11 @@ from pgassay.analysis.machines.combine import combine
 from pgassay.analysis.machines.gather import MachineDescription
 from pgassay.errors import UsageError
 from pgassay.fleet.spreading.machine_differences import facts_by_machine
-from pgassay.fleet.spreading.plan import REMEDY
+from pgassay.fleet.spreading.spread_plan import REMEDY
 from pgassay.model.base import Frozen
-from pgassay.model.machines.cells import CellsResult
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.model.machines.spread import SpreadExperiment
+from pgassay.model.machines.spread_grid import CellsResult
 from pgassay.record import layout
 from pgassay.record.documents import read_model, write_file
 from pgassay.record.experiment import StoredExperiment, load, load_state

@@ -3,7 +3,7 @@
 from pydantic import Field
 
 from pgassay.model.base import Frozen
-from pgassay.model.machines.cells import CellsResult
+from pgassay.model.machines.spread_grid import CellsResult
 from pgassay.model.result import Verdict
 from pgassay.model.workload import Metric
 

@@ -5,12 +5,12 @@ from statistics import median
 
 from pgassay.model.probe import CellResult, CellSpec, ProbeRecord, ProbeResult
 from pgassay.probe.analysis.ceilings import ceilings, memory_sentences
-from pgassay.probe.analysis.cells import cell_results, facilities
+from pgassay.probe.analysis.cell_figures import cell_results, facilities
 from pgassay.probe.analysis.estimates import estimate
-from pgassay.probe.analysis.model import predictions
+from pgassay.probe.analysis.probe_sentences import sentences
+from pgassay.probe.analysis.rate_stability import fall_over, fall_within
 from pgassay.probe.analysis.recommend import judged_decisions, recommendations
-from pgassay.probe.analysis.sentences import sentences
-from pgassay.probe.analysis.steady import fall_over, fall_within
+from pgassay.probe.analysis.work_model import predictions
 from pgassay.words import percent_fixed
 
 _CROWDED_SHARE = 0.15

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pgassay.model.probe import Ceilings, CellResult, CellSpec, ChecksumSpeed
 from pgassay.probe.analysis.estimates import Estimates
-from pgassay.probe.analysis.plan import CEILING_DEPTHS, Facilities, fdatasync_cell, random_ceiling
+from pgassay.probe.analysis.probe_plan import CEILING_DEPTHS, Facilities, fdatasync_cell, random_ceiling
 from pgassay.words import figure, percent_fixed
 
 # One random read of 8 kB takes flash 50 µs and more, behind PCIe 4 and with its own cache; only persistent

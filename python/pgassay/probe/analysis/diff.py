@@ -4,7 +4,7 @@ import math
 
 from pgassay.model.probe import CeilingRatio, CellResult, ProbeComparison, ProbeResult
 from pgassay.model.result import Interval
-from pgassay.probe.analysis.plan import CEILING_DEPTHS
+from pgassay.probe.analysis.probe_plan import CEILING_DEPTHS
 
 # A ratio within 5 % is no reason to change a disk.
 _MARGIN = 0.05

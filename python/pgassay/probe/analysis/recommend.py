@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 
 from pgassay.model.probe import Alternative, Method, Recommendation
-from pgassay.probe.analysis.choice import TOLERANCE, JudgedLevels, judge
 from pgassay.probe.analysis.estimates import Estimates
-from pgassay.probe.analysis.plan import (
+from pgassay.probe.analysis.probe_plan import (
     DEFAULT_HANDLES,
     DEFAULT_MAX_WORKERS,
     DEFAULT_MIN_WORKERS,
@@ -13,6 +12,7 @@ from pgassay.probe.analysis.plan import (
     Facilities,
     decisions,
 )
+from pgassay.probe.analysis.regret import TOLERANCE, JudgedLevels, judge
 from pgassay.words import percent_fixed
 
 _MAX_COMBINE_DEFAULT_KB = 128

@@ -3,11 +3,11 @@
 import time
 from statistics import median
 
+from pgassay.environment.atomic_folder import locked
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.server.server import Server
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.environment.server.validation import small_cluster
-from pgassay.environment.whole_folder import locked
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build

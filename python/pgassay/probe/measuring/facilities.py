@@ -3,14 +3,14 @@
 import errno
 import os
 
-from pgassay.environment.builds.gates import DISABLED_SETTING
+from pgassay.environment.builds.io_uring_gates import DISABLED_SETTING
 from pgassay.environment.linux import machine
 from pgassay.errors import MeasurementError
 from pgassay.model.probe import FIRST_MAJOR, CellSpec, Engine
 from pgassay.native.probe import NativeProbe, ProbeError
-from pgassay.probe.analysis.plan import KB, Facilities
-from pgassay.probe.measuring.files import Files
-from pgassay.probe.measuring.place import Place
+from pgassay.probe.analysis.probe_plan import KB, Facilities
+from pgassay.probe.measuring.probe_files import Files
+from pgassay.probe.measuring.probe_location import Place
 
 _ENGINES: tuple[Engine, ...] = ("null", "sync", "worker", "io_uring", "hybrid")
 _TRIAL_BYTES = 4 << 20

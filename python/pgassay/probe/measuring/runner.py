@@ -11,8 +11,8 @@ from pgassay.errors import MeasurementError
 from pgassay.model.base import PAGE_BYTES
 from pgassay.model.probe import BITMAP_FRACTION, FIRST_MAJOR, SCAN_BYTES, CellRun, CellSpec, MeasuredCell
 from pgassay.native.probe import NativeProbe, ProbeError, run_of, write_run_of
-from pgassay.probe.measuring.files import MB, Files
-from pgassay.probe.measuring.place import Place
+from pgassay.probe.measuring.probe_files import MB, Files
+from pgassay.probe.measuring.probe_location import Place
 
 # A cold cell that found more than this share of its file in the page cache was not cold.
 _RESIDENT_FRACTION_MAX = 0.01

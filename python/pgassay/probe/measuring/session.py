@@ -19,11 +19,11 @@ from pgassay.environment.linux.free_memory import reporting_balloons
 from pgassay.errors import UsageError
 from pgassay.model.probe import FIRST_MAJOR, ChecksumSpeed, ExecutorCost, ProbeRecord
 from pgassay.native.probe import NativeProbe, ProbeError
-from pgassay.probe.analysis.course import Course
-from pgassay.probe.measuring import place as places
+from pgassay.probe.analysis.cell_order import Course
+from pgassay.probe.measuring import probe_location as places
 from pgassay.probe.measuring.executor import executor_cost
 from pgassay.probe.measuring.facilities import try_facilities
-from pgassay.probe.measuring.files import SMALLEST_BYTES, Files, Notify, given_file, make_files
+from pgassay.probe.measuring.probe_files import SMALLEST_BYTES, Files, Notify, given_file, make_files
 from pgassay.probe.measuring.runner import Runner
 
 SECONDS_MIN = 3.0

@@ -1,6 +1,6 @@
 """The drawing of a grid's factors: each main effect with its interval, the largest factor first."""
 
-from pgassay.model.beside.effects import FactorEffects, LevelEffect
+from pgassay.model.further_results.effects import FactorEffects, LevelEffect
 from pgassay.report import text
 from pgassay.report.charts import drawing, interval_rows, palette
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, Specification, shortened

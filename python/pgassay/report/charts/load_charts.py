@@ -6,7 +6,7 @@ from pgassay.report.charts import drawing, palette
 from pgassay.report.charts.arm_key import arm_encoding, arm_labels, legend
 from pgassay.report.charts.drawing import NARROW_PX, Rows, Specification, field, layer, tips
 from pgassay.report.compare.latency_map import MapCell
-from pgassay.report.compare.series import PERCENTILES, LatencyRow, SecondRow
+from pgassay.report.compare.trial_series import PERCENTILES, LatencyRow, SecondRow
 from pgassay.report.text import percent, plural, quantity
 
 _HEIGHT_PX = 200

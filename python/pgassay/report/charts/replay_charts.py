@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pgassay.model.traffic.replay import Percentiles, ReplayFamily, ReplayResult
+from pgassay.model.traffic.replay_result import Percentiles, ReplayFamily, ReplayResult
 from pgassay.report import text
 from pgassay.report.charts import drawing, palette
 from pgassay.report.charts.drawing import (

@@ -18,7 +18,7 @@ from pgassay.report.charts import (
 from pgassay.report.charts.drawing import WIDE_PX, Drawing, Specification, both_widths
 from pgassay.report.charts.timelines import ArmTimeline
 from pgassay.report.compare.accounts import account_tables
-from pgassay.report.compare.series import Observed
+from pgassay.report.compare.trial_series import Observed
 from pgassay.report.text import plural
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from pgassay.model.tuning.answer import Ends, Fix, FixVerdict, TuneProof, TuneResult
+from pgassay.model.tuning.tune_answer import Ends, Fix, FixVerdict, TuneProof, TuneResult
 from pgassay.report import text
 from pgassay.report.charts import drawing, interval_rows, palette
 from pgassay.report.charts.drawing import (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pgassay.model.beside.effects import FactorEffects, Interaction, LevelEffect
+from pgassay.model.further_results.effects import FactorEffects, Interaction, LevelEffect
 from pgassay.report import text
 from pgassay.report.compare.material import Material
 from pgassay.report.section import (

@@ -6,7 +6,7 @@ from functools import cached_property
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report import text
-from pgassay.report.compare.series import Observed, observe
+from pgassay.report.compare.trial_series import Observed, observe
 from pgassay.report.labels import Levelled, compared_factors, short_name
 
 

@@ -14,26 +14,26 @@ from pgassay.report import arm_volumes
 from pgassay.report.charts import result_charts
 from pgassay.report.compare import (
     accounts,
-    again,
     explanations,
     factors,
-    facts,
-    maintenance,
-    plans,
+    maintenance_section,
+    plan_trees,
     qualifications,
+    recorded_facts,
+    repeat_and_cite,
     server_statements,
     summary,
+    trial_changes,
     trials,
     verdicts,
-    within,
 )
 from pgassay.report.compare.material import Material
-from pgassay.report.explain import experiment as executed_plans
-from pgassay.report.mail import text as mail
+from pgassay.report.explain import executed_plans
+from pgassay.report.mail import mail_text as mail
 from pgassay.report.page import Page
 from pgassay.report.profile import functions
 from pgassay.report.section import EVERYWHERE, HTML, MARKDOWN, TERMINAL, Formats, Section
-from pgassay.report.traffic import compared as replayed
+from pgassay.report.traffic import replay_differences as replayed
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class SectionOfComparison:
 
 SECTIONS = (
     SectionOfComparison(verdicts.verdict),
-    SectionOfComparison(within.capacities),
+    SectionOfComparison(trial_changes.capacities),
     SectionOfComparison(factors.section),
     SectionOfComparison(summary.setting),
     SectionOfComparison(qualifications.alarm, HTML),
@@ -55,30 +55,30 @@ SECTIONS = (
     SectionOfComparison(verdicts.statements),
     SectionOfComparison(replayed.section),
     SectionOfComparison(verdicts.secondary, TERMINAL | HTML),
-    SectionOfComparison(within.transactions),
-    SectionOfComparison(within.failures),
-    SectionOfComparison(within.poolers),
-    SectionOfComparison(within.latency),
+    SectionOfComparison(trial_changes.transactions),
+    SectionOfComparison(trial_changes.failures),
+    SectionOfComparison(trial_changes.poolers),
+    SectionOfComparison(trial_changes.latency),
     SectionOfComparison(arm_volumes.section),
     SectionOfComparison(summary.basis),
-    SectionOfComparison(maintenance.section),
+    SectionOfComparison(maintenance_section.section),
     SectionOfComparison(explanations.section),
     SectionOfComparison(accounts.section, TERMINAL | HTML),
     SectionOfComparison(functions.section),
     SectionOfComparison(server_statements.section, MARKDOWN | HTML),
     SectionOfComparison(trials.section, HTML),
-    SectionOfComparison(within.section, HTML),
-    SectionOfComparison(plans.section),
+    SectionOfComparison(trial_changes.section, HTML),
+    SectionOfComparison(plan_trees.section),
     SectionOfComparison(executed_plans.section),
     SectionOfComparison(server_statements.tables, MARKDOWN | HTML),
     SectionOfComparison(trials.reads, HTML),
-    SectionOfComparison(facts.verification, HTML),
-    SectionOfComparison(facts.settings, HTML),
-    SectionOfComparison(facts.protocol, HTML),
-    SectionOfComparison(facts.environment, MARKDOWN | HTML),
+    SectionOfComparison(recorded_facts.verification, HTML),
+    SectionOfComparison(recorded_facts.settings, HTML),
+    SectionOfComparison(recorded_facts.protocol, HTML),
+    SectionOfComparison(recorded_facts.environment, MARKDOWN | HTML),
     SectionOfComparison(qualifications.compared),
     SectionOfComparison(qualifications.section),
-    SectionOfComparison(again.section),
+    SectionOfComparison(repeat_and_cite.section),
 )
 
 

@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from pgassay.model.live.diagnosis import Activity, Headline
-from pgassay.model.live.diagnosis_change import ChangedStatement, DiagnosisChange
+from pgassay.model.running_server.diagnosis import Activity, Headline
+from pgassay.model.running_server.diagnosis_change import ChangedStatement, DiagnosisChange
 from pgassay.report import text
-from pgassay.report.diagnosis.statements import query
+from pgassay.report.diagnosis.statement_sections import query
 from pgassay.report.page import Page
 from pgassay.report.section import QUIET, STRONG, Block, Paragraph, Section, plain_table
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pgassay.analysis.plans.findings import misestimates
-from pgassay.analysis.plans.words import milliseconds, rows_words, size_kb, title
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
+from pgassay.plans.findings import misestimates
+from pgassay.plans.node_wording import milliseconds, rows_words, size_kb, title
 from pgassay.report.section import ALARM, QUIET, WARNING, Tone, TreeLine
 from pgassay.words import percent_fixed
 

@@ -10,7 +10,7 @@ import re
 from datetime import datetime
 from xml.etree import ElementTree
 
-from pgassay.analysis.gate.judge import unit_sentence
+from pgassay.analysis.gate.judge_gate import unit_sentence
 from pgassay.model.gates.gate import GateResult, GateUnit, GateWorkload
 
 # What XML 1.0 can't hold (section 2.2): all control characters but tab, line feed and carriage return.

@@ -1,6 +1,6 @@
 """How an answer of `tune` writes its figures: times, gains, their intervals, SQL."""
 
-from pgassay.model.tuning.answer import Ends
+from pgassay.model.tuning.tune_answer import Ends
 from pgassay.words import seconds
 
 SQL_SHOWN_MAX = 300

@@ -15,8 +15,8 @@ from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState
 from pgassay.trial.caches import states
 from pgassay.trial.caches.relations import Relation
-from pgassay.trial.limited import load_inside
 from pgassay.trial.target import RunningServer
+from pgassay.trial.trial_caps import load_inside
 
 _CHUNK = 8 * 1024 * 1024
 _MAPPING = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-s \S+ \S+ \d+\s*(.*)$", re.MULTILINE)

@@ -18,9 +18,9 @@ from pgassay.model.experiment import Protocol
 from pgassay.model.trial import StatementObservation
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.native.mix import MixExecution, MixStatement, run_mix
-from pgassay.trial.measure import plans
-from pgassay.trial.state import Observation, Plan
+from pgassay.trial.measure import statement_plans
 from pgassay.trial.target import ServerSession
+from pgassay.trial.trial_state import Observation, Plan
 from pgassay.workloads.statements import changes_data
 
 # Unless somebody says how often: each statement so often, and each session several of them, so that the
@@ -52,7 +52,7 @@ def run(
         [_of_mix(each, _limit_ms(protocol, each.name)) for each in statements],
         order_of(executions_of(spec.workload, protocol.executions), block),
         spec.workload.clients,
-        ["EXPLAIN " + each.sql for each in statements if plans.explainable(each)],
+        ["EXPLAIN " + each.sql for each in statements if statement_plans.explainable(each)],
     )
     observation = Observation(plans=dict(explained))
     by_statement: list[list[MixExecution]] = [[] for _ in statements]
@@ -60,7 +60,7 @@ def run(
         by_statement[each.statement].append(each)
     for number, (statement, mine) in enumerate(zip(statements, by_statement, strict=True)):
         plan = explained.get(statement.name)
-        aio = plan is not None and plans.facts(plan, spec.build.major).aio
+        aio = plan is not None and statement_plans.facts(plan, spec.build.major).aio
         observed = _observed(statement, mine, protocol.statement_limits.get(statement.name), aio=aio)
         observation.statements.append(observed)
         said = {each.sqlstate: each.message for each in failed if each.statement == number}

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from pgassay.model.workload import Statement
-from pgassay.trial.state import Plan
-from pgassay.workloads.split import literals, strip_comments, without_literals
+from pgassay.trial.trial_state import Plan
+from pgassay.workloads.statement_names import literals, strip_comments, without_literals
 from pgassay.workloads.statements import changes_data
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from pgassay.errors import MeasurementError, first_line
-from pgassay.model.plans.work import PreparedKind, WorkPlan
+from pgassay.model.plans.executed_plan import PreparedKind, WorkPlan
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.trial.measure.plan_safety import could_write, is_reading
-from pgassay.trial.measure.prepared import document, explain_prepared, is_prepared, rolled_back
-from pgassay.trial.state import Plan, TrialState
+from pgassay.trial.measure.prepared_plans import document, explain_prepared, is_prepared, rolled_back
 from pgassay.trial.target import Machine, ServerSession
+from pgassay.trial.trial_state import Plan, TrialState
 from pgassay.workloads.transactions import rolls_back
 
 if TYPE_CHECKING:

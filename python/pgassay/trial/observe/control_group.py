@@ -2,7 +2,7 @@
 
 from pgassay.environment.cgroup.caps import NO_CAPS, Caps
 from pgassay.environment.cgroup.group import Cgroup
-from pgassay.trial.limited import group_counters
+from pgassay.trial.trial_caps import group_counters
 
 
 class ControlGroupSampler:

@@ -1,7 +1,6 @@
 """The block device's counters, as the kernel keeps them (Documentation/block/stat.rst)."""
 
-from pgassay.environment.linux.device import statistics
-from pgassay.environment.storage.base import BlockDevice
+from pgassay.environment.linux.device import BlockDevice, statistics
 
 
 class DeviceSampler:

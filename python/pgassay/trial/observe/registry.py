@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pgassay.environment.cgroup.caps import NO_CAPS, Caps
 from pgassay.environment.cgroup.group import Cgroup
-from pgassay.environment.storage.base import BlockDevice
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.control_group import ControlGroupSampler
 from pgassay.trial.observe.device import DeviceSampler

@@ -14,8 +14,8 @@ from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
 from pgassay.trial.observe.server_reads import INTERVAL_S, ServerReadsSampler
-from pgassay.trial.state import TrialState
 from pgassay.trial.target import ServerSession
+from pgassay.trial.trial_state import TrialState
 
 # A look at a server elsewhere is a round trip, and somebody else's processors answer it.
 _RATE_MAX_HZ = 10.0

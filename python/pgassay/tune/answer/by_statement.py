@@ -3,7 +3,7 @@
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-from pgassay.model.tuning.answer import Fix, FixStatement, StatementAnswer, StatementVerdict
+from pgassay.model.tuning.tune_answer import Fix, FixStatement, StatementAnswer, StatementVerdict
 from pgassay.tune.proof.effects import Effect, Proved
 from pgassay.tune.search.selection import Baseline, Seconds
 

@@ -7,21 +7,28 @@ from pathlib import Path
 
 from pgassay.environment.cleanup.source_copies import is_dump_of_a_run
 from pgassay.model.arm import ArmSpec
-from pgassay.model.tuning.answer import Fix, StatementAnswer, TuneCause, TuneProof, TuneResult, TuneSymptom
+from pgassay.model.tuning.tune_answer import (
+    Fix,
+    StatementAnswer,
+    TuneCause,
+    TuneProof,
+    TuneResult,
+    TuneSymptom,
+)
 from pgassay.record.experiment import StoredExperiment
+from pgassay.tune.answer.answer_sentences import PROOF_REFUSED, has_nothing_to_do, summary
 from pgassay.tune.answer.by_statement import answers, workload_gain
 from pgassay.tune.answer.parameter_group import parameter_group
 from pgassay.tune.answer.proof_verdict import FoundAndProved
 from pgassay.tune.answer.scripts import apply_script, undo_script
-from pgassay.tune.answer.sentences import PROOF_REFUSED, has_nothing_to_do, summary
 from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.answer.verdicts import proof_of, ranked
 from pgassay.tune.proof.effects import Proved, read_proof, remaining_of
 from pgassay.tune.search.proof_time import FIRST_STAGE_SHARE, STAGED_MEMBERS_MIN, more_s, typed
 from pgassay.tune.search.selection import Baseline
-from pgassay.tune.statements import measured
-from pgassay.tune.stored import StoredSearch
+from pgassay.tune.stored_search import StoredSearch
 from pgassay.tune.symptom import cause_of_trials, told_cause
+from pgassay.tune.tuned_statements import measured
 from pgassay.words import seconds
 
 ONLY_CUSTOM = (

@@ -4,7 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgassay.model.tuning.answer import Evidence, FixStatement, FixVerdict
+from pgassay.model.tuning.tune_answer import Evidence, FixStatement, FixVerdict
 from pgassay.tune.proof.effects import Effect, Proved, does_not_help, hides_gains
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import STATEMENT_MARGIN, WORSE_MAX, Baseline

@@ -4,14 +4,7 @@ import math
 from collections.abc import Collection, Iterator, Sequence
 
 from pgassay.model.result import CompareResult
-from pgassay.model.tuning.answer import (
-    Evidence,
-    Fix,
-    FixCost,
-    FixStatement,
-    FixVerdict,
-    TuneProof,
-)
+from pgassay.model.tuning.tune_answer import Evidence, Fix, FixCost, FixStatement, FixVerdict, TuneProof
 from pgassay.tune.answer.proof_verdict import FoundAndProved, proven_verdict
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof.effects import Effect, Proved

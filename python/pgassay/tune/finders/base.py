@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from pgassay.tune.candidate import Candidate, Layer
-from pgassay.tune.finders.evidence.evidence import FinderEvidence
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 
 
 @dataclass(frozen=True)

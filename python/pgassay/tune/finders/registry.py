@@ -16,12 +16,12 @@ from pgassay.tune.finders.design.like_prefix import LIKE_PREFIX
 from pgassay.tune.finders.design.partial import PARTIAL
 from pgassay.tune.finders.design.partitioning import PARTITIONING
 from pgassay.tune.finders.design.unneeded import UNNEEDED
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, statement_ms
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, statement_ms
+from pgassay.tune.finders.infrastructure.faster_volume import STORAGE
 from pgassay.tune.finders.infrastructure.memory import MEMORY
 from pgassay.tune.finders.infrastructure.planner_costs import PLANNER_COSTS
 from pgassay.tune.finders.infrastructure.processors import PROCESSORS
 from pgassay.tune.finders.infrastructure.reading_and_writing import READING_AND_WRITING
-from pgassay.tune.finders.infrastructure.storage import STORAGE
 from pgassay.tune.finders.infrastructure.version import VERSION
 from pgassay.tune.finders.operations.analyze import ANALYZE
 from pgassay.tune.finders.operations.autovacuum import AUTOVACUUM

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Statement, WorkloadSpec
-from pgassay.traffic.played import named
+from pgassay.traffic.play_plan import named
 from pgassay.traffic.redacting import refuse_redacted
 from pgassay.traffic.values import FamilyUse, uses_of
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.inputs.base import Start, workload_named
-from pgassay.tune.statements import with_sets, with_values
+from pgassay.tune.tuned_statements import with_sets, with_values
 from pgassay.words import percent, plural
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.replay import FAMILY

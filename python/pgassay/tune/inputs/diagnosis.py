@@ -14,13 +14,13 @@ from pglast.parser import ParseError
 
 from pgassay.errors import UsageError
 from pgassay.model.build import major_of
-from pgassay.model.live.diagnosis import QUERY_CHARACTERS_MAX, Diagnosis
+from pgassay.model.running_server.diagnosis import QUERY_CHARACTERS_MAX, Diagnosis
 from pgassay.model.workload import Statement
 from pgassay.record.documents import read_result
 from pgassay.sql_text import REDACTED, without_literals
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.inputs.base import Start, workload_named
-from pgassay.tune.statements import checked, parameters_in, statements_of
+from pgassay.tune.tuned_statements import checked, parameters_in, statements_of
 from pgassay.workloads.registry import parse_workload
 
 # How much of a statement's text names it in a sentence.

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pgassay.environment.storage.options import format_bytes
-from pgassay.environment.storage.parse import describe
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import CacheState, Experiment
 from pgassay.model.workload import WorkloadSpec
 from pgassay.record.experiment import load_experiment
+from pgassay.storage.parse import describe
+from pgassay.storage.storage_options import format_bytes
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.inputs.base import Start, workload_named
-from pgassay.tune.statements import checked
+from pgassay.tune.tuned_statements import checked
 from pgassay.workloads.sysbench import calls_of
 
 # Cache states that a copy of tune's has no way to: it takes its own default in their place.

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import ArmResult, CompareResult
-from pgassay.model.tuning.answer import Ends, FixStatement
+from pgassay.model.tuning.tune_answer import Ends, FixStatement
 from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, FACTOR, SharedArms, without
+from pgassay.tune.proof.proof_arms import AS_IT_IS, CHOSEN, FACTOR, SharedArms, without
 from pgassay.tune.search.selection import STATEMENT_MARGIN
 
 # From so many members that do not help, what is left of the set is no arm of its proof.
@@ -73,7 +73,7 @@ def read_proof(
     if len(members) == 1:
         return Proved(result, together, {members[0].id: together})
     effects = {each.id: effect(without(each)) for each in members}
-    return with_one_of_two(Proved(result, together, effects), result.margin)
+    return without_redundant_fix(Proved(result, together, effects), result.margin)
 
 
 def _of_statements(effect: Effect, shared: SharedArms, member: str, weights: Mapping[str, float]) -> Effect:
@@ -110,7 +110,7 @@ def _of_statements(effect: Effect, shared: SharedArms, member: str, weights: Map
     )
 
 
-def with_one_of_two(proved: Proved, margin: float) -> Proved:
+def without_redundant_fix(proved: Proved, margin: float) -> Proved:
     """Where a set of two gains and neither of them is missed, the one that does as much alone as both do.
 
     The set without one of two is the other one alone, which therefore was an arm: what it gains over the

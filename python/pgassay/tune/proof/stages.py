@@ -14,30 +14,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.environment.datasets import snapshots
-from pgassay.environment.storage.registry import provide
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.builds import LOADS_OF_COMPARED_BUILDS
+from pgassay.experiment.planning.arm_builds import LOADS_OF_COMPARED_BUILDS
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
-from pgassay.experiment.running.run import resume_held
+from pgassay.experiment.running.run_experiment import resume_held
 from pgassay.model.arm import ArmSpec
-from pgassay.options.evidence import BLOCKS_MAX
+from pgassay.options.comparison import BLOCKS_MAX
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER
+from pgassay.storage.registry import provide
 from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.plan import PlannedTune, TuneRequest, plan_tune, request_from
-from pgassay.tune.proof.arms import AS_IT_IS, FACTOR, arms_of, arms_of_shared
 from pgassay.tune.proof.effects import read_proof, remaining_of
-from pgassay.tune.proof.experiment import prove
+from pgassay.tune.proof.proof_arms import AS_IT_IS, FACTOR, arms_of, arms_of_shared
+from pgassay.tune.proof.proof_experiment import prove
 from pgassay.tune.search.proof_time import (
     FIRST_STAGE_SHARE,
     PROOF_SHARE,
     STAGED_MEMBERS_MIN,
     trials_in_block,
 )
-from pgassay.tune.statements import measured
-from pgassay.tune.stored import StoredSearch, write_search
+from pgassay.tune.stored_search import StoredSearch, write_search
+from pgassay.tune.tune_plan import PlannedTune, TuneRequest, plan_tune, request_from
+from pgassay.tune.tuned_statements import measured
 
 STAGES = 2
 PROOF_S_MIN = 10.0

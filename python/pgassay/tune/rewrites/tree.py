@@ -73,7 +73,7 @@ def short_casts(statement: str) -> str:
     return statement
 
 
-def as_people_write(words: str) -> str:
+def readable_expression(words: str) -> str:
     """An expression within words for a reader: casts short, and none of a text to text."""
     return _TEXT_CAST.sub(r"\1", _CAST.sub(r"\1::\2", words))
 

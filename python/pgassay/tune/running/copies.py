@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 
 from pgassay.environment.datasets import snapshots
 from pgassay.model.arm import ArmSpec
-from pgassay.tune.proof.arms import arm_of
+from pgassay.tune.proof.proof_arms import arm_of
 from pgassay.tune.proof.stages import remove_copies
 from pgassay.tune.running.look import TuneRun
-from pgassay.tune.statements import measured
+from pgassay.tune.tuned_statements import measured
 
 
 @contextlib.contextmanager

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.proof.arms import SharedArms, shared_arms
+from pgassay.tune.proof.proof_arms import SharedArms, shared_arms
 from pgassay.tune.running.time_needed import proof_s, start_s
 from pgassay.tune.search.proof_time import PROOF_SHARE
-from pgassay.tune.search.run import SearchRun
+from pgassay.tune.search.search_run import SearchRun
 from pgassay.tune.search.selection import Baseline, Seconds, gain_over
 
 

@@ -9,16 +9,15 @@ from pathlib import Path
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
 from pgassay.model.arm import ArmSpec
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.terminal.progress import Progress
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finder_inputs import ask_finders_again, facts_of_source, symptom_for, unprobed
-from pgassay.tune.plan import PlannedTune, TuneRequest
-from pgassay.tune.proof.arms import SharedArms, can_share
-from pgassay.tune.proof.experiment import hand_over
+from pgassay.tune.proof.proof_arms import SharedArms, can_share
+from pgassay.tune.proof.proof_experiment import hand_over
 from pgassay.tune.proof.stages import ProofStages
 from pgassay.tune.running.in_time import arms_in_time
 from pgassay.tune.search.executions import most_executions
@@ -36,17 +35,15 @@ from pgassay.tune.search.proof_time import (
     trial_time,
 )
 from pgassay.tune.search.record import SearchRecord
-from pgassay.tune.search.run import Clock, SearchRun
 from pgassay.tune.search.search import search
+from pgassay.tune.search.search_run import Clock, SearchRun
 from pgassay.tune.search.selection import Baseline, Seconds, total_s
 from pgassay.tune.source.origin import CopyOrigin, differences_from_source
-from pgassay.tune.stored import (
-    StoredSearch,
-    stored_search,
-)
-from pgassay.tune.timeouts.limits import as_proven, expected_in_proof, wait_as_in_proof
+from pgassay.tune.stored_search import StoredSearch, stored_search
 from pgassay.tune.timeouts.rows import compare_on_data
+from pgassay.tune.timeouts.time_limits import expected_in_proof, proven_state, wait_as_in_proof
 from pgassay.tune.tools import TuneTools, gather
+from pgassay.tune.tune_plan import PlannedTune, TuneRequest
 
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
 # with the chosen set show.
@@ -255,7 +252,7 @@ def _shares(run: TuneRun, search_run: SearchRun) -> bool:
     found = run.found
     if not found.members or not _can_share(run, found.members):
         return False
-    baseline, proven = as_proven(search_run.baseline, found.selection)
+    baseline, proven = proven_state(search_run.baseline, found.selection)
     in_time = arms_in_time(
         replace(search_run, baseline=baseline), proven.steps[-1].seconds, found.members, run.facts, run.left_s
     )
@@ -276,14 +273,14 @@ def _settle(run: TuneRun, search_run: SearchRun) -> None:
     """Keep what a proof has room for, and time that set anew beside what its proof will compare it with."""
     found, as_it_is, copy = run.found, search_run.baseline, search_run.copy
     built_s = {name: each.build_s or 0.0 for name, each in found.tried.items()}
-    baseline, selection = as_proven(as_it_is, found.selection)
+    baseline, selection = proven_state(as_it_is, found.selection)
     chosen = selection.steps[-1].seconds if selection.steps else baseline.seconds
     run.trial = _trial_time(run, baseline, chosen, copy, built_s)
     run.whole_block_s = run.trial.block_s(selection, baseline.seconds, len(selection.steps))
     kept = provable(selection, baseline.weights, baseline.seconds, PROOF_SHARE * run.left_s, run.trial)
     cut = found.selection.first(len(kept.steps), total_s(baseline.weights, baseline.seconds))
     # How long endless statements are waited for, and which there are, follows from what is left of the set.
-    baseline, found.selection = as_proven(as_it_is, cut)
+    baseline, found.selection = proven_state(as_it_is, cut)
     wait_as_in_proof(copy.endless, baseline)
     ends_at = time.monotonic() + PREDICTION_SHARE * max(run.left_s, 0.0)
     retime_selection(replace(search_run, baseline=baseline), ends_at)

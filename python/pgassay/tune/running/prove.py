@@ -3,16 +3,16 @@
 import time
 
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.record.layout import TUNE_REQUEST_FILE
 from pgassay.terminal.progress import Progress
+from pgassay.tune.answer.answer_sentences import PROOF_REFUSED
 from pgassay.tune.answer.compose import Told, compose, has_its_data
-from pgassay.tune.answer.sentences import PROOF_REFUSED
 from pgassay.tune.proof.stages import ProofStages
 from pgassay.tune.running.look import TuneRun, search_of
 from pgassay.tune.running.time_needed import can_be_begun, proof_s
 from pgassay.tune.search.proof_time import typed, warnings_to_keep
-from pgassay.tune.stored import StoredSearch, write_result, write_search
+from pgassay.tune.stored_search import StoredSearch, write_result, write_search
 from pgassay.tune.symptom import cause_of_plans, symptom_of
 
 

@@ -10,23 +10,23 @@ from pgassay.environment.cleanup.source_copies import is_dump_of_a_run, remove_d
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.enclosure import isolated
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
-from pgassay.experiment.running.run import host_lock
-from pgassay.model.tuning.answer import TuneResult
+from pgassay.experiment.running.run_experiment import host_lock
+from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.record.experiment import StoredExperiment
-from pgassay.record.holding import held
+from pgassay.record.experiment_lock import held
 from pgassay.record.layout import PROOF_FOLDER
 from pgassay.terminal.progress import Progress
+from pgassay.tune.answer.answer_sentences import PROOF_REFUSED
 from pgassay.tune.answer.compose import Told, compose, has_its_data
-from pgassay.tune.answer.sentences import PROOF_REFUSED
-from pgassay.tune.plan import TuneRequest, plan_tune
 from pgassay.tune.proof.stages import ProofStages, deadline, remove_copies
 from pgassay.tune.running.copies import removed_afterwards
 from pgassay.tune.running.look import TuneRun
 from pgassay.tune.running.prove import result_of
 from pgassay.tune.running.search_on import search_on, with_time_left
 from pgassay.tune.running.stored_request import kept_request
-from pgassay.tune.stored import StoredSearch, read_folder, write_result
+from pgassay.tune.stored_search import StoredSearch, read_folder, write_result
 from pgassay.tune.tools import TuneTools
+from pgassay.tune.tune_plan import TuneRequest, plan_tune
 
 
 @dataclass

@@ -13,11 +13,11 @@ from pgassay.record.layout import (
     TUNE_FILE,
 )
 from pgassay.terminal.progress import Progress
-from pgassay.tune.plan import TuneRequest
 from pgassay.tune.running.look import TuneRun, look
 from pgassay.tune.running.prove import has_time_to_prove, prove_chosen, search_to_prove
-from pgassay.tune.stored import StoredSearch, write_search
+from pgassay.tune.stored_search import StoredSearch, write_search
 from pgassay.tune.tools import TuneTools
+from pgassay.tune.tune_plan import TuneRequest
 
 # A set of the second search is another family: its proof has an error rate of its own (docs/statistics.md).
 _KEPT = (SEARCH_FILE, TUNE_FILE, PROOF_FOLDER, CONFIRMATION_FOLDER)

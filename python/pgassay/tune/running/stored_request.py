@@ -12,7 +12,7 @@ from pgassay.model.arm import DatasetSpec
 from pgassay.record.documents import write_file
 from pgassay.record.layout import TUNE_REQUEST_FILE
 from pgassay.tune.inputs.base import Start, workload_named
-from pgassay.tune.plan import PlannedTune, TuneRequest
+from pgassay.tune.tune_plan import PlannedTune, TuneRequest
 
 FORMAT = 1
 

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Collection, Sequence
 
-from pgassay.trial.start import planned_turns
-from pgassay.tune.proof.arms import SharedArms
+from pgassay.trial.shared_start import planned_turns
+from pgassay.tune.proof.proof_arms import SharedArms
 from pgassay.tune.search.proof_time import BLOCKS_MIN, PROOF_SHARE
 from pgassay.tune.search.search import ALONE_SHARE
 from pgassay.tune.search.selection import Seconds

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from pgassay.model.build import Build
 from pgassay.tune.search.selection import Seconds
-from pgassay.tune.statements import MeasuredStatement, weights_of
+from pgassay.tune.tuned_statements import MeasuredStatement, weights_of
 
 # In a trial of the proof a statement that only reads is executed until it took so long, as it is or with what
 # was chosen, whichever is faster: longer than some turns of the scheduler, of 3 ms and more, so that some of

@@ -9,12 +9,12 @@ that no plan uses any more is left out.
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.tune.baseline import executed_plan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.search.on_top import apply_below, nothing_applied_afterwards, search_on_top, take_over
 from pgassay.tune.search.planner_screen import differs, index_made_by
-from pgassay.tune.search.run import SearchRun
+from pgassay.tune.search.search_run import SearchRun
 from pgassay.tune.search.selection import Baseline
 
 # How often they are asked again.

@@ -13,17 +13,17 @@ import psycopg
 from pglast import ast, parse_sql
 from pglast.parser import ParseError
 
-from pgassay.analysis.plans.find import FoundPlan
-from pgassay.analysis.plans.read import explained
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.base import Frozen
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans.explain_output.find_plans import FoundPlan
+from pgassay.plans.explain_plan import explained
 from pgassay.sql_text import constant
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.planner_screen import differs, estimates, is_told_by_plan
-from pgassay.tune.search.run import SearchRun
-from pgassay.tune.statements import MeasuredStatement
+from pgassay.tune.search.search_run import SearchRun
+from pgassay.tune.tuned_statements import MeasuredStatement
 
 _NAME = "pgassay_generic"
 _MODE = "SET LOCAL plan_cache_mode = 'force_generic_plan'"

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.search.planner_screen import estimates, on_top
+from pgassay.tune.search.planner_screen import estimates, seconds_on_top
 from pgassay.tune.search.record import SearchRecord
-from pgassay.tune.search.run import SearchRun
-from pgassay.tune.search.search import as_alone, search
+from pgassay.tune.search.search import search, seconds_alone
+from pgassay.tune.search.search_run import SearchRun
 from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep, Tried, total_s
-from pgassay.tune.statements import sql_with
+from pgassay.tune.tuned_statements import sql_with
 
 
 @contextlib.contextmanager
@@ -99,7 +99,7 @@ def search_with_settings(run: SearchRun) -> None:
         return
     for each in needed:
         if found.screened.pop(each.id, ""):  # alone it changed no plan, and was not timed
-            found.tried[each.id] = Tried(each.id, as_alone(whole, each.id, run.baseline), on_top=True)
+            found.tried[each.id] = Tried(each.id, seconds_alone(whole, each.id, run.baseline), on_top=True)
     take_over(run, again, upon, first)
 
 
@@ -119,7 +119,7 @@ def _with(run: SearchRun, taken: Sequence[Candidate], needed: Sequence[Candidate
     steps = selection.steps
     for place, each in enumerate(needed):
         current = {**(steps[-1].seconds if steps else baseline.seconds)}
-        seconds = on_top(run, (*taken, *needed[:place]), each, alone=(), current=current)
+        seconds = seconds_on_top(run, (*taken, *needed[:place]), each, alone=(), current=current)
         if seconds is None:
             return None
         current.update(seconds)

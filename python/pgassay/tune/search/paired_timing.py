@@ -14,10 +14,10 @@ from functools import cached_property
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.proof.arms import AS_IT_IS, CHOSEN, without
-from pgassay.tune.search.run import SearchRun
+from pgassay.tune.proof.proof_arms import AS_IT_IS, CHOSEN, without
+from pgassay.tune.search.search_run import SearchRun
 from pgassay.tune.search.selection import ROUNDS, Baseline, Seconds, Tried, is_longer, total_s
-from pgassay.tune.statements import sql_with
+from pgassay.tune.tuned_statements import sql_with
 
 # Of the chosen set and the sets beside it: each is timed so often at most, and at least, if twice the time
 # that is meant for it has room for that.
@@ -83,7 +83,7 @@ def totals(baseline: Baseline, others: Seconds, rounds: Sequence[Seconds]) -> tu
     return tuple(total_s(baseline.weights, {**others, **each}) for each in rounds)
 
 
-def in_turn(
+def time_in_turn(
     run: SearchRun,
     one: Sequence[Candidate],
     other: Sequence[Candidate],
@@ -173,7 +173,7 @@ class PairedTiming:
         first, second = (
             [self._candidates[each] for each in (*taken, *([name] if name else []))] for name in (one, other)
         )
-        return in_turn(self.run, first, second, names, current)
+        return time_in_turn(self.run, first, second, names, current)
 
     def _is_tiny(self, name: str, best: str) -> bool:
         sizes = [self.tried[each].bytes or 0 for each in (name, best)]

@@ -12,12 +12,12 @@ from collections.abc import Collection, Mapping, Sequence
 from pglast import ast, parse_sql
 
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
-from pgassay.tune.search.run import SearchRun
+from pgassay.tune.search.search_run import SearchRun
 from pgassay.tune.search.selection import Seconds
-from pgassay.tune.statements import MeasuredStatement, sql_with
+from pgassay.tune.tuned_statements import MeasuredStatement, sql_with
 
 # Below that a difference of the planner's cost is none.
 COST_CHANGE_MIN = 0.01
@@ -140,7 +140,7 @@ def waits_for(
     return None
 
 
-def on_top(
+def seconds_on_top(
     run: SearchRun,
     taken: Sequence[Candidate],
     candidate: Candidate,

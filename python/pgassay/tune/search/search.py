@@ -11,19 +11,19 @@ import psycopg
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.search.forward import Space, select
-from pgassay.tune.search.paired_timing import PairedTiming, in_turn, seconds_in_turn, totals
+from pgassay.tune.search.paired_timing import PairedTiming, seconds_in_turn, time_in_turn, totals
 from pgassay.tune.search.planner_screen import (
     estimates,
     estimates_with,
     is_planner_setting,
-    on_top,
     promised,
+    seconds_on_top,
     set_beside,
     timed,
     touched_by,
     waits_for,
 )
-from pgassay.tune.search.run import SearchRun
+from pgassay.tune.search.search_run import SearchRun
 from pgassay.tune.search.selection import (
     WORSE_MAX,
     Baseline,
@@ -33,7 +33,7 @@ from pgassay.tune.search.selection import (
     gain_of,
     longest_s,
 )
-from pgassay.tune.statements import MeasuredStatement
+from pgassay.tune.tuned_statements import MeasuredStatement
 
 # Of the search's time for trying candidates alone: what is not tried together is not chosen.
 ALONE_SHARE = 0.6
@@ -96,7 +96,9 @@ def _select(run: SearchRun) -> None:
     in_turns = PairedTiming(run, tried)
 
     def measure(taken: Sequence[str], name: str, current: Seconds) -> Seconds | None:
-        seconds = on_top(run, found.named(taken), by_id[name], alone=tried[name].touched, current=current)
+        seconds = seconds_on_top(
+            run, found.named(taken), by_id[name], alone=tried[name].touched, current=current
+        )
         if seconds is not None:
             in_turns.on_top[name] = seconds
         return seconds
@@ -121,11 +123,11 @@ def _select(run: SearchRun) -> None:
         found.notes[name] = "; ".join(filter(None, (said, found.notes.get(name, ""))))
     for name in unused.keys() & {*found.selection.ids}:
         del found.screened[name]
-        alone = as_alone(found.selection, name, baseline)
+        alone = seconds_alone(found.selection, name, baseline)
         found.tried[name] = replace(unused[name], seconds=alone, on_top=True)
 
 
-def as_alone(selection: FixSelection, name: str, baseline: Baseline) -> dict[str, float]:
+def seconds_alone(selection: FixSelection, name: str, baseline: Baseline) -> dict[str, float]:
     """The seconds of one that was chosen as if it gained alone what it gains on top of those before it."""
     before = baseline.seconds
     for step in selection.steps:
@@ -192,12 +194,12 @@ def look_again(run: SearchRun) -> None:
             continue
         if tried.with_s or not run.clock.has_rounds(tried):
             continue
-        rounds = in_turn(run, [], [by_id[name]], tried.seconds, baseline.seconds)
+        rounds = time_in_turn(run, [], [by_id[name]], tried.seconds, baseline.seconds)
         if rounds is not None:  # else what was seen before stands, and tells nothing
             found.tried[name] = replace(tried, without_s=rounds[0], with_s=rounds[1])
 
 
-def as_now(run: SearchRun) -> SearchRun:
+def with_current_estimates(run: SearchRun) -> SearchRun:
     """The run with the estimates of this moment, where statements write.
 
     What they wrote was rolled back and left dead rows: the tables have more pages, and the planner's costs
@@ -212,7 +214,7 @@ def as_now(run: SearchRun) -> SearchRun:
 def _try(run: SearchRun, candidate: Candidate, waits: Callable[[], str | None]) -> None:
     """Apply it and time what it touches. `waits`: the setting that would make the planner use it."""
     began = time.monotonic()
-    run = as_now(run)
+    run = with_current_estimates(run)
     copy, baseline, found = run.copy, run.baseline, run.found
     limits = longest_s(baseline.weights, baseline.seconds, found.best(baseline.seconds), run.gain_min)
     before_bytes, before_wal = copy.bytes(), copy.wal_bytes()

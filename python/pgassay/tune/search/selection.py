@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.experiment.running.result_bag import Bag
-from pgassay.model.plans.plan import ExplainedPlan
-from pgassay.tune.statements import MeasuredStatement, importance_of, least_share, weights_of
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.tune.tuned_statements import MeasuredStatement, importance_of, least_share, weights_of
 
 # Seconds of each statement that a set of fixes touches, by name.
 Seconds = Mapping[str, float]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from pgassay.environment.server.setting_values import parse_number
 from pgassay.model.build import Build
-from pgassay.tune.source.server import SourceServer
+from pgassay.tune.source.source_server import SourceServer
 
 _PLANNING = "Query Tuning"
 # Beside those of _PLANNING: memory, parallel workers, reading ahead, and what decides the meaning of a value.

@@ -17,7 +17,7 @@ from psycopg import sql
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
 from pgassay.tune.rewrites.tree import RefusedError, names_of, read, walk
-from pgassay.tune.source.server import SourceServer
+from pgassay.tune.source.source_server import SourceServer
 
 LIBRARY = "pg_stat_statements"
 HIDDEN_TEXT = "<insufficient privilege>"

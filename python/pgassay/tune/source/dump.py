@@ -17,7 +17,7 @@ from pgassay.environment.server.programs import clean_environment, ensure_privat
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
 from pgassay.terminal.progress import Progress
-from pgassay.tune.source.server import APPLICATION, SourceServer
+from pgassay.tune.source.source_server import APPLICATION, SourceServer
 from pgassay.words import duration, size
 
 PROGRAM = "pg_dump"

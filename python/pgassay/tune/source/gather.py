@@ -33,13 +33,13 @@ from pgassay.tune.source.alignment import (
 from pgassay.tune.source.counted import SourceStatement
 from pgassay.tune.source.few_rows import with_documents, with_values
 from pgassay.tune.source.log import LoggedValues
-from pgassay.tune.source.server import SourceServer
+from pgassay.tune.source.source_server import SourceServer
 from pgassay.tune.source.use import Use
 from pgassay.tune.source.uses import merged, numbers_of, uses_of
 from pgassay.tune.source.values import NoValueError, age_bounds, draw
-from pgassay.tune.statements import values_of_heading, with_sets
-from pgassay.workloads.split import headed_statements
-from pgassay.workloads.text import read_sql_file
+from pgassay.tune.tuned_statements import values_of_heading, with_sets
+from pgassay.workloads.sql_files import read_sql_file
+from pgassay.workloads.statement_names import headed_statements
 
 Values = tuple[str | None, ...]
 # By the fingerprint of statements each text that a user's file has of them, with its sets of values.

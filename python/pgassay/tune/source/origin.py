@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.source import TuneSource
 from pgassay.model.vacuum_state import Holder
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 
 _GATHERS = ("Gather", "Gather Merge")
 # Going through stored rows once more costs that for each (cost_rescan and cpu_operator_cost).
@@ -31,7 +31,7 @@ class _Shared:
     children: list[list[PlanNode]] = field(default_factory=list)
 
 
-def as_if_executed(plan: ExplainedPlan, seconds: float, rows_of: RowsOf) -> ExplainedPlan:
+def plausible_execution(plan: ExplainedPlan, seconds: float, rows_of: RowsOf) -> ExplainedPlan:
     """The plan as if it had been executed in so many seconds with the rows that the planner expects."""
     count = len(plan.nodes)
     shared = _Shared([0.0] * count, [0.0] * count, [1.0] * count, [[] for _ in plan.nodes])

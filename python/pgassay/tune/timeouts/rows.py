@@ -8,7 +8,7 @@ import psycopg
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.tune.candidate import Candidate, Symptom
-from pgassay.tune.search.run import SearchRun
+from pgassay.tune.search.search_run import SearchRun
 from pgassay.tune.tools import TuneTools
 
 NOT_ON_DATA = "its rows were not compared on the data, where the statement did not end as it is written"

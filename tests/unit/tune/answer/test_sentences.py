@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 import tune_samples as samples
-from pgassay.model.tuning.answer import Fix
-from pgassay.report.tune import text
+from pgassay.model.tuning.tune_answer import Fix
+from pgassay.report.tune import tune_page
+from pgassay.tune.answer.answer_sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.proof_verdict import FoundAndProved
-from pgassay.tune.answer.sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, OF_THE_SEARCH, ranked
 from pgassay.tune.proof.effects import Proved
 from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
@@ -142,5 +142,5 @@ def test_a_time_of_nothing_makes_no_figure_that_json_does_not_have() -> None:
     answer = samples.answer(samples.of_one(**samples.searched(tried={"index:useless": tried})))
     assert [each.name for each in answer.fixes[0].statements] == ["report"]
     assert "null" not in json.dumps(
-        json.loads(text.page_of(answer).json())["fixes"][0]["statements"][0]["ratio"]
+        json.loads(tune_page.page_of(answer).json())["fixes"][0]["statements"][0]["ratio"]
     )

@@ -8,21 +8,21 @@ import jsonschema
 import pytest
 
 import tune_samples as samples
-from pgassay.analysis.redaction.tuning import redacted
+from pgassay.analysis.redaction.redacted_tuning import redacted
 from pgassay.model.experiment import CacheState
 from pgassay.model.storage import StorageSpec
-from pgassay.model.tuning.answer import VERDICTS, Fix, TuneCause
+from pgassay.model.tuning.tune_answer import VERDICTS, Fix, TuneCause
 from pgassay.report import schema
 from pgassay.report.charts import tune_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
-from pgassay.report.tune import text
+from pgassay.report.tune import tune_page
+from pgassay.tune.answer.answer_sentences import summary
 from pgassay.tune.answer.compose import Told, compose
-from pgassay.tune.answer.sentences import summary
 from pgassay.tune.answer.verdicts import BESIDE, NOT_TOLD, ranked
 from pgassay.tune.proof.effects import turned
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
-from pgassay.tune.stored import read_folder, stored_search, write_result, write_search
+from pgassay.tune.stored_search import read_folder, stored_search, write_result, write_search
 from pgassay.tune.symptom import storage_notes, told_cause
 
 _ALL = "all chosen fixes together"
@@ -159,7 +159,7 @@ def test_an_open_end_of_an_interval_stays_open() -> None:
 
 def test_the_document_obeys_its_schema_and_the_file_is_up_to_date() -> None:
     assert schema.TUNE.file.read_text("utf-8") == schema.TUNE.text(), "run python -m pgassay.report.schema"
-    value = json.loads(text.page_of(samples.answer()).json())
+    value = json.loads(tune_page.page_of(samples.answer()).json())
     jsonschema.validate(value, schema.TUNE.schema(), cls=jsonschema.Draft202012Validator)
     fix = value["fixes"][0]
     assert set(fix) >= {
@@ -176,20 +176,20 @@ def test_the_document_obeys_its_schema_and_the_file_is_up_to_date() -> None:
 
 def test_every_output_shows_symptom_cause_candidates_and_proof() -> None:
     answer = samples.answer()
-    shown = text.page_of(answer).terminal(width=120)
+    shown = tune_page.page_of(answer).terminal(width=120)
     for words in ("Symptom", "Cause", "What helps", "is not recommended", "apply.sql", "index good"):
         assert words in shown, words
-    page = text.page_of(answer).html()
+    page = tune_page.page_of(answer).html()
     assert "From symptom to proof" in page
     assert "<script" not in page
-    assert "| 1. index good | design | recommended (proven) |" in text.page_of(answer).markdown()
+    assert "| 1. index good | design | recommended (proven) |" in tune_page.page_of(answer).markdown()
 
 
 def test_the_page_draws_each_gain_with_its_prediction_and_each_statement_before_and_after() -> None:
     answer = samples.answer()
     names = [each.name for each in tune_charts.drawings(answer)]
     assert names == ["gains", "statements"]
-    page = text.page_of(answer).html()
+    page = tune_page.page_of(answer).html()
     assert all(f'data-drawing="{name}"' in page for name in names)
     drawn = {row["label"]: row for row in tune_charts.gains(answer, width_px=WIDE_PX)["datasets"]["rows"]}
     assert list(drawn) == ["1. index good", "2. index second", "4. index useless", "5. index harmful", _ALL]
@@ -217,7 +217,7 @@ def test_nothing_is_drawn_of_what_was_not_measured() -> None:
     answer = samples.answer()
     bare = answer.model_copy(update={"proof": None, "fixes": (answer.fixes[2],)})
     assert list(tune_charts.drawings(bare)) == []
-    assert "<figure" not in text.page_of(bare).html()
+    assert "<figure" not in tune_page.page_of(bare).html()
     # A statement was stopped with it: no axis of ratios has a place for that.
     stopped = answer.fixes[3].model_copy(update={"gain": 0.0})
     assert list(tune_charts.drawings(bare.model_copy(update={"fixes": (stopped,)}))) == []
@@ -233,7 +233,11 @@ def test_what_was_never_tried_has_no_write_ratio() -> None:
 
 def test_redacted_output_holds_no_literal_anywhere() -> None:
     hidden = redacted(samples.answer())
-    for shown in (text.page_of(hidden).json(), text.page_of(hidden).markdown(), text.page_of(hidden).html()):
+    for shown in (
+        tune_page.page_of(hidden).json(),
+        tune_page.page_of(hidden).markdown(),
+        tune_page.page_of(hidden).html(),
+    ):
         assert "Jane" not in shown
         assert "Neill" not in shown
         assert "4711" not in shown
@@ -262,7 +266,11 @@ def test_redacted_output_hides_a_condition_wherever_an_index_is_named() -> None:
     changes = {"fixes": (first, *rest), "proof": proof, "confirmation": proof, "apply_sql": script}
     answer = answer.model_copy(update={**changes, "verdict": "by Kim's and Lee"})
     hidden = redacted(answer)
-    for shown in (text.page_of(hidden).json(), text.page_of(hidden).markdown(), text.page_of(hidden).html()):
+    for shown in (
+        tune_page.page_of(hidden).json(),
+        tune_page.page_of(hidden).markdown(),
+        tune_page.page_of(hidden).html(),
+    ):
         assert not [word for word in ("4711", "Pat", "Kim", "Lee", "Second", "Third") if word in shown]
     assert hidden.fixes[0].reason == "(customer = ?) AND (note = ?) holds for 3% of 999 rows"
     assert hidden.apply_sql.splitlines()[:2] == [
@@ -374,11 +382,11 @@ def test_what_is_not_decided_is_not_called_proven() -> None:
             "cost": fix.cost.model_copy(update={"write_ratio": 11.58}),
         }
     )
-    said = text.page_of(answer.model_copy(update={"fixes": (unbounded,), "statements": ()})).markdown()
+    said = tune_page.page_of(answer.model_copy(update={"fixes": (unbounded,), "statements": ()})).markdown()
     assert "not decided (so far)" in said and "proven)" not in said
     assert "11.58" not in said, "one block of one short statement bounds nothing"
     bounded = unbounded.model_copy(update={"interval": (1.1, None)})
-    assert "11.58 ×" in text.page_of(answer.model_copy(update={"fixes": (bounded,)})).markdown()
+    assert "11.58 ×" in tune_page.page_of(answer.model_copy(update={"fixes": (bounded,)})).markdown()
 
 
 @pytest.mark.parametrize("cache", ["warm-buffers", "warm-pages", "cold"])

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from finder_samples import COLUMNS, ROWS, facts, index
-from pgassay.analysis.plans.read import read_plans
-from pgassay.model.plans.plan import ExplainedPlan
+from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.plans.explain_plan import read_plans
 from pgassay.tune.candidate import Symptom, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find

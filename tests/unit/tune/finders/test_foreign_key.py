@@ -3,7 +3,7 @@
 import json
 
 from finder_samples import COLUMNS, facts
-from pgassay.analysis.plans.read import read_plans
+from pgassay.plans.explain_plan import read_plans
 from pgassay.tune.candidate import Symptom, TunedStatement
 from pgassay.tune.facts.schema import ConstraintFacts
 from pgassay.tune.finders.registry import find

@@ -7,7 +7,7 @@ import pytest
 from finder_samples import COLUMNS, ROWS, facts, plan, symptom
 from pgassay.tune.candidate import AdvisedMachine
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.finders.evidence.evidence import FinderEvidence
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 from pgassay.tune.finders.operations.analyze import _Saved, _statistics, _Wrong
 from pgassay.tune.finders.registry import find
 

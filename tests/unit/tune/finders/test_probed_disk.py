@@ -8,8 +8,8 @@ import pytest
 from pgassay.model.probe import Ceilings
 from pgassay.model.storage import StorageSpec
 from pgassay.tune import finder_inputs
-from pgassay.tune.plan import PlannedTune
 from pgassay.tune.source.origin import CopyOrigin
+from pgassay.tune.tune_plan import PlannedTune
 
 KEPT = SimpleNamespace(
     ceilings=Ceilings(

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from finder_samples import ROWS, facts, symptom
-from pgassay.analysis.plans.read import read_plans
+from pgassay.plans.explain_plan import read_plans
 from pgassay.sql_text import identifier
-from pgassay.tune.finders.evidence.evidence import FinderEvidence
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 
 
 def sentence(*above: str, looked_at: int) -> str:

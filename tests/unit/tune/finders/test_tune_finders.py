@@ -7,7 +7,7 @@ import pytest
 
 import tune_samples as samples
 from finder_samples import COLUMNS, ROWS, facts, index, plan, symptom
-from pgassay.analysis.plans.read import read_plans
+from pgassay.plans.explain_plan import read_plans
 from pgassay.tune.candidate import AdvisedMachine, Candidate, Symptom, TunedStatement
 from pgassay.tune.facts.schema import IndexKey
 from pgassay.tune.finders import registry

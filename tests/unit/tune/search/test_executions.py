@@ -25,7 +25,7 @@ from pgassay.tune.search.executions import (
     executions_of,
     most_executions,
 )
-from pgassay.tune.statements import measured
+from pgassay.tune.tuned_statements import measured
 
 BASE = {"list": 2.0, "report": 1.0}
 WEIGHTS = dict.fromkeys(BASE, 1.0)

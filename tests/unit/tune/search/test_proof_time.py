@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tune_samples as samples
-from pgassay.tune.answer.sentences import summary
+from pgassay.tune.answer.answer_sentences import summary
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.search.proof_time import (
@@ -25,7 +25,7 @@ from pgassay.tune.search.proof_time import (
     warnings_to_keep,
 )
 from pgassay.tune.search.selection import Baseline, FixSelection, SelectionStep
-from pgassay.tune.statements import measured
+from pgassay.tune.tuned_statements import measured
 from pgassay.workloads.registry import parse_workload
 
 BASE = {"list": 2.0, "report": 1.0}

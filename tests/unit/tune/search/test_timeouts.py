@@ -7,16 +7,16 @@ from typing import cast
 import pytest
 
 import tune_samples as samples
-from pgassay.analysis.plans.read import read_plans
 from pgassay.environment.server.sessions import ControlSession
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
-from pgassay.report.tune.text import page_of
-from pgassay.tune.answer.sentences import summary
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
+from pgassay.plans.explain_plan import read_plans
+from pgassay.report.tune.tune_page import page_of
+from pgassay.tune.answer.answer_sentences import summary
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom, TunedStatement
 from pgassay.tune.facts.schema import SchemaFacts
-from pgassay.tune.proof.arms import AS_IT_IS
 from pgassay.tune.proof.effects import Proved, effect_of
+from pgassay.tune.proof.proof_arms import AS_IT_IS
 from pgassay.tune.rewrites.registry import Rewritten
 from pgassay.tune.same_results.check import SameResults
 from pgassay.tune.search.selection import (
@@ -29,14 +29,14 @@ from pgassay.tune.search.selection import (
     total_s,
 )
 from pgassay.tune.source.origin import time_difference
-from pgassay.tune.timeouts.estimated_plan import as_if_executed
-from pgassay.tune.timeouts.limits import (
+from pgassay.tune.timeouts.estimated_plan import plausible_execution
+from pgassay.tune.timeouts.time_limits import (
     StatementTimeout,
-    as_proven,
     expected_in_proof,
     first_s,
     may_end_in,
     proof_limits,
+    proven_state,
     unsolved,
     wait_as_in_proof,
 )
@@ -58,7 +58,7 @@ def estimated(top: dict[str, object]) -> ExplainedPlan:
 
 def laid(top: dict[str, object], seconds: float = 10.0) -> tuple[PlanNode, ...]:
     """The nodes with so many seconds laid over them; what belongs to them adds up to all of it."""
-    plan = as_if_executed(estimated(top), seconds, lambda each: ROWS.get(each.relation or ""))
+    plan = plausible_execution(estimated(top), seconds, lambda each: ROWS.get(each.relation or ""))
     assert plan.executed and plan.execution_ms == 1000 * seconds
     assert sum(each.own_ms or 0.0 for each in plan.nodes) == pytest.approx(1000 * seconds)
     assert all((each.own_ms or 0.0) >= 0 for each in plan.nodes)
@@ -165,17 +165,17 @@ def test_the_proof_stops_an_endless_statement_early_and_leaves_out_what_nothing_
     # Never longer than the search waited, but where noise alone would stop the chosen set.
     assert proof_limits(("list",), {"list": 5.0}, {"list": 1.0}) == {"list": 5.0}
     assert proof_limits(("list",), {"list": 5.0}, {"list": 4.0}) == {"list": 12.0}
-    baseline, selection = as_proven(ENDLESS, CHOSEN)
+    baseline, selection = proven_state(ENDLESS, CHOSEN)
     assert baseline.seconds == {"list": 1.0, "report": 0.5} and baseline.endless == ("list",)
     assert [each.name for each in baseline.statements] == ["list", "report"]
     assert selection.steps[0].seconds == {"list": 0.01, "report": 0.5}
     assert selection.steps[0].total_s == total_s(baseline.weights, selection.steps[0].seconds)
-    assert as_proven(ENDLESS, selection)[0].seconds == baseline.seconds, "the second time changes nothing"
+    assert proven_state(ENDLESS, selection)[0].seconds == baseline.seconds, "the second time changes nothing"
     waiting = {name: StatementTimeout(5.0, estimated(scan("items", 1, 1))) for name in ENDLESS.endless}
     wait_as_in_proof(waiting, baseline)
     assert [waiting[name].limit_s for name in ("list", "place")] == [1.0, 5.0]
     assert expected_in_proof(ENDLESS) == {"list": 1.0, "report": 0.5, "place": 1.0}
-    assert as_proven(samples.BASELINE, CHOSEN) == (samples.BASELINE, CHOSEN)
+    assert proven_state(samples.BASELINE, CHOSEN) == (samples.BASELINE, CHOSEN)
 
 
 def test_a_gain_over_what_was_stopped_is_a_lower_bound() -> None:

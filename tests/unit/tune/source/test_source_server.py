@@ -7,23 +7,23 @@ from typing import cast
 import pytest
 
 import tune_samples as samples
-from pgassay.analysis.redaction.tuning import redacted
+from pgassay.analysis.redaction.redacted_tuning import redacted
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
-from pgassay.model.tuning.answer import FixStatement
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.model.tuning.source import SourceLeftOut, TuneSource
-from pgassay.report.tune.text import page_of
+from pgassay.model.tuning.tune_answer import FixStatement
+from pgassay.report.tune.tune_page import page_of
 from pgassay.tune.answer.proof_verdict import UNLIKE
 from pgassay.tune.answer.verdicts import ranked
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.source import dump
 from pgassay.tune.source.copied import differences, missing_extensions, settings_of
 from pgassay.tune.source.counted import CATALOG, HIDDEN, HIDDEN_TEXT, NESTED, UTILITY, VALUES, choose
-from pgassay.tune.source.files import left_out_text, statements_text
 from pgassay.tune.source.gather import gather, given_values, unmatched
 from pgassay.tune.source.origin import CopyOrigin, differences_from_source, plan_difference, time_difference
-from pgassay.tune.statements import statements_of
+from pgassay.tune.source.statement_files import left_out_text, statements_text
+from pgassay.tune.tuned_statements import statements_of
 from pgassay.workloads.registry import parse_workload
 from source_samples import BUILD, KNOWN, SECRET, row, source
 

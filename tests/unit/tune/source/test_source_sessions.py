@@ -13,13 +13,13 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.terminal.progress import NullProgress
 from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.plan import TuneRequest
-from pgassay.tune.run import TOOLS
-from pgassay.tune.source import dump, run
+from pgassay.tune.run_tune import TOOLS
+from pgassay.tune.source import dump, tune_server
 from pgassay.tune.source.copied import settings_of
 from pgassay.tune.source.gather import explained_on, types_of
 from pgassay.tune.source.origin import dead_rows_kept
-from pgassay.tune.source.server import APPLICATION, SourceServer, SourceSetting
+from pgassay.tune.source.source_server import APPLICATION, SourceServer, SourceSetting
+from pgassay.tune.tune_plan import TuneRequest
 from source_samples import BUILD, KNOWN, source
 
 
@@ -55,16 +55,16 @@ def test_a_session_that_the_server_ends_is_one_sentence(monkeypatch: pytest.Monk
     for asked in (lambda: types_of(lost, "SELECT $1"), lambda: explained_on(lost, "SELECT 1")):
         with pytest.raises(psycopg.OperationalError):
             asked()
-    monkeypatch.setattr(run, "open_source", lambda _string: source())
+    monkeypatch.setattr(tune_server, "open_source", lambda _string: source())
     monkeypatch.setattr(SourceServer, "reading", lambda _source: lost)
-    monkeypatch.setattr(run, "plan_tune", lambda *_given: None)
-    monkeypatch.setattr(run, "resolve", lambda _build: BUILD)
+    monkeypatch.setattr(tune_server, "plan_tune", lambda *_given: None)
+    monkeypatch.setattr(tune_server, "resolve", lambda _build: BUILD)
     compare = CompareRequest(factors=(), workload="", dataset="dump:shop.dump")
-    wanted = run.ServerRequest("host=db", TuneRequest(compare))
+    wanted = tune_server.ServerRequest("host=db", TuneRequest(compare))
     with pytest.raises(
         MeasurementError, match=r"^db:5432/shop ended the session .*unexpectedly\): try again$"
     ):
-        run.tune_server(wanted, TOOLS, NullProgress(), wait=False)
+        tune_server.tune_server(wanted, TOOLS, NullProgress(), wait=False)
 
 
 # --- Programs, which speak in the encoding of the data.
@@ -85,7 +85,7 @@ def test_a_program_that_speaks_latin_1_is_heard(tmp_path: Path, monkeypatch: pyt
     locale.write_bytes(b"#!/bin/sh\nprintf 'C\\nfran\\347ais\\n'\n")
     locale.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    assert "C" in run.installed_locales()
+    assert "C" in tune_server.installed_locales()
 
 
 def test_dead_rows_that_somebody_keeps_are_told_of_tables_with_many() -> None:

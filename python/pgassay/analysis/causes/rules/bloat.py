@@ -56,7 +56,7 @@ def _waste(evidence: Evidence) -> _Waste | Missing | None:
     found = scans(evidence)
     if found is None:
         return Missing("dead rows and the pages that live rows need")
-    by_index = [*index_scans.of_tables(evidence), *index_scans.of_indexes(evidence)]
+    by_index = [*index_scans.scattered_tables(evidence), *index_scans.half_empty_indexes(evidence)]
     sources = [
         *(source for scan in found if (source := _of_scan(evidence, scan)) is not None),
         *(_of_index(read) for read in by_index if read.wasted >= _WASTED_MIN),

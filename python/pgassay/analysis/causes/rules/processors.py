@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from pgassay.analysis.causes.base import CAP, Answer, Found, Missing, OnRunningServer, Rule, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
-from pgassay.analysis.causes.rules import by_sql
+from pgassay.analysis.causes.rules import remote_limits
 
 # The server was held back in at least so many of its periods of 100 ms.
 _THROTTLED_MIN = 0.5
@@ -81,7 +81,7 @@ def _quota(evidence: Evidence) -> Answer:
 def _all_cores(evidence: Evidence) -> Answer:
     processors, times = evidence.machine.processors, evidence.times
     if processors is None and evidence.sql is not None:
-        return by_sql.all_cores(evidence, evidence.sql)
+        return remote_limits.all_cores(evidence, evidence.sql)
     saturated = is_saturated(evidence)
     if processors is None or saturated is None:
         return Missing("the machine's processor time")

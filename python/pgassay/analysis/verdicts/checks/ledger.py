@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from pydantic import Field
 
-from pgassay.analysis.verdicts.checks.machine import check_machine
-from pgassay.analysis.verdicts.primary import check_twins
+from pgassay.analysis.verdicts.checks.machine_checks import check_machine
+from pgassay.analysis.verdicts.primary_family import check_twins
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.base import Recorded
 from pgassay.record.experiment import StoredExperiment

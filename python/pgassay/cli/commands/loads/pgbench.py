@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pgassay.pgbench.running import Run
+    from pgassay.pgbench.run_load import Run
 
 NAME = "pgbench"
 _VERSION = "pgbench (PostgreSQL) 18, of pgassay"
@@ -69,8 +69,8 @@ def is_own(words: "Sequence[str]") -> bool:
 
 def run_words(words: "Sequence[str]") -> int:
     """Read pgbench's words, do it, return pgbench's exit status."""
+    from pgassay.pgbench.command_line import WrongWordError
     from pgassay.pgbench.messages import TRY_HELP, PgbenchError, say, tell
-    from pgassay.pgbench.words import WrongWordError
 
     if list(words[:1]) in (["--version"], ["-V"]):
         print(_VERSION)
@@ -103,18 +103,18 @@ def _do(words: "Sequence[str]") -> int:
 
         initialise(chosen)
         return 0
-    from pgassay.pgbench import running
+    from pgassay.pgbench import run_load
 
     def greet(version: str) -> None:
         if not chosen.is_json:
             print(f"{NAME} (pgassay {__version__}, server {version})", flush=True)
 
-    return _tell(running.run(chosen, greet))
+    return _tell(run_load.run(chosen, greet))
 
 
 def _tell(finished: "Run") -> int:
     """The report, or the document, and what is said of a run that was aborted."""
-    from pgassay.pgbench import beyond, report
+    from pgassay.pgbench import extra_report, report
     from pgassay.pgbench.messages import say
 
     record = finished.record
@@ -123,11 +123,11 @@ def _tell(finished: "Run") -> int:
             say(f"Run was aborted due to an error in thread {thread}", "error")
         return EXIT_ABORTED
     if finished.chosen.is_json:
-        print(beyond.document(finished).model_dump_json(by_alias=True, indent=2))
+        print(extra_report.document(finished).model_dump_json(by_alias=True, indent=2))
     else:
         _print(report.lines(finished))
         print()
-        _print(beyond.lines(finished))
+        _print(extra_report.lines(finished))
     sys.stdout.flush()
     if record["aborted"]:
         say("Run was aborted; the above results are incomplete.", "error")

@@ -108,20 +108,20 @@ def _do(chosen: "Options") -> int:
 
 
 def _run(chosen: "Options", server: "Server", say: "Callable[[str], None]") -> int:
-    from pgassay.sysbench import beyond, report, running
+    from pgassay.sysbench import extra_report, report, run_load
     from pgassay.sysbench.options import SysbenchError
 
-    finished = running.run(chosen, server, say)
+    finished = run_load.run(chosen, server, say)
     failure = finished.record["failure"]
     status = 0 if failure is None else SysbenchError.exit_code
     if failure is not None:
-        print(f"FATAL: {running.ended_by(failure)}", file=sys.stderr, flush=True)
+        print(f"FATAL: {run_load.ended_by(failure)}", file=sys.stderr, flush=True)
     if chosen.switch("json"):
-        print(beyond.document(finished).model_dump_json(by_alias=True, indent=2))
+        print(extra_report.document(finished).model_dump_json(by_alias=True, indent=2))
         return status
     for line in report.lines(finished):
         say(line)
     say("")
-    for line in beyond.lines(finished):
+    for line in extra_report.lines(finished):
         say(line)
     return status

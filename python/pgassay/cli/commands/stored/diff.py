@@ -26,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Read both, compare, print, and write the page that was asked for."""
     from pgassay.analysis.diff.experiments import compare_experiments
     from pgassay.record.experiment import load
-    from pgassay.report.diff.text import page_of
+    from pgassay.report.diff.diff_page import page_of
 
     found = compare_experiments(load(arguments.first), load(arguments.second))
     publish(page_of(found), arguments)

@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     from pgassay.cli.output import publish
     from pgassay.errors import UsageError
-    from pgassay.report.gate.history import page_of
+    from pgassay.report.gate.history_page import page_of
 
     if not 0.001 <= arguments.alpha <= 0.2:
         raise UsageError(f"--alpha {arguments.alpha} is out of range: use 0.001 to 0.2")
@@ -49,9 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _found(folder: "Path", alpha: float) -> "HistoryResult":
     """All gates directly below the folder, and all experiments beside them."""
-    from pgassay.analysis.gate.history import history_of
+    from pgassay.analysis.gate.gate_history import history_of
     from pgassay.errors import UsageError
-    from pgassay.experiment.running.folder import find_experiments
+    from pgassay.experiment.running.results_folder import find_experiments
     from pgassay.record.experiment import load
     from pgassay.record.gates import gate_folders, load_gate
 

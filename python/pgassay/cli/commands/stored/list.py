@@ -25,8 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Read every experiment and print a row; one that can't be read is named with the reason."""
     from pgassay.cli.stored_results import RUNNING, others_below
     from pgassay.errors import UsageError
-    from pgassay.experiment.gating.run import PARENT as GATES
-    from pgassay.record.holding import is_held
+    from pgassay.experiment.gating.run_gate import PARENT as GATES
+    from pgassay.record.experiment_lock import is_held
     from pgassay.report.compare import verdicts
     from pgassay.report.listings import ListedResult, results_page
     from pgassay.report.text import plural

@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.report.compare.page import page_of
 
     if (arguments.folder / layout.FLEET_FILE).is_file():
-        from pgassay.cli.spread import report_spread
+        from pgassay.cli.spread_experiment import report_spread
 
         return report_spread(arguments)
     if (arguments.folder / layout.TUNE_FILE).is_file():
@@ -54,10 +54,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _report_tuning(arguments: argparse.Namespace) -> int:
     """The answer that `pgassay tune` stored in the folder; its proof/ is an experiment like any other."""
-    from pgassay.analysis.redaction.tuning import redacted
+    from pgassay.analysis.redaction.redacted_tuning import redacted
     from pgassay.cli.stored_results import read_tuning
     from pgassay.errors import UsageError
-    from pgassay.report.tune.text import page_of
+    from pgassay.report.tune.tune_page import page_of
 
     result = read_tuning(arguments.folder)
     if arguments.png:
@@ -71,7 +71,7 @@ def _report_gate(arguments: argparse.Namespace) -> int:
     """The result of a gate again; each workload in its folder is an experiment like any other."""
     from pgassay.errors import UsageError
     from pgassay.record.gates import load_gate
-    from pgassay.report.gate.text import page_of
+    from pgassay.report.gate.gate_page import page_of
 
     for name in ("png", "redact"):
         if getattr(arguments, name):

@@ -118,7 +118,7 @@ def _show(arguments: argparse.Namespace) -> int:
     import shutil
     from pathlib import Path
 
-    from pgassay.report.traffic.capture import render, render_json
+    from pgassay.report.traffic.capture_page import render, render_json
     from pgassay.traffic.summary import summarise
 
     summary = summarise(Path(arguments.target[1]))
@@ -196,7 +196,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from pgassay.traffic.capturing import make_folder
-    from pgassay.traffic.logs.converting import convert
+    from pgassay.traffic.logs.convert_log import convert
 
     if arguments.out is None:
         raise UsageError("say where the capture is to be kept: --out DIR")

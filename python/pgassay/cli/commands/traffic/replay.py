@@ -69,7 +69,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Play, and print what came out."""
-    from pgassay.report.traffic.replay import page_of
+    from pgassay.report.traffic.replay_page import page_of
     from pgassay.traffic.replaying import ReplayRequest, replay
 
     if arguments.begin and arguments.until and arguments.begin >= arguments.until:

@@ -74,8 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
     from pathlib import Path
 
     from pgassay.cli.outcome import REPORT_FILE, progress_of
-    from pgassay.report.traffic.upgrade import page_of
-    from pgassay.upgrade.run import UpgradeRequest, run_upgrade
+    from pgassay.report.traffic.upgrade_page import page_of
+    from pgassay.upgrade.run_upgrade import UpgradeRequest, run_upgrade
 
     _check(arguments)
     compare = options.request_of(arguments, out=None)

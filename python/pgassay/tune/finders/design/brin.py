@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched, ranges
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer
-from pgassay.tune.finders.evidence.evidence import FinderEvidence
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 from pgassay.words import percent_rounded
 
 CORRELATION_MIN = 0.95

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, serves
 from pgassay.tune.finders.evidence.conditions import Condition
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan, parents
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan, parents
 from pgassay.tune.finders.evidence.shares import distinct_values, together
 from pgassay.tune.finders.evidence.work import index_ms, is_correlated
 

@@ -20,7 +20,7 @@ from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched, ranges, single_values
 from pgassay.tune.finders.design.join import lookups
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there, serves
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan, statement_ms
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan, statement_ms
 from pgassay.tune.finders.evidence.work import btree_bytes, index_ms, is_correlated, width_of
 
 VISIBLE_MIN = 0.8

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there
-from pgassay.tune.finders.evidence.evidence import FinderEvidence
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 from pgassay.tune.finders.evidence.work import index_ms
 
 

@@ -12,7 +12,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import ConstraintFacts, TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import Key, NewIndex
-from pgassay.tune.finders.evidence.evidence import FinderEvidence
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 from pgassay.tune.finders.evidence.work import btree_bytes
 
 _CALL_MS = 0.03

@@ -16,7 +16,7 @@ from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer
 from pgassay.tune.finders.evidence.conditions import Condition, normalised
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import index_ms, width_of
 
 _LETTERS = re.compile(r"[^\W_]{3}")

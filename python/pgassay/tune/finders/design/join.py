@@ -10,12 +10,12 @@ the hash that was built of it and the join's own time go.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import single_values
 from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, serves
 from pgassay.tune.finders.evidence.conditions import join_columns
-from pgassay.tune.finders.evidence.evidence import JOINS, FinderEvidence, TableScan, executions, parents
+from pgassay.tune.finders.evidence.plan_evidence import JOINS, FinderEvidence, TableScan, executions, parents
 from pgassay.tune.finders.evidence.shares import equal_share
 from pgassay.tune.finders.evidence.work import DESCENT_MS, index_ms
 

@@ -13,7 +13,7 @@ from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there
 from pgassay.tune.finders.evidence.conditions import Condition
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import index_ms
 
 _C = ("C", "POSIX", "ucs_basic")

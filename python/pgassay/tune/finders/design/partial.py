@@ -15,7 +15,7 @@ from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.design.btree import KEYS_MAX, fetched, ranges, single_values
 from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, index_offer, is_there, serves
 from pgassay.tune.finders.evidence.conditions import Condition
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.shares import same, share
 from pgassay.tune.finders.evidence.work import btree_bytes, index_ms
 from pgassay.words import percent_rounded

@@ -30,7 +30,7 @@ from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.design.btree import ranges
 from pgassay.tune.finders.design.carried_over import after_the_rows, before_the_rows, unchanged
 from pgassay.tune.finders.evidence.building import defined_anew, place
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan, statement_ms
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan, statement_ms
 from pgassay.tune.finders.evidence.shares import distinct_values
 from pgassay.tune.names import bounded
 from pgassay.words import percent_rounded

@@ -12,10 +12,10 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, IndexKey, TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, FinderOffer
 from pgassay.tune.finders.evidence.conditions import normalised
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import btree_bytes
 from pgassay.tune.names import NAME_BYTES_MAX, digest, shortened
-from pgassay.tune.rewrites.tree import as_people_write, short_casts
+from pgassay.tune.rewrites.tree import readable_expression, short_casts
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class NewIndex:
     def title(self) -> str:
         """What it is in words."""
         kind = "Index" if self.method == "btree" else f"{self.method.upper()} index"
-        return f"{kind} on {as_people_write(self._where)}"
+        return f"{kind} on {readable_expression(self._where)}"
 
     @property
     def _where(self) -> str:

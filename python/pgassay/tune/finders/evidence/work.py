@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pgassay.tune.candidate import AdvisedMachine
 from pgassay.tune.facts.schema import TableFacts
-from pgassay.tune.finders.evidence.evidence import TableScan
+from pgassay.tune.finders.evidence.plan_evidence import TableScan
 
 # A row of a sequential scan with one comparison; of an index scan, its heap page elsewhere or beside the one
 # before; of an index-only scan; a descent of a B-tree. Measured on PostgreSQL 18, pages cached, TIMING on.

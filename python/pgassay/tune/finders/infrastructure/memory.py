@@ -15,10 +15,10 @@ is most of the node's time, and decides whether it is tried.
 import math
 from collections.abc import Iterator, Mapping
 
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import size_in_words
 
 _MEMORY_SHARE, _MEMORY_UNKNOWN_KB = 0.25, 1 << 20

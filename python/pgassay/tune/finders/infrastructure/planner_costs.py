@@ -21,7 +21,7 @@ from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.design.btree import fetched, ranges, single_values
 from pgassay.tune.finders.design.join import lookups
 from pgassay.tune.finders.evidence.building import Key, serves
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import index_ms, miss_share
 from pgassay.words import percent_rounded
 

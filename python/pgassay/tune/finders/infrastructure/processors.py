@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, statement_ms
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, statement_ms
 
 STATEMENT_MS_MIN = 50.0
 JIT_SHARE_MIN = 0.1

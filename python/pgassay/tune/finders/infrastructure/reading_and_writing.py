@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
-from pgassay.tune.finders.evidence.evidence import FinderEvidence
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 from pgassay.tune.finders.evidence.work import size_in_words
 from pgassay.words import percent_rounded
 

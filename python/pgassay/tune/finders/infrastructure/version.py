@@ -13,10 +13,10 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from pgassay.model.plans.plan import PlanNode
+from pgassay.model.plans.explained_plan import PlanNode
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.finders.base import Finder, FinderOffer
-from pgassay.tune.finders.evidence.evidence import JOINS, FinderEvidence, statement_ms
+from pgassay.tune.finders.evidence.plan_evidence import JOINS, FinderEvidence, statement_ms
 
 NODE_SHARE_MIN = 0.1
 _EQUAL = re.compile(r"\b(\w+)\.(\w+) = (\w+)\.(\w+)\b")

@@ -18,15 +18,21 @@ numbers is not known before it has them, so it is tried wherever the cheapest of
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pgassay.analysis.plans.findings import stopped_early
-from pgassay.model.plans.plan import ExplainedPlan, PlanNode
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
+from pgassay.plans.findings import stopped_early
 from pgassay.sql_text import identifier
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import place
 from pgassay.tune.finders.evidence.conditions import sort_columns
-from pgassay.tune.finders.evidence.evidence import JOINS, FinderEvidence, TableScan, parents, statement_ms
+from pgassay.tune.finders.evidence.plan_evidence import (
+    JOINS,
+    FinderEvidence,
+    TableScan,
+    parents,
+    statement_ms,
+)
 from pgassay.tune.finders.evidence.shares import together
 from pgassay.tune.finders.evidence.work import SEQUENTIAL_ROW_MS
 from pgassay.tune.names import bounded, digest

@@ -15,7 +15,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import IndexFacts, TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import place
-from pgassay.tune.finders.evidence.evidence import FinderEvidence, TableScan
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
 from pgassay.tune.finders.evidence.work import btree_bytes, expected_pages
 
 TIMES_MIN = 2.0

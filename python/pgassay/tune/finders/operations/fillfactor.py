@@ -17,7 +17,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import place
-from pgassay.tune.finders.evidence.evidence import FinderEvidence
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 from pgassay.words import percent_rounded
 
 HOT_MAX, ELSEWHERE_MIN = 0.5, 0.5

@@ -13,7 +13,7 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.finders.base import Finder, FinderOffer
 from pgassay.tune.finders.evidence.building import place
-from pgassay.tune.finders.evidence.evidence import FinderEvidence
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 
 AGE_TIMES_MIN = 1.25
 _DEFAULT_MAX_AGE, _DEFAULT_MULTIXACT_MAX_AGE = 200_000_000, 400_000_000

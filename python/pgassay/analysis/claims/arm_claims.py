@@ -1,0 +1,209 @@
+"""What an experiment says of claims that compare the speed of two arms, by the verdicts on its own arms.
+
+Each claim is one comparison of the experiment, whose verdicts hold together; so claims need no correction of
+their own: that one of them has its direction wrong is as improbable as that a verdict has.
+"""
+
+import math
+import re
+import shlex
+from typing import NoReturn
+
+from pgassay.analysis.statistics.power import minimum_blocks
+from pgassay.analysis.statistics.starts import STARTS_MIN
+from pgassay.errors import UsageError
+from pgassay.model.cause import UNKNOWN
+from pgassay.model.experiment import Experiment, MachineFacts
+from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
+from pgassay.model.result import ArmResult, CompareResult
+from pgassay.words import amount, figure, plural
+
+_GB = 1e9
+# A file of SQL is named in a claim as beside the experiment's file, and in an arm with its folder.
+_FOLDERS = re.compile(r"=\S*/(?=[^\s/]+\.sql)")
+_INSTEAD = "name the folder of an experiment of this file"
+
+
+def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> JudgedClaim:
+    """The claim with its verdict, of an experiment that compares its arms."""
+    arms = _arms_of(claim, result)
+    found = next((arm for arm in arms if is_named(arm.name, claim.arm, claim)), None)
+    other = next((arm for arm in arms if is_named(arm.name, claim.against, claim)), None)
+    if found is not None and other is not None and other.verdict != "control":
+        found = _between(found, other, result.margin)
+    if found is None:
+        return judged(claim, "undecided", "nothing of it is measured yet", experiment)
+    verdict, why = _verdict(claim, found, blocks_least(experiment))
+    limit = limit_of(found.name, found.stratum, result) if verdict != "undecided" else ""
+    return judged(
+        claim,
+        verdict,
+        f"{why}; its limit: {limit}" if limit else why,
+        experiment,
+        found.ratio,
+        found.interval,
+    )
+
+
+def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str = _INSTEAD) -> str:
+    """Which condition of the claim is missing: of the machine, or an arm that it can't have; '' if none.
+
+    `where`: what the experiment is of, `instead`: what to do about it, for a sentence. Raises UsageError for
+    one that doesn't compare the claim's arms.
+    """
+    missing = missing_condition(claim, experiment.environment.machine)
+    if missing:
+        return missing
+    arms = [arm for arm in experiment.arms if _named(arm.stratum) == claim.stratum]
+    for named in filter(None, (claim.against, claim.arm)):
+        if not any(is_named(arm.name, named, claim) and arm.role != "twin" for arm in arms):
+            skipped = next((each for each in experiment.skipped if _is_of(named, each)), None)
+            if skipped is not None:
+                return skipped
+            _refuse(claim, f"there is no arm {named} in {where}", instead)
+    roles = {arm.role: arm.name for arm in arms if arm.role != "arm"}
+    if claim.kind == "speed" and is_named(roles["control"], claim.arm, claim):
+        _refuse(claim, f"{claim.arm} is the control in {where}, which others are compared with", instead)
+    if claim.kind == "speed" and claim.statement and not is_named(roles["control"], claim.against, claim):
+        _refuse(claim, f"a claim on a statement is against the control, {roles['control']}", instead)
+    known = {statement.name for arm in arms for statement in arm.spec.workload.statements}
+    for statement in filter(None, (claim.statement, claim.against_statement)):
+        if statement not in known:
+            _refuse(claim, f"there is no statement '{statement}' in {where}", instead)
+    return ""
+
+
+def _is_of(arm: str, skipped: str) -> bool:
+    """Whether a sentence on what was skipped is of this arm: by its name, or by its level alone."""
+    level = arm.partition("=")[2]
+    return arm in _named(skipped) or skipped.startswith(f"{level} was skipped")
+
+
+def _refuse(claim: Claim, what: str, instead: str) -> NoReturn:
+    raise UsageError(f"claim '{claim.id}': {what}: {instead}")
+
+
+def blocks_least(experiment: Experiment) -> int:
+    """The fewest blocks that can give a verdict."""
+    contract = experiment.contract
+    if contract.unit == "start":
+        return STARTS_MIN
+    pooled = contract.pool_twin and all(each.twin_id for each in experiment.contrasts)
+    least = minimum_blocks(pooled=pooled, contrasts=contract.contrasts, alpha=contract.alpha)
+    return least * max(1, experiment.design.blocks_per_copy)
+
+
+def missing_condition(claim: Claim, machine: MachineFacts) -> str:
+    """Which of the claim's conditions the machine lacks, as a sentence; '' if none that is known."""
+    needs = claim.needs
+    if needs.elsewhere:
+        return f"needs {needs.elsewhere}"
+    cores = machine.cores_online
+    if needs.cores is not None and cores is not None and cores < needs.cores:
+        return f"needs {plural(needs.cores, 'processor')}; this machine has {cores}"
+    memory = machine.memory_bytes
+    if needs.memory_gb is not None and memory is not None and memory < needs.memory_gb * _GB:
+        return f"needs {needs.memory_gb:g} GB of memory; this machine has {memory / _GB:.1f} GB"
+    return ""
+
+
+def _arms_of(claim: Claim, result: CompareResult) -> tuple[ArmResult, ...]:
+    arms = result.arms
+    if claim.statement:
+        named = [statement for statement in result.statements if statement.name == claim.statement]
+        arms = named[0].arms if named else ()
+    return tuple(arm for arm in arms if _named(arm.stratum) == claim.stratum)
+
+
+def _named(arm: str) -> str:
+    return _FOLDERS.sub("=", arm)
+
+
+def is_named(arm: str, claimed: str, claim: Claim) -> bool:
+    """Whether a claim means this arm; the name of one of a grid has the levels of its stratum too."""
+    return {*_named(arm).split()} == {*claimed.split(), *claim.stratum.split()}
+
+
+def _between(found: ArmResult, other: ArmResult, margin: float) -> ArmResult:
+    """One arm against another, by the ends of both intervals against their control.
+
+    These intervals hold together, so their ratio holds at the same level: it is wider than one that the two
+    arms' own blocks would give, and true without another family.
+    """
+    unknown = {"ratio": None, "interval": None, "verdict": "inconclusive", "forecast": None}
+    if found.ratio is None or other.ratio is None or found.interval is None or other.interval is None:
+        return found.model_copy(update=unknown)
+    (low, high), (other_low, other_high) = found.interval, other.interval
+    lower = low / other_high if low is not None and other_high else 0.0
+    upper = high / other_low if high is not None and other_low else math.inf
+    verdict = "faster" if lower > 1 else "slower" if upper < 1 else "inconclusive"
+    if lower >= 1 / (1 + margin) and upper <= 1 + margin:
+        verdict = "equivalent"
+    return found.model_copy(
+        update={
+            "ratio": found.ratio / other.ratio,
+            "interval": (lower, upper),
+            "verdict": verdict,
+            "meaningful": lower > 1 + margin or upper < 1 / (1 + margin),
+            "withheld": found.withheld or other.withheld,
+            "forecast": None,
+            "blocks": min(found.blocks, other.blocks),
+        }
+    )
+
+
+def _verdict(claim: Claim, found: ArmResult, least: int) -> tuple[ClaimVerdict, str]:
+    """The verdict and why. A verdict on an arm is one on a direction; the size is the estimate's."""
+    if found.withheld:
+        return "undecided", "the hidden twin differed from its control, so the verdict is withheld"
+    if found.ratio is None or found.verdict not in ("faster", "slower", "equivalent"):
+        return "undecided", _further(found, least)
+    here = f"{amount(found.ratio)} here"
+    if found.verdict == "equivalent":
+        same = "the same within the margin here"
+        return ("reproduced" if claim.says == "equal" else "no difference here"), same
+    if claim.says == "equal":
+        if found.meaningful:
+            return "refuted", f"{here}, by more than the margin"
+        return "undecided", f"{here}, perhaps by no more than the margin"
+    return judge_direction(claim, found.ratio, here, is_opposite=found.verdict != claim.says)
+
+
+def judge_direction(claim: Claim, ratio: float, here: str, *, is_opposite: bool) -> tuple[ClaimVerdict, str]:
+    """The verdict where a direction is proven, and why; `here`: the estimate in words. The size is its."""
+    if is_opposite:
+        return "refuted", f"{here}, the opposite"
+    if claim.band is None or claim.band[0] <= ratio <= claim.band[1]:
+        return "reproduced", here
+    low, high = (figure(end) for end in claim.band)
+    return "same direction, other size", f"{here}, outside the band of {low} to {high} ×"
+
+
+def _further(found: ArmResult, least: int) -> str:
+    if found.blocks < least:
+        return f"it has {plural(found.blocks, 'block')}, and a verdict takes {least} at least"
+    median = found.forecast.blocks[1] if found.forecast is not None else None
+    if median is None:
+        return "how many more blocks it takes can't be said"
+    return f"about {plural(median, 'more block')} would decide it"
+
+
+def limit_of(arm: str, stratum: str, result: CompareResult) -> str:
+    """What limits the arm; '' where that is not known."""
+    for cause in result.causes:
+        if cause.kind == "limit" and (cause.arm, cause.stratum) == (arm, stratum):
+            return "" if cause.cause == UNKNOWN else cause.cause
+    return ""
+
+
+def judged(
+    claim: Claim,
+    verdict: ClaimVerdict,
+    why: str,
+    experiment: Experiment,
+    here: float | None = None,
+    interval: tuple[float | None, float | None] | None = None,
+) -> JudgedClaim:
+    """The claim with a verdict, what was found and its interval."""
+    command = shlex.join(experiment.command)
+    return JudgedClaim.of(claim, why, command, verdict, here=here, interval=interval)

@@ -1,0 +1,198 @@
+"""Whether a load was what was asked for: its rate was held, and the client was not its limit."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+
+from pgassay.analysis.verdicts.stability import trend_per_step
+from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.verdict import Judgement
+from pgassay.model.arm import Arm
+from pgassay.model.trial import LoadObservation
+from pgassay.words import figure, join, percent_fixed, plural
+
+# What chance alone may leave of a queue: so many standard deviations of the arrivals, or this share of them.
+_QUEUE_DEVIATIONS = 5.0
+_QUEUE_SHARE_MIN = 0.01
+# A thread that is busy for so much of its time has nothing left to give.
+BUSY_SHARE_MAX = 0.9
+# What of a latency is the load generator's own: above the first share that is told, above the second no
+# verdict is given.
+DELAY_SHARE_TOLD = 0.05
+DELAY_SHARE_MAX = 0.5
+# From which spread on what would decide sooner is said, and after how many blocks.
+SCATTER_MIN, SCATTER_BLOCKS_MIN = 0.15, 4
+
+
+def holds_rate(load: LoadObservation) -> bool:
+    """Whether an open loop did what was due: no queue was left that grew over the last half of the interval.
+
+    A queue that chance leaves is none, and neither is one of a stall that is worked off: it must be more than
+    one part in a hundred of all that was due, and more than five standard deviations of a second's arrivals,
+    and grow by at least a third of itself over the last half (Theil and Sen's slope), or not have been worked
+    off in the time after the interval.
+    """
+    opened = load.open_loop
+    if opened is None or not opened.scheduled:
+        return True
+    least = max(_QUEUE_SHARE_MIN * opened.scheduled, _QUEUE_DEVIATIONS * math.sqrt(opened.scheduled))
+    undone = opened.queued + opened.skipped
+    if undone > least:
+        return False
+    queue = opened.per_second_queue
+    if not queue or queue[-1] <= least:
+        return True
+    half = np.array(queue[len(queue) // 2 :], dtype=np.float64)
+    grown = trend_per_step(half) * (len(half) - 1) if len(half) > 1 else float(queue[-1])
+    return grown < queue[-1] / 3
+
+
+@dataclass(frozen=True)
+class ClientShare:
+    """What of a trial was the load generator's.
+
+    busy: the share of its threads' time in which they had something to do and a processor; delay: its own
+    share of the latency that is looked at, as far as it can see; None where the record does not say.
+    """
+
+    busy: float | None
+    delay: float | None
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether the result is the client's and not the server's."""
+        return (self.busy or 0.0) > BUSY_SHARE_MAX or (self.delay or 0.0) > DELAY_SHARE_MAX
+
+
+def client_share(load: LoadObservation, latency: str = "") -> ClientShare:
+    """Of one trial; `latency` names the figure of the latencies that is compared, '' for throughput.
+
+    A thread polls before it sleeps, so its CPU time is no sign of work, and one that waits for a processor is
+    not idle: the lesser of what both say is what it was busy.
+    """
+    busy = None
+    if load.client_idle_s is not None and load.threads and load.elapsed_s > 0:
+        whole_s = load.threads * load.elapsed_s
+        busy = max(0.0, min(1 - load.client_idle_s / whole_s, load.client_cpu_s / whole_s))
+    whole_ms, own_ms = load.latency_ms.get(latency, 0.0), load.own_delay_ms.get(latency)
+    delay = own_ms / whole_ms if own_ms is not None and whole_ms > 0 else None
+    return ClientShare(busy, delay)
+
+
+def _median_share(study: Study, arm_id: str) -> ClientShare:
+    latency = study.experiment.contract.metric.latency
+    shares = [client_share(load, latency) for load in _loads(study, arm_id)]
+    busy = [each.busy for each in shares if each.busy is not None]
+    delay = [each.delay for each in shares if each.delay is not None]
+    return ClientShare(median(busy) if busy else None, median(delay) if delay else None)
+
+
+def _loads(study: Study, arm_id: str) -> list[LoadObservation]:
+    return [record.load for record in study.table.valid[arm_id] if record.load is not None]
+
+
+def withhold_client_bound(study: Study, judgements: Sequence[Judgement]) -> list[Judgement]:
+    """No verdict on an arm whose trials, or its control's, were bound by the load generator."""
+    found = []
+    for contrast, judgement in zip(study.experiment.contrasts, judgements, strict=True):
+        shares = [_median_share(study, arm) for arm in (contrast.arm_id, contrast.control_id)]
+        if judgement.verdict == "inconclusive" or not any(share.is_limit for share in shares):
+            found.append(judgement)
+            continue
+        note = _note(shares, is_replay=study.arms[contrast.arm_id].spec.workload.is_replay)
+        found.append(replace(judgement, verdict="inconclusive", meaningful=False, withheld=True, note=note))
+    return found
+
+
+def _note(shares: Sequence[ClientShare], *, is_replay: bool) -> str:
+    busy = max((share.busy or 0.0 for share in shares), default=0.0)
+    if busy > BUSY_SHARE_MAX and is_replay:
+        return (
+            f"withheld: the player, which has one thread, was busy for {percent_fixed(busy)} of the time, so "
+            "this is what it can do and not the server; give it a processor of its own, a lower speed=, or "
+            "fewer sessions, sample=50%"
+        )
+    if busy > BUSY_SHARE_MAX:
+        return (
+            f"withheld: the load generator was busy for {percent_fixed(busy)} of the time, so this is what "
+            "the client can do and not the server; add threads= or processors, or use fewer clients"
+        )
+    delay = max((share.delay or 0.0 for share in shares), default=0.0)
+    return (
+        f"withheld: {percent_fixed(delay)} of this latency is the load generator's own delay, not the "
+        f"server's; give it a processor of its own{', or a lower speed=' if is_replay else ', or threads='}"
+    )
+
+
+def load_warnings(study: Study) -> tuple[str, ...]:
+    """Arms that did not hold their rate, and what of their figures is the client's."""
+    # Rates that can't be held are tried on purpose where the highest one is looked for.
+    arms = () if study.experiment.contract.metric.bound_ms else study.experiment.arms
+    held = tuple(sentence for arm in arms if (sentence := _unheld(study, arm)))
+    return (*held, *_own_delays(study), *_scattered(study))
+
+
+def _scattered(study: Study) -> tuple[str, ...]:
+    """What would decide sooner, where a percentile scatters so much that blocks alone take very long."""
+    metric, level = study.experiment.contract.metric, study.logs[0]
+    if metric.latency in ("", "mean") or metric.bound_ms or study.blocks < SCATTER_BLOCKS_MIN:
+        return ()
+    controls = [study.columns[arm.id] for arm in study.experiment.arms if arm.role == "control"]
+    spread = max(float(np.nanstd(level[:, place], ddof=1)) for place in controls)
+    if spread < SCATTER_MIN:
+        return ()
+    return (
+        f"The {metric.name} of the control's trials spreads by {percent_fixed(math.expm1(spread))}: longer "
+        "trials (duration=), a lower percentile or a lower rate decide sooner than more blocks.",
+    )
+
+
+def unheld_lines(study: Study) -> tuple[str, ...]:
+    """A sentence for each arm or control that did not hold its rate in half of its trials or more."""
+    return tuple(
+        sentence
+        for arm in study.experiment.arms
+        if arm.role != "twin" and (sentence := _unheld(study, arm, least_share=0.5))
+    )
+
+
+def _unheld(study: Study, arm: Arm, least_share: float = 0.0) -> str:
+    loads = [load for load in _loads(study, arm.id) if load.open_loop is not None]
+    failed = [load for load in loads if not holds_rate(load)]
+    if not failed or len(failed) < least_share * len(loads):
+        return ""
+    opened = [load.open_loop for load in failed if load.open_loop is not None]
+    due = median(each.scheduled / load.elapsed_s for each, load in zip(opened, failed, strict=True))
+    done = median(load.transactions / load.elapsed_s for load in failed)
+    undone = median(each.queued + each.skipped for each in opened)
+    left = f", {figure(undone)} never began" if undone else ""
+    name = f"the twin of {arm.name}" if arm.role == "twin" else arm.name
+    where = f" at {arm.stratum}" if arm.stratum and arm.stratum not in arm.name else ""
+    return (
+        f"{name}{where} did not hold its rate in {len(failed)} of {plural(len(loads), 'trial')}: "
+        f"{figure(due)} transactions a second were due and {figure(done)} done{left}. "
+        f"Its latencies are a growing queue's."
+    )
+
+
+def _own_delays(study: Study) -> tuple[str, ...]:
+    latency = study.experiment.contract.metric.latency
+    if not latency:
+        return ()
+    told = {
+        arm.name: _median_share(study, arm.id).delay or 0.0
+        for arm in study.experiment.arms
+        if arm.role != "twin"
+    }
+    high = {name: share for name, share in told.items() if share > DELAY_SHARE_TOLD}
+    if not high:
+        return ()
+    most = max(high.values())
+    return (
+        f"Up to {percent_fixed(most)} of the {latency} latency of {join(list(high))} is the load "
+        "generator's own delay: it had no processor when a transaction was due or an answer came. All arms "
+        "have it alike.",
+    )

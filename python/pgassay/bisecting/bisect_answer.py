@@ -1,0 +1,302 @@
+"""What a search found, in sentences and figures, at any moment of it. Pure: no clock, no machine."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgassay.analysis.bisection.search import Part, Search, Sized, size_of
+from pgassay.bisecting.change_kinds import what_changed
+from pgassay.model.further_results.bisection import (
+    BisectionResult,
+    BisectionState,
+    BisectionVerdict,
+    Culprit,
+    FoundStep,
+    MeasuredPlace,
+    Reverted,
+)
+from pgassay.model.result import CompareResult
+from pgassay.record.experiment import StoredExperiment
+from pgassay.words import duration_rounded, join, percent, percent_fixed, plural
+
+CULPRITS_TOLD_MAX = 5
+# Around the peak of the posterior, at the end of the search.
+_LAST_BLOCKS = 3
+_REPAIRED = (
+    "A slow-down that was taken back between the ends, or two changes that cancel, would not be seen: name "
+    "an earlier bad end to look for one."
+)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What an answer is made from. ends: the verdict on both ends, None before it was measured.
+
+    building_s: what each build of this run took.
+    """
+
+    state: BisectionState
+    search: Search
+    ends: CompareResult | None
+    stored: tuple[StoredExperiment, ...]
+    folder: str
+    margin: float
+    aside: int
+    building_s: tuple[float, ...]
+    command: str
+
+
+def answer(found: Answered) -> BisectionResult:
+    """The answer as it stands."""
+    state, search = found.state, found.search
+    whole = _inverse(size_of(search.blocks, search.last, 0))
+    steps = tuple(_step(found, part) for part in search.parts) if whole is not None else ()
+    verdict = _verdict(found)
+    left_s = _seconds_left(found) if verdict == "undecided" else None
+    return BisectionResult(
+        folder=found.folder,
+        kind=state.kind,
+        good=state.places[0].name,
+        bad=state.places[-1].name,
+        verdict=verdict,
+        headline=_headline(found, verdict, whole, steps, left_s),
+        ratio=None if whole is None else whole[0],
+        interval=None if whole is None else whole[1],
+        steps=steps if verdict in ("found", "two steps", "undecided") and _differs(found) else (),
+        reverted=state.reverted if verdict == "found" else None,
+        measured=_measured(found),
+        candidates=search.last,
+        aside=found.aside,
+        untestable=tuple(state.places[place].name for place in state.untestable),
+        margin=found.margin,
+        trials=sum(len(each.trials) for each in found.stored),
+        blocks=len(search.blocks),
+        rounds=max(0, len(state.rounds) - 1),
+        seconds_used=state.seconds_used,
+        seconds_left=left_s,
+        notes=_notes(found, verdict, steps),
+        command=found.command,
+    )
+
+
+def step_name(ratio: float | None) -> str:
+    """What a ratio of good over bad speeds is called."""
+    return "speed-up" if ratio is not None and ratio < 1 else "slow-down"
+
+
+def times(sized: Sized | None) -> str:
+    """'1.31 × [1.27, 1.36]', how many times as fast the faster one is."""
+    if sized is None:
+        return "an unknown size"
+    value, ends = sized if sized[0] >= 1 else _inverse(sized) or sized
+    return f"{value:.2f} ×" + (f" [{ends[0]:.2f}, {ends[1]:.2f}]" if ends else "")
+
+
+def told(culprit: Culprit) -> str:
+    """A commit as it is listed: its hash, subject, author and date."""
+    subject = f" '{culprit.subject}'" if culprit.subject else ""
+    where = ", ".join(part for part in (culprit.author, culprit.date) if part)
+    fails = "" if culprit.builds else ", which does not build"
+    return f"{culprit.name}{subject}{f' ({where})' if where else ''}{fails}"
+
+
+def _verdict(found: Answered) -> BisectionVerdict:
+    search = found.search
+    if _ends_alike(found) or ends_verdict(found.ends) == "equivalent":
+        return "no difference"
+    if not _differs(found):
+        return "undecided"
+    if search.is_gradual:
+        return "gradual"
+    if not all(search.is_found(part) for part in search.parts):
+        return "undecided"
+    return "two steps" if search.was_parted else "found"
+
+
+def _ends_alike(found: Answered) -> bool:
+    return (0, found.search.last) in found.state.alike
+
+
+def ends_verdict(ends: CompareResult | None) -> str:
+    """The word on the bad end; a verdict that is withheld, since equal servers differed, is none."""
+    arms = ends.arms if ends is not None else ()
+    found = next((arm for arm in arms if arm.verdict != "control"), None)
+    return "inconclusive" if found is None or found.withheld else found.verdict
+
+
+def _differs(found: Answered) -> bool:
+    return ends_verdict(found.ends) in ("slower", "faster")
+
+
+def _headline(
+    found: Answered,
+    verdict: BisectionVerdict,
+    whole: Sized | None,
+    steps: Sequence[FoundStep],
+    left_s: float | None,
+) -> str:
+    if verdict == "no difference" and _ends_alike(found):
+        return "Both ends build the same programs: nothing to find."
+    if verdict == "no difference":
+        return f"The ends do not differ beyond {percent(found.margin)}: nothing to find."
+    of = f"The {step_name(whole and whole[0])} of {times(whole)}"
+    if verdict == "found":
+        return f"{of} came with {_culprits(found, steps[0])}."
+    if verdict == "two steps":
+        parts = join([f"{times((s.ratio or 1.0, s.interval))} with {_culprits(found, s)}" for s in steps])
+        return f"{of} came in two steps: {parts}."
+    if verdict == "gradual":
+        return f"{of} is neither one {_word(found)}'s nor two's: what was measured between the ends is below."
+    if not _differs(found):
+        beyond = f"beyond {percent(found.margin)}{_seen(whole)}"
+        return f"undecided: it is not known yet whether the ends differ {beyond}."
+    left = sum(len(step.culprits) for step in steps)
+    more = "" if left_s is None else f", about {duration_rounded(left_s)} more"
+    return f"undecided: {plural(left, _word(found))} left{more}. {of} came with one of them (95 %)."
+
+
+def _seen(whole: Sized | None) -> str:
+    return "" if whole is None else f" (seen so far: {times(whole)})"
+
+
+def _word(found: Answered) -> str:
+    return "commit" if found.state.kind == "commits" else "build"
+
+
+def _culprits(found: Answered, step: FoundStep) -> str:
+    count, word = len(step.culprits), _word(found)
+    names = [told(each) for each in step.culprits[:CULPRITS_TOLD_MAX]]
+    if count > CULPRITS_TOLD_MAX:
+        names.append(f"and {count - CULPRITS_TOLD_MAX} more")
+    which = f"this {word}" if count == 1 else f"one of these {plural(count, word)}"
+    return f"{which} ({percent_fixed(step.confidence)}): {'; '.join(names)}"
+
+
+def _step(found: Answered, part: Part) -> FoundStep:
+    search, places = found.search, found.state.places
+    sized = _inverse(size_of(search.blocks, part.high, part.low))
+    culprits = tuple(
+        Culprit(
+            name=places[place].name,
+            subject=places[place].subject,
+            author=places[place].author,
+            date=places[place].date,
+            builds=place not in search.untestable,
+        )
+        for place in part.left()
+    )
+    return FoundStep(
+        ratio=None if sized is None else sized[0],
+        interval=None if sized is None else sized[1],
+        culprits=culprits,
+        # Parts share the error rate, so what is said of all of them together holds at 95 %.
+        confidence=1 - search.alpha,
+        is_found=search.is_found(part),
+    )
+
+
+def _measured(found: Answered) -> tuple[MeasuredPlace, ...]:
+    """Every measured place against the good end, in the order of the line."""
+    search, places = found.search, found.state.places
+    rows = []
+    for place in sorted({where for block in search.blocks for where in block.places} - {0}):
+        sized = size_of(search.blocks, place, 0) or _through(search, place)
+        if sized is not None:
+            rows.append(
+                MeasuredPlace(
+                    name=places[place].name,
+                    subject=places[place].subject,
+                    ratio=sized[0],
+                    interval=sized[1],
+                    blocks=sum(place in block.places for block in search.blocks),
+                )
+            )
+    return tuple(rows)
+
+
+def _through(search: Search, place: int) -> Sized | None:
+    """Against the good end by way of the low end of its part, in whose blocks it was; without an interval."""
+    low = next((part.low for part in search.parts if part.low < place <= part.high), 0)
+    first, second = size_of(search.blocks, place, low), size_of(search.blocks, low, 0)
+    return None if first is None or second is None else (first[0] * second[0], None)
+
+
+def _notes(found: Answered, verdict: BisectionVerdict, steps: Sequence[FoundStep]) -> tuple[str, ...]:
+    if verdict == "no difference":
+        return () if _ends_alike(found) else (_REPAIRED,)
+    notes = [_reverted(found, found.state.reverted)] if found.state.reverted and verdict == "found" else []
+    notes += [note for part in found.search.parts if (note := _own_part(found, part))]
+    notes += [each for part in found.search.parts for each in _changed(found, part)]
+    if any(found.search.is_overshot(part) for part in found.search.parts):
+        notes.append("Between the ends some lie beyond them: a part of it was repaired before the bad end.")
+    if verdict == "two steps":
+        notes.append(
+            "Two steps is what fits: no single commit has all of it, and each of these has its part."
+        )
+    if any(not culprit.builds for step in steps for culprit in step.culprits) and verdict != "gradual":
+        notes.append("A commit that does not build can't be told from the next one that does.")
+    return tuple(notes)
+
+
+def _reverted(found: Answered, reverted: Reverted) -> str:
+    """Whether the bad end without the commit is as the good end is."""
+    bad, name = found.state.places[-1].name, reverted.name
+    if reverted.why:
+        return f"{name} was not reverted on {bad}: {reverted.why}."
+    if reverted.ratio is None:
+        return f"{name} reverted on {bad}: not measured yet."
+    sized = times((reverted.ratio, reverted.interval))
+    change = "faster" if reverted.ratio >= 1 else "slower"
+    said = {True: "confirmed", False: "not confirmed", None: "not decided yet"}[reverted.is_confirmed]
+    return f"{name} reverted on the bad end: {change} by {sized}, {said}."
+
+
+def _changed(found: Answered, part: Part) -> list[str]:
+    """What else changed with the step of a part, as far as both of its sides were measured."""
+    search, places = found.search, found.state.places
+    if not search.is_found(part):
+        return []
+    before, after = (
+        {places[part.low + each].build for each in part.line.same_as(place - part.low)}
+        for place in search.sides(part)
+    )
+    return what_changed(found.stored, before, after)
+
+
+def _own_part(found: Answered, part: Part) -> str:
+    """What the commit makes of the whole, where that is less: the rest came with others."""
+    search = found.search
+    if not search.is_found(part):
+        return ""
+    below, above = search.sides(part)
+    own, whole = size_of(search.blocks, above, below), size_of(search.blocks, part.high, part.low)
+    if own is None or whole is None or own[1] is None or whole[1] is None:
+        return ""
+    if own[1][0] <= whole[1][1] and whole[1][0] <= own[1][1]:
+        return ""
+    return f"This {_word(found)} alone makes {times(_inverse(own))} of it; the rest came with others."
+
+
+def _inverse(sized: Sized | None) -> Sized | None:
+    if sized is None:
+        return None
+    value, ends = sized
+    return 1 / value, (None if ends is None else (1 / ends[1], 1 / ends[0]))
+
+
+def _seconds_left(found: Answered) -> float | None:
+    """What is likely to be lacking once the ends differ: rounds that quarter what is left, last blocks."""
+    rounds = [each for each in found.stored if each.seconds_used]
+    blocks = len(found.search.blocks)
+    if not _differs(found) or not rounds or not blocks:
+        return None
+    block_s = sum(each.seconds_used for each in rounds) / blocks * 5 / 3
+    building_s = sum(found.building_s) / len(found.building_s) if found.building_s else 0.0
+    total = 0.0
+    for part in found.search.parts:
+        if found.search.is_found(part):
+            continue
+        left = max(1, len(part.left()))
+        quarters = math.ceil(math.log(left, 4))
+        total += (quarters + _LAST_BLOCKS) * block_s + (3 * quarters + 2) * building_s
+    return total

@@ -1,0 +1,159 @@
+"""The line that is searched: the commits between two revisions of a clone, releases, or a list of builds."""
+
+import re
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgassay.environment.builds.base import parse_version
+from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS
+from pgassay.environment.source.tree_syntax import GIT, is_source, parse_source
+from pgassay.errors import UsageError
+from pgassay.factors.base import split_levels
+from pgassay.model.further_results.bisection import Kind, Place
+
+_SHORT = 10
+# What no server and no client program is built from.
+_NOT_BUILT = re.compile(r"(^|/)(\.git|\.dir-locals|README|COPYRIGHT|HISTORY)|^doc/|^src/test/|\.(md|po)$|^\.")
+_RECORD, _FIELD = "\x1e", "\x1f"
+_FORMAT = f"--format={_RECORD}%H{_FIELD}%an{_FIELD}%as{_FIELD}%s{_FIELD}"
+_RANGE = re.compile(r"^(?P<first>[^.]+(?:\.\d+)?)\.\.(?P<last>.+)$")
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is searched, from good to bad. `aside`: commits between the ends that are no candidates."""
+
+    kind: Kind
+    places: tuple[Place, ...]
+    aside: int = 0
+
+
+def line_of(words: Sequence[str], path: str | None) -> Line:
+    """The line that was typed; raises UsageError for one that has no two ends."""
+    if len(words) == 1 and path is None and words[0].startswith(("version=", "build=")):
+        name, _, text = words[0].partition("=")
+        return _releases(text) if name == "version" else _builds(text)
+    if len(words) != 2:
+        raise UsageError(
+            "bisect takes two revisions of a clone, as 'git:~/postgres@v1 git:~/postgres@HEAD', or one line "
+            "of releases or builds without --path, as version=17.0..17.10 or build=npm:17.4,npm:17.5,npm:17.6"
+        )
+    return _commits(words[0], words[1], path)
+
+
+def _commits(good: str, bad: str, path: str | None) -> Line:
+    trees = [parse_source(word) for word in (good, bad) if is_source(word)]
+    wrong = next((word for word in (good, bad) if not word.startswith(GIT) or "+patch:" in word), None)
+    if wrong is not None:
+        raise UsageError(
+            f"{wrong} is no revision of a clone: write git:PATH@REVISION, or build={good},{bad} for a list"
+        )
+    clone = trees[0].place
+    if trees[1].place.resolve() != clone.resolve():
+        raise UsageError(f"{good} and {bad} are of two clones: name two revisions of one")
+    first, last = (_commit(clone, tree.text, tree.revision) for tree in trees)
+    if _git(clone, ["merge-base", "--is-ancestor", first, last]).returncode != 0:
+        base = _git(clone, ["merge-base", first, last]).stdout.strip()
+        instead = f"git:{clone}@{base[:_SHORT]}, where they part" if base else "one that does"
+        raise UsageError(f"{bad} does not come after {good} in {clone}: name as the first {instead}")
+    known = _log(clone, f"{first}..{last}", path)
+    wanted = [each for each in known if each.is_candidate]
+    if not wanted:
+        where = f" below {path}" if path else ""
+        raise UsageError(
+            f"{good}..{bad} has no commit that changes what is built{where}: name two revisions that differ"
+        )
+    places = [_place(clone, each) for each in wanted]
+    # The bad end is built as it was typed, whatever of no interest comes after the last candidate.
+    places[-1] = places[-1].model_copy(update={"build": f"{GIT}{clone}@{last}"})
+    start = Place(name=good.rpartition("@")[2] or first[:_SHORT], build=f"{GIT}{clone}@{first}")
+    return Line("commits", (start, *places), len(known) - len(wanted))
+
+
+@dataclass(frozen=True)
+class _Commit:
+    hash: str
+    author: str
+    date: str
+    subject: str
+    is_candidate: bool
+
+
+def _place(clone: Path, commit: _Commit) -> Place:
+    return Place(
+        name=commit.hash[:_SHORT],
+        build=f"{GIT}{clone}@{commit.hash}",
+        subject=commit.subject,
+        author=commit.author,
+        date=commit.date,
+    )
+
+
+def _log(clone: Path, revisions: str, path: str | None) -> list[_Commit]:
+    """The commits of the first parents, oldest first, with whether they are candidates."""
+    words = ["log", "--first-parent", "-m", "--reverse", "--name-only", "--no-renames", _FORMAT, revisions]
+    result = _git(clone, words)
+    if result.returncode != 0:
+        raise UsageError(f"git can't list {revisions} in {clone}: check the clone with 'git fsck'")
+    found = []
+    for record in result.stdout.split(_RECORD)[1:]:
+        commit, author, date, subject, files = record.split(_FIELD)
+        names = [name for name in files.split("\n") if name]
+        found.append(_Commit(commit, author, date, subject, any(_counts(name, path) for name in names)))
+    return found
+
+
+def _counts(name: str, path: str | None) -> bool:
+    """Whether a change of this file may be a candidate."""
+    is_below = path is None or name == path.rstrip("/") or name.startswith(f"{path.rstrip('/')}/")
+    return is_below and _NOT_BUILT.search(name) is None
+
+
+def _commit(clone: Path, text: str, revision: str) -> str:
+    result = _git(clone, ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"])
+    if result.returncode != 0:
+        raise UsageError(
+            f"{text}: the clone {clone} has no revision '{revision}': write a branch, tag or commit of it"
+        )
+    return result.stdout.strip()
+
+
+def _git(clone: Path, words: list[str]) -> "subprocess.CompletedProcess[str]":
+    command = ["git", "-C", str(clone), "-c", "core.quotePath=false", *words]
+    try:
+        return subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+        )
+    except FileNotFoundError as error:
+        raise UsageError("clones are read with git, which is not here: install git") from error
+
+
+def _builds(text: str) -> Line:
+    levels = split_levels("build", text)
+    if len(levels) < 2:
+        raise UsageError(f"build={text} is one build: name two or more, the good one first")
+    return Line("builds", tuple(Place(name=level, build=level) for level in levels))
+
+
+def _releases(text: str) -> Line:
+    match = _RANGE.match(text)
+    if match is None:
+        raise UsageError(f"version={text} is no range of releases: write version=17.0..17.10")
+    ends = [parse_version(match["first"]), parse_version(match["last"])]
+    if ends[0] >= ends[1] or ends[0][0] < MAJOR_MIN:
+        raise UsageError(f"version={text}: name the older release first, {MAJOR_MIN}.0 or newer")
+    best: Sequence[str] = ()
+    for origin in ORIGINS:
+        versions = {build.version for build in origin.builds() if build.major >= MAJOR_MIN}
+        between = sorted((v for v in versions if ends[0] <= parse_version(v) <= ends[1]), key=parse_version)
+        reaches = bool(between) and [parse_version(between[0]), parse_version(between[-1])] == ends
+        if reaches and len(between) > len(best):
+            best = [f"{origin.name}:{version}" for version in between]
+    if not best:
+        raise UsageError(
+            f"version={text}: no origin has both ends at hand: type 'pgassay builds install "
+            f"npm:{match['first']} npm:{match['last']}', and those between them that are to be searched"
+        )
+    return Line("builds", tuple(Place(name=each.partition(":")[2], build=each) for each in best))

@@ -1,0 +1,319 @@
+"""The search over real builds: ends first, then rounds, each an experiment; what is recorded is continued."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgassay.analysis.bisection.search import Round, Search
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.bisecting.bisect_answer import Answered, answer, ends_verdict
+from pgassay.bisecting.commit_line import Line
+from pgassay.bisecting.revert_check import judged, reverted_build, run_reverted
+from pgassay.bisecting.rounds import RoundProgress, RoundRun, blocks_of, run_round
+from pgassay.environment.builds.registry import SOURCE_ORIGIN, resolve
+from pgassay.environment.source.build_step import TreeDoesNotBuildError
+from pgassay.environment.source.tree_syntax import is_source
+from pgassay.errors import InterruptionError, MeasurementError, UsageError
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running.run_experiment import host_lock
+from pgassay.model.build import Build
+from pgassay.model.further_results.bisection import BisectionResult, BisectionRound, BisectionState, Reverted
+from pgassay.record import layout
+from pgassay.record.documents import read_model, to_json, write_file
+from pgassay.record.experiment import StoredExperiment, load
+from pgassay.terminal.progress import Progress
+from pgassay.words import join, plural
+
+STATE_FILE = "bisect.json"
+_REMEDY = "name a new folder with --out"
+ENDS_BLOCKS_MAX = 200
+
+
+@dataclass(frozen=True)
+class BisectOptions:
+    """What was asked. `compare`: the trials, and `max_time_s` of this run; `asked`: the options that make
+    another search of it, as typed; `command`: what repeats it.
+    """
+
+    line: Line
+    compare: CompareRequest
+    out: Path
+    asked: Mapping[str, str]
+    command: str
+    jobs: int | None = None
+
+
+def run_bisection(options: BisectOptions, progress: Progress, *, wait: bool) -> tuple[BisectionResult, bool]:
+    """Search until it is found or the time is used up: the answer as it stands, and whether interrupted.
+
+    Raises UsageError before anything is built or measured for what can't be meant, MeasurementError for
+    trials that fail. The folder of an earlier run of the same search is continued.
+    """
+    run = _Run(options, progress, wait=wait)
+    is_interrupted = False
+    try:
+        run.run_all()
+    except (KeyboardInterrupt, InterruptionError):
+        is_interrupted = True
+    run.read_last()
+    run.remember()
+    return answer(run.answered()), is_interrupted
+
+
+class _Run:
+    """One run: the state on disk, the search that follows from it, the builds at hand."""
+
+    def __init__(self, options: BisectOptions, progress: Progress, *, wait: bool) -> None:
+        self._options, self._progress, self._wait = options, progress, wait
+        self._begun = time.monotonic()
+        self._ends_at = self._begun + options.compare.max_time_s
+        self._out = options.out.resolve()
+        self._said: set[str] = set()
+        self._built: dict[int, str] = {}
+        self._building_s: list[float] = []
+        self.state = self._recalled()
+        self._used_before_s = self.state.seconds_used
+        self._search = Search(len(self.state.places) - 1, untestable=set(self.state.untestable))
+        self._stored: dict[str, StoredExperiment] = {}
+        self._counted: dict[str, int] = {}
+        for low, high in self.state.alike:
+            self._search.alike(low, high)
+        for found in self.state.rounds:
+            self._read(found)
+
+    def run_all(self) -> None:
+        """Ends, then round after round while time is left."""
+        if self._ends_are_alike():
+            return
+        if not self._ends_differ():
+            return
+        chosen_again = 0
+        # A choice that comes to nothing has found a place that does not build, or builds what another does.
+        while self._has_time() and chosen_again <= self._search.last:
+            step = self._search.next_round()
+            if step is None:
+                break
+            found = self._unfinished() or self._prepared(step)
+            chosen_again += 1
+            if found is not None:
+                self._one(found)
+                chosen_again = 0
+        if self._has_time():
+            self._confirm()
+
+    def _confirm(self) -> None:
+        """Revert the one commit that was found on the bad end, and compare."""
+        parts, places = self._search.parts, self.state.places
+        known = self.state.reverted
+        is_done = known is not None and (bool(known.why) or known.is_confirmed is not None)
+        if self.state.kind != "commits" or len(parts) != 1 or len(parts[0].left()) != 1 or is_done:
+            return
+        if not self._search.is_found(parts[0]) or self._search.is_gradual:
+            return
+        culprit, bad = places[parts[0].left()[0]], places[-1]
+        self._progress.message(f"{culprit.name} reverted on the bad end, to confirm it")
+
+        def provide(text: str) -> Build:
+            return SOURCE_ORIGIN.provide(text, self._options.jobs, self._progress.stage)
+
+        build = reverted_build(culprit, bad, self._out, provide)
+        if isinstance(build, Reverted):
+            self._write(reverted=build)
+            return
+        self._write(reverted=Reverted(name=culprit.name))
+        told = RoundProgress(self._progress, "reverted", self._said)
+        with self._lock() as left_s:
+            stored = run_reverted(self._options.compare, bad, build, RoundRun(self._out, told, left_s))
+        is_slow_down = parts[0].line.bet().step < 0
+        self._stored["revert"] = stored
+        self._write(reverted=judged(culprit, stored, is_slow_down=is_slow_down))
+
+    @contextmanager
+    def _lock(self) -> Iterator[float]:
+        """Hold the host's lock; gives the seconds left, of which what others measured meanwhile is none."""
+        waiting_since = time.monotonic()
+        with host_lock(self._progress, wait=self._wait):
+            self._ends_at += time.monotonic() - waiting_since
+            yield max(1.0, self._ends_at - time.monotonic())
+
+    def read_last(self) -> None:
+        """Count what an interrupted round has recorded."""
+        for found in self.state.rounds:
+            if found.folder not in self._stored:
+                self._read(found)
+
+    def remember(self) -> None:
+        """Write the state, with the time used."""
+        used_s = self._used_before_s + time.monotonic() - self._begun
+        self._write(seconds_used=round(used_s, 1))
+
+    def answered(self) -> Answered:
+        """All that the answer is made from."""
+        ends = self._stored.get(self.state.rounds[0].folder) if self.state.rounds else None
+        return Answered(
+            state=self.state,
+            search=self._search,
+            ends=None if ends is None else analyse(ends),
+            stored=tuple(self._stored.values()),
+            folder=str(self._options.out),
+            margin=self._options.compare.margin,
+            aside=self._options.line.aside,
+            building_s=tuple(self._building_s),
+            command=self._options.command,
+        )
+
+    def _recalled(self) -> BisectionState:
+        path = self._out / STATE_FILE
+        made = BisectionState(
+            kind=self._options.line.kind, places=self._options.line.places, asked=dict(self._options.asked)
+        )
+        if not path.exists():
+            if self._out.exists() and (not self._out.is_dir() or any(self._out.iterdir())):
+                raise UsageError(f"--out {self._out} holds something else: name a new folder")
+            return made
+        state = read_model(path, BisectionState, 1, _REMEDY)
+        if (state.kind, state.places) != (made.kind, made.places):
+            raise UsageError(f"{self._out} is a search of another line: {_REMEDY}")
+        keys = sorted({*state.asked, *made.asked})
+        changed = [key for key in keys if state.asked.get(key) != made.asked.get(key)]
+        if changed:
+            raise UsageError(
+                f"{self._out} was searched with another {join(changed)}: type it alike, or {_REMEDY}"
+            )
+        return state
+
+    def _write(self, **changed: object) -> None:
+        try:
+            self._out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"can't record in {self._out} ({error.strerror}): {_REMEDY}") from error
+        self.state = self.state.model_copy(update=changed)
+        write_file(self._out / STATE_FILE, to_json(self.state))
+
+    def _has_time(self) -> bool:
+        return time.monotonic() < self._ends_at
+
+    def _provide(self, place: int) -> str | None:
+        """The programs of a place, built where they are not yet; None where the tree does not build."""
+        if place in self._built:
+            return self._built[place]
+        text = self.state.places[place].build
+        begun = time.monotonic()
+        try:
+            if is_source(text):
+                build = SOURCE_ORIGIN.provide(text, self._options.jobs, self._progress.stage)
+                self._building_s.append(time.monotonic() - begun)
+            else:
+                build = resolve(text)
+        except TreeDoesNotBuildError as error:
+            if place in (0, self._search.last):
+                raise
+            why = str(error).partition("does not build: ")[2].partition(": name another")[0]
+            self._progress.message(f"{self.state.places[place].name} is left out, it does not build: {why}")
+            self._search.untestable.add(place)
+            self._write(untestable=tuple(sorted(self._search.untestable)))
+            return None
+        self._built[place] = build.bin_directory
+        return build.bin_directory
+
+    def _ends_are_alike(self) -> bool:
+        first, last = self._provide(0), self._provide(self._search.last)
+        if first == last:
+            self._note_alike(0, self._search.last)
+        return first == last
+
+    def _note_alike(self, first: int, second: int) -> None:
+        pair = (min(first, second), max(first, second))
+        if pair not in self.state.alike:
+            self._search.alike(*pair)
+            self._write(alike=(*self.state.alike, pair))
+
+    def _ends_differ(self) -> bool:
+        """Run the ends' own experiment to its verdict; whether there is something to find."""
+        last = self._search.last
+        rounds = self.state.rounds
+        ends = (
+            rounds[0]
+            if rounds
+            else BisectionRound(folder="ends", low=0, high=last, places=(), blocks=ENDS_BLOCKS_MAX)
+        )
+        if len(rounds) < 2:
+            stored = self._one(ends)
+            if ends_verdict(analyse(stored)) not in ("slower", "faster"):
+                return False
+        return True
+
+    def _unfinished(self) -> BisectionRound | None:
+        """A round that was interrupted, which is continued first."""
+        last = self.state.rounds[-1]
+        has_all = not last.places or self._counted.get(last.folder, 0) >= last.blocks
+        stopped = self._stored[last.folder].stopped if last.folder in self._stored else ""
+        return None if has_all or stopped == "blocks" else last
+
+    def _prepared(self, step: Round) -> BisectionRound | None:
+        """The round with all its builds at hand; None where what was built makes another choice."""
+        low, high = step.part.low, step.part.high
+        kept: list[int] = []
+        for place in step.places:
+            found = self._provide(place)
+            if found is None:
+                return None
+            known = [other for other, built in self._built.items() if built == found and other != place]
+            for other in known:
+                self._note_alike(place, other)
+            if not any(self._built.get(other) == found for other in (low, high, *kept)):
+                kept.append(place)
+        if not kept and step.places:
+            return None
+        number = len(self.state.rounds)
+        return BisectionRound(
+            folder=f"round-{number:03d}", low=low, high=high, places=tuple(kept), blocks=step.blocks
+        )
+
+    def _one(self, found: BisectionRound) -> StoredExperiment:
+        """Run a round, or continue it, and count its blocks."""
+        for place in (found.low, *found.places, found.high):
+            self._provide(place)
+        if found not in self.state.rounds:
+            self._write(rounds=(*self.state.rounds, found))
+        names = [self.state.places[place].name for place in found.places]
+        what = f"round {found.folder.rpartition('-')[2]}" if names else "the two ends"
+        if names:
+            self._progress.message(f"{what}: {join(names)} between both ends; {self._standing()}")
+        else:
+            count = plural(len(self.state.places) - 1, "commit" if self.state.kind == "commits" else "build")
+            ends = [self.state.places[place].name for place in (found.low, found.high)]
+            self._progress.message(f"{what} first: {join(ends)}, {count} after the first")
+        told = RoundProgress(self._progress, what, self._said)
+        with self._lock() as left_s:
+            run_round(self._options.compare, found, self.state.places, RoundRun(self._out, told, left_s))
+        self._read(found)
+        stored = self._stored[found.folder]
+        if stored.stopped == "failed":
+            reasons = [trial.record.reason for trial in stored.trials if trial.record.status != "ok"]
+            raise MeasurementError(
+                f"{what} failed{f': {reasons[-1]}' if reasons else ''}: 'pgassay report "
+                f"{self._out / found.folder}' shows its trials"
+            )
+        return stored
+
+    def _standing(self) -> str:
+        left = sum(len(part.left()) for part in self._search.parts)
+        return f"{left} left" if left < self._search.last else "all may be it"
+
+    def _read(self, found: BisectionRound) -> None:
+        """Take what a round has recorded that was not counted yet."""
+        folder = self._out / found.folder
+        if not (folder / layout.EXPERIMENT_FILE).is_file():
+            return
+        stored = load(folder)
+        self._stored[found.folder] = stored
+        blocks = blocks_of(stored, found, self.state.places)
+        before = self._counted.get(found.folder, 0)
+        for block in blocks[before:]:
+            parts = [p for p in self._search.parts if (p.low, p.high) == (found.low, found.high)]
+            if parts:
+                self._search.observe(parts[0], block)
+        self._counted[found.folder] = len(blocks)

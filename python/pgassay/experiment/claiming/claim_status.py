@@ -1,0 +1,193 @@
+"""Where the claims of a file stand: by its stored experiment, or by a plan that says what can be tried."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgassay.analysis.claims.arm_claims import blocks_least, missing_condition, missing_for
+from pgassay.analysis.claims.judge_claims import is_open, judge, wanted_by
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.environment import earlier_experiments
+from pgassay.environment.linux import machine
+from pgassay.errors import UsageError
+from pgassay.experiment.claiming.claim_files import ClaimedFile
+from pgassay.experiment.claiming.run_order import Waiting, weight_of
+from pgassay.experiment.planning.experiment_file import read_document, read_file
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
+from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running.plan_preview import planned
+from pgassay.experiment.running.run_experiment import host_lock
+from pgassay.model.experiment import MachineFacts
+from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
+from pgassay.model.redaction import without_secrets
+from pgassay.model.result import CompareResult
+from pgassay.record import layout
+from pgassay.record.documents import write_file
+from pgassay.record.experiment import StoredExperiment, load
+from pgassay.terminal.progress import Progress
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The claims of a file as they stand.
+
+    `least_s`: what the next verdict takes at least, None where that is not known. `note`: why the experiment
+    was not run, or not further. `is_out`: it is not run any more this time.
+    """
+
+    file: ClaimedFile
+    request: CompareRequest
+    judged: tuple[JudgedClaim, ...]
+    blocks: int = 0
+    seconds_used: float = 0.0
+    family: str = ""
+    least_s: float | None = None
+    note: str = ""
+    is_out: bool = False
+    turns: int = 0
+
+    @property
+    def folder(self) -> Path:
+        """Where its records are, or are to be."""
+        assert self.request.out is not None
+        return self.request.out
+
+    @property
+    def open_claims(self) -> tuple[str, ...]:
+        """The ids of those of which more is wanted."""
+        pairs = zip(self.file.claims, self.judged, strict=True)
+        return tuple(claim.id for claim, judged in pairs if is_open(claim, judged, self.blocks))
+
+    @property
+    def waiting(self) -> Waiting:
+        """What decides when it is run."""
+        bound_s = self.request.max_time_s
+        has_run = self.blocks > 0
+        claims = sum(weight_of(claim) for claim in self.file.claims if claim.id in self.open_claims)
+        return Waiting(self.file.name, claims, has_run, self.least_s, bound_s, self.turns)
+
+
+def standing_of(file: ClaimedFile, parent: Path, seed: int | None) -> Standing:
+    """As the records below `parent` have it; raises UsageError for a file that was changed since."""
+    read = read_file(file.path, parent / file.name, _command(file))
+    strata = read.strata or _strata(file)
+    seed = seed if seed is not None else read.seed
+    request = replace(read, seed=seed, strata=strata)
+    found = Standing(file, request, tuple(_unjudged(claim, file, "") for claim in file.claims))
+    if (found.folder / layout.EXPERIMENT_FILE).is_file():
+        _refuse_changed(file, found.folder)
+        return measured(found, load(found.folder))
+    facts = MachineFacts.model_validate(machine.facts())
+    lacking = {claim.id: missing_condition(claim, facts) for claim in file.claims}
+    return without(found, lacking)
+
+
+def with_plan(found: Standing, progress: Progress, *, wait: bool) -> Standing:
+    """With what a plan says: what this machine can't have, and what the first verdict takes at least.
+
+    Raises UsageError for claims on what the experiment doesn't compare.
+    """
+    file = found.file
+    with host_lock(progress, wait=wait):
+        try:
+            experiment = plan(parse_request(found.request, progress.stage), progress.stage)
+        except UsageError as error:
+            return without(found, {claim.id: str(error) for claim in file.claims})
+    where, instead = str(file.path), "correct the claim"
+    lacking = {claim.id: missing_for(claim, experiment, where, instead) for claim in file.claims}
+    least_s = planned(experiment, earlier_experiments.recall(experiment)).least_s
+    return replace(without(found, lacking), least_s=least_s)
+
+
+def without(found: Standing, lacking: Mapping[str, str]) -> Standing:
+    """With the claims that can't be tried: by id what is missing, '' where nothing is."""
+
+    def with_missing(claim: Claim, judged: JudgedClaim) -> JudgedClaim:
+        missing = without_secrets(lacking[claim.id])
+        if judged.verdict is not None or not missing:
+            return judged
+        return _unjudged(claim, found.file, missing, "can't be tried here")
+
+    judged = tuple(map(with_missing, found.file.claims, found.judged))
+    return replace(found, judged=judged)
+
+
+def measured(found: Standing, stored: StoredExperiment) -> Standing:
+    """With the verdicts of its experiment, and what the next of them takes."""
+    result = analyse(stored)
+    file = found.file
+    judged = tuple(
+        each.model_copy(update={"file": str(file.path)}) for each in judge(file.claims, result, stored)
+    )
+    return replace(
+        found,
+        judged=judged,
+        blocks=result.blocks,
+        seconds_used=stored.seconds_used,
+        family=result.family,
+        least_s=_next_verdict_s(file.claims, judged, result, stored),
+    )
+
+
+def keep_file(file: ClaimedFile, folder: Path) -> None:
+    """Keep the file as it is measured, so that a later change of it is found."""
+    write_file(_copy_of(folder), file.path.read_bytes())
+
+
+def _strata(file: ClaimedFile) -> tuple[str, ...]:
+    """Those of a grid that claims are of, which are all that is run of it; () where one has no stratum."""
+    strata = tuple(dict.fromkeys(claim.stratum for claim in file.claims if not claim.needs.elsewhere))
+    # SQL files have a folder in the name of a stratum, which a claim leaves out.
+    return strata if all(strata) and ".sql" not in "".join(strata) else ()
+
+
+def _command(file: ClaimedFile) -> tuple[str, ...]:
+    """What repeats the experiment as it is run for its claims."""
+    return ("pgassay", *(("claims", "run") if _strata(file) else ("run",)), str(file.path))
+
+
+def _refuse_changed(file: ClaimedFile, folder: Path) -> None:
+    copy = _copy_of(folder)
+    if copy.is_file() and _experiment_in(copy) != _experiment_in(file.path):
+        raise UsageError(
+            f"{file.path} was changed since {folder} was measured: name another folder with --out"
+        )
+
+
+def _copy_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.toml")
+
+
+def _experiment_in(path: Path) -> dict[str, object]:
+    """A file without its claims, which may be added to."""
+    return {key: value for key, value in read_document(path).items() if key != "claim"}
+
+
+def _unjudged(claim: Claim, file: ClaimedFile, why: str, verdict: ClaimVerdict | None = None) -> JudgedClaim:
+    return JudgedClaim.of(claim, why, shlex.join(_command(file)), verdict, file=str(file.path))
+
+
+def _next_verdict_s(
+    claims: tuple[Claim, ...],
+    judged: tuple[JudgedClaim, ...],
+    result: CompareResult,
+    stored: StoredExperiment,
+) -> float | None:
+    """The median of what the nearest open claim on an arm takes; None where no forecast can be made."""
+    undecided = tuple(
+        claim
+        for claim, found in zip(claims, judged, strict=True)
+        if found.verdict == "undecided" and not claim.statement
+    )
+    if not result.blocks:
+        return None
+    missing = blocks_least(stored.experiment) - result.blocks
+    if missing > 0:
+        return missing * stored.seconds_used / result.blocks
+    wanted = wanted_by(undecided, result, stored)
+    names = {arm.name for arm in stored.experiment.arms if arm.id in wanted}
+    medians = [
+        arm.forecast.seconds[1] for arm in result.arms if arm.name in names and arm.forecast is not None
+    ]
+    return min((median for median in medians if median is not None), default=None)

@@ -1,0 +1,229 @@
+"""A run of the experiments of several files with claims, until all are decided or the time is used up."""
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgassay.analysis.claims.arm_claims import blocks_least
+from pgassay.analysis.claims.judge_claims import wanted_by
+from pgassay.errors import InterruptionError, MeasurementError, UsageError
+from pgassay.experiment.claiming.claim_files import ClaimedFile
+from pgassay.experiment.claiming.claim_status import (
+    Standing,
+    keep_file,
+    measured,
+    standing_of,
+    with_plan,
+    without,
+)
+from pgassay.experiment.claiming.run_order import next_of
+from pgassay.experiment.running.loop import RunLimits, expected_trial_s
+from pgassay.experiment.running.run_experiment import run_new, run_resumed
+from pgassay.model.experiment import Experiment
+from pgassay.model.further_results.claims import Claim, ClaimedExperiment, ClaimsResult
+from pgassay.model.result import CompareResult
+from pgassay.options.comparison import BLOCKS_DEFAULT
+from pgassay.record import layout
+from pgassay.record.experiment import StoredExperiment, load, load_state
+from pgassay.terminal.progress import Progress
+from pgassay.words import duration_rounded, join, plural
+
+# What an experiment is planned for at least, whatever its share.
+PLANNED_FOR_MIN_S = 120.0
+FAMILY = (
+    "The claims of a file are judged by one experiment, whose verdicts hold together; each file is a family "
+    "of its own."
+)
+
+
+@dataclass(frozen=True)
+class ClaimsOptions:
+    """A run as typed; `out`: the folder of all records, where an earlier run is continued."""
+
+    files: tuple[ClaimedFile, ...]
+    time_max_s: float
+    out: Path
+    seed: int | None = None
+
+
+def run_claims(options: ClaimsOptions, progress: Progress, *, wait: bool) -> tuple[ClaimsResult, bool]:
+    """Run what fits the time; the claims as they stand then, and whether it was interrupted.
+
+    Raises UsageError for a file that can't be meant, before anything is measured.
+    """
+    ends_at = time.monotonic() + options.time_max_s
+    out = options.out.resolve()
+    standings = [standing_of(file, out, options.seed) for file in options.files]
+    run = _Run(standings, ends_at, progress)
+    for number, each in enumerate(standings):
+        if each.open_claims and not each.blocks:
+            run.standings[number] = with_plan(each, progress, wait=wait)
+    _make_folder(out)
+    is_interrupted = False
+    try:
+        run.run_all()
+    except (KeyboardInterrupt, InterruptionError):
+        is_interrupted = True
+        run.refresh()
+    return _result(options, out, run.noted()), is_interrupted
+
+
+def _make_folder(out: Path) -> None:
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(
+            f"can't record the claims in {out} ({error.strerror}): name another folder with --out"
+        ) from error
+
+
+def stored_claims(options: ClaimsOptions) -> ClaimsResult:
+    """The claims as the records of an earlier run have them; nothing is run."""
+    out = options.out.resolve()
+    standings = [standing_of(file, out, options.seed) for file in options.files]
+    return _result(options, out, standings)
+
+
+class _Budget:
+    """What is wanted of an experiment while it runs: nothing more after its share, unless a verdict is near.
+
+    What was begun gets the blocks that a first verdict takes, whatever its share was; where these don't fit
+    the time left, nothing more after its first block, which others can use better.
+    """
+
+    def __init__(self, claims: Sequence[Claim], blocks_before: int, share_s: float, ends_at: float) -> None:
+        self._claims, self._share_s, self._ends_at = claims, share_s, ends_at
+        self._blocks_before = blocks_before
+        self._begun = time.monotonic()
+
+    def __call__(self, result: CompareResult, stored: StoredExperiment) -> Collection[str]:
+        open_arms = wanted_by(self._claims, result, stored)
+        now = time.monotonic()
+        if result.blocks == self._blocks_before:
+            return open_arms
+        missing = blocks_least(stored.experiment) - result.blocks
+        if missing > 0:
+            block_s = (expected_trial_s(stored) or 0.0) * len(stored.experiment.arms)
+            return open_arms if now + missing * block_s <= self._ends_at else ()
+        if now - self._begun < self._share_s or _is_near(result, stored.experiment, open_arms):
+            return open_arms
+        return ()
+
+
+def _is_near(result: CompareResult, experiment: Experiment, open_arms: Collection[str]) -> bool:
+    """Whether an arm is likely to be decided by as few blocks as a first verdict takes, or fewer.
+
+    Preparing it again later takes longer than these.
+    """
+    names = {(arm.name, arm.stratum) for arm in experiment.arms if arm.id in open_arms}
+    forecasts = [arm.forecast for arm in result.arms if (arm.name, arm.stratum) in names]
+    medians = [each.blocks[1] for each in forecasts if each is not None]
+    return any(median is not None and median <= blocks_least(experiment) for median in medians)
+
+
+class _Run:
+    def __init__(self, standings: Sequence[Standing], ends_at: float, progress: Progress) -> None:
+        self.standings = list(standings)
+        self._ends_at, self._progress = ends_at, progress
+
+    def run_all(self) -> None:
+        """One experiment after the other, while one fits the time that is left."""
+        while True:
+            waiting = [each.waiting for each in self.standings if not each.is_out]
+            found = next_of(waiting, self._left_s())
+            if found is None:
+                return
+            chosen, share_s = found
+            number = next(n for n, each in enumerate(self.standings) if each.file.name == chosen.name)
+            self.standings[number] = self._one(self.standings[number], share_s)
+
+    def refresh(self) -> None:
+        """Read what an interrupted experiment has recorded."""
+        for number, each in enumerate(self.standings):
+            if layout.attempt_folders(each.folder):
+                self.standings[number] = measured(each, load(each.folder))
+
+    def noted(self) -> list[Standing]:
+        """With a reason for every experiment that has open claims and was never run."""
+        return [
+            replace(each, note=_left_out(each))
+            if each.open_claims and not (each.blocks or each.note)
+            else each
+            for each in self.standings
+        ]
+
+    def _left_s(self) -> float:
+        return self._ends_at - time.monotonic()
+
+    def _one(self, found: Standing, share_s: float) -> Standing:
+        """Run or continue one experiment for its share of the time."""
+        wanted = found.open_claims
+        self._progress.message(
+            f"{found.file.path}: {plural(len(wanted), 'claim')} to decide ({join(wanted)}), "
+            f"about {duration_rounded(share_s)} for it now"
+        )
+        before = len(layout.attempt_folders(found.folder))
+        try:
+            after = measured(found, self._measure(found, share_s))
+        except UsageError as error:
+            if before:
+                raise
+            lacking = {claim.id: str(error) for claim in found.file.claims}
+            return replace(without(found, lacking), is_out=True)
+        except MeasurementError as error:
+            return replace(self._failed(found, str(error)), is_out=True)
+        for claim in after.judged:
+            if claim.id in wanted:
+                self._progress.message(f"{claim.id}: {claim.verdict}; {claim.why}")
+        is_out = len(layout.attempt_folders(found.folder)) == before
+        return replace(after, turns=found.turns + 1, is_out=is_out)
+
+    def _measure(self, found: Standing, share_s: float) -> StoredExperiment:
+        budget = _Budget(found.file.claims, found.blocks, share_s, self._ends_at)
+        limits = RunLimits(BLOCKS_DEFAULT, self._left_s(), ends_at=self._ends_at, wanted=budget)
+        asked = found.request.blocks
+        if (found.folder / layout.EXPERIMENT_FILE).is_file():
+            blocks = asked if asked is not None else found.blocks + BLOCKS_DEFAULT
+            _, used_s, _ = load_state(found.folder)
+            limits = replace(limits, blocks_max=blocks, time_max_s=used_s + self._left_s())
+            return run_resumed(found.folder, limits, self._progress, wait=True)
+        keep_file(found.file, found.folder)
+        if asked is not None:
+            limits = replace(limits, blocks_max=asked)
+        # Blocks are planned for the time there is: on copies of the data that are used for long, a verdict
+        # takes long.
+        time_s = min(found.request.max_time_s, max(2 * share_s, PLANNED_FOR_MIN_S))
+        request = replace(found.request, max_time_s=time_s)
+        return run_new(request, self._progress, wait=True, limits=limits)
+
+    def _failed(self, found: Standing, reason: str) -> Standing:
+        if layout.attempt_folders(found.folder):
+            return replace(measured(found, load(found.folder)), note=reason)
+        return replace(found, note=reason)
+
+
+def _left_out(found: Standing) -> str:
+    if found.least_s is None:
+        return "no time was left for it"
+    return f"takes {duration_rounded(found.least_s)} at least, and less was left"
+
+
+def _result(options: ClaimsOptions, out: Path, standings: Sequence[Standing]) -> ClaimsResult:
+    claims = tuple(
+        claim if claim.verdict is not None else claim.model_copy(update={"why": each.note or claim.why})
+        for each in standings
+        for claim in each.judged
+    )
+    experiments = tuple(
+        ClaimedExperiment(
+            file=str(each.file.path),
+            folder=str(each.folder) if each.blocks else "",
+            blocks=each.blocks,
+            seconds_used=each.seconds_used,
+            note=each.note,
+        )
+        for each in standings
+    )
+    one = options.files[0].path if len(options.files) == 1 else ""
+    return ClaimsResult(file=str(one), folder=str(out), family=FAMILY, claims=claims, experiments=experiments)

@@ -1,0 +1,254 @@
+"""From a request to an experiment: the arms, the protocol and the contract, fixed before the first trial."""
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pgassay import __version__
+from pgassay.design.arms import (
+    Compared,
+    apply_levels,
+    build_arms,
+    choose_control,
+    combinations,
+    select_strata,
+    without_partner,
+)
+from pgassay.design.schedule import planned_design
+from pgassay.environment.linux.perf import find_perf
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.connections import is_remote
+from pgassay.experiment.planning.provisioned_servers import ProvisionedServers
+from pgassay.experiment.planning.remote_servers import RemoteServers
+from pgassay.experiment.planning.request import (
+    CompareRequest,
+    check_request,
+    parse_settings,
+)
+from pgassay.experiment.planning.servers import Base, Grid, OnStage, ParsedRequest, Servers
+from pgassay.experiment.planning.start_sharing import share
+from pgassay.factors import config, sql
+from pgassay.factors.base import Factor, FactorKind, split_levels
+from pgassay.factors.registry import parse_factors
+from pgassay.model.arm import Arm, ArmSpec
+from pgassay.model.experiment import BlockDesign, EvidenceUnit, Experiment, StatisticalContract
+from pgassay.options.comparison import BLOCKS_DEFAULT
+from pgassay.workloads.metric import metric_of
+
+# Low, so that a small effect in much noise is found sooner, and few, since all points share the evidence.
+SHARPNESS = (0.2, 2.0, 5)
+# Most for effects of a third to two thirds of the spread, which take long and are asked for most often;
+# enough for the sharpest, which decides in few blocks. If all counted alike, 5 % in noise of 7 % would take
+# two more blocks in the median, and 2 % as many as now (`test_trials_needed.py`, `test_rules.py`).
+SHARPNESS_WEIGHTS = (3.0, 12.0, 8.0, 2.0, 8.0)
+# Nothing is lost by it where noise is normal, and many blocks are saved where it has tails. Where noise
+# drifts, evidence that weighs neighbours must keep the greater part (`test_clipped.py`).
+CLIPPED_SHARE = 0.4
+
+
+@dataclass(frozen=True)
+class GivenArms:
+    """Arms by the level that names each, the factor that they are levels of, and which is the control."""
+
+    factor: str
+    control: str
+    specs: Mapping[str, ArmSpec]
+
+
+def parse_request(
+    request: CompareRequest, on_stage: OnStage = lambda _stage, _fraction: None
+) -> ParsedRequest:
+    """Read every word of a request; raises UsageError for the first that can't be meant.
+
+    Needs no lock and starts nothing, so a slip of the fingers is answered at once; servers that run already
+    are asked who they are.
+    """
+    check_request(request)
+    check_profile(request)
+    given = parse_settings(request.settings)
+    servers = choose_servers(request, on_stage)
+    is_typed = servers.factors or not (request.factors or request.made_factors)
+    factors = (*(parse_factors(list(servers.factors)) if is_typed else ()), *request.made_factors)
+    workload = sql.workload_of(factors, request.workload, CompareRequest.workload)
+    for factor in factors:
+        if factor.name in given:
+            raise UsageError(
+                f"{factor.name} is a factor and is also fixed by --set {factor.name}: leave one of them out"
+            )
+        if factor.name == config.NAME:
+            config.check_beside(factor.levels, given)
+    base = servers.base(factors, workload, given)
+    compared = choose_control(base.factors, request.control)
+    candidates = [
+        (levels, apply_levels(base.factors, levels, base.spec)) for levels in combinations(base.factors)
+    ]
+    metric_of(request.metric, workload, [spec.workload.load for _, spec in candidates])
+    servers.check(candidates)
+    return ParsedRequest(request, servers, workload, given, base, compared, candidates)
+
+
+def parse_arms(
+    request: CompareRequest, servers: Servers, base: Base, given: dict[str, str], arms: GivenArms
+) -> ParsedRequest:
+    """A request whose arms are given whole, by the names of the levels of one factor.
+
+    Raises UsageError for arms that can't run on these servers.
+    """
+
+    def apply(_name: str, level: str, _spec: ArmSpec) -> ArmSpec:
+        return arms.specs[level]
+
+    factor = Factor(arms.factor, tuple(arms.specs), FactorKind(split=split_levels, apply=apply))
+    candidates = [({arms.factor: level}, spec) for level, spec in arms.specs.items()]
+    servers.check(candidates)
+    return ParsedRequest(
+        request,
+        servers,
+        arms.specs[arms.control].workload,
+        given,
+        replace(base, factors=(factor,)),
+        Compared(arms.factor, arms.control),
+        candidates,
+    )
+
+
+def choose_servers(request: CompareRequest, on_stage: OnStage) -> Servers:
+    """Servers that run already where the request names some; else those that pgassay starts itself."""
+    if not is_remote(request):
+        return ProvisionedServers(request)
+    return RemoteServers(request, on_stage)
+
+
+def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
+    """The whole plan of an experiment; nothing has run but small servers that judged the levels.
+
+    Raises UsageError for a level that a build, this machine or a server refuses.
+    """
+    request, servers, compared = parsed.request, parsed.servers, parsed.compared
+    judged = servers.judge(parsed, on_stage)
+    seed = request.seed if request.seed is not None else secrets.randbelow(2**31)
+    factors = parsed.base.factors
+    arms, contrasts = build_arms(factors, compared, judged.candidates, seed)
+    without = without_partner(judged.candidates, arms, compared.factor)
+    # What is said of some strata shares the error rate with what others say of the rest.
+    comparisons = len(contrasts)
+    if request.strata:
+        arms, contrasts = select_strata(arms, contrasts, request.strata)
+    sharing = share(request, arms, parsed.base.protocol)
+    arms, protocol = sharing.arms, sharing.protocol
+    parsed = replace(parsed, base=replace(parsed.base, protocol=protocol))
+    description = servers.describe(parsed, Grid(judged, arms, contrasts))
+    design = _design(request, arms, is_crossed=bool(description.swap))
+    contract = _contract(parsed, arms, seed, comparisons, unit="trial" if sharing.reason else "start")
+    return Experiment(
+        pgassay_version=__version__,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=repeatable(servers.command, seed),
+        title=_title(request, factors, description.data),
+        arms=arms,
+        contrasts=contrasts,
+        contract=contract,
+        protocol=protocol,
+        design=design,
+        dataset_loads=description.dataset_loads,
+        skipped=(*judged.skipped, *without),
+        baseline=request.baseline,
+        compared=description.compared,
+        restarts="" if request.restart == "each" else sharing.reason,
+        confounds=description.confounds,
+        warnings=description.warnings,
+        swap=description.swap,
+        environment=description.environment,
+    )
+
+
+def _contract(
+    parsed: ParsedRequest, arms: tuple[Arm, ...], seed: int, comparisons: int, *, unit: EvidenceUnit
+) -> StatisticalContract:
+    """By what the experiment is judged."""
+    request = parsed.request
+    return StatisticalContract(
+        metric=metric_of(request.metric, parsed.workload, [arm.spec.workload.load for arm in arms]),
+        margin=request.margin,
+        alpha=request.alpha,
+        blocks_max=BLOCKS_DEFAULT if request.blocks is None else request.blocks,
+        time_max_s=request.max_time_s,
+        seed=seed,
+        pool_twin=request.pool_twin,
+        covariate=request.covariate,
+        contrasts=comparisons,
+        sharpness=SHARPNESS,
+        sharpness_weights=SHARPNESS_WEIGHTS,
+        equivalence="each",
+        drift="neighbours",
+        clipped_share=CLIPPED_SHARE,
+        slope="members",
+        noise="any",
+        weights=parsed.workload.weights,
+        decide=request.decide,
+        unit=unit,
+    )
+
+
+def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool) -> BlockDesign:
+    """How the blocks are made; raises UsageError for what these arms can't have."""
+    if request.decide == "effects" and len({arm.stratum for arm in arms}) < 2:
+        raise UsageError(
+            "--decide effects: one factor alone is compared, so its arms are all there is to decide: "
+            "leave it out, or add a factor"
+        )
+    servers = {arm.spec.server.name for arm in arms if arm.spec.server is not None}
+    if request.between == "neutral" and len(servers) > 1:
+        raise UsageError(
+            "--between neutral: the arms run on several servers, and a trial on the control's does nothing "
+            "for the others: leave it out"
+        )
+    # Whoever names a number of blocks wants them of all arms, decided or not.
+    rests = request.blocks is None and request.decide == "arms"
+    design = planned_design(arms, is_crossed=is_crossed, decided_rest=rests)
+    return design.model_copy(update={"between": request.between})
+
+
+def _title(request: CompareRequest, factors: Sequence[Factor], data: str) -> str:
+    """The experiment's title: what varies, what is run, on which data (in words)."""
+    workload = ", ".join(sql.levels_of(factors)) or request.workload
+    return f"{' '.join(factor.name for factor in factors)} on {workload}, {data}"
+
+
+def repeatable(command: tuple[str, ...], seed: int) -> tuple[str, ...]:
+    """The command line with the seed that was drawn, into a new folder."""
+    words: list[str] = []
+    skip = False
+    for word in command:
+        if skip or word.startswith("--out="):
+            skip = False
+            continue
+        if word == "--out":
+            skip = True
+            continue
+        words.append(word)
+    if words and not any(word == "--seed" or word.startswith("--seed=") for word in words):
+        words += ["--seed", str(seed)]
+    return tuple(words)
+
+
+def check_profile(request: CompareRequest) -> None:
+    """Raise UsageError where a profile is asked for and can't be had; does nothing where none is."""
+    if not request.profile:
+        return
+    if is_remote(request):
+        raise UsageError(
+            "--profile samples the processes of servers that pgassay starts: leave --server and server= out, "
+            "or run perf on the server's own machine"
+        )
+    if request.restart == "needed":
+        raise UsageError(
+            "--profile needs a trial of each arm, and --restart needed has one for all: leave one of them out"
+        )
+    if request.cache == "cold-each":
+        raise UsageError(
+            "--profile can't follow a server that is restarted within a trial, as --cache cold-each does: "
+            "use --cache cold"
+        )
+    find_perf()

@@ -1,0 +1,238 @@
+"""A run: what is asked of the server before it, the load, and what is told meanwhile."""
+
+import math
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from pgassay.native.pgbench_command import PgbenchRecord, Progress, Stats, run_pgbench
+from pgassay.native.process import StatementError
+from pgassay.native.scripts import read_script_faults
+from pgassay.pgbench.connection import (
+    ChangedSetting,
+    Server,
+    changed_settings,
+    connect,
+    server_text,
+    try_to_execute,
+)
+from pgassay.pgbench.messages import PROGRAM, PgbenchError, say, write
+from pgassay.pgbench.options import Options
+
+LOG_PREFIX = "pgbench_log"
+_COULD_NOT_CONNECT = "could not connect: "
+_PARTITIONS = """
+select o.n, p.partstrat, pg_catalog.count(i.inhparent) from pg_catalog.pg_class as c
+join pg_catalog.pg_namespace as n on (n.oid = c.relnamespace)
+cross join lateral (select pg_catalog.array_position(pg_catalog.current_schemas(true), n.nspname)) as o(n)
+left join pg_catalog.pg_partitioned_table as p on (p.partrelid = c.oid)
+left join pg_catalog.pg_inherits as i on (c.oid = i.inhparent)
+where c.relname = 'pgbench_accounts' and o.n is not null group by 1, 2 order by 1 asc limit 1"""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The scale, and how pgbench_accounts is partitioned ('' for not)."""
+
+    scale: int
+    partition_method: str = ""
+    partitions: int = 0
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that is over."""
+
+    chosen: Options
+    tables: Tables
+    version: str
+    settings: list[ChangedSetting]
+    record: PgbenchRecord
+
+
+def run(chosen: Options, on_server: Callable[[str], None]) -> Run:
+    """Runs the scripts; on_server is called with the version of the server as soon as it is known.
+
+    Raises PgbenchError for what keeps the run from beginning.
+    """
+    if any(not script.is_builtin for script in chosen.scripts):
+        _check_scripts(chosen)
+    server = connect(chosen, "setup")
+    with server.session:
+        on_server(server.version)
+        tables = _tables(server, chosen) if chosen.has_builtin else Tables(chosen.scale or 1)
+        settings = changed_settings(server.session)
+        if not chosen.no_vacuum:
+            _vacuum(server, chosen)
+    reporter = _Reporter(chosen)
+    try:
+        record = run_pgbench(
+            _spec(chosen, server, tables), reporter.tell, lambda level, text: say(text, level)
+        )
+    except StatementError as error:
+        raise _refused(error) from None
+    return Run(chosen, tables, server.version, settings, record)
+
+
+def _refused(error: StatementError) -> PgbenchError:
+    client, found, message = error.message.partition(_COULD_NOT_CONNECT)
+    if not found:
+        return PgbenchError(error.message)
+    say(message, "error")
+    return PgbenchError(f"could not create connection for {client.strip()}")
+
+
+def _check_scripts(chosen: Options) -> None:
+    """Raises PgbenchError for the first script that is none, as pgbench shows it."""
+    fault = read_script_faults([{"name": each.title, "text": each.text} for each in chosen.scripts])
+    if fault is None:
+        return
+    if fault["script"] is None:
+        name, is_empty, _ = fault["message"].partition(": the script has no command")
+        raise PgbenchError(f'empty command list for script "{name}"' if is_empty else fault["message"])
+    if fault["message"].startswith("\\gset must"):
+        raise PgbenchError(f"{fault['script']}:{fault['line']}: {fault['message']}")
+    if fault["number"] is not None:
+        condition = fault["message"].removeprefix("condition error in script: ")
+        raise PgbenchError(
+            f'condition error in script "{fault["script"]}" command {fault["number"]}: {condition}'
+        )
+    command = "" if fault["command"] is None else f' in command "{fault["command"]}"'
+    message = f"{fault['script']}:{fault['line']}: {fault['message']}{command}"
+    text = next(each.text for each in chosen.scripts if each.title == fault["script"])
+    raise PgbenchError(message, below=_shown_line(text, fault["line"], fault["column"], fault["command"]))
+
+
+def _shown_line(text: str, line: int, column: int | None, command: str | None) -> str:
+    """The line of a backslash command from the backslash on, with a mark; '' for SQL."""
+    if command is None:
+        return ""
+    whole = text.split("\n")[line - 1]
+    begins = whole.find("\\")
+    if begins < 0 or (column is None and len(whole.split()) == 1 and command == "set"):
+        return ""
+    shown = whole[begins:].rstrip()
+    if column is None:
+        return shown
+    return f"{shown}\n{'^':>{max(column - begins, 1)}} error found here"
+
+
+def _tables(server: Server, chosen: Options) -> Tables:
+    session = server.session
+    hint = f'Perhaps you need to do initialization ("{PROGRAM} -i") in database "{server.dbname}".'
+    try:
+        row = session.execute("select count(*) from pgbench_branches").fetchone()
+    except psycopg.Error as error:
+        is_missing = isinstance(error, psycopg.errors.UndefinedTable)
+        raise PgbenchError(
+            f"could not count number of branches: {server_text(error)}", hint=hint if is_missing else ""
+        ) from None
+    scale = int(row[0]) if row else 0
+    if chosen.scale is not None:
+        say(f"scale option ignored, using count from pgbench_branches table ({scale})", "warning")
+    found = session.execute(_PARTITIONS.encode()).fetchone()
+    if found is None:
+        raise PgbenchError('no pgbench_accounts table found in "search_path"', hint=hint)
+    method = found[1].decode() if isinstance(found[1], bytes) else found[1]
+    return Tables(scale, {"r": "range", "h": "hash"}.get(method or "", ""), int(found[2]))
+
+
+def _vacuum(server: Server, chosen: Options) -> None:
+    write("starting vacuum...", end="")
+    for statement in ("vacuum pgbench_branches", "vacuum pgbench_tellers", "truncate pgbench_history"):
+        try_to_execute(server.session, statement)
+    write("end.")
+    if chosen.vacuums_all:
+        write("starting vacuum pgbench_accounts...", end="")
+        try_to_execute(server.session, "vacuum analyze pgbench_accounts")
+        write("end.")
+
+
+def _spec(chosen: Options, server: Server, tables: Tables) -> dict[str, object]:
+    log = None
+    if chosen.has_log:
+        path = Path(f"{chosen.log_prefix or LOG_PREFIX}.{os.getpid()}").absolute()
+        log = {
+            "path": str(path),
+            "sampling_rate": chosen.sampling_rate,
+            "aggregate_s": chosen.aggregate_s,
+            "details_failures": chosen.details_failures,
+        }
+    scripts = [{"name": each.title, "text": each.text, "weight": each.weight} for each in chosen.scripts]
+    return {
+        "connect": dict(server.parameters),
+        "scripts": scripts,
+        "variables": chosen.variables,
+        "scale": tables.scale,
+        "clients": chosen.clients,
+        "threads": chosen.threads,
+        "protocol": chosen.protocol,
+        "seed": chosen.seed,
+        "transactions": chosen.transactions,
+        "duration_s": chosen.seconds,
+        "latency_limit_us": chosen.latency_limit_us,
+        "rate": chosen.rate,
+        "connects_each": chosen.connects_each,
+        "max_tries": chosen.max_tries,
+        "continues_on_error": chosen.continues_on_error,
+        "exits_on_abort": chosen.exits_on_abort,
+        "times_commands": chosen.reports_commands,
+        "tells_errors": chosen.tells_errors,
+        "is_traced": chosen.is_debug,
+        "progress_s": chosen.progress_s,
+        "log": log,
+    }
+
+
+def failures(stats: Stats) -> int:
+    """Transactions that failed, of all kinds."""
+    return stats["serialization_failures"] + stats["deadlock_failures"] + stats["other_failures"]
+
+
+class _Reporter:
+    """Prints the line of each interval: what came to the counts since the last (printProgressReport)."""
+
+    def __init__(self, chosen: Options) -> None:
+        self._chosen = chosen
+        self._last: Progress | None = None
+
+    def tell(self, progress: Progress) -> None:
+        """One interval has ended."""
+        write(progress_line(self._chosen, self._last, progress))
+        self._last = progress
+
+
+def progress_line(chosen: Options, last: Progress | None, progress: Progress) -> str:
+    """The line of the interval from `last` (None for the beginning) to `progress`."""
+    now = progress["stats"]
+
+    def since(count: float, before: float) -> float:
+        return count - (before if last else 0)
+
+    before = last["stats"] if last else now
+    done = int(since(now["done"], before["done"]))
+    seconds = since(progress["elapsed_s"], last["elapsed_s"] if last else 0)
+    latency_ms = stddev_ms = lag_ms = 0.0
+    if done:
+        latency_us = since(now["latency_us"]["sum"], before["latency_us"]["sum"]) / done
+        square = since(now["latency_us"]["sum2"], before["latency_us"]["sum2"]) / done
+        latency_ms, stddev_ms = latency_us / 1e3, math.sqrt(max(square - latency_us**2, 0)) / 1e3
+        lag_ms = since(now["lag_us"]["sum"], before["lag_us"]["sum"]) / done / 1e3
+    when = f"{time.time():.3f} s" if chosen.has_timestamps else f"{progress['elapsed_s']:.1f} s"
+    failed = int(since(failures(now), failures(before)))
+    text = (
+        f"progress: {when}, {done / seconds:.1f} tps, lat {latency_ms:.3f} ms stddev {stddev_ms:.3f}, "
+        f"{failed} failed"
+    )
+    if chosen.rate:
+        text += f", lag {lag_ms:.3f} ms"
+        if chosen.latency_limit_us:
+            text += f", {int(since(now['skipped'], before['skipped']))} skipped"
+    if chosen.max_tries != 1:
+        retried, retries = since(now["retried"], before["retried"]), since(now["retries"], before["retries"])
+        text += f", {int(retried)} retried, {int(retries)} retries"
+    return text

@@ -1,0 +1,298 @@
+"""What to do about a plan: indexes, rewrites, maintenance and settings that it calls for, each by rule.
+
+One plan proves nothing: every list ends with the command that tries it. `pgassay tune` knows the tables too.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanAdvice, PlanNode
+from pgassay.plans import scan_conditions
+from pgassay.plans.node_wording import label, rows_words, size_kb
+from pgassay.plans.plan_cost import evaluations, limit_above, offset_rows, reads_whole
+from pgassay.sql_text import identifier
+
+_LINES_MAX = 4
+# Of the statement's time or rows: what takes less is no matter of anybody's.
+_SHARE_MIN = 0.1
+_ROWS_MIN = 1000.0
+_INNER_LOOPS_MIN = 100.0
+# A sort in memory takes about so many times what its file does, whose tuples have no pointers.
+_MEMORY_OF_FILE = 2.5
+_WORK_MEM_MAX_KB = 1024**2
+_SLOW_MS, _COSTLY = 10.0, 10_000.0
+_SCANS = ("Seq Scan",)
+TUNE = "pgassay tune --dataset dump:FILE --workload sql:FILE"
+_TRY = (
+    "Whether it helps, and by how much: pgassay tune tries these and others on a copy and proves what holds "
+    "(pgassay tune DSN for a server)."
+)
+_LOOK_FURTHER = (
+    "No index and no rewrite follows from this plan alone: pgassay tune knows the tables as well, and tries "
+    "what they allow on a copy (pgassay tune DSN for a server)."
+)
+_NOTHING = "Nothing to do by this plan: it reads little more than it returns."
+
+
+def advice_of(plan: ExplainedPlan) -> list[PlanAdvice]:
+    """The advice on a plan whose findings are known; never empty."""
+    found: dict[str, PlanAdvice] = {}
+    for rule in (_rewrites, _indexes, _inner_indexes, _sorted_indexes, _maintenance, _memory, _settings):
+        for each in rule(plan):
+            found.setdefault(each.sql or each.sentence, each)
+    listed = list(found.values())[:_LINES_MAX]
+    if listed:
+        return [*listed, PlanAdvice(kind="tune", sentence=_TRY, sql=TUNE)]
+    is_slow = (plan.execution_ms or plan.nodes_ms or 0.0) >= _SLOW_MS
+    if is_slow if plan.executed else plan.cost_total >= _COSTLY:
+        return [PlanAdvice(kind="tune", sentence=_LOOK_FURTHER, sql=TUNE)]
+    return [PlanAdvice(kind="nothing", sentence=_NOTHING)]
+
+
+def _matters(plan: ExplainedPlan, node: PlanNode) -> bool:
+    if plan.executed:
+        if not node.loops:
+            return False
+        return node.own_ms is None or not plan.nodes_ms or node.own_ms >= _SHARE_MIN * plan.nodes_ms
+    return (node.cost_total or 0.0) >= _SHARE_MIN * plan.cost_total > 0
+
+
+def _costliest(plan: ExplainedPlan) -> Sequence[PlanNode]:
+    return sorted(plan.nodes, key=lambda node: -((node.own_ms if plan.executed else node.cost_total) or 0.0))
+
+
+def _table(node: PlanNode) -> str:
+    schema = f"{identifier(node.relation_schema)}." if node.relation_schema else ""
+    return f"{schema}{identifier(str(node.relation))}"
+
+
+def _index(node: PlanNode, keys: scan_conditions.Keys) -> str:
+    method = f" USING {keys.method}" if keys.method else ""
+    sql = f"CREATE INDEX CONCURRENTLY ON {_table(node)}{method} ({', '.join(keys.columns)});"
+    return f"{keys.needs}; {sql}" if keys.needs else sql
+
+
+def _indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
+    """Tables that are read whole, and indexes that throw most of what they found away."""
+    for node in _costliest(plan):
+        condition = node.conditions.get("Filter")
+        if node.relation is None or not condition or not _matters(plan, node):
+            continue
+        if not _throws_away(plan, node):
+            continue
+        known = node.conditions.get("Index Cond")
+        keys = scan_conditions.keys_of(f"({known} AND {condition})" if known else condition, node.alias)
+        if keys is None or (known and keys == scan_conditions.keys_of(known, node.alias)):
+            continue
+        how = "reads the table whole" if node.type in _SCANS else "finds too many rows by its index"
+        if node.type in _SCANS and limit_above(plan, node) is not None:
+            how = "looks through the table until it has enough"
+        yield PlanAdvice(
+            kind="index",
+            node=node.id,
+            sentence=f"{label(node)} {how}{_for_rows(plan, node)}: an index on what it looks for.",
+            sql=_index(node, keys),
+        )
+
+
+def _throws_away(plan: ExplainedPlan, node: PlanNode) -> bool:
+    if not plan.executed:
+        return reads_whole(plan, node)
+    removed, rows, loops = node.rows_removed or 0.0, node.rows or 0.0, node.loops or 0.0
+    return removed * loops >= _ROWS_MIN and removed >= 9 * rows
+
+
+def _for_rows(plan: ExplainedPlan, node: PlanNode) -> str:
+    if not plan.executed:
+        return f" for an estimated {rows_words(node.rows_estimated)}"
+    loops = node.loops or 0.0
+    read = ((node.rows_removed or 0.0) + (node.rows or 0.0)) * loops
+    return f", {rows_words(read)} for {rows_words((node.rows or 0.0) * loops)}"
+
+
+def _inner_indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
+    """Tables that a nested loop reads whole again for each row of its other side."""
+    for node in _costliest(plan):
+        if node.type not in _SCANS or node.relation is None or node.parent is None:
+            continue
+        parent = plan.nodes[node.parent]
+        again = parent if parent.type in ("Materialize", "Memoize") else node
+        join = plan.nodes[again.parent] if again.parent is not None else parent
+        condition = join.conditions.get("Join Filter") if join.type == "Nested Loop" else None
+        children = [each for each in plan.nodes if each.parent == join.id and each.subplan is None]
+        if not condition or len(children) < 2 or children[1].id != again.id:
+            continue
+        outer = children[0]
+        loops = again.loops if plan.executed else outer.rows_estimated
+        column = scan_conditions.joined_column(condition, node.alias or node.relation)
+        if column is None or (loops or 0.0) < _INNER_LOOPS_MIN or not _is_share(plan, join):
+            continue
+        yield PlanAdvice(
+            kind="index",
+            node=node.id,
+            sentence=f"{label(node)} is gone through again for each of {rows_words(loops)}: an index on "
+            "the column that joins.",
+            sql=_index(node, scan_conditions.Keys((column,))),
+        )
+
+
+def _is_share(plan: ExplainedPlan, node: PlanNode) -> bool:
+    """Whether a node with those below it takes a share of the whole that is worth a look."""
+    if plan.executed:
+        return not plan.nodes_ms or (node.total_ms or 0.0) >= 0.2 * plan.nodes_ms
+    return (node.cost_total or 0.0) >= 0.2 * plan.cost_total > 0
+
+
+def _sorted_indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
+    """A LIMIT over a sort of a whole table: an index in that order ends after the rows that are wanted."""
+    for node in plan.nodes:
+        if node.type not in _SCANS or node.relation is None:
+            continue
+        above = _through(plan, node, ("Gather", "Gather Merge"))
+        if above is None or above.type != "Sort":
+            continue
+        limit = _through(plan, above, ("Gather", "Gather Merge"))
+        keys = scan_conditions.sort_keys(above.conditions.get("Sort Key", ""))
+        if limit is None or limit.type != "Limit" or keys is None or not _is_share(plan, above):
+            continue
+        sorted_rows = (above.rows if plan.executed else above.rows_estimated) or 0.0
+        read = (node.rows if plan.executed else node.rows_estimated) or 0.0
+        if max(sorted_rows, read * (node.loops or 1.0)) < _ROWS_MIN:
+            continue
+        condition = node.conditions.get("Filter")
+        filtered = scan_conditions.keys_of(condition, node.alias) if condition else None
+        if filtered is not None and not filtered.method:
+            keys = (*filtered.columns, *(key for key in keys if key not in filtered.columns))
+        yield PlanAdvice(
+            kind="index",
+            node=above.id,
+            sentence=f"{label(above)} sorts all rows though a LIMIT wants the first: an index in that order.",
+            sql=_index(node, scan_conditions.Keys(keys[: scan_conditions.COLUMNS_MAX])),
+        )
+
+
+def _through(plan: ExplainedPlan, node: PlanNode, passed: Sequence[str]) -> PlanNode | None:
+    """The node above, without those that only pass rows on."""
+    while node.parent is not None:
+        node = plan.nodes[node.parent]
+        if node.type not in passed:
+            return node
+    return None
+
+
+def _rewrites(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
+    for node in plan.nodes:
+        yield from _of_subplan(plan, node)
+        skipped = offset_rows(plan, node)
+        if skipped is not None:
+            yield PlanAdvice(
+                kind="rewrite",
+                node=node.id,
+                sentence=f"{label(node)} reads {rows_words(skipped)} to leave them out: ask for the rows "
+                "after the last one that was shown (keyset pagination), with an index on the order. The "
+                "application then passes that row's values in place of a number of rows.",
+                sql="WHERE (sort columns) > (their last values) ORDER BY sort columns LIMIT n",
+            )
+        hidden = list(scan_conditions.functions_on_columns(node.conditions.get("Filter", "")))
+        if hidden and node.relation is not None and _matters(plan, node):
+            yield PlanAdvice(
+                kind="rewrite",
+                node=node.id,
+                sentence=f"{label(node)} compares {hidden[0][:80]}, which no index on the column serves: "
+                "write the condition as a range of the column itself, and index that.",
+            )
+
+
+def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
+    times = evaluations(plan, node)
+    if times is None or node.parent is None:
+        return
+    outer = plan.nodes[node.parent]
+    condition = " ".join(outer.conditions.values())
+    about = f"{label(outer)} runs {node.subplan} again for each row, about {times:,.0f} times"
+    if "NOT (ANY" in condition or f"NOT ({node.subplan}" in condition or "<> ALL" in condition:
+        yield PlanAdvice(
+            kind="rewrite",
+            node=outer.id,
+            sentence=f"{about}: NOT IN over more rows than work_mem holds. Write NOT EXISTS, which is "
+            "planned as an anti join; the rows are the same where neither column can be NULL, and there "
+            "PostgreSQL 19 does it by itself.",
+            sql="WHERE NOT EXISTS (SELECT FROM inner_table i WHERE i.column = outer_table.column)",
+        )
+        return
+    yield PlanAdvice(
+        kind="rewrite",
+        node=outer.id,
+        sentence=f"{about}: write it as a join, or as LEFT JOIN LATERAL where it gives one value, and index "
+        "the column by which it is found.",
+    )
+
+
+def _maintenance(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
+    kinds = {finding.kind: finding for finding in reversed(plan.findings) if finding.node is not None}
+    fetches, wrong = kinds.get("heap-fetches"), kinds.get("misestimate")
+    if fetches is not None and fetches.node is not None:
+        node = plan.nodes[fetches.node]
+        if node.relation is not None:
+            yield PlanAdvice(
+                kind="maintenance",
+                node=node.id,
+                sentence=f"{label(node)} goes to the table for rows that its index has: VACUUM marks "
+                "their pages.",
+                sql=f"VACUUM (ANALYZE) {_table(node)};",
+            )
+    if wrong is not None and wrong.node is not None:
+        node = plan.nodes[wrong.node]
+        if node.relation is not None and node.conditions:
+            yield _of_estimate(node)
+
+
+def _of_estimate(node: PlanNode) -> PlanAdvice:
+    text = node.conditions.get("Filter") or node.conditions.get("Index Cond") or ""
+    keys = scan_conditions.keys_of(text, node.alias)
+    plain = [column for column in (keys.columns if keys else ()) if not column.startswith("(")]
+    if len(plain) > 1:
+        return PlanAdvice(
+            kind="statistics",
+            node=node.id,
+            sentence=f"The estimate of {label(node)[0].lower()}{label(node)[1:]} is wrong and its condition "
+            "has several columns: statistics of them together.",
+            sql=f"CREATE STATISTICS ON {', '.join(plain)} FROM {_table(node)}; ANALYZE {_table(node)};",
+        )
+    return PlanAdvice(
+        kind="statistics",
+        node=node.id,
+        sentence=f"The estimate of {label(node)[0].lower()}{label(node)[1:]} is wrong: ANALYZE where the "
+        "table changed much since its last.",
+        sql=f"ANALYZE {_table(node)};",
+    )
+
+
+def _memory(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
+    """A size of work_mem in which what went to disk would stay."""
+    wanted = 0.0
+    for node in plan.nodes:
+        if node.disk and _matters(plan, node):
+            file_kb = max(node.sort_kb or 0, node.disk_kb or 0)
+            batched = (node.memory_kb or 0) * (node.batches or 1) if node.batches else 0
+            wanted = max(wanted, file_kb * _MEMORY_OF_FILE, batched)
+        if node.heap_blocks_lossy and _matters(plan, node):
+            wanted = max(wanted, 64 * 1024)
+    if not wanted:
+        return
+    value = next((kb for kb in (8192 * 2**power for power in range(8)) if kb >= wanted), _WORK_MEM_MAX_KB)
+    shown = f"{value // 1024}MB" if value < 1024**2 else "1GB"
+    yield PlanAdvice(
+        kind="setting",
+        sentence=f"What went to temporary files would fit in about {size_kb(round(wanted))}; every sort and "
+        "hash of every session may take as much, so set it for this statement alone.",
+        sql=f"SET work_mem = '{shown}';",
+    )
+
+
+def _settings(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
+    if any(finding.kind == "jit" for finding in plan.findings):
+        yield PlanAdvice(
+            kind="setting",
+            sentence="JIT compilation takes a large part of this statement: try it without.",
+            sql="SET jit = off;",
+        )

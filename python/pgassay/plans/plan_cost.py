@@ -1,0 +1,101 @@
+"""What a plan costs by its shape, executed or not: from its figures, else from the planner's costs.
+
+The formulas are those of costsize.c and pathnode.c (src/backend/optimizer): a sequential scan costs a page
+and about 60 rows at 0.01 and more, a LIMIT with OFFSET the share of its rows that it leaves out.
+"""
+
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
+
+# Less costs no statement much.
+COST_MIN = 10_000.0
+_SHARE_MIN = 0.1
+_ROWS_MIN = 1000.0
+_TIMES_MIN = 100.0
+# Rows that a scan reads for a cost of 1, about: a page of 60 rows costs 1 + 60 × (0.01 + 0.0025).
+_ROWS_OF_COST = 30.0
+
+# Of a scan that is called one of the whole table: a LIMIT ends others before.
+_WHOLE_MIN = 0.9
+
+
+def reads_whole(plan: ExplainedPlan, node: PlanNode) -> bool:
+    """Whether a plan that was not executed reads a table whole for few of its rows."""
+    cost, rows = node.cost_total or 0.0, node.rows_estimated
+    if plan.executed or node.type != "Seq Scan" or rows is None or "Filter" not in node.conditions:
+        return False
+    if cost < COST_MIN / 10 or cost < _SHARE_MIN * plan.cost_total:
+        return False
+    if share_until_limit(plan, node) < _WHOLE_MIN:
+        return False
+    return rows < 0.1 * _ROWS_OF_COST * cost and evaluations_below(plan, node) is None
+
+
+def share_until_limit(plan: ExplainedPlan, node: PlanNode) -> float:
+    """The part of a node's work that the planner expects before a LIMIT above has its rows; 1 without one.
+
+    A LIMIT costs that part of what is below it (src/backend/optimizer/util/pathnode.c,
+    adjust_limit_rows_costs). What takes all its rows first (a sort, a hash, an aggregate) is done whole.
+    """
+    found = limit_above(plan, node)
+    if found is None:
+        return 1.0
+    limit, below = found
+    whole = below.cost_total or 0.0
+    return min(1.0, (limit.cost_total or 0.0) / whole) if whole > 0 else 1.0
+
+
+def limit_above(plan: ExplainedPlan, node: PlanNode) -> tuple[PlanNode, PlanNode] | None:
+    """The LIMIT that may end a node before it has all its rows, and the node just below it."""
+    below = node
+    while below.parent is not None and below.subplan is None:
+        above = plan.nodes[below.parent]
+        if above.type in ("Sort", "Hash", "Aggregate", "ModifyTable"):
+            return None
+        if above.type == "Limit":
+            return above, below
+        below = above
+    return None
+
+
+def evaluations_below(plan: ExplainedPlan, node: PlanNode) -> float | None:
+    """How often the dearest subplan of a node runs, None where none runs often: its cost is the node's."""
+    found = [evaluations(plan, each) for each in plan.nodes if each.parent == node.id]
+    return max((times for times in found if times is not None), default=None)
+
+
+def evaluations(plan: ExplainedPlan, node: PlanNode) -> float | None:
+    """How often a SubPlan's top node runs, where that is often and takes much of the statement; else None."""
+    if node.subplan is None or not node.subplan.startswith("SubPlan") or node.parent is None:
+        return None
+    outer = plan.nodes[node.parent]
+    if f"hashed {node.subplan}" in " ".join(outer.conditions.values()) + (outer.output or ""):
+        return None
+    if plan.executed:
+        loops = node.loops or 0.0
+        is_share = not plan.nodes_ms or (node.total_ms or 0.0) >= 0.2 * plan.nodes_ms
+        return loops if loops >= _TIMES_MIN and is_share else None
+    cost = outer.cost_total or 0.0
+    each = (node.cost_total or 0.0) or 1.0
+    # ANY and ALL are reckoned to end halfway (cost_subplan).
+    times = 2 * cost / each if "ANY" in " ".join(outer.conditions.values()) else cost / each
+    is_share = cost >= COST_MIN and cost >= 0.2 * plan.cost_total
+    return times if is_share and times >= _TIMES_MIN else None
+
+
+def offset_rows(plan: ExplainedPlan, node: PlanNode) -> float | None:
+    """How many rows a LIMIT reads to leave them out (OFFSET), where they are many; else None."""
+    if node.type != "Limit":
+        return None
+    below = next((each for each in plan.nodes if each.parent == node.id and each.subplan is None), None)
+    if below is None:
+        return None
+    if plan.executed and below.rows is not None and node.rows is not None:
+        # Workers may each read some rows more than the LIMIT takes.
+        skipped = (below.rows - node.rows) * (below.loops or 0.0)
+        enough = max(_ROWS_MIN, 5 * node.rows * (node.loops or 0.0))
+        return skipped if skipped >= enough else None
+    start, end, rows = below.cost_startup or 0.0, below.cost_total or 0.0, below.rows_estimated or 0.0
+    if end <= start or node.cost_startup is None:
+        return None
+    skipped = min(1.0, (node.cost_startup - start) / (end - start)) * rows
+    return skipped if skipped >= max(_ROWS_MIN, 5 * (node.rows_estimated or 0.0)) else None

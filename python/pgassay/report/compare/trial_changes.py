@@ -1,0 +1,240 @@
+"""What changed within the trials: the load by second, latencies, single trials over time.
+
+Of transactions of a file their statements, and the executions that the server refused.
+"""
+
+from collections.abc import Sequence
+from statistics import median
+
+from pgassay.model.arm import Arm
+from pgassay.model.trial import StatementObservation
+from pgassay.report import text
+from pgassay.report.compare.material import Material
+from pgassay.report.compare.trial_series import PERCENTILES, LatencyRow
+from pgassay.report.labels import arm_name
+from pgassay.report.section import (
+    ALARM,
+    QUIET,
+    Block,
+    Figure,
+    Fold,
+    Paragraph,
+    Section,
+    Subheading,
+    plain_table,
+)
+
+_TIMELINES_OPEN_MAX = 2
+_EXAMPLE_MAX = 100
+_CLOSED_LOOP = (
+    "A closed loop of connections: a connection that waits sends nothing meanwhile, so waits for a busy "
+    "server are counted once."
+)
+_OPEN_LOOP = (
+    "From when a transaction was due, so a wait for a connection counts. Those that were never begun count "
+    "with what they had waited. A verdict rests on the percentile of each trial, not on these of all of them."
+)
+_REPLAY = (
+    "From when a statement was to be sent to its answer, so a wait for a busy server counts; with speed=max "
+    "from when its session could send it. A verdict rests on the figures of each trial, not on these."
+)
+
+_TRANSACTIONS = (
+    "Medians over the valid trials; the verdict is on the whole transaction, from its BEGIN to the answer "
+    "to its end. Between two statements is the way there and back and the time of the client."
+)
+
+
+def section(material: Material) -> Section:
+    """Drawings of all series that were observed, with the percentiles of the latencies in figures."""
+    observed = material.observed
+    blocks: list[Block] = [Paragraph(sentence, ALARM) for sentence in observed.unreadable]
+    blocks += [Figure("seconds")] if observed.seconds else []
+    if observed.latencies:
+        heads = ("arm", *(f"p{each:g}" for each in PERCENTILES), "slowest", _unit(material), "trials")
+        blocks += [
+            Figure("latency"),
+            plain_table(heads, [_latencies(row) for row in observed.latencies]),
+            Paragraph(_loop(material), QUIET),
+        ]
+        blocks += [Figure("latency-map")] if observed.latency_map else []
+    if observed.timelines:
+        other = (
+            f" The arms at {observed.timeline_stratum}; the other strata are in the observations."
+            if observed.timeline_stratum
+            else ""
+        )
+        blocks += [
+            Subheading("Single trials over time"),
+            Paragraph(
+                "Client, server and device on one axis; shaded: a checkpoint, autovacuum or throttling; "
+                "dashed: a change of a mean. That two lie side by side makes neither the cause of the other."
+                + other,
+                QUIET,
+            ),
+        ]
+        for number, each in enumerate(observed.timelines, start=1):
+            drawing = Figure(f"timeline-{number}")
+            blocks.append(drawing if number <= _TIMELINES_OPEN_MAX else Fold(each.group, (drawing,)))
+    return Section("Within the trials", "series", tuple(blocks), link="Within the trials")
+
+
+def _loop(material: Material) -> str:
+    """From when on latencies are."""
+    if material.is_replay:
+        return _REPLAY
+    loads = (arm.spec.workload.load for arm in material.stored.experiment.arms)
+    is_open = any(load is not None and load.pace is not None for load in loads)
+    return _OPEN_LOOP if is_open else _CLOSED_LOOP
+
+
+def _unit(material: Material) -> str:
+    return "statements" if material.is_replay else "transactions"
+
+
+def latency(material: Material) -> Section:
+    """Mean and standard deviation of a load's latencies, for each arm."""
+    heads = ("arm", "mean", "standard deviation", _unit(material), "trials")
+    rows = [
+        [
+            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            text.seconds(each.latency_mean_ms / 1000),
+            text.seconds(each.latency_stddev_ms / 1000),
+            f"{each.transactions:,}",
+            str(each.trials),
+        ]
+        for each in material.result.latencies
+    ]
+    title = f"Latency of {_unit(material)}"
+    if not rows:
+        return Section(title, "latency", ())
+    without = "" if material.is_replay else ", without the warm-up"
+    note = f"Of all {_unit(material)} of the valid trials together{without}; no verdict rests on it."
+    return Section(title, "latency", (plain_table(heads, rows), Paragraph(note, QUIET)))
+
+
+def _latencies(row: LatencyRow) -> list[str]:
+    return [
+        f"{row.group} at {row.stratum}" if row.stratum else row.group,
+        *(text.seconds(value / 1000) for value in row.percentiles_ms),
+        text.seconds(row.max_ms / 1000),
+        f"{row.transactions:,}",
+        str(row.trials),
+    ]
+
+
+def transactions(material: Material) -> Section:
+    """For each transaction what its statements took in each arm."""
+    arms, observed = _statements(material)
+    names = dict.fromkeys(each.name for mine in observed for each in mine if each.parts_s)
+    blocks: list[Block] = []
+    for name in names:
+        mine = [[each for each in found if each.name == name and each.parts_s] for found in observed]
+        parts = dict.fromkeys(part for found in mine for each in found for part in each.parts_s)
+        rows = [
+            [text.clean(part), *(_median([each.parts_s.get(part) for each in found]) for found in mine)]
+            for part in parts
+        ]
+        rows.append(["the whole", *(_median([each.elapsed_s for each in found]) for found in mine)])
+        blocks += [Subheading(text.clean(name)), plain_table(["statement", *map(arm_name, arms)], rows)]
+    if blocks:
+        blocks.append(Paragraph(_TRANSACTIONS, QUIET))
+    return Section("Within the transactions", "transactions", tuple(blocks))
+
+
+def failures(material: Material) -> Section:
+    """How many executions or transactions the server refused, by statement, arm and SQLSTATE."""
+    errors = material.result.errors
+    names = list(dict.fromkeys(each.name for each in errors if each.name))
+    heads = [*(["statement"] if names else []), "arm", "SQLSTATE", "failed", "of all", "the first"]
+    rows = [
+        [
+            *([text.clean(each.name)] if names else []),
+            text.clean(each.arm),
+            each.sqlstate,
+            f"{each.failed:,}",
+            text.percent(each.share),
+            text.excerpt(text.clean(each.example), _EXAMPLE_MAX) or "-",
+        ]
+        for each in sorted(errors, key=lambda each: names.index(each.name) if each.name else -1)
+    ]
+    title = "Failed executions" if names else f"Failed {_unit(material)}"
+    if not rows:
+        return Section(title, "failures", ())
+    note = f"Of all {'executions' if names else _unit(material)} in the valid trials. They are in no "
+    note += "figure but this; an arm that fails more is not faster."
+    return Section(title, "failures", (plain_table(heads, rows), Paragraph(note, QUIET)))
+
+
+def poolers(material: Material) -> Section:
+    """What PgBouncer did between the clients and the server, for each arm that has it."""
+    title = "The pooler"
+    heads = ("arm", "server connections", "its core", "its CPU", "wait for a connection", "trials")
+    found = material.result.poolers
+    rows = [
+        [
+            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            f"{each.server_connections_max} of at most {each.size}",
+            f"{text.percent_fixed(each.busy)}{' (full)' if each.is_full else ''}",
+            text.seconds(each.cpu_us / 1e6),
+            text.seconds(each.wait_ms / 1e3),
+            str(each.trials),
+        ]
+        for each in found
+    ]
+    if not rows:
+        return Section(title, "poolers", ())
+    note = (
+        f"PgBouncer {text.clean(found[0].version)}, which has one thread: its core is full when that has "
+        "work, or waits for a processor, nearly all of the time. CPU and wait: means of a transaction, in "
+        "the median trial. None of it is the server's."
+    )
+    return Section(title, "poolers", (plain_table(heads, rows), Paragraph(note, QUIET)))
+
+
+def _statements(material: Material) -> tuple[list[Arm], list[list[StatementObservation]]]:
+    """The arms, and for each what was observed of statements in its valid trials."""
+    arms = list(material.stored.experiment.arms)
+    trials = [each.record for each in material.stored.trials if each.record.status == "ok"]
+    return arms, [
+        [each for record in trials if record.arm_id == arm.id for each in record.statements] for arm in arms
+    ]
+
+
+def _median(seconds: Sequence[float | None]) -> str:
+    known = [each for each in seconds if each is not None]
+    return text.seconds(median(known)) if known else "-"
+
+
+def capacities(material: Material) -> Section:
+    """The most that each arm holds within the bound of its latencies."""
+    result = material.result
+    heads = ("arm", "holds", "interval", "against the control", "kept the bound", "trials")
+    rows = []
+    for each in result.capacities:
+        ratio = "" if each.ratio is None else _span(each.ratio_interval, ".2f", "×")
+        name = text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm)
+        shown = (f"{each.rate:,.0f}", _span(each.interval, ",.0f"), ratio)
+        rows.append([name, *shown, str(each.kept), str(each.trials)])
+    if not rows:
+        return Section("The most that each arm holds", "capacities", ())
+    metric = result.metric
+    note = (
+        f"Transactions a second at which a trial keeps {metric.latency} under {metric.bound_ms:g} ms, and "
+        "leaves no growing queue, at least as likely as not. All intervals hold together, at any look. A "
+        "control's trials are its own and its twin's. All other figures are of the same rates for all arms."
+    )
+    return Section(
+        "The most that each arm holds", "capacities", (plain_table(heads, rows), Paragraph(note, QUIET))
+    )
+
+
+def _span(interval: tuple[float, float | None] | None, digits: str, unit: str = "") -> str:
+    lower, upper = interval or (0.0, None)
+    if upper is None:
+        return f"at least {lower:{digits}}{unit}" if lower > 0 else "not bounded yet"
+    return (
+        f"{lower:{digits}}{unit} to {upper:{digits}}{unit}"
+        if lower > 0
+        else f"at most {upper:{digits}}{unit}"
+    )

@@ -1,0 +1,116 @@
+"""What matters most of a diagnosis, and its statements: what their calls did and what their plans say."""
+
+from collections.abc import Iterator
+
+from pgassay.model.running_server.diagnosis import Diagnosis, Headline
+from pgassay.model.running_server.statement import DiagnosedStatement
+from pgassay.report import text
+from pgassay.report.explain.tree import tree_lines
+from pgassay.report.section import (
+    HTML,
+    QUIET,
+    STRONG,
+    Block,
+    Bullets,
+    Code,
+    Fold,
+    Item,
+    Paragraph,
+    Section,
+    Tree,
+    plain_table,
+)
+
+QUERY_CHARACTERS_MAX = 60
+# Of a statement's time in one event: less is not worth its name in a table.
+_WAIT_SHARE_MIN = 0.2
+_PLANS = {
+    "generic plan": "its plan for any values, not executed",
+    "values of a call": "its plan for the values of a call that was seen, not executed",
+    "": "",
+}
+
+
+def query(content: str) -> str:
+    """A statement's text in one line that is short enough for a table."""
+    shown = text.clean(content)
+    return shown if len(shown) <= QUERY_CHARACTERS_MAX else f"{shown[: QUERY_CHARACTERS_MAX - 1]}…"
+
+
+def headline_section(found: Headline) -> Section:
+    """The one thing to read: the sentence, what to do, and what to type."""
+    blocks: list[Block] = [Paragraph(text.clean(found.sentence), STRONG)]
+    if found.sql:
+        blocks.append(Code(text.clean(found.sql)))
+    blocks.append(Paragraph(text.clean(found.remedy)))
+    if found.command:
+        blocks.append(Code(text.clean(found.command), label="Next"))
+    return Section("", "headline", tuple(blocks))
+
+
+def statements_section(diagnosis: Diagnosis) -> Section | None:
+    """The statements that took most of the time; None where none is known."""
+    listed = diagnosis.by_statement
+    said = [text.clean(line) for line in diagnosis.passed_over]
+    if not listed and not said:
+        return None
+    blocks: list[Block] = []
+    if listed:
+        heads = ["statement", "time", "calls/s", "mean", "rows", "pages", "waits for"]
+        blocks.append(plain_table(heads, [_row(each) for each in listed]))
+        found = [item for each in listed for item in _found(each, diagnosis.headline)]
+        blocks += [Bullets(tuple(found), title="What their plans say")] if found else []
+        blocks += [Paragraph(line, QUIET) for line in _without_plan(listed)]
+        blocks += [_plan(each) for each in listed if each.plan is not None]
+    blocks += [Paragraph(line, QUIET) for line in said]
+    return Section("Statements that took most of the time", "statements", tuple(blocks))
+
+
+def _row(each: DiagnosedStatement) -> list[str]:
+    waits = [
+        f"{text.clean(event)} {text.percent_fixed(share)}"
+        for event, share in each.waits.items()
+        if event and share >= _WAIT_SHARE_MIN
+    ]
+    return [
+        query(each.query),
+        text.percent_fixed(each.share),
+        _figure(each.calls_s),
+        "" if each.mean_ms is None else text.quantity(each.mean_ms / 1000, "s"),
+        _figure(each.rows),
+        _figure(each.pages),
+        ", ".join(waits[:2]),
+    ]
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if value >= 100 else text.figure(value, 2)
+
+
+def _found(each: DiagnosedStatement, headline: Headline | None) -> Iterator[Item]:
+    """What was found of it, but for what the headline says already."""
+    is_told = headline is not None and headline.query_id is not None and headline.query_id == each.query_id
+    for number, finding in enumerate(each.findings):
+        if is_told and number == 0:
+            continue
+        sql = f"; {finding.sql}" if finding.sql else ""
+        detail = "" if is_told or not each.command else f"Next: {each.command}"
+        yield Item(text.clean(f"{query(each.query)}: {finding.sentence}{sql}"), detail=text.clean(detail))
+
+
+def _without_plan(listed: tuple[DiagnosedStatement, ...]) -> Iterator[str]:
+    for each in listed:
+        if each.plan_missing:
+            yield text.clean(f"No plan of {query(each.query)}: {each.plan_missing}.")
+
+
+def _plan(each: DiagnosedStatement) -> Fold:
+    assert each.plan is not None, "asked for those with a plan"
+    parts: tuple[Block, ...] = (
+        Code(text.clean_lines(each.query)),
+        Paragraph(text.clean(_PLANS[each.plan_from]), QUIET),
+        Tree(tuple(tree_lines(each.plan))),
+    )
+    return Fold(f"Plan of {query(each.query)}", parts, where=HTML)

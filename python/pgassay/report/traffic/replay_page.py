@@ -1,0 +1,138 @@
+"""A replay: what came out, the statements with their times then and now."""
+
+from collections.abc import Iterator
+from functools import partial
+
+from pgassay.model.traffic.replay_result import Percentiles, ReplayFamily, ReplayResult
+from pgassay.report.charts.replay_charts import FAMILIES_MAX, drawings
+from pgassay.report.page import Page
+from pgassay.report.section import (
+    QUIET,
+    STRONG,
+    Block,
+    Figure,
+    Paragraph,
+    Section,
+    bullets,
+    plain_table,
+)
+from pgassay.report.text import excerpt, percent_fixed, plural, seconds
+
+DIVERGED_SHOWN = 5
+_HEADS = ("statement", "calls", "otherwise", "then", "now", "now/then", "p95 now", "p99 now")
+_TEXT_MAX, _TEXT_MAX_DIVERGED = 60, 120
+_MS = 1e3
+
+
+def page_of(result: ReplayResult) -> Page:
+    """What came out as it did, how long it took, whether the player was the limit, and each statement."""
+    title = f"Replay of {result.folder} on {result.server}"
+    return Page(title, result, partial(_sections, result), partial(drawings, result))
+
+
+def _sections(result: ReplayResult) -> list[Section]:
+    latency: list[Block] = [Figure("latency")] if result.latency_ms is not None else []
+    return [
+        Section("", "replay", (Paragraph(_first(result), STRONG), bullets(_head(result)), *latency)),
+        *_statements(result),
+        *_diverged(result),
+    ]
+
+
+def _first(result: ReplayResult) -> str:
+    pace = "as fast as their order allows" if result.speed is None else f"at speed {result.speed:g}"
+    return (
+        f"{result.folder} on PostgreSQL {result.server_version}, {result.server}, {pace}: "
+        f"{plural(result.replayed, 'statement')} of {plural(result.sessions, 'session')} in "
+        f"{seconds(result.seconds)} (captured in {seconds(result.seconds_captured)})"
+    )
+
+
+def _head(result: ReplayResult) -> Iterator[str]:
+    if result.is_stopped:
+        yield f"Stopped before its end: {result.statements - result.replayed:,} statements were not played."
+    same = 1 - result.diverged / result.statements if result.statements else 1.0
+    yield (
+        f"{percent_fixed(same, 2)} came out as captured; {result.diverged:,} did not "
+        f"({percent_fixed(result.diverged_share, 2)} of the time), {result.other_values:,} had as many rows "
+        "with other values"
+    )
+    if not result.is_stopped and result.diverged_share > result.bound:
+        yield (
+            f"Not valid: more than {percent_fixed(result.bound, 1)} of the time came out otherwise, so the "
+            "times are not those of the same work. Is the data a copy as of the capture's beginning?"
+        )
+    if result.busy_captured_s:
+        ratio = result.busy_s / result.busy_captured_s
+        yield (
+            f"Statements took {seconds(result.busy_captured_s)} then and {seconds(result.busy_s)} now, "
+            f"{ratio:.2f} × (one replay: repeat it before you conclude)"
+        )
+    if result.latency_ms is not None and result.speed is not None:
+        yield f"From the intended start to the answer: {_shown(result.latency_ms)}"
+    share = result.player.cpu_s / result.seconds if result.seconds else 0.0
+    limit = (
+        "Not valid: the player may be the limit, not the server"
+        if result.player.is_limit
+        else "not the limit"
+    )
+    yield (
+        f"The player: {share:.2f} of a core, {seconds(result.player.late_p99_ms / _MS)} late at p99 by its "
+        f"own doing: {limit}"
+    )
+    yield from _notes(result)
+
+
+def _notes(result: ReplayResult) -> Iterator[str]:
+    if result.reordered:
+        yield f"{plural(result.reordered, 'step')} went out of order: locks kept what came before them"
+    if result.replaced:
+        yield f"{plural(result.replaced, 'value')} replaced by what the server made this time"
+    if result.lacking:
+        yield f"{plural(result.lacking, 'statement')} can't come out the same (timing, missing data)"
+    if result.sessions_left_out:
+        yield f"{plural(result.sessions_left_out, 'session')} left out: not chosen, or refused then"
+    for why, count in result.failures.items():
+        yield f"{plural(count, 'session')} lost: {why}"
+    for note in result.notes:
+        yield f"note: {note}"
+
+
+def _shown(times: Percentiles) -> str:
+    named = (("p50", times.p50), ("p95", times.p95), ("p99", times.p99), ("p99.9", times.p99_9))
+    return ", ".join(f"{name} {seconds(value / _MS)}" for name, value in named)
+
+
+def _statements(result: ReplayResult) -> list[Section]:
+    shown = result.families[:FAMILIES_MAX]
+    if not shown:
+        return [Section("Statements", "statements", (Paragraph("No statements.", QUIET),))]
+    blocks: list[Block] = [Figure("families"), plain_table(_HEADS, map(_row, shown))]
+    more = len(result.families) - len(shown)
+    if more > 0:
+        blocks.append(Paragraph(f"{plural(more, 'other')}: --json has them", QUIET))
+    heading = "Statements by their time in the capture; mean times then and now"
+    return [Section(heading, "statements", tuple(blocks), link="Statements")]
+
+
+def _row(each: ReplayFamily) -> tuple[str, ...]:
+    then = each.seconds_captured / each.calls if each.calls else 0.0
+    executed = each.seconds / each.calls if each.calls else 0.0
+    ratio = f"{each.seconds / each.seconds_captured:.2f} ×" if each.seconds_captured else ""
+    times = each.times_ms
+    tail = ("", "") if times is None else (seconds(times.p95 / _MS), seconds(times.p99 / _MS))
+    name = excerpt(each.text, _TEXT_MAX)
+    return name, f"{each.calls:,}", f"{each.diverged:,}", seconds(then), seconds(executed), ratio, *tail
+
+
+def _diverged(result: ReplayResult) -> list[Section]:
+    found = sorted((each for each in result.families if each.diverged), key=lambda each: -each.diverged)
+    if not found:
+        return []
+    lines = [
+        f"{each.diverged:,} of {each.calls:,} × {excerpt(each.text, _TEXT_MAX_DIVERGED)}"
+        + (f": {each.example.captured} → {each.example.now}" if each.example else "")
+        for each in found[:DIVERGED_SHOWN]
+    ]
+    heading = "What came out otherwise, the first of each"
+    return [Section(heading, "otherwise", (bullets(lines),), link="Otherwise")]

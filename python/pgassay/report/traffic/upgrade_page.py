@@ -1,0 +1,187 @@
+"""The answer of an upgrade."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from pgassay.model.upgrades.upgrade_answer import (
+    UpgradedStatement,
+    UpgradeFinding,
+    UpgradeResult,
+    UpgradeTraffic,
+)
+from pgassay.report.page import Page
+from pgassay.report.section import (
+    QUIET,
+    STRONG,
+    WARNING,
+    Block,
+    Bullets,
+    Code,
+    Item,
+    Paragraph,
+    Section,
+    Subheading,
+    bullets,
+    plain_table,
+)
+from pgassay.report.text import percent, percent_fixed, plural, seconds
+
+_HEADS = ("statement", "", "before", "after", "× as fast", "95 % interval", "share of time")
+_TITLES = (
+    ("in the way", "In the way"),
+    ("work", "To do before or right after"),
+    ("changed", "What changes"),
+)
+_SHOWN_MAX, _WRONG_MAX = 40, 5
+_UNTOUCHED = ("as fast", "faster", "not decided")
+
+
+def page_of(result: UpgradeResult) -> Page:
+    """The decision first, then what is in the way, then the statements, the slower ones first."""
+    title = f"Upgrade of {result.source} from {result.from_version} to {result.to_version}"
+    return Page(title, result, partial(_sections, result))
+
+
+def _sections(result: UpgradeResult) -> list[Section]:
+    head = f"{result.source}, PostgreSQL {result.source_version}; nothing was done to it."
+    sections = [
+        Section(
+            "", "decision", (Paragraph(result.headline, STRONG), *_of_traffic(result), Paragraph(head, QUIET))
+        ),
+        *_findings(result.findings),
+        *_statements(result),
+    ]
+    if result.warnings:
+        sections.append(Section("Warnings", "warnings", (bullets(result.warnings, tone=WARNING),)))
+    if result.experiment:
+        timed = f"{plural(result.blocks, 'block')}, margin {percent(result.margin)}; all figures are in"
+        sections.append(Section("", "experiment", (Paragraph(f"{timed} {result.experiment}", QUIET),)))
+    return sections
+
+
+def _findings(findings: Sequence[UpgradeFinding]) -> list[Section]:
+    made = []
+    for severity, title in _TITLES:
+        items = tuple(
+            Item(each.sentence, detail="; ".join(part for part in (_where(each), each.remedy) if part))
+            for each in findings
+            if each.severity == severity
+        )
+        if items:
+            made.append(Section(title, severity.replace(" ", "-"), (Bullets(items),), link=title))
+    return made
+
+
+def _where(each: UpgradeFinding) -> str:
+    return "" if not each.where or each.where in each.sentence else each.where
+
+
+def _statements(result: UpgradeResult) -> list[Section]:
+    if not result.statements:
+        return []
+    rows = [_row(each) for each in result.statements[:_SHOWN_MAX]]
+    blocks: list[Block] = [plain_table(_HEADS, rows, names=2)]
+    if len(result.statements) > _SHOWN_MAX:
+        blocks.append(
+            Paragraph(f"{_SHOWN_MAX} of {len(result.statements)} statements; --json has all.", QUIET)
+        )
+    for each in result.statements:
+        if each.verdict not in _UNTOUCHED and each.verdict != "not run":
+            blocks += _details(each)
+    left = [f"{each.name}: {each.reason}" for each in result.statements if each.verdict == "not run"]
+    if left:
+        blocks += [Subheading("Not run"), bullets(left)]
+    if result.why:
+        blocks += [Subheading("Where the time went otherwise"), bullets(result.why)]
+    slower = [each.name for each in result.statements if each.verdict == "slower" and not each.fix]
+    if slower:
+        blocks.append(
+            Paragraph(
+                f"To look longer for what makes {slower[0]} as fast again: pgassay tune DSN --pg "
+                f"{result.to_version}, with the connection string of the server."
+            )
+        )
+    return [Section("Statements", "statements", tuple(blocks), link="Statements")]
+
+
+def _of_traffic(result: UpgradeResult) -> list[Block]:
+    """What was played, how much came out otherwise, and the families that speak against the upgrade."""
+    traffic = result.traffic
+    if traffic is None:
+        return []
+    wrong = [
+        _against(each) for each in result.statements if each.verdict in ("fails", "other rows", "slower")
+    ]
+    pace = "as fast as their order allows" if traffic.speed is None else f"at speed {traffic.speed:g}"
+    before, after = (percent_fixed(1 - share, 2) for share in traffic.otherwise)
+    played = (
+        f"{traffic.folder}: {plural(traffic.statements, 'statement')} of "
+        f"{plural(traffic.sessions, 'session')} in "
+        f"{seconds(traffic.seconds_captured)}, played {pace}, {traffic.plays[0]} times on "
+        f"{result.from_version} and "
+        f"{traffic.plays[1]} on {result.to_version}; as in the capture came out {before} and {after} of "
+        "its time."
+    )
+    blocks: list[Block] = [bullets(wrong[:_WRONG_MAX])] if wrong else []
+    return [*blocks, Paragraph(f"{_whole(result, traffic)} {played}{_untimed(traffic)}")]
+
+
+def _against(each: UpgradedStatement) -> str:
+    share = "" if each.share is None else f", {percent(each.share)} of the time"
+    if each.verdict == "slower" and each.ratio is not None and each.interval is not None:
+        low, high = each.interval
+        return f"slower: {each.name}: {each.ratio:.3g} × as fast [{low:.3g}, {high:.3g}]{share}"
+    return f"{each.verdict}: {each.name}{share}: {each.reason}"
+
+
+def _whole(result: UpgradeResult, traffic: UpgradeTraffic) -> str:
+    words = {"equivalent": "as fast", "inconclusive": "not decided"}.get(traffic.verdict, traffic.verdict)
+    said = f"All of it together, by its {traffic.metric}: {result.to_version} is {words}"
+    if traffic.ratio is not None:
+        said += f", {traffic.ratio:.3g} × as fast"
+    if traffic.interval is not None:
+        said += f" [{traffic.interval[0]:.3g}, {traffic.interval[1]:.3g}]"
+    if traffic.note:
+        return f"{said} ({traffic.note})."
+    undecided = sum(each.verdict == "not decided" for each in result.statements)
+    if undecided:
+        blocks = plural(result.blocks, "block")
+        return f"{said}. After {blocks} {plural(undecided, 'statement')} not decided: give --max-time more."
+    return f"{said}."
+
+
+def _untimed(traffic: UpgradeTraffic) -> str:
+    if not traffic.untimed:
+        return ""
+    return (
+        f" Of {plural(traffic.untimed, 'further statement')} with {percent(traffic.untimed_share)} of the "
+        "time, "
+        "errors and rows alone were looked at."
+    )
+
+
+def _row(each: UpgradedStatement) -> tuple[str, ...]:
+    return (
+        each.name,
+        each.verdict,
+        _ms(each.before_ms),
+        _ms(each.after_ms),
+        "" if each.ratio is None else f"{each.ratio:.3g}",
+        "" if each.interval is None else f"{each.interval[0]:.3g} to {each.interval[1]:.3g}",
+        "" if each.share is None else percent(each.share),
+    )
+
+
+def _ms(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g} ms"
+
+
+def _details(each: UpgradedStatement) -> list[Block]:
+    blocks: list[Block] = [Subheading(f"{each.name}: {each.verdict}"), Code(each.sql.strip())]
+    if each.reason:
+        blocks.append(Paragraph(each.reason))
+    if each.plan:
+        blocks.append(bullets(each.plan))
+    if each.fix:
+        blocks += [Paragraph(f"Fix: {each.fix}", STRONG), Code(each.fix_sql)]
+    return blocks

@@ -1,0 +1,244 @@
+"""The plans of the statements that took most time, asked for by EXPLAIN and never executed.
+
+A statement that was seen with its values is planned with these; one with parameters is planned for any
+values (`EXPLAIN (GENERIC_PLAN)`, since 16; a prepared statement before that). The planner's settings are
+those that a session of this role has on the server.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import psycopg
+from pglast import ast
+
+from pgassay.analysis.diagnosis.interval import Interval, PlannedStatement, Referencing, TableShape
+from pgassay.analysis.diagnosis.statement_times import StatementTime, statement_times
+from pgassay.environment.remote.read_only import READING
+from pgassay.environment.server.sessions import ControlSession
+from pgassay.errors import UsageError, first_line
+from pgassay.model.running_server.statement import PlanFrom
+from pgassay.plans.explain_plan import read_plans
+from pgassay.running_server.open_server import Target
+from pgassay.tune.facts.read import read_facts
+from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts
+from pgassay.tune.rewrites.tree import RefusedError, names_of, read, walk, write
+from pgassay.tune.source.counted import kind_of
+from pgassay.tune.source.uses import merged
+
+_APPLICATION = "pgassay diagnose plans"
+PLANNED_MAX = 6
+_GENERIC_MAJOR_MIN = 16
+_PARAMETER = re.compile(r"\$(\d+)")
+_SUM = re.compile(r"(\$\d+)(?:\s*[-+*/]\s*\$\d+)+")
+_OPTIONS = "FORMAT JSON, VERBOSE"
+_NO_TABLE = "42P01"
+_NO_RIGHT = "42501"
+# Of VERBOSE only the schemas are wanted.
+_OUTPUT = "Output"
+
+
+@dataclass(frozen=True)
+class _Text:
+    """A statement's text, and whether its values stand in it."""
+
+    text: str
+    has_values: bool
+
+
+def with_plans(
+    target: Target, interval: Interval, seen: Mapping[str, str], counted: Mapping[str, str]
+) -> Interval:
+    """The interval with the plans of the statements that took most, and with the tables that they read.
+
+    seen: whole texts of calls by the statement's key; counted: texts with parameters by its number. What
+    can't be planned has the reason.
+    """
+    wanted = [time for time in statement_times(interval) if time.share > 0][:PLANNED_MAX]
+    if not wanted or interval.is_hidden:
+        return interval
+    try:
+        with target.session(_APPLICATION, READING | {"statement_timeout": "5s"}) as session:
+            facts = read_facts(session)
+            # The planner executes what its maker calls immutable: no function of a user as a superuser.
+            avoided = {each.name for each in facts.functions} if target.is_superuser else set()
+            planner = _Planner(session, target.major, frozenset(avoided))
+            planned = [_planned(planner, time, seen, counted) for time in wanted]
+    except (psycopg.Error, UsageError) as error:
+        reason = first_line(error) if isinstance(error, psycopg.Error) else str(error)
+        missing = f"the plans of its statements: {reason}"
+        return replace(interval, missing=(*interval.missing, missing))
+    return replace(interval, planned=tuple(planned), tables=tuple(_tables(planned, facts)))
+
+
+@dataclass(frozen=True)
+class _Planner:
+    """A session of a server of this version; avoided: functions whose callers are not planned in it."""
+
+    session: ControlSession
+    major: int
+    avoided: frozenset[str]
+
+
+def _planned(
+    planner: _Planner, time: StatementTime, seen: Mapping[str, str], counted: Mapping[str, str]
+) -> PlannedStatement:
+    reason = "its text is not known whole"
+    for each in _texts_of(time, seen, counted):
+        plan_from: PlanFrom = "values of a call" if each.has_values else "generic plan"
+        try:
+            tree = read(each.text)
+            if kind_of(tree):
+                reason = "it is not a query, INSERT, UPDATE, DELETE or MERGE of tables"
+                continue
+            called = _called(tree) & planner.avoided
+            if called:
+                reason = (
+                    f"it calls {min(called)}, which planning may execute: diagnose as a role that is no "
+                    "superuser (pg_monitor and pg_read_all_data)"
+                )
+                continue
+            document = json.dumps(_without_output(_plan(planner, each)))
+            read_plans(document, f"the plan of {time.key}")
+        except RefusedError:
+            reason = "its text holds several statements, or is cut"
+        except psycopg.Error as error:
+            reason = _reason(error)
+        except UsageError as error:
+            reason = str(error)
+        else:
+            return PlannedStatement(time.key, document, plan_from)
+    return PlannedStatement(time.key, "", "", reason)
+
+
+def _texts_of(time: StatementTime, seen: Mapping[str, str], counted: Mapping[str, str]) -> Iterator[_Text]:
+    """The texts to plan it by: as a call had it, then as it was counted."""
+    texts = [seen.get(time.key, ""), counted.get(time.query_id or "", "")]
+    for text in filter(None, texts):
+        yield _Text(text, has_values=not _PARAMETER.search(text))
+    if texts[1]:
+        # Where each constant became a parameter, `1 + 2` has no types any more, and one parameter alone has;
+        # constants that had to be equal must be so again.
+        with suppress(RefusedError):
+            yield _Text(write(merged(read(_SUM.sub(r"\1", texts[1])))), has_values=False)
+
+
+def _called(tree: ast.Node) -> set[str]:
+    return {names_of(node.funcname)[-1] for node in walk(tree) if isinstance(node, ast.FuncCall)}
+
+
+def _reason(error: psycopg.Error) -> str:
+    if error.sqlstate == _NO_TABLE:
+        return f"{first_line(error)}: name its own database in the connection string"
+    if error.sqlstate == _NO_RIGHT:
+        return (
+            f"{first_line(error)}: EXPLAIN needs the rights of the statement (pg_read_all_data for queries)"
+        )
+    return first_line(error)
+
+
+def _plan(planner: _Planner, each: _Text) -> object:
+    """What EXPLAIN says of it; where a table is not found by the search path, in all schemas."""
+    session = planner.session
+    try:
+        return _asked(session, planner.major, each)
+    except psycopg.Error as error:
+        if error.sqlstate != _NO_TABLE:
+            raise
+    session.execute(
+        "SELECT pg_catalog.set_config('search_path', pg_catalog.string_agg(pg_catalog.quote_ident(nspname), "
+        "',' ORDER BY nspname <> ALL (pg_catalog.current_schemas(false)), nspname), false) "
+        "FROM pg_catalog.pg_namespace WHERE nspname !~ '^pg_' AND nspname <> 'information_schema' "
+        "AND pg_catalog.has_schema_privilege(oid, 'USAGE')"
+    )
+    try:
+        return _asked(session, planner.major, each)
+    finally:
+        session.execute("RESET search_path")
+
+
+def _asked(session: ControlSession, major: int, each: _Text) -> object:
+    if each.has_values:
+        # The extended protocol takes one statement alone, whatever the text is.
+        return _first(session.execute(f"EXPLAIN ({_OPTIONS}) {each.text}".encode(), prepare=True))
+    if major >= _GENERIC_MAJOR_MIN:
+        # A parameter without a value is taken in the simple protocol alone; `read` has found one statement.
+        return _first(session.execute(f"EXPLAIN ({_OPTIONS}, GENERIC_PLAN) {each.text}".encode()))
+    nulls = ", ".join(["NULL"] * max(int(number) for number in _PARAMETER.findall(each.text)))
+    session.execute("SET plan_cache_mode = force_generic_plan")
+    session.execute(f"PREPARE pgassay_diagnose AS {each.text}".encode())
+    try:
+        return _first(session.execute(f"EXPLAIN ({_OPTIONS}) EXECUTE pgassay_diagnose({nulls})".encode()))
+    finally:
+        with suppress(psycopg.Error):
+            session.execute("DEALLOCATE pgassay_diagnose")
+
+
+def _first(cursor: "psycopg.Cursor[tuple[object, ...]]") -> object:
+    row = cursor.fetchone()
+    return row[0] if row else None
+
+
+def _without_output(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _without_output(each) for name, each in value.items() if name != _OUTPUT}
+    if isinstance(value, list):
+        return [_without_output(each) for each in value]
+    return value
+
+
+# --- The tables.
+
+
+def _tables(planned: Sequence[PlannedStatement], facts: SchemaFacts) -> Iterator[TableShape]:
+    names = {
+        (node.relation_schema or "", node.relation)
+        for each in planned
+        if each.document
+        for node in read_plans(each.document, each.key)[0].nodes
+        if node.relation
+    }
+    for table in facts.tables:
+        if (table.schema_, table.name) in names:
+            yield _shape(table, facts)
+
+
+def _shape(table: TableFacts, facts: SchemaFacts) -> TableShape:
+    return TableShape(
+        schema=table.schema_,
+        name=table.name,
+        rows=table.rows,
+        changed_rows=table.changed_since_analyze,
+        is_analyzed=any(column.distinct is not None for column in table.columns),
+        indexes={index.name: _keys(index) for index in table.indexes if index.valid},
+        referencing=tuple(_referencing(table, facts.tables)),
+    )
+
+
+def _keys(index: IndexFacts) -> tuple[str, ...]:
+    return tuple(key.column or f"({key.expression})" for key in index.keys)
+
+
+def _referencing(table: TableFacts, others: Iterable[TableFacts]) -> Iterator[Referencing]:
+    for other in others:
+        for constraint in other.constraints:
+            refers = (constraint.referenced_schema, constraint.referenced_table) == (
+                table.schema_,
+                table.name,
+            )
+            if constraint.kind != "foreign" or not refers:
+                continue
+            wanted = set(constraint.columns)
+            yield Referencing(
+                schema=other.schema_,
+                table=other.name,
+                columns=constraint.columns,
+                rows=other.rows,
+                is_indexed=any(
+                    set(_keys(index)[: len(wanted)]) == wanted
+                    for index in other.indexes
+                    if index.valid and index.predicate is None
+                ),
+            )

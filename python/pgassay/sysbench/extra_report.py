@@ -1,0 +1,114 @@
+"""What sysbench leaves out of its report: percentiles, errors by SQLSTATE, the client's share, the server."""
+
+from collections.abc import Iterator
+
+from pgassay.model.running_server.sysbench_run import SYSBENCH_SCHEMA, SysbenchResult
+from pgassay.pgbench.extra_report import error_lines, settings_lines
+from pgassay.sysbench.options import PROFILES
+from pgassay.sysbench.run_load import Run, ended_by
+
+# A thread that is busy for so much of the time sends later than it could.
+BUSY_SHARE = 0.9
+# With fewer events beyond it a percentile is chance.
+BEYOND_MIN = 20
+_SHOWN = ("p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99")
+
+
+def solid_percentiles(latency_ms: dict[str, float], events: int) -> dict[str, float]:
+    """Those with enough events beyond them."""
+    return {
+        name: latency_ms[name]
+        for name in _SHOWN
+        if events * (100 - float(name.removeprefix("p"))) / 100 >= BEYOND_MIN
+    }
+
+
+def client(run: Run) -> dict[str, float | bool]:
+    """The client's own part, as shares of the time that passed.
+
+    `processors`: processor time of all its threads together; `busiest_thread`: of the one that used most;
+    `waited`: how long one was ready to run and had no processor.
+    """
+    record, seconds = run.record, run.record["elapsed_s"] or 1.0
+    busiest, waited = record["client_cpu_most_s"] / seconds, record["client_waited_s"] / seconds
+    return {
+        "processors": record["client_cpu_s"] / seconds,
+        "busiest_thread": busiest,
+        "waited": waited,
+        "is_limit": busiest + waited >= BUSY_SHARE,
+    }
+
+
+def lines(run: Run) -> Iterator[str]:
+    """Below sysbench's own."""
+    record = run.record
+    events = record["events"]
+    if events:
+        yield from _percentiles("latency percentiles", record["latency_ms"], events)
+    if record["from_due_ms"] is not None and events:
+        yield from _percentiles("from when events were due", record["from_due_ms"], events)
+        yield f"due and not begun when time was over: {record['queued']}"
+    yield from error_lines("begun again after", record["errors"])
+    if record["failure"] is not None:
+        yield f"ended before its time: {ended_by(record['failure'])}"
+    if events:
+        yield _client_line(run)
+    yield f"distribution of ids: {run.chosen.distribution}{_usual(run)}"
+    yield f"server: PostgreSQL {run.server.version}"
+    yield from settings_lines(run.server.settings)
+
+
+def _percentiles(what: str, latency_ms: dict[str, float], events: int) -> Iterator[str]:
+    solid = solid_percentiles(latency_ms, events)
+    if solid:
+        yield f"{what}: {', '.join(f'{name} {value:.3f} ms' for name, value in solid.items())}"
+    if len(solid) < len(_SHOWN):
+        first = _SHOWN[len(solid)]
+        needed = round(BEYOND_MIN / (100 - float(first.removeprefix("p"))) * 100)
+        yield f"{first} and above: too few events ({events}); {needed} are needed"
+
+
+def _client_line(run: Run) -> str:
+    share = client(run)
+    text = (
+        f"client: {share['processors']:.2f} processors, its busiest thread "
+        f"{100 * share['busiest_thread']:.0f}% of one, "
+        f"waiting for one {100 * share['waited']:.0f}% of the time; "
+    )
+    if not share["is_limit"]:
+        return f"{text}the client was not the limit"
+    return f"{text}the client was the limit: run it where processors are free"
+
+
+def _usual(run: Run) -> str:
+    """Whose default it is."""
+    profile = run.chosen.text("profile")
+    is_usual = run.chosen.distribution == PROFILES[profile]
+    return f", the default of sysbench {'after 1.0.20' if profile == 'head' else profile}" if is_usual else ""
+
+
+def document(run: Run) -> SysbenchResult:
+    """The one document of --json."""
+    record, chosen = run.record, run.chosen
+    return SysbenchResult.model_validate(
+        {
+            "schema": SYSBENCH_SCHEMA,
+            "script": chosen.script,
+            "profile": chosen.text("profile"),
+            "distribution": chosen.distribution,
+            "threads": chosen.whole("threads"),
+            "elapsed_s": record["elapsed_s"],
+            "events": record["events"],
+            "tps": record["events"] / (record["elapsed_s"] or 1.0),
+            "queries": dict(record["queries"]),
+            "errors": {state: found["count"] for state, found in record["errors"].items()},
+            "error_examples": {state: found["example"] for state, found in record["errors"].items()},
+            "ended_by": "" if record["failure"] is None else ended_by(record["failure"]),
+            "latency_ms": record["latency_ms"],
+            "from_due_ms": record["from_due_ms"],
+            "queued": record["queued"],
+            "histogram": record["histogram"],
+            "client": client(run),
+            "server": {"version": run.server.version, "settings": run.server.settings},
+        }
+    )

@@ -1,0 +1,98 @@
+"""What there is to play of a capture, what a player is told of roles, and its counts by family."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pgassay.model.traffic.replay_result import ReplayFamily
+from pgassay.native.replay_commands import PlayedFamily, sessions_of
+from pgassay.traffic.blocks import files
+from pgassay.traffic.summary import family
+
+if TYPE_CHECKING:
+    import psycopg
+
+_HEADER_BYTES = 64
+
+
+def databases_of(folder: Path, users: tuple[str, ...] = ()) -> dict[str, None]:
+    """The databases of a capture's sessions, of these users' or of all; raises UsageError."""
+    sessions = sessions_of(str(folder.resolve()))
+    return dict.fromkeys(database for user, database, _ in sessions if not users or user in users)
+
+
+def identity(folder: Path) -> str:
+    """What tells the files of a capture from those of another; raises UsageError where there are none."""
+    made = hashlib.sha256()
+    for path in (each.path for each in files(folder)):
+        with path.open("rb") as file:
+            made.update(f"{path.name} {path.stat().st_size} ".encode() + file.read(_HEADER_BYTES))
+    return made.hexdigest()
+
+
+def role_options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dict[str, str], str]:
+    """By role: what makes a session of the player's be as that role's; and what can't be had, or ''."""
+    rows = session.execute(
+        """SELECT r.rolname, pg_has_role(current_user, r.oid, 'MEMBER'), r.rolname = current_user,
+                  COALESCE((SELECT array_agg(c ORDER BY s.setdatabase)
+                            FROM pg_db_role_setting s, unnest(s.setconfig) c
+                            WHERE s.setrole = r.oid AND s.setdatabase IN (0, d.oid)), '{}')
+           FROM pg_roles r, pg_database d WHERE d.datname = current_database()"""
+    ).fetchall()
+    found: dict[str, str] = {}
+    refused = 0
+    for name, is_member, is_self, settings in rows:
+        if is_self:
+            continue
+        if not is_member:
+            refused += not str(name).startswith("pg_")
+            continue
+        assert isinstance(settings, list)
+        parts = [f"role={name}", *map(str, settings)]
+        found[str(name)] = " ".join(f"-c {_escaped(part)}" for part in parts)
+    missing = f"{refused} roles of the server are not open to this user: their sessions run as he does"
+    return found, missing if refused else ""
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace(" ", "\\ ")
+
+
+def named(sample: str) -> str:
+    """What a statement's family is called."""
+    return family(sample) or "(prepared before the capture)"
+
+
+def families_of(found: Sequence[PlayedFamily]) -> list[ReplayFamily]:
+    """By their names; those that differ in the length of a list alone become one, with the larger's times."""
+    merged: dict[str, PlayedFamily] = {}
+    for each in sorted(found, key=lambda each: -each["calls"]):
+        name = named(each["sample"])
+        before = merged.get(name)
+        if before is None:
+            merged[name] = each
+            continue
+        merged[name] = {
+            **before,
+            "calls": before["calls"] + each["calls"],
+            "diverged": before["diverged"] + each["diverged"],
+            "other_values": before["other_values"] + each["other_values"],
+            "seconds_captured": before["seconds_captured"] + each["seconds_captured"],
+            "seconds": before["seconds"] + each["seconds"],
+            "diverged_s": before["diverged_s"] + each["diverged_s"],
+            "example": before["example"] or each["example"],
+        }
+    families = [
+        ReplayFamily.model_validate(
+            {key: value for key, value in each.items() if key != "sample"} | {"text": name}
+        )
+        for name, each in merged.items()
+    ]
+    return sorted(families, key=lambda each: -each.seconds_captured)
+
+
+def diverged_share(families: Sequence[ReplayFamily]) -> float:
+    """Of the captured time, what statements took that came out otherwise now."""
+    captured_s = sum(each.seconds_captured for each in families)
+    return sum(each.diverged_s for each in families) / captured_s if captured_s else 0.0

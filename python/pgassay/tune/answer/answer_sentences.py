@@ -1,0 +1,184 @@
+"""The answer in a few sentences, from the verdicts. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, TuneProof
+from pgassay.tune.answer.proof_verdict import looked_slower
+from pgassay.words import percent, plural
+from pgassay.words import seconds as duration
+
+_STATEMENTS_SHOWN_MAX = 6
+# How the warning begins that says why.
+PROOF_REFUSED = "the proof could not be run"
+
+
+def summary(
+    fixes: Sequence[Fix],
+    proof: TuneProof | None,
+    seconds: float,
+    *,
+    statements: Sequence[StatementAnswer] = (),
+    margin: float,
+    members: Collection[str] = (),
+    go_on: str = "",
+    endless: Mapping[str, float] | None = None,
+    ended_unproven: Sequence[str] = (),
+    is_refused: bool = False,
+    clients: int = 1,
+    is_interrupted: bool = False,
+) -> str:
+    """The answer in a few sentences. `statements`: what was chosen does to each.
+
+    `members`: the ids of what was chosen to be proved, which alone more of its blocks can decide. `go_on`:
+    the command that goes on with its proof, '' for none. `endless`: the statements that did not end, as they
+    are or with what was chosen, and how long each was waited for; `ended_unproven`: those of them that ended
+    with something that was tried and not chosen. `is_refused`: the proof could not be run. `clients`: how
+    many executed the statements at once in it.
+    """
+    recommended = [fix for fix in fixes if fix.verdict == "recommended"]
+    unsolved = _unsolved(endless or {}, ended_unproven)
+    if not recommended:
+        nothing = _nothing(
+            fixes,
+            seconds,
+            margin,
+            go_on=go_on,
+            is_shown=has_nothing_to_do(fixes, is_interrupted=is_interrupted) and not endless,
+            is_refused=is_refused,
+            is_interrupted=is_interrupted,
+        )
+        return " ".join(filter(None, (unsolved, nothing, _left_out_for_space(fixes))))
+    names = "; ".join(fix.title for fix in recommended)
+    lines = [f"Recommended: {names}."]
+    lines += _by_statement(statements)
+    lines += _together(proof, clients) if proof is not None and proof.gain is not None else []
+    lines += filter(None, (_left_out_for_space(fixes), unsolved))
+    unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
+    if unproven:
+        lines.append(f"Not proven in the time: {'; '.join(fix.title for fix in unproven)}.")
+    untried = sum(fix.verdict == "not decided" and fix.evidence == "none" for fix in fixes)
+    if untried:
+        lines.append(f"Not tried in the time: {plural(untried, 'candidate')}.")
+    if go_on and (untried or unproven):
+        lines.append(f"Go on with {go_on}.")
+    elif untried or any(fix.id not in members for fix in unproven):
+        lines.append("Start anew with more --max-time to have them proven too.")
+    return " ".join(lines)
+
+
+def _by_statement(statements: Sequence[StatementAnswer]) -> list[str]:
+    """What is proven of each statement, what gains most first."""
+    proven = [each for each in statements if each.verdict == "faster" and not each.unproven and each.ratio]
+    proven.sort(key=lambda each: -(each.ratio or 0.0))
+    shown = [_statement(each) for each in proven[:_STATEMENTS_SHOWN_MAX]]
+    more = len(proven) - len(shown)
+    if not shown:
+        return []
+    return [f"Proven: {', '.join(shown)}{f' and {more} more' if more else ''}."]
+
+
+def _statement(answer: StatementAnswer) -> str:
+    low, high = answer.interval or (None, None)
+    gain = _figure(answer.ratio or 1.0)
+    if answer.at_least or high is None:
+        return f"{answer.name} at least {_figure(low or answer.ratio or 1.0)} × as fast"
+    return f"{answer.name} {gain} × as fast ({_figure(low or 1.0)} to {_figure(high)})"
+
+
+def _figure(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def _together(proof: TuneProof, clients: int) -> list[str]:
+    """What is slower with all that was chosen, or looked so."""
+    lines = [f"This was measured with {clients} clients at once."] if clients > 1 else []
+    slow = [each.name for each in proof.statements if each.at_least]
+    if proof.at_least and slow:
+        lines.append(f"{', '.join(slow)} never ended without them.")
+    if proof.slower:
+        lines.append(f"Slower with them: {', '.join(proof.slower)}.")
+    doubtful = looked_slower(proof.statements, proof.slower)
+    if doubtful:
+        lines.append(f"Looked slower with them, which is not proven: {', '.join(doubtful)}.")
+    return lines
+
+
+def _unsolved(endless: Mapping[str, float], ended_unproven: Sequence[str]) -> str:
+    """What is said of statements that do not end with what was chosen."""
+    lines = []
+    waited = [f"{name} ({duration(s)})" for name, s in endless.items() if name not in ended_unproven]
+    if waited:
+        lines.append(
+            f"Did not end with anything that was tried: {', '.join(waited)}; more --max-time gives more."
+        )
+    if ended_unproven:
+        lines.append(f"Ended only with what is not proven: {', '.join(ended_unproven)}.")
+    return " ".join(lines)
+
+
+def has_nothing_to_do(fixes: Sequence[Fix], *, is_interrupted: bool = False) -> bool:
+    """Whether it was shown that nothing is to be done: all was tried, and nothing is left that may help."""
+    is_open = any(fix.verdict in ("recommended", "not decided") for fix in fixes)
+    return not (is_open or is_interrupted or _untried(fixes) or _without_room(fixes))
+
+
+def _without_room(fixes: Sequence[Fix]) -> list[str]:
+    """What would gain, and takes more space than was allowed."""
+    return [fix.title for fix in fixes if fix.verdict == "screened out" and fix.evidence == "search"]
+
+
+def _left_out_for_space(fixes: Sequence[Fix]) -> str:
+    names = _without_room(fixes)
+    return f"Left out, since --max-space has no room for it: {'; '.join(names)}." if names else ""
+
+
+def _untried(fixes: Sequence[Fix]) -> int:
+    """How many were not tried, for other reasons than the time, so that what they gain is not known."""
+    return sum(fix.evidence == "none" and fix.verdict in ("screened out", "unsafe") for fix in fixes)
+
+
+def _nothing(
+    fixes: Sequence[Fix],
+    seconds: float,
+    margin: float,
+    *,
+    go_on: str,
+    is_shown: bool,
+    is_refused: bool,
+    is_interrupted: bool,
+) -> str:
+    undecided = [fix for fix in fixes if fix.verdict == "not decided"]
+    if undecided:
+        best = max(undecided, key=lambda fix: fix.gain or 0.0)
+        advice = "The proof could not be run: the warnings say why" if is_refused else "Give more --max-time"
+        # A second stage that could not be run leaves a first that can be gone on with.
+        advice = f"Go on with {go_on}" if go_on else advice
+        return (
+            f"Nothing is proven: {len(undecided)} of {plural(len(fixes), 'candidate')} "
+            f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "
+            f"{advice}."
+        )
+    ended = _next_best(fixes, margin, is_interrupted=is_interrupted)
+    if not is_shown:
+        return f"Nothing is recommended: {ended}."
+    return f"Nothing to do: {duration(seconds)} for the whole workload; {ended}."
+
+
+def _next_best(fixes: Sequence[Fix], margin: float, *, is_interrupted: bool) -> str:
+    """What was tried in vain, and what was not tried."""
+    gains = [fix.gain for fix in fixes if fix.gain is not None and fix.verdict in ("no help", "worse")]
+    gain = max([*gains, 1.0]) - 1
+    parts = []
+    if gains:
+        less = "less than " if gain < margin else ""
+        parts.append(f"the next best thing gains {less}{percent(max(gain, margin))}")
+    untried = _untried(fixes)
+    if untried:
+        notes = "was not tried, for the reason in its note"
+        notes = notes if untried == 1 else "were not tried, for the reasons in their notes"
+        parts.append(f"{untried} of {plural(len(fixes), 'candidate')} {notes}")
+    if not parts and is_interrupted:
+        parts.append("it was stopped before anything was tried")
+    if not parts and _without_room(fixes):
+        parts.append("what would gain has no room")
+    return "; ".join(parts) or "no candidate was found whose plan shows that it could gain"

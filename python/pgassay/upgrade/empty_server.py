@@ -1,0 +1,126 @@
+"""An empty server of the new version: what it knows, and whether the source's schema can be made there."""
+
+import contextlib
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from pgassay.environment.cleanup import registry
+from pgassay.environment.datasets.dump import prepare_for_dump
+from pgassay.environment.home import account, home
+from pgassay.environment.server.initdb import make_cluster
+from pgassay.environment.server.private_server import Server
+from pgassay.environment.server.sessions import control
+from pgassay.errors import first_line
+from pgassay.model.arm import DatasetSpec
+from pgassay.model.build import Build
+from pgassay.sql_text import split_statements
+from pgassay.storage.file_copies import make_folder
+
+_SERVER_SETTINGS = {"shared_buffers": "16MB", "max_connections": "20", "fsync": "off"}
+_SETTINGS = """
+SELECT name, boot_val, vartype, enumvals, min_val, max_val FROM pg_catalog.pg_settings"""
+_CURRENT = "SELECT pg_catalog.current_setting(%s, true) IS NOT NULL"
+_EXTENSIONS = "SELECT name::text, default_version FROM pg_catalog.pg_available_extensions"
+# Of its own version, or of this build and not of the version.
+_NOT_OF_THE_VERSION = ("unrecognized configuration parameter", "ICU is not supported")
+_MADE = re.compile(
+    r"\s*(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?P<kind>(?:MATERIALIZED\s+)?[A-Z]+(?:\s+INDEX)?)\s+"
+    r"(?:ONLY\s+|IF\s+NOT\s+EXISTS\s+)?(?P<name>(?:\"(?:[^\"]|\"\")+\"|[\w$.])+)"
+)
+
+
+@dataclass(frozen=True)
+class KnownSetting:
+    """A setting as a version begins with it; least and most are those of a number, as text."""
+
+    boot: str | None
+    kind: str
+    words: tuple[str, ...] = ()
+    least: str | None = None
+    most: str | None = None
+
+
+@dataclass(frozen=True)
+class Refused:
+    """An object of the schema that the version to come refuses; `words`: the server's."""
+
+    kind: str
+    name: str
+    words: str
+
+
+@dataclass(frozen=True)
+class NewVersion:
+    """What a server of the version to come knows; `aliases`: old names of settings that it takes."""
+
+    build: Build
+    settings: Mapping[str, KnownSetting]
+    aliases: frozenset[str]
+    extensions: Mapping[str, str]
+
+
+@contextlib.contextmanager
+def scratch_server(build: Build) -> Iterator[Server]:
+    """A server on an empty cluster, gone afterwards."""
+    work = home() / "data" / "work"
+    make_folder(work, account())
+    folder = Path(tempfile.mkdtemp(prefix="upgrade-", dir=work))
+    token = registry.register("folder", path=str(folder))
+    try:
+        make_folder(folder, account())
+        make_cluster(build, folder / "data", DatasetSpec())
+        with Server(build, folder / "data", _SERVER_SETTINGS) as server:
+            yield server
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        registry.forget(token)
+
+
+def read_version(server: Server, names: frozenset[str]) -> NewVersion:
+    """What it knows; `names`: the source's settings, of which it may take some by their old names."""
+    with control(server) as session:
+        settings = {
+            str(name): KnownSetting(boot, str(kind), tuple(words or ()), least, most)
+            for name, boot, kind, words, least, most in session.execute(_SETTINGS).fetchall()
+        }
+        lost = [name for name in names - settings.keys() if "." not in name]
+        aliases = {name for name in lost if (session.execute(_CURRENT, (name,)).fetchone() or (False,))[0]}
+        rows = session.execute(_EXTENSIONS).fetchall()
+    extensions = {str(name): str(version) for name, version in rows}
+    return NewVersion(server.build, settings, frozenset(aliases), extensions)
+
+
+def refused_objects(server: Server, schema: Path) -> list[Refused]:
+    """Make the schema that pg_dump wrote, without its rows; every object that the server refuses.
+
+    What needs an object that was refused is refused as well, and stands behind it.
+    """
+    text = schema.read_text(errors="surrogateescape")
+    prepare_for_dump(server, text.encode(errors="surrogateescape"))
+    plain = "\n".join(line for line in text.splitlines() if not line.startswith("\\"))
+    found = []
+    with control(server) as session:
+        for statement in split_statements(plain, str(schema)):
+            try:
+                session.execute(statement.encode(errors="surrogateescape"), prepare=False)
+            except psycopg.Error as error:
+                words = error.diag.message_primary or first_line(error)
+                refused = _refused(statement, words)
+                is_comment = refused.name.startswith("COMMENT ON ")
+                if not is_comment and not any(each in words for each in _NOT_OF_THE_VERSION):
+                    found.append(refused)
+    return found
+
+
+def _refused(statement: str, words: str) -> Refused:
+    lines = [line for line in statement.splitlines() if line.strip() and not line.startswith("--")]
+    made = _MADE.match("\n".join(lines))
+    if made is None:
+        return Refused("statement", " ".join(lines)[:80], words)
+    return Refused(" ".join(made["kind"].split()).lower(), made["name"], words)

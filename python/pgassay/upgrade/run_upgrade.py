@@ -1,0 +1,341 @@
+"""`pgassay upgrade DSN --to 18`: read the source, copy it into both versions, compare what they do.
+
+The source is asked with SELECTs of its catalogs and dumped, nothing else. What is in the way comes from its
+catalogs and from an empty server of the new version, into which the schema is put; then every statement runs
+on copies in both versions, and those that run alike are timed in interleaved blocks.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgassay.analysis.verdicts.compare import analyse
+from pgassay.environment.builds.base import check_version, parse_version
+from pgassay.environment.builds.registry import resolve
+from pgassay.environment.cgroup.caps import usable_memory_bytes
+from pgassay.environment.server.sessions import ControlSession
+from pgassay.environment.server.validation import build_settings
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.experiment_plan import parse_request, plan
+from pgassay.experiment.planning.request import CompareRequest, parse_settings
+from pgassay.experiment.running.results_folder import check_folder, new_folder
+from pgassay.experiment.running.run_experiment import host_lock, run_parsed
+from pgassay.experiment.running.same_results import returns_rows
+from pgassay.factors import version
+from pgassay.model.arm import Arm
+from pgassay.model.build import Build
+from pgassay.model.result import CompareResult
+from pgassay.model.upgrades.upgrade_answer import UpgradeFinding, UpgradeResult
+from pgassay.model.workload import Statement, WorkloadSpec
+from pgassay.terminal.progress import Progress
+from pgassay.tune.inputs.capture import executed
+from pgassay.tune.source.copied import settings_of
+from pgassay.tune.source.counted import read_counted
+from pgassay.tune.source.dump import PLAIN_FORMAT, dumped, refuse_small_disk, refuse_without_program
+from pgassay.tune.source.gather import gather
+from pgassay.tune.source.source_server import SourceServer, open_source
+from pgassay.tune.source.statement_files import STATEMENTS_FILE, plain_text
+from pgassay.tune.tuned_statements import measured, statements_of
+from pgassay.upgrade.both_versions import ComparedStatement, run_on_both
+from pgassay.upgrade.catalogs import catalog_findings, given_settings
+from pgassay.upgrade.empty_server import Refused, read_version, refused_objects, scratch_server
+from pgassay.upgrade.fixes import Mended, proven_fixes
+from pgassay.upgrade.plain_dump import check_copy, copied
+from pgassay.upgrade.traffic import check_capture, play_on_both, traffic_workload
+from pgassay.upgrade.upgrade_answer import answer_of, finding_of_refused, single_statements
+from pgassay.upgrade.version_times import Measured
+from pgassay.workloads.registry import parse_workload
+
+EXPERIMENT_FOLDER = "experiment"
+STATEMENTS_DEFAULT = 50
+_OLD_MIN = 16
+# Views can be left out of a dump by name; nothing else that a version refuses can.
+_VIEWS = ("view", "materialized view")
+_TIME_MIN_S = 30.0
+_EXCLUDES_EXTENSIONS_SINCE = 17
+# The rest is for fixes of what is slower, where something is.
+_COMPARED_SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class UpgradeRequest:
+    """What a user asks for. `workload`: statements of a file, '' for those that the server counted.
+
+    `compare`: what the comparison is asked for as well (time, margin, storage, caps, settings). `capture`:
+    captured traffic to be played in place of statements, as `DIR,speed=2`; `copy`: a dump of the moment
+    when it began, as `dump:FILE`; '' for one that is made now.
+    """
+
+    connection_string: str
+    to: str
+    compare: CompareRequest
+    statements: int = STATEMENTS_DEFAULT
+    workload: str = ""
+    out: Path | None = None
+    capture: str = ""
+    copy: str = ""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """The statements to run, with their share of the source's time, and what was left out with its reason.
+
+    `traffic`: the capture that they are of.
+    """
+
+    statements: tuple[Statement, ...]
+    share: dict[str, float]
+    left_out: tuple[tuple[str, str, str], ...]
+    traffic: WorkloadSpec | None = None
+
+
+def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> UpgradeResult:
+    """Find out what the upgrade does; raises UsageError, without any secret, and MeasurementError."""
+    check_folder(wanted.out)
+    if wanted.workload:
+        statements_of(parse_workload(wanted.workload))
+    if wanted.capture:
+        check_capture(wanted.capture)
+    if wanted.copy:
+        check_copy(wanted.copy)
+    progress.stage("asking the server")
+    source = open_source(wanted.connection_string)
+    old_version = str(max(source.major, _OLD_MIN))
+    old, new = _builds(wanted, source, old_version)
+    _dumping(wanted.to)
+    refuse_small_disk(source)
+    folder = new_folder(wanted.out, f"upgrade {source.resolved.server.dbname} to {wanted.to}")
+    warnings = []
+    if source.major < _OLD_MIN:
+        warnings.append(
+            f"the source runs {source.resolved.server.version}, and is measured as {old_version}, "
+            "the oldest version that pgassay runs"
+        )
+    try:
+        with host_lock(progress, wait=wait):
+            answer = _look(wanted, (source, old, new), folder, warnings, progress)
+    except BaseException:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+        raise
+    (folder / "upgrade.json").write_text(answer.model_dump_json(by_alias=True, indent=1) + "\n")
+    return answer
+
+
+def _look(
+    wanted: UpgradeRequest,
+    of: tuple[SourceServer, Build, Build],
+    folder: Path,
+    warnings: list[str],
+    progress: Progress,
+) -> UpgradeResult:
+    """The answer; `of`: the source, and the builds of both versions. The caller holds the host's lock."""
+    began_at = time.monotonic()
+    source, old, new = of
+    program = _dumping(wanted.to)
+    findings, refused, chosen = _read(wanted, source, new, program, progress)
+    excluded, stops = _excluded(refused, _missing(findings), program)
+    findings = (*findings, *map(finding_of_refused, refused))
+    # What is left out of a dump that is made is in one that is given.
+    stops |= bool(wanted.copy and excluded)
+    _write_statements(folder, chosen.statements)
+    measured = Measured(single_statements(chosen.statements, chosen.share, chosen.left_out, {}, None))
+    mended: dict[str, Mended] = {}
+    if not stops and chosen.statements:
+        with copied(wanted.copy, source, program, excluded, folder, progress) as data:
+            request = _request(wanted, source, folder, data, str(old.major), began_at)
+            measured = _measure(request, chosen, folder, progress)
+            if slower := _slower(chosen, measured):
+                left_s = wanted.compare.max_time_s - (time.monotonic() - began_at)
+                mended, why = proven_fixes(request, new, slower, folder, left_s, progress)
+                warnings += [why] if why else []
+    elif stops:
+        warnings.append("no statement was compared, since the schema can't be made in the new version")
+    return answer_of(
+        source=(source.name, source.resolved.server.version),
+        versions=(old.version, new.version),
+        folder=folder,
+        findings=findings,
+        measured=measured.statements,
+        mended=mended,
+        result=measured.result,
+        experiment=str(folder / EXPERIMENT_FOLDER) if measured.result is not None else "",
+        margin=wanted.compare.margin,
+        warnings=tuple(warnings),
+        traffic=measured.traffic,
+    )
+
+
+def _measure(request: CompareRequest, chosen: _Wanted, folder: Path, progress: Progress) -> Measured:
+    """The traffic, or the statements one by one, on both versions."""
+    if chosen.traffic is not None:
+        return play_on_both(request, chosen.traffic, progress)
+    found, result = _compare(request, chosen.statements, folder, progress)
+    return Measured(
+        single_statements(chosen.statements, chosen.share, chosen.left_out, found, result), result
+    )
+
+
+def _slower(chosen: _Wanted, measured: Measured) -> list[Statement]:
+    """What is slower on the new version, with values: of traffic those that came most often."""
+    names = {each.name for each in measured.statements if each.verdict == "slower"}
+    slower = [each for each in chosen.statements if each.name in names]
+    if chosen.traffic is None or not slower:
+        return slower
+    return executed(chosen.traffic, slower)
+
+
+def _builds(wanted: UpgradeRequest, source: SourceServer, old_version: str) -> tuple[Build, Build]:
+    """Builds of both versions by one builder, so that only the version differs."""
+    if parse_version(check_version(wanted.to))[0] <= source.major:
+        raise UsageError(
+            f"--to {wanted.to}: {source.name} runs PostgreSQL {source.resolved.server.version} already: "
+            f"name a newer major version, as --to {source.major + 1}"
+        )
+    kind = version.bind("version", (old_version, wanted.to))
+    return kind.builds[old_version], kind.builds[wanted.to]
+
+
+def _dumping(to: str) -> Build:
+    """A build whose pg_dump reads the source: of the new version, by whichever builder has it."""
+    build = resolve(to)
+    refuse_without_program(build)
+    return build
+
+
+def _read(
+    wanted: UpgradeRequest, source: SourceServer, new: Build, program: Build, progress: Progress
+) -> tuple[tuple[UpgradeFinding, ...], list[Refused], _Wanted]:
+    """What the catalogs and an empty server of the new version tell, and the statements to run."""
+    progress.stage("reading the catalogs")
+    with source.reading() as session:
+        settings = given_settings(session)
+        chosen = _statements(wanted, source, session, progress)
+        progress.stage(f"asking an empty server of {new.version}")
+        with scratch_server(new) as server:
+            known = read_version(server, frozenset(settings))
+            findings = tuple(catalog_findings(session, settings, known, source.major))
+            schema_only = [*PLAIN_FORMAT, "--schema-only"]
+            with dumped(source, program, progress, schema_only) as schema:
+                progress.stage(f"making the schema in {new.version}")
+                missing = _missing(findings)
+                refused = [
+                    each
+                    for each in refused_objects(server, schema.file)
+                    if each.kind != "extension" or each.name.strip('"') not in missing
+                ]
+    return findings, refused, chosen
+
+
+def _statements(
+    wanted: UpgradeRequest, source: SourceServer, session: ControlSession, progress: Progress
+) -> _Wanted:
+    if wanted.capture:
+        progress.stage("reading the capture")
+        traffic = traffic_workload(wanted.capture, source.resolved.server.dbname, wanted.statements)
+        return _Wanted(traffic.statements, {}, (), traffic)
+    if wanted.workload:
+        tuned = statements_of(parse_workload(wanted.workload))
+        share: dict[str, float] = {}
+        left: list[tuple[str, str, str]] = []
+    else:
+        progress.stage("reading the statements of the server")
+        counted = read_counted(source, session, wanted.statements)
+        gathered = gather(source, session, counted.chosen, {}, iter(()))
+        tuned = gathered.statements
+        share = {each.name: each.share for each in counted.chosen}
+        left = [(each.name, each.sql, each.reason) for each in gathered.left_out]
+    kept = []
+    for each in measured(tuned):
+        statement = Statement(name=each.name, sql=each.sql)
+        if each.of.writes or not returns_rows(statement):
+            left.append((each.name, each.sql, "it writes, and only statements that read are compared"))
+        elif each.set_index == 0:
+            kept.append(Statement(name=each.of.name, sql=each.sql))
+    return _Wanted(tuple(kept), share, tuple(left))
+
+
+def _missing(findings: Sequence[UpgradeFinding]) -> list[str]:
+    """The extensions that the new version's build comes without."""
+    return [each.id.partition(":")[2] for each in findings if each.id.startswith("extension-missing:")]
+
+
+def _excluded(refused: Sequence[Refused], missing: Sequence[str], program: Build) -> tuple[list[str], bool]:
+    """Options of pg_dump that leave out what the new version refuses; whether it refuses more than that."""
+    views = [each for each in refused if each.kind in _VIEWS]
+    names = {each.name for each in views}
+    # What depends on a view that is missing is refused as well, with the view's name in the words.
+    others = [each for each in refused if each.kind not in _VIEWS and each.name not in names]
+    options = [f"--exclude-table={name}" for name in sorted(names)]
+    if program.major >= _EXCLUDES_EXTENSIONS_SINCE:
+        options += [f"--exclude-extension={name}" for name in missing]
+    elif missing:
+        return options, True
+    return options, bool(others)
+
+
+def _write_statements(folder: Path, statements: Sequence[Statement]) -> None:
+    (folder / STATEMENTS_FILE).write_text(plain_text(statements))
+
+
+def _request(
+    wanted: UpgradeRequest, source: SourceServer, folder: Path, data: str, old_version: str, began_at: float
+) -> CompareRequest:
+    compare = wanted.compare
+    build = resolve(old_version)
+    known = frozenset(name.lower() for name in build_settings(build))
+    given = parse_settings(compare.settings)
+    settings = settings_of(source, given, build, usable_memory_bytes(), known)
+    asked = {name: value for name, value in settings.items() if _is_given(source, name)}
+    checksums = source.settings["data_checksums"].value
+    left_s = compare.max_time_s - (time.monotonic() - began_at)
+    return replace(
+        compare,
+        # As pg_upgrade needs them: of the new version as the source has them.
+        factors=(f"config={old_version}+checksums={checksums},{wanted.to}+checksums={checksums}",),
+        workload=f"sql:{folder / STATEMENTS_FILE}",
+        dataset=data,
+        cache=compare.cache or "warm-pages",
+        settings=(*compare.settings, *(f"{name}={value}" for name, value in asked.items())),
+        baseline="shipped",
+        max_time_s=max(_TIME_MIN_S, left_s),
+        out=folder / EXPERIMENT_FOLDER,
+    )
+
+
+def _is_given(source: SourceServer, name: str) -> bool:
+    return any(key.lower() == name and each.given for key, each in source.settings.items())
+
+
+def _compare(
+    request: CompareRequest, statements: Sequence[Statement], folder: Path, progress: Progress
+) -> tuple[dict[str, ComparedStatement], CompareResult | None]:
+    """Every statement on both versions, and the comparison of those that run and return the same on both."""
+    parsed = parse_request(request, progress.stage)
+    experiment = plan(parsed, progress.stage)
+    old, new = _arms(experiment.arms)
+    began = time.monotonic()
+    found = run_on_both(
+        (old.spec, new.spec), experiment.protocol.cache, statements, request.max_time_s, progress.stage
+    )
+    alike = [each for each in statements if not _why_not(found[each.name])]
+    if not alike:
+        return found, None
+    _write_statements(folder, alike)
+    left_s = max(_TIME_MIN_S, _COMPARED_SHARE * (request.max_time_s - (time.monotonic() - began)))
+    # Of all statements each is to be decided, and not the sum of them alone.
+    stored = run_parsed(
+        parse_request(replace(request, max_time_s=left_s), progress.stage), progress, until_decided=False
+    )
+    _write_statements(folder, statements)
+    return found, analyse(stored)
+
+
+def _arms(arms: Sequence[Arm]) -> Iterator[Arm]:
+    yield next(arm for arm in arms if arm.role == "control")
+    yield next(arm for arm in arms if arm.role not in ("control", "twin"))
+
+
+def _why_not(each: ComparedStatement) -> bool:
+    return bool(each.before_error or each.after_error) or not (each.same_rows or each.varies)

@@ -1,0 +1,190 @@
+"""What a new version does to each statement family of captured traffic: errors, rows, times."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from scipy.stats import hypergeom
+
+from pgassay.model.result import CompareResult
+from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
+from pgassay.model.upgrades.upgrade_answer import UpgradedStatement, UpgradeTraffic
+from pgassay.model.workload import WorkloadSpec
+from pgassay.upgrade.version_times import Pair, pairs_of, with_times
+from pgassay.words import plural
+
+# Chance gives a family as many more executions that come out otherwise in so few of all upgrades.
+_CHANCE_MAX = 0.005
+_ERROR = "error "
+# What comes of an error before it in the transaction, or in the pipeline.
+_AFTER_AN_ERROR = ("error 25P02", "not executed, after an error")
+
+
+@dataclass(frozen=True)
+class Plays:
+    """What the plays on either version came to."""
+
+    before: tuple[Replayed, ...]
+    after: tuple[Replayed, ...]
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A family in all plays of one version; `shares` are those of each play that came out otherwise."""
+
+    calls: int
+    diverged: int
+    other_values: int
+    shares: tuple[tuple[float, float], ...]
+    captured: str
+    now: str
+    seconds_captured: float
+
+
+def judged_families(
+    workload: WorkloadSpec,
+    plays: Plays,
+    result: CompareResult,
+    plans: Mapping[str, tuple[str, ...]],
+) -> tuple[UpgradedStatement, ...]:
+    """Every family that has a line, and of the others those that fail or return other rows."""
+    before, after = _by_text(plays.before), _by_text(plays.after)
+    timed = pairs_of(result)
+    sql = {each.name: each.sql for each in workload.statements}
+    whole_s = sum(each.seconds_captured for each in plays.before[0].families) or 1.0
+    found = []
+    for text, group in before.items():
+        name = group[0].name
+        old, new = _seen(group), _seen(after.get(text, ()))
+        made = UpgradedStatement(
+            name=name or text,
+            sql=sql.get(name, text),
+            verdict="not decided",
+            share=old.seconds_captured / whole_s,
+            calls=group[0].calls,
+        )
+        wrong = _wrong(made, old, new)
+        if wrong is not None:
+            found.append(wrong)
+        elif name:
+            reasons = _doubts(old, new)
+            changed = plans.get(name)
+            made = made.model_copy(update={"plan": changed or ()})
+            if changed == ():
+                reasons.append("the plan is the same in both")
+            found.append(with_times(made, timed.get(name) or _alone(timed, workload), reasons))
+    return tuple(found)
+
+
+def _alone(timed: Mapping[str, Pair], workload: WorkloadSpec) -> Pair | None:
+    return timed.get("") if len(workload.statements) == 1 else None
+
+
+def whole_of(workload: WorkloadSpec, plays: Plays, result: CompareResult) -> UpgradeTraffic:
+    """The traffic as a whole: what was played, how much came out otherwise, how fast the new version is."""
+    options, first = workload.replay, plays.before[0]
+    whole_s = sum(each.seconds_captured for each in first.families)
+    others = [each for each in first.families if not each.name]
+    arm = next(each for each in result.arms if each.verdict != "control")
+    return UpgradeTraffic(
+        folder=options.folder,
+        speed=options.speed,
+        sessions=first.sessions,
+        statements=first.statements,
+        seconds_captured=options.seconds_captured,
+        plays=(len(plays.before), len(plays.after)),
+        otherwise=(
+            median(each.diverged_share for each in plays.before),
+            median(each.diverged_share for each in plays.after),
+        ),
+        untimed=len(others),
+        untimed_share=sum(each.seconds_captured for each in others) / whole_s if whole_s else 0.0,
+        metric=result.metric.name,
+        verdict=arm.verdict,
+        ratio=arm.ratio,
+        interval=arm.interval if arm.interval is not None and None not in arm.interval else None,
+        note=arm.note if arm.withheld else "",
+    )
+
+
+def _by_text(plays: Sequence[Replayed]) -> dict[str, list[ReplayedFamily]]:
+    found: dict[str, list[ReplayedFamily]] = {}
+    for played in plays:
+        for each in played.families:
+            found.setdefault(each.text, []).append(each)
+    return found
+
+
+def _seen(group: Sequence[ReplayedFamily]) -> _Seen:
+    worst = max(group, key=_told_first, default=None)
+    return _Seen(
+        calls=sum(each.calls for each in group),
+        diverged=sum(each.diverged for each in group),
+        other_values=sum(each.other_values for each in group),
+        shares=tuple(
+            (each.diverged / each.calls, each.other_values / each.calls) for each in group if each.calls
+        ),
+        captured=worst.captured if worst else "",
+        now=worst.now if worst else "",
+        seconds_captured=group[0].seconds_captured if group else 0.0,
+    )
+
+
+def _told_first(each: ReplayedFamily) -> tuple[bool, bool, int]:
+    """What stands for a family: an error of its own before one that came of another, and that before rows."""
+    is_after = each.now.startswith(_AFTER_AN_ERROR)
+    return each.now.startswith(_ERROR) and not is_after, is_after, each.diverged
+
+
+def _wrong(made: UpgradedStatement, old: _Seen, new: _Seen) -> UpgradedStatement | None:
+    """It fails, or returns other rows, on the new version and not, or far less, on the old one."""
+    came = f"{new.diverged:,} of {new.calls:,} executions: {new.captured} in the capture, {new.now}"
+    has_more = _is_more(old, new, 0)
+    # Deadlocks and the like are not counted, and no other error comes by chance where there was none.
+    if has_more or (new.diverged and not old.diverged):
+        if new.now.startswith(_AFTER_AN_ERROR):
+            return _told(made, "not run", f"a statement before it had failed, in {came}")
+        if new.now.startswith(_ERROR):
+            return _told(made, "fails", came)
+    if has_more:
+        return _told(made, "other rows", came)
+    if _is_more(old, new, 1):
+        return _told(
+            made,
+            "other rows",
+            f"{new.other_values:,} of {new.calls:,} executions had as many rows with other values, "
+            f"{old.other_values:,} of {old.calls:,} on the old version",
+        )
+    return None
+
+
+def _told(made: UpgradedStatement, verdict: str, reason: str) -> UpgradedStatement:
+    return made.model_copy(update={"verdict": verdict, "reason": reason})
+
+
+def _is_more(old: _Seen, new: _Seen, which: int) -> bool:
+    """More came out otherwise on the new version than chance gives, in each play than in any on the old one.
+
+    `which`: 0 for diverged ones, 1 for other values. Executions of one play hang together, so that their
+    number alone says too much.
+    """
+    counts = (old.diverged, new.diverged) if which == 0 else (old.other_values, new.other_values)
+    if not counts[1] or not old.calls:
+        return False
+    most = max(share[which] for share in old.shares)
+    if min(share[which] for share in new.shares) <= most:
+        return False
+    calls, otherwise = old.calls + new.calls, sum(counts)
+    return float(hypergeom.sf(counts[1] - 1, calls, otherwise, new.calls)) <= _CHANCE_MAX
+
+
+def _doubts(old: _Seen, new: _Seen) -> list[str]:
+    found = []
+    if new.diverged > old.diverged * new.calls / max(old.calls, 1):
+        found.append(
+            f"{plural(new.diverged, 'execution')} of {new.calls:,} came out otherwise ({new.captured} in the "
+            f"capture, {new.now}), which may be chance"
+        )
+    elif old.other_values and new.other_values:
+        found.append("its values are others each time that it runs")
+    return found

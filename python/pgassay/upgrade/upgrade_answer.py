@@ -1,0 +1,204 @@
+"""From what was found to the answer: the decision, what is in the way, the statements, slower ones first."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pgassay.model.result import CompareResult
+from pgassay.model.upgrades.upgrade_answer import (
+    Decision,
+    StatementVerdict,
+    UpgradedStatement,
+    UpgradeFinding,
+    UpgradeResult,
+    UpgradeTraffic,
+)
+from pgassay.model.workload import Statement
+from pgassay.upgrade.both_versions import ComparedStatement
+from pgassay.upgrade.empty_server import Refused
+from pgassay.upgrade.fixes import Mended
+from pgassay.upgrade.version_times import Pair, pairs_of, with_times
+from pgassay.words import percent, plural
+
+_ORDER: Sequence[StatementVerdict] = (
+    "fails", "other rows", "slower", "not decided", "faster", "as fast", "fails on both", "not run",
+)  # fmt: skip
+_BAD: Sequence[StatementVerdict] = ("fails", "other rows", "slower")
+_TOLD_OF_TRAFFIC: Sequence[StatementVerdict] = (*_BAD, "faster", "not decided", "fails on both", "not run")
+_MOVED_MAX = 3
+_SEVERITIES = ("in the way", "work", "changed")
+
+
+def finding_of_refused(refused: Refused) -> UpgradeFinding:
+    """An object that the new version can't have."""
+    return UpgradeFinding(
+        id=f"refused:{refused.kind} {refused.name}",
+        severity="in the way",
+        sentence=f"the {refused.kind} {refused.name} can't be made in the new version: {refused.words}",
+        where=f"{refused.kind} {refused.name}",
+        remedy="drop it before the upgrade, and make it again as the new version has it",
+    )
+
+
+def answer_of(
+    *,
+    source: tuple[str, str],
+    versions: tuple[str, str],
+    folder: Path,
+    findings: Sequence[UpgradeFinding],
+    measured: Sequence[UpgradedStatement],
+    mended: Mapping[str, Mended],
+    result: CompareResult | None,
+    experiment: str,
+    margin: float,
+    warnings: tuple[str, ...],
+    traffic: UpgradeTraffic | None = None,
+) -> UpgradeResult:
+    """All of it in one document; `source`: its name and version."""
+    statements = [_with_fix(each, mended.get(each.name)) for each in measured]
+    statements.sort(key=lambda each: (_ORDER.index(each.verdict), each.ratio or 1.0))
+    ordered = sorted(findings, key=lambda each: _SEVERITIES.index(each.severity))
+    decision = _decision(ordered, statements)
+    return UpgradeResult(
+        schema=1,
+        folder=str(folder),
+        source=source[0],
+        source_version=source[1],
+        from_version=versions[0],
+        to_version=versions[1],
+        decision=decision,
+        headline=_headline(decision, versions, ordered, statements)
+        if traffic is None
+        else _headline_of_traffic(versions, ordered, statements, margin),
+        findings=tuple(ordered),
+        statements=tuple(statements),
+        experiment=experiment,
+        why=_why(result),
+        blocks=result.blocks if result is not None else 0,
+        margin=margin,
+        warnings=(*warnings, *(result.warning_sentences if result is not None else ())),
+        traffic=traffic,
+    )
+
+
+def single_statements(
+    chosen: Sequence[Statement],
+    share: Mapping[str, float],
+    left_out: Sequence[tuple[str, str, str]],
+    found: Mapping[str, ComparedStatement],
+    result: CompareResult | None,
+) -> list[UpgradedStatement]:
+    """Statements that ran one by one on both versions; `left_out`: name, SQL and reason of the others."""
+    timed = pairs_of(result)
+    return [
+        *(_statement(each, share, found.get(each.name), timed) for each in chosen),
+        *(
+            UpgradedStatement(name=name, sql=sql, verdict="not run", share=share.get(name), reason=reason)
+            for name, sql, reason in left_out
+        ),
+    ]
+
+
+def _with_fix(statement: UpgradedStatement, mended: Mended | None) -> UpgradedStatement:
+    if mended is None:
+        return statement
+    return statement.model_copy(update={"fix": mended.words, "fix_sql": mended.sql})
+
+
+def _why(result: CompareResult | None) -> tuple[str, ...]:
+    """What moved between the versions, the greatest first."""
+    found = result.explanations if result is not None else ()
+    return tuple(
+        f"{each.process}, {each.item}: {1000 * each.seconds:+,.1f} ms for all statements once"
+        for explanation in found
+        for each in explanation.moved[:_MOVED_MAX]
+    )
+
+
+def _statement(
+    statement: Statement,
+    share: Mapping[str, float],
+    seen: ComparedStatement | None,
+    timed: Mapping[str, Pair],
+) -> UpgradedStatement:
+    made = UpgradedStatement(
+        name=statement.name, sql=statement.sql, verdict="not run", share=share.get(statement.name)
+    )
+    if seen is None:
+        return made.model_copy(update={"reason": "the schema can't be made in the new version"})
+    made = made.model_copy(update={"plan": seen.plan})
+    if seen.before_error and seen.after_error:
+        return made.model_copy(update={"verdict": "fails on both", "reason": seen.after_error})
+    if seen.after_error or seen.before_error:
+        where = "" if seen.after_error else "on the old version alone: "
+        verdict = "fails" if seen.after_error else "fails on both"
+        return made.model_copy(
+            update={"verdict": verdict, "reason": where + (seen.after_error or seen.before_error)}
+        )
+    if not seen.same_rows and not seen.varies:
+        reason = f"{seen.rows[0]:,} rows before, {seen.rows[1]:,} after"
+        if seen.rows[0] == seen.rows[1]:
+            reason = (
+                f"{plural(seen.rows[0], 'row')} in both, with other values (or an order that LIMIT cuts, "
+                "a volatile function, a type that is another)"
+            )
+        return made.model_copy(update={"verdict": "other rows", "reason": reason})
+    pair = timed.get(statement.name) or (timed.get("") if len(timed) == 1 else None)
+    reasons = ["the plan is the same in both"] if not seen.plan else []
+    reasons += ["its rows are others each time that it runs, and were not compared"] if seen.varies else []
+    return with_times(made, pair, reasons)
+
+
+def _decision(findings: Sequence[UpgradeFinding], statements: Sequence[UpgradedStatement]) -> Decision:
+    if any(each.severity == "in the way" for each in findings):
+        return "in the way"
+    if any(each.verdict in _BAD for each in statements):
+        return "look"
+    if any(each.severity == "work" for each in findings):
+        return "go after work"
+    return "go"
+
+
+def _headline(
+    decision: Decision,
+    versions: tuple[str, str],
+    findings: Sequence[UpgradeFinding],
+    statements: Sequence[UpgradedStatement],
+) -> str:
+    blocking = sum(each.severity == "in the way" for each in findings)
+    work = sum(each.severity == "work" for each in findings)
+    said = {
+        "in the way": f"not yet: {plural(blocking, 'thing')} in the way",
+        "look": "look at the statements below first",
+        "go after work": f"go, with {plural(work, 'thing')} to do",
+        "go": "go: nothing is in the way",
+    }[decision]
+    counts = [
+        f"{sum(each.verdict == verdict for each in statements)} {verdict}"
+        for verdict in _ORDER
+        if any(each.verdict == verdict for each in statements)
+    ]
+    told = f" Of {plural(len(statements), 'statement')}: {', '.join(counts)}." if statements else ""
+    return f"From {versions[0]} to {versions[1]}: {said}.{told}"
+
+
+def _headline_of_traffic(
+    versions: tuple[str, str],
+    findings: Sequence[UpgradeFinding],
+    statements: Sequence[UpgradedStatement],
+    margin: float,
+) -> str:
+    """Whether the new version is safe for the traffic, and how many families are what."""
+    number = {verdict: sum(each.verdict == verdict for each in statements) for verdict in _ORDER}
+    judged = len(statements) - number["not run"]
+    same = f"{number['as fast']} of {judged} statement families the same within {percent(margin)}"
+    others = [f"{number[verdict]} {verdict}" for verdict in _TOLD_OF_TRAFFIC if number[verdict]]
+    major = versions[1].partition(".")[0]
+    if any(number[verdict] for verdict in _BAD):
+        said = f"{major} is not safe for this traffic yet"
+    elif number["not decided"]:
+        said = f"{major} is safe for this traffic as far as it is decided"
+    else:
+        said = f"{major} is safe for this traffic"
+    blocking = sum(each.severity == "in the way" for each in findings)
+    before = f"not yet: {plural(blocking, 'thing')} in the way. " if blocking else ""
+    return f"From {versions[0]} to {versions[1]}: {before}{said}: {', '.join([same, *others])}."

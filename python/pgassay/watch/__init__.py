@@ -1,0 +1,1 @@
+"""`pgassay watch`: `reading` what servers and running experiments do, `drawing` it in a terminal."""

@@ -1,0 +1,33 @@
+"""Reads SQL text: the files that pgassay ships and the user's own."""
+
+from importlib.resources import files
+from pathlib import Path
+
+from pgassay.errors import UsageError
+from pgassay.model.workload import Statement
+from pgassay.workloads.statement_names import named_statements
+
+SQL_FILE_BYTES_MAX = 64 * 1024 * 1024
+
+
+def shipped_statements(family: str) -> tuple[Statement, ...]:
+    """The statements of a family that pgassay ships."""
+    text = files("pgassay.workloads").joinpath("sql", f"{family}.sql").read_text("utf-8")
+    return named_statements(text, f"{family}.sql")
+
+
+def read_sql_file(path: Path) -> str:
+    """The text of a user's SQL file; raises UsageError naming the file and the remedy."""
+    try:
+        if path.stat().st_size > SQL_FILE_BYTES_MAX:
+            raise UsageError(f"{path} is larger than 64 MB: a workload file holds statements, not data")
+        text = path.read_text("utf-8-sig")  # some editors begin with a mark of the byte order
+    except OSError as error:
+        raise UsageError(
+            f"can't read the SQL file {path} ({error.strerror}): name a readable file"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path} is not UTF-8 (byte {error.start}): save it as UTF-8") from error
+    if "\0" in text:
+        raise UsageError(f"{path} holds a zero byte, which no SQL statement may: remove it")
+    return text
