@@ -38,12 +38,26 @@ def table(command: str) -> str:
     actions = main.parser()._actions
     commands = next(each for each in actions if isinstance(each, argparse._SubParsersAction)).choices
     known = {option.flag: option for option in options_for(command)}
-    rows = [
+    rows = _rows(commands[command], known)
+    if command != "compare":
+        rows = _without_repetition(rows, _rows(commands["compare"], known))
+    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+
+
+def _rows(parser: argparse.ArgumentParser, known: dict[str, Option]) -> list[str]:
+    """One for each option but --help."""
+    return [
         _row(action, known.get(action.option_strings[-1]))
-        for action in commands[command]._actions
+        for action in parser._actions
         if action.option_strings and action.option_strings[-1] != "--help"
     ]
-    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+
+
+def _without_repetition(rows: list[str], of_compare: list[str]) -> list[str]:
+    """The rows that compare's table lacks, and one that names the options that are the same there."""
+    same = [row.split(" | ")[0].removeprefix("| ") for row in rows if row in of_compare]
+    own = [row for row in rows if row not in of_compare]
+    return [*own, f"| {', '.join(same)} | | as for [compare](compare.md#compare) |"] if same else own
 
 
 def _row(action: argparse.Action, option: Option | None) -> str:
