@@ -29,6 +29,8 @@ _PAGES = {
     "--json": "scripting.md",
     "--redact": "reports.md#without-literals",
 }
+# The forms of what is printed are the same everywhere, in whatever words a command's help says so.
+_FORMS = {"--json", "--markdown", "--text"}
 _DEFAULT = re.compile(r" \((default:? )([^()]*)\)")
 _FLAG = re.compile(r"(?<![\w`])(--[a-z][\w-]*)")
 
@@ -55,9 +57,11 @@ def _rows(parser: argparse.ArgumentParser, known: dict[str, Option]) -> list[str
 
 def _without_repetition(rows: list[str], of_compare: list[str]) -> list[str]:
     """The rows that compare's table lacks, and one that names the options that are the same there."""
-    same = [row.split(" | ")[0].removeprefix("| ") for row in rows if row in of_compare]
-    own = [row for row in rows if row not in of_compare]
-    return [*own, f"| {', '.join(same)} | | as for [compare](compare.md#compare) |"] if same else own
+    flags = {row: row.split(" | ")[0].removeprefix("| ") for row in rows}
+    same = [row for row in rows if row in of_compare or flags[row].strip("`") in _FORMS]
+    named = ", ".join(flags[row] for row in same)
+    own = [row for row in rows if row not in same]
+    return [*own, f"| {named} | | as for [compare](compare.md#compare) |"] if same else own
 
 
 def _row(action: argparse.Action, option: Option | None) -> str:
