@@ -29,6 +29,8 @@ _PAGES = {
     "--json": "scripting.md",
     "--redact": "reports.md#without-literals",
 }
+# The forms of what is printed are the same everywhere, in whatever words a command's help says so.
+_FORMS = {"--json", "--markdown", "--text"}
 _DEFAULT = re.compile(r" \((default:? )([^()]*)\)")
 _FLAG = re.compile(r"(?<![\w`])(--[a-z][\w-]*)")
 
@@ -38,12 +40,28 @@ def table(command: str) -> str:
     actions = main.parser()._actions
     commands = next(each for each in actions if isinstance(each, argparse._SubParsersAction)).choices
     known = {option.flag: option for option in options_for(command)}
-    rows = [
+    rows = _rows(commands[command], known)
+    if command != "compare":
+        rows = _without_repetition(rows, _rows(commands["compare"], known))
+    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+
+
+def _rows(parser: argparse.ArgumentParser, known: dict[str, Option]) -> list[str]:
+    """One for each option but --help."""
+    return [
         _row(action, known.get(action.option_strings[-1]))
-        for action in commands[command]._actions
+        for action in parser._actions
         if action.option_strings and action.option_strings[-1] != "--help"
     ]
-    return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+
+
+def _without_repetition(rows: list[str], of_compare: list[str]) -> list[str]:
+    """The rows that compare's table lacks, and one that names the options that are the same there."""
+    flags = {row: row.split(" | ")[0].removeprefix("| ") for row in rows}
+    same = [row for row in rows if row in of_compare or flags[row].strip("`") in _FORMS]
+    named = ", ".join(flags[row] for row in same)
+    own = [row for row in rows if row not in same]
+    return [*own, f"| {named} | | as for [compare](compare.md#compare) |"] if same else own
 
 
 def _row(action: argparse.Action, option: Option | None) -> str:

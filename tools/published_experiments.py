@@ -1,8 +1,8 @@
 """Writes the tables of docs/published-experiments.md from the examples that have claims.
 
 Run `python tools/published_experiments.py` after an example was added or its first comment changed. A row is
-the question (the first line of the comment), what was published (its paragraph "Published"), where the report
-has the figures ("Shown"), and how many claims the file has.
+the question (the first line of the comment), what was published (its paragraph "Published"), and how many
+claims the file has.
 """
 
 import sys
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "published-experiments.md"
 BEGIN = "<!-- by tools/published_experiments.py -->"
 END = "<!-- end -->"
-HEAD = "| question | file | published | where the report shows it | claims |\n|---|---|---|---|--:|"
+HEAD = "| question | published | claims |\n|---|---|--:|"
 
 
 def paragraphs(text: str) -> list[str]:
@@ -45,8 +45,8 @@ def row(path: Path, document: dict[str, Any]) -> str:
     if published.startswith("("):
         condition, _, rest = published.removeprefix("(").partition("):")
         published = f"{condition}: {rest.strip()}"
-    link = f"[{path.stem}](../examples/{path.name})"
-    cells = (found[0], link, published, paragraph("Shown", found), str(len(document["claim"])))
+    link = f"[{found[0]}](../examples/{path.name})"
+    cells = (link, published, str(len(document["claim"])))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

@@ -25,8 +25,8 @@ def test_every_example_with_claims_has_a_row_with_what_was_published() -> None:
         assert (f"(../examples/{path.name})" in tables) == ("claim" in document)
         if "claim" in document:
             (line,) = (each for each in tables.splitlines() if f"/{path.name})" in each)
-            _, question, _, published, _, claims, _ = (cell.strip() for cell in line.split("|"))
-            assert question.endswith("?") and published
+            _, question, published, claims, _ = (cell.strip() for cell in line.split("|"))
+            assert question.endswith(f"?](../examples/{path.name})") and published
             assert int(claims) == len(document["claim"])
 
 

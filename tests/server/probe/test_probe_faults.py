@@ -190,7 +190,7 @@ import sys
 sys.path[:0] = [{tests!r}, {package!r}]
 from pathlib import Path
 from pgassay.environment.linux.device import device_of
-from pgassay.probe.measuring import place
+from pgassay.probe.measuring import probe_location as place
 from pgassay.native.probe import NativeProbe
 from pgassay.probe.measuring.facilities import try_facilities
 from pgassay.probe.measuring.probe_files import given_file
@@ -305,7 +305,7 @@ from pathlib import Path
 from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.linux.device import device_of
 from pgassay.model.probe import CellSpec
-from pgassay.probe.measuring import place
+from pgassay.probe.measuring import probe_location as place
 from pgassay.native.probe import NativeProbe
 from pgassay.probe.measuring.probe_files import Files, given_file
 from pgassay.probe.measuring.runner import Runner

@@ -20,7 +20,7 @@ EVENTS = """
 import sys, time
 sys.path.insert(0, {examples_folder!r})
 import report_examples as examples
-from pgassay.terminal import live
+from pgassay.terminal import live_progress as live
 stored = examples.stored(blocks=3)
 result = examples.result(stored)
 with live.choose() as progress:
