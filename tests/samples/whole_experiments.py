@@ -24,7 +24,14 @@ from pgassay.design.schedule import Step, next_step, records_blocks
 from pgassay.environment.datasets.snapshots import key as snapshot_key
 from pgassay.experiment.planning.experiment_plan import plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.planning.servers import Base, Connections, Description, Grid, Judged, ParsedRequest
+from pgassay.experiment.planning.servers import (
+    Base,
+    Description,
+    Judged,
+    ParsedRequest,
+    PlannedGrid,
+    ServerConnections,
+)
 from pgassay.experiment.running.stopping_rules import decided_arms
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
@@ -72,7 +79,7 @@ class NoServers:
 
     messages: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
-    connections = Connections()
+    connections = ServerConnections()
 
     def __init__(self, factors: tuple[str, ...]) -> None:
         self.factors = factors
@@ -92,7 +99,7 @@ class NoServers:
         del on_stage
         return Judged(parsed.candidates)
 
-    def describe(self, parsed: ParsedRequest, grid: Grid) -> Description:
+    def describe(self, parsed: ParsedRequest, grid: PlannedGrid) -> Description:
         """There is nothing to say."""
         del parsed, grid
         return Description(data="", confounds=(), warnings=(), environment=Environment())
