@@ -76,7 +76,6 @@ class Source(Protocol):
 
 class NoServers:
     """Servers for a plan, none of which is ever started: every level can run on them."""
-
     messages: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     connections = ServerConnections()
@@ -157,7 +156,6 @@ def as_before(experiment: Experiment) -> Experiment:
 @dataclass(frozen=True)
 class Ended:
     """An experiment that ended: what is stored of it, and where it stood.
-
     has_no_direction: no arm's evidence ever was enough for one, so that nothing need be judged to know.
     """
 
