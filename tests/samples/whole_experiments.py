@@ -76,6 +76,7 @@ class Source(Protocol):
 
 class NoServers:
     """Servers for a plan, none of which is ever started: every level can run on them."""
+
     messages: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
     connections = ServerConnections()
