@@ -24,14 +24,8 @@ from pgassay.design.schedule import Step, next_step, records_blocks
 from pgassay.environment.datasets.snapshots import key as snapshot_key
 from pgassay.experiment.planning.experiment_plan import plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.planning.servers import (
-    Base,
-    Description,
-    Judged,
-    ParsedRequest,
-    PlannedGrid,
-    ServerConnections,
-)
+from pgassay.experiment.planning import servers
+from pgassay.experiment.planning.servers import Base, Description, Judged, ParsedRequest, PlannedGrid
 from pgassay.experiment.running.stopping_rules import decided_arms
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
@@ -79,7 +73,7 @@ class NoServers:
 
     messages: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
-    connections = ServerConnections()
+    connections = servers.ServerConnections()
 
     def __init__(self, factors: tuple[str, ...]) -> None:
         self.factors = factors
