@@ -22,9 +22,9 @@ from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.design.arms import apply_levels, choose_control, combinations
 from pgassay.design.schedule import Step, next_step, records_blocks
 from pgassay.environment.datasets.snapshots import key as snapshot_key
+from pgassay.experiment.planning import servers as planned_servers
 from pgassay.experiment.planning.experiment_plan import plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.planning import servers
 from pgassay.experiment.planning.servers import Base, Description, Judged, ParsedRequest, PlannedGrid
 from pgassay.experiment.running.stopping_rules import decided_arms
 from pgassay.factors.base import Factor
@@ -73,7 +73,7 @@ class NoServers:
 
     messages: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
-    connections = servers.ServerConnections()
+    connections = planned_servers.ServerConnections()
 
     def __init__(self, factors: tuple[str, ...]) -> None:
         self.factors = factors
