@@ -20,7 +20,7 @@ import numpy as np
 
 from pgassay.analysis.machines.combine import combine
 from pgassay.fleet import records
-from pgassay.fleet.spreading.coordinate import Pace
+from pgassay.fleet.spreading.coordinate import PollingPace
 from pgassay.record.experiment import StoredExperiment, load
 
 MACHINES, TRIALS = 1000, 100_000
@@ -55,7 +55,7 @@ def main() -> None:
     print(f"  memory: {TRIALS * trial_bytes / 1e9:.1f} GB, beside {own_bytes() / 1e6:.0f} MB of the program")
     scale = TRIALS / MACHINES / len(names)
     print(f"  a look: {fixed_s + MACHINES * each_s * scale:.0f} s")
-    pace = Pace()
+    pace = PollingPace()
     print(f"  a machine is visited every {pace.visit_s + MACHINES * pace.visit_each_s:.0f} s")
 
 

@@ -18,7 +18,7 @@ from pgassay.cli.main import parser
 from pgassay.cli.options import request_of
 from pgassay.fleet.agent import Agent
 from pgassay.fleet.agent_requests import Document, MachineLostError
-from pgassay.fleet.spreading.coordinate import Pace
+from pgassay.fleet.spreading.coordinate import PollingPace
 from pgassay.fleet.spreading.run_spread import SpreadRequest
 from pgassay.model.machines.combined import CombinedResult
 from pgassay.record.experiment import load
@@ -26,7 +26,7 @@ from pgassay.report import schema
 from pgassay.terminal.fleet import MachineRow
 
 # No test waits for a machine that nobody is going to bring back.
-PACE = Pace(visit_s=0.1, lost_s=0.1, patience_s=1.0, stop_s=60.0, copy_s=1.0)
+PACE = PollingPace(visit_s=0.1, lost_s=0.1, patience_s=1.0, stop_s=60.0, copy_s=1.0)
 _APART = """
 hostname "$1"; ip link set lo up 2>/dev/null
 [ -z "$2" ] || mount --bind "$2" /etc/machine-id

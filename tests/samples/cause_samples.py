@@ -7,7 +7,15 @@ from typing import Any
 import report_examples
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.accounts.work_times import WorkTimes
-from pgassay.analysis.causes.evidence import Caps, DeviceFlow, Evidence, Machine, Observed, Processors, Work
+from pgassay.analysis.causes.evidence import (
+    DeviceFlow,
+    Evidence,
+    EvidenceCaps,
+    EvidenceMachine,
+    Observed,
+    Processors,
+    Work,
+)
 from pgassay.analysis.causes.trial_evidence import load_of_trial
 from pgassay.model.account import Account, AccountItem
 from pgassay.model.arm import Arm
@@ -128,7 +136,7 @@ def _of_trial(measured: TrialRecord, tried: Arm) -> dict[str, Any]:
         "asked_for": tried.spec.settings,
         "compared": frozenset(tried.levels),
         "counters": Counters(measured.counters),
-        "caps": Caps(tried.spec.cpus, tried.spec.memory_bytes),
+        "caps": EvidenceCaps(tried.spec.cpus, tried.spec.memory_bytes),
         "load": load_of_trial(measured, tried),
         "statements": measured.statements,
     }
@@ -160,7 +168,7 @@ def evidence(*, total_s: float = ELAPSED_S, **changes: Any) -> Evidence:
     }
     given = base | changes
     parts: dict[str, Any] = {}
-    for name, part in (("server", Observed), ("machine", Machine), ("work", Work)):
+    for name, part in (("server", Observed), ("machine", EvidenceMachine), ("work", Work)):
         parts[name] = part(**{key: given.pop(key) for key in list(given) if key in part.__dataclass_fields__})
     return Evidence(**parts, **given)
 

@@ -32,7 +32,7 @@ from pgassay.storage.registry import provide
 from pgassay.trial.caches import states
 from pgassay.trial.caches.relations import user_relations
 from pgassay.trial.measure.timed_statements import StatementTimer, explain_all
-from pgassay.trial.target import LocalServer, RunningServer
+from pgassay.trial.target import LocalTrialServer, RunningServer
 from pgassay.workloads.registry import parse_workload
 
 SLOTS, COPIES, WARM_UP = 2400, 2, 5
@@ -56,7 +56,7 @@ class CopyOfTheData:
         self.relations = user_relations(running.control, working)
         states.make_buffers_warm(running.control, self.relations, states.capabilities(running.control))
         self.explained = explain_all(running, spec)
-        local = LocalServer(running, False, volume.device, None, None)
+        local = LocalTrialServer(running, False, volume.device, None, None)
         protocol = Protocol(cache="warm-buffers")
         self.timer = stack.enter_context(
             StatementTimer(running, spec, protocol, local, self.relations, lambda _: None)

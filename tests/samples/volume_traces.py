@@ -16,7 +16,7 @@ from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeMo
 from pgassay.model.volumes.size import SizeResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.sizing.candidates import candidates
-from pgassay.sizing.recordings import Measured
+from pgassay.sizing.recordings import MeasuredRecording
 from pgassay.sizing.server_volumes import Attached
 from pgassay.sizing.size import Wanted, size
 from pgassay.volumes.catalogue import load_catalogue
@@ -93,9 +93,9 @@ def recorded_on(
     trial: int = 0,
     has_trace: bool = True,
     **others: Any,
-) -> Measured:
+) -> MeasuredRecording:
     """A trial on a volume of constant latency, with its trace in the folder; `others`: of `Measured`."""
-    return Measured(
+    return MeasuredRecording(
         trial=trial,
         attempt=1,
         storage=f"constant {latency_ns}",

@@ -22,9 +22,10 @@ from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.design.arms import apply_levels, choose_control, combinations
 from pgassay.design.schedule import Step, next_step, records_blocks
 from pgassay.environment.datasets.snapshots import key as snapshot_key
+from pgassay.experiment.planning import servers as planned_servers
 from pgassay.experiment.planning.experiment_plan import plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.planning.servers import Base, Connections, Description, Grid, Judged, ParsedRequest
+from pgassay.experiment.planning.servers import Base, Description, Judged, ParsedRequest, PlannedGrid
 from pgassay.experiment.running.stopping_rules import decided_arms
 from pgassay.factors.base import Factor
 from pgassay.factors.registry import parse_factors
@@ -72,7 +73,7 @@ class NoServers:
 
     messages: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
-    connections = Connections()
+    connections = planned_servers.ServerConnections()
 
     def __init__(self, factors: tuple[str, ...]) -> None:
         self.factors = factors
@@ -92,7 +93,7 @@ class NoServers:
         del on_stage
         return Judged(parsed.candidates)
 
-    def describe(self, parsed: ParsedRequest, grid: Grid) -> Description:
+    def describe(self, parsed: ParsedRequest, grid: PlannedGrid) -> Description:
         """There is nothing to say."""
         del parsed, grid
         return Description(data="", confounds=(), warnings=(), environment=Environment())
@@ -150,7 +151,6 @@ def as_before(experiment: Experiment) -> Experiment:
 @dataclass(frozen=True)
 class Ended:
     """An experiment that ended: what is stored of it, and where it stood.
-
     has_no_direction: no arm's evidence ever was enough for one, so that nothing need be judged to know.
     """
 

@@ -9,7 +9,7 @@ import pytest
 from pgassay.analysis.calibration import variance
 from pgassay.analysis.calibration.speed_modes import modes
 from pgassay.analysis.calibration.variance import LevelCost, MeanSquare
-from pgassay.analysis.calibration.variance_levels import Measured, copy_effect
+from pgassay.analysis.calibration.variance_levels import MeasuredLevels, copy_effect
 from pgassay.analysis.causes.rank import gain_interval
 from pgassay.analysis.statistics.contrasts import adjust
 from pgassay.analysis.statistics.eprocess import FloatArray, gather_evidence, log_evidence
@@ -23,10 +23,10 @@ def slack(rate: float, runs: int) -> float:
     return 3 * math.sqrt(rate * (1 - rate) / runs)
 
 
-def measured(logs: FloatArray) -> Measured:
+def measured(logs: FloatArray) -> MeasuredLevels:
     """Equal arms on copies of their own."""
     blocks, arms = logs.shape
-    return Measured(logs, [list(range(arms))] * blocks, [])
+    return MeasuredLevels(logs, [list(range(arms))] * blocks, [])
 
 
 @RUNS

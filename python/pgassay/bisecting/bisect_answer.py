@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.bisection.search import Part, Search, Sized, size_of
+from pgassay.analysis.bisection.search import LinePart, Search, Sized, size_of
 from pgassay.bisecting.change_kinds import what_changed
 from pgassay.model.further_results.bisection import (
     BisectionResult,
@@ -172,7 +172,7 @@ def _culprits(found: Answered, step: FoundStep) -> str:
     return f"{which} ({percent_fixed(step.confidence)}): {'; '.join(names)}"
 
 
-def _step(found: Answered, part: Part) -> FoundStep:
+def _step(found: Answered, part: LinePart) -> FoundStep:
     search, places = found.search, found.state.places
     sized = _inverse(size_of(search.blocks, part.high, part.low))
     culprits = tuple(
@@ -251,7 +251,7 @@ def _reverted(found: Answered, reverted: Reverted) -> str:
     return f"{name} reverted on the bad end: {change} by {sized}, {said}."
 
 
-def _changed(found: Answered, part: Part) -> list[str]:
+def _changed(found: Answered, part: LinePart) -> list[str]:
     """What else changed with the step of a part, as far as both of its sides were measured."""
     search, places = found.search, found.state.places
     if not search.is_found(part):
@@ -263,7 +263,7 @@ def _changed(found: Answered, part: Part) -> list[str]:
     return what_changed(found.stored, before, after)
 
 
-def _own_part(found: Answered, part: Part) -> str:
+def _own_part(found: Answered, part: LinePart) -> str:
     """What the commit makes of the whole, where that is less: the rest came with others."""
     search = found.search
     if not search.is_found(part):

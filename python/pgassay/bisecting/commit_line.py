@@ -22,7 +22,7 @@ _RANGE = re.compile(r"^(?P<first>[^.]+(?:\.\d+)?)\.\.(?P<last>.+)$")
 
 
 @dataclass(frozen=True)
-class Line:
+class CommitLine:
     """What is searched, from good to bad. `aside`: commits between the ends that are no candidates."""
 
     kind: Kind
@@ -30,7 +30,7 @@ class Line:
     aside: int = 0
 
 
-def line_of(words: Sequence[str], path: str | None) -> Line:
+def line_of(words: Sequence[str], path: str | None) -> CommitLine:
     """The line that was typed; raises UsageError for one that has no two ends."""
     if len(words) == 1 and path is None and words[0].startswith(("version=", "build=")):
         name, _, text = words[0].partition("=")
@@ -43,7 +43,7 @@ def line_of(words: Sequence[str], path: str | None) -> Line:
     return _commits(words[0], words[1], path)
 
 
-def _commits(good: str, bad: str, path: str | None) -> Line:
+def _commits(good: str, bad: str, path: str | None) -> CommitLine:
     trees = [parse_source(word) for word in (good, bad) if is_source(word)]
     wrong = next((word for word in (good, bad) if not word.startswith(GIT) or "+patch:" in word), None)
     if wrong is not None:
@@ -69,7 +69,7 @@ def _commits(good: str, bad: str, path: str | None) -> Line:
     # The bad end is built as it was typed, whatever of no interest comes after the last candidate.
     places[-1] = places[-1].model_copy(update={"build": f"{GIT}{clone}@{last}"})
     start = Place(name=good.rpartition("@")[2] or first[:_SHORT], build=f"{GIT}{clone}@{first}")
-    return Line("commits", (start, *places), len(known) - len(wanted))
+    return CommitLine("commits", (start, *places), len(known) - len(wanted))
 
 
 @dataclass(frozen=True)
@@ -130,14 +130,14 @@ def _git(clone: Path, words: list[str]) -> "subprocess.CompletedProcess[str]":
         raise UsageError("clones are read with git, which is not here: install git") from error
 
 
-def _builds(text: str) -> Line:
+def _builds(text: str) -> CommitLine:
     levels = split_levels("build", text)
     if len(levels) < 2:
         raise UsageError(f"build={text} is one build: name two or more, the good one first")
-    return Line("builds", tuple(Place(name=level, build=level) for level in levels))
+    return CommitLine("builds", tuple(Place(name=level, build=level) for level in levels))
 
 
-def _releases(text: str) -> Line:
+def _releases(text: str) -> CommitLine:
     match = _RANGE.match(text)
     if match is None:
         raise UsageError(f"version={text} is no range of releases: write version=17.0..17.10")
@@ -156,4 +156,4 @@ def _releases(text: str) -> Line:
             f"version={text}: no origin has both ends at hand: type 'pgassay builds install "
             f"npm:{match['first']} npm:{match['last']}', and those between them that are to be searched"
         )
-    return Line("builds", tuple(Place(name=each.partition(":")[2], build=each) for each in best))
+    return CommitLine("builds", tuple(Place(name=each.partition(":")[2], build=each) for each in best))

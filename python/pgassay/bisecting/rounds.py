@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pgassay.analysis.bisection.block_likelihood import Block
+from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
 from pgassay.analysis.verdicts.blocks import complete_blocks, contract_measure
 from pgassay.experiment.planning.experiment_plan import parse_request
 from pgassay.experiment.planning.request import CompareRequest
@@ -86,12 +86,16 @@ def run_builds(
     return run_parsed(parse_request(whole), run.progress, limits=limits)
 
 
-def blocks_of(stored: StoredExperiment, found: BisectionRound, places: Sequence[Place]) -> list[Block]:
+def blocks_of(
+    stored: StoredExperiment, found: BisectionRound, places: Sequence[Place]
+) -> list[MeasuredBlock]:
     """The complete blocks of a round, by places; the twin is a second member of the good end."""
     table = complete_blocks(stored, contract_measure(stored.experiment.contract))
     logs = table.logs(contract_measure(stored.experiment.contract))
     by_build = {places[place].build: place for place in (found.low, *found.places, found.high)}
     members = [by_build[arm.levels[FACTOR]] for arm in stored.experiment.arms]
     return [
-        Block(tuple(members), tuple(float(value) for value in row)) for row in logs if np.isfinite(row).all()
+        MeasuredBlock(tuple(members), tuple(float(value) for value in row))
+        for row in logs
+        if np.isfinite(row).all()
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from pgassay.analysis.bisection.search import Round, Search
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.bisecting.bisect_answer import Answered, answer, ends_verdict
-from pgassay.bisecting.commit_line import Line
+from pgassay.bisecting.commit_line import CommitLine
 from pgassay.bisecting.revert_check import judged, reverted_build, run_reverted
 from pgassay.bisecting.rounds import RoundProgress, RoundRun, blocks_of, run_round
 from pgassay.environment.builds.registry import SOURCE_ORIGIN, resolve
@@ -37,7 +37,7 @@ class BisectOptions:
     another search of it, as typed; `command`: what repeats it.
     """
 
-    line: Line
+    line: CommitLine
     compare: CompareRequest
     out: Path
     asked: Mapping[str, str]

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from pgassay.bisecting.commit_line import Line
+from pgassay.bisecting.commit_line import CommitLine
 from pgassay.environment.source.tree_syntax import GIT, parse_source
 from pgassay.errors import UsageError
 
@@ -25,7 +25,7 @@ esac
 EXECUTABLE = 0o755
 
 
-def write_script(target: Path, line: Line, words: Sequence[str], margin: float, time_s: float) -> str:
+def write_script(target: Path, line: CommitLine, words: Sequence[str], margin: float, time_s: float) -> str:
     """Write the script for a line of commits; returns how it is used.
 
     words: the command line, whose options of trials the script keeps. time_s: of each comparison. Raises

@@ -24,7 +24,7 @@ from pydantic import JsonValue, ValidationError
 from pgassay.errors import PgassayError, UsageError
 from pgassay.fleet import records
 from pgassay.fleet.agent_requests import Document
-from pgassay.fleet.machine_runs import PROGRAM, Run, RunRequest, file_place, files_used, runs_below
+from pgassay.fleet.machine_runs import PROGRAM, MachineRun, RunRequest, file_place, files_used, runs_below
 
 # A document of this size passes any carrier, and a lost one costs little.
 CHUNK_BYTES = 1 << 20
@@ -53,7 +53,7 @@ class Agent:
         self._python = tuple(python)
         # An experiment is bound to the thread that started it: this one lives as long as the worker.
         self._spawner = ThreadPoolExecutor(1, thread_name_prefix="pgassay-spawner")
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, MachineRun] = {}
         self._packed: tuple[str, str, bytes] | None = None
         self._lock = threading.Lock()
         self._operations: Mapping[str, Callable[[Document], Answer]] = {
@@ -212,10 +212,10 @@ class Agent:
                     path.unlink()
         return {"forgotten": True}
 
-    def _run(self, document: Document) -> Run:
+    def _run(self, document: Document) -> MachineRun:
         name = _text(document, "id")
         with self._lock:
-            return self._runs.setdefault(name, Run(self.home, name, self._python))
+            return self._runs.setdefault(name, MachineRun(self.home, name, self._python))
 
 
 def _text(document: Document, key: str) -> str:

@@ -124,7 +124,7 @@ class _Storage:
         folder = self._stack.enter_context(places.own_folder(home()))
         native = self._stack.enter_context(NativeProbe())
         files = make_files(native, folder, _FILES_OF_S, lambda *_: None)
-        made = places.Place(place.path, folder, place.device, place.file_system)
+        made = places.ProbeLocation(place.path, folder, place.device, place.file_system)
         have, _ = try_facilities(native, files, made, execute_ns=0, vary_read_ahead=False)
         self._runner = Runner(native, files, made, _CELL_S)
         self._cells: dict[str, CellSpec] = {

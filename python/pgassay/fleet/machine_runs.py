@@ -57,7 +57,7 @@ class RunRequest(Frozen):
 
 
 @dataclass
-class Run:
+class MachineRun:
     """One experiment below `home`; `python` begins every command that is run for it."""
 
     home: Path

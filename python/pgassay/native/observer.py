@@ -51,7 +51,7 @@ class Ready:
 
 
 @dataclass(frozen=True)
-class Window:
+class ObserverWindow:
     """Everything between two outputs, in CLOCK_MONOTONIC nanoseconds.
 
     `edge`: whether it was asked for. `samples`: readings of states and wait events; `missed` those left out
@@ -97,7 +97,7 @@ class Observer:
         # wait for a process that has stopped.
         self._reader = threading.Thread(target=self._read, name="observer", daemon=True)
         self._received = threading.Condition()
-        self._windows: list[Window] = []
+        self._windows: list[ObserverWindow] = []
         self._reasons: list[str] = []
         self._readies = 0
         self._edges = 0
@@ -133,11 +133,11 @@ class Observer:
             self._reader.join(EDGE_TIMEOUT_S)
 
     @property
-    def windows(self) -> Sequence[Window]:
+    def windows(self) -> Sequence[ObserverWindow]:
         """The windows so far that were not taken, the oldest first."""
         return self._windows
 
-    def take(self) -> list[Window]:
+    def take(self) -> list[ObserverWindow]:
         """The windows since the last call, which are kept here no longer."""
         with self._received:
             taken, self._windows = self._windows, []
@@ -202,7 +202,7 @@ class Observer:
 
     def _take_up(self, document: Mapping[str, Any]) -> None:
         if "window" in document:
-            window = Window(**document["window"])
+            window = ObserverWindow(**document["window"])
             self._windows.append(window)
             self._edges += window.edge
         elif "ready" in document:

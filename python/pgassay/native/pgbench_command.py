@@ -48,7 +48,7 @@ class ScriptRecord(TypedDict):
     commands: list[CommandRecord]
 
 
-class Progress(TypedDict):
+class PgbenchProgress(TypedDict):
     """What was counted up to an instant, in seconds since the run began."""
 
     elapsed_s: float
@@ -84,7 +84,7 @@ class PgbenchRecord(TypedDict):
 
 def run_pgbench(
     spec: Mapping[str, object],
-    on_progress: Callable[[Progress], None],
+    on_progress: Callable[[PgbenchProgress], None],
     on_said: Callable[[str, str], None],
 ) -> PgbenchRecord:
     """Runs scripts to the end.

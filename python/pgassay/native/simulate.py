@@ -94,7 +94,7 @@ class RecordedFacts(TypedDict):
     issued: list[int]
 
 
-class Series(TypedDict):
+class SimulatedSeries(TypedDict):
     """What was done in each interval from time 0, by the time of completion."""
 
     interval_s: float
@@ -131,7 +131,7 @@ class Simulated(TypedDict):
     bytes_per_s: float
     latency_ms: dict[str, float] | None
     queued_ms: float
-    series: Series
+    series: SimulatedSeries
     credits: list[CreditsLeft]
     milestones_s: NotRequired[list[float]]
 

@@ -14,7 +14,7 @@ class Queries(TypedDict):
     other: int
 
 
-class Progress(TypedDict):
+class SysbenchProgress(TypedDict):
     """One interval: what ended in it, and with a rate how many events wait (`queued`) and run."""
 
     elapsed_s: float
@@ -73,7 +73,9 @@ class SysbenchRecord(TypedDict):
 
 
 def run_sysbench(
-    spec: Mapping[str, object], on_started: Callable[[], None], on_progress: Callable[[Progress], None]
+    spec: Mapping[str, object],
+    on_started: Callable[[], None],
+    on_progress: Callable[[SysbenchProgress], None],
 ) -> SysbenchRecord:
     """Runs a script to its end.
 

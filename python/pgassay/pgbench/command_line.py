@@ -8,7 +8,7 @@ from pgassay.pgbench.messages import PROGRAM, PgbenchError
 
 
 @dataclass(frozen=True)
-class Option:
+class CommandLineOption:
     """One option: its letter or '', its long name, the word for its value or '', its help."""
 
     letter: str
@@ -21,7 +21,7 @@ class WrongWordError(PgbenchError):
     """getopt's own complaint, which stands without the word error."""
 
 
-def read(words: Sequence[str], options: Sequence[Option]) -> Iterator[tuple[str, str]]:
+def read(words: Sequence[str], options: Sequence[CommandLineOption]) -> Iterator[tuple[str, str]]:
     """Each option's long name with its value, in the order typed, then ("", word) for each other word.
 
     Raises WrongWordError for a word that is no option, when its turn comes.
@@ -46,7 +46,7 @@ def read(words: Sequence[str], options: Sequence[Option]) -> Iterator[tuple[str,
     yield from (("", word) for word in others)
 
 
-def _long(text: str, options: Sequence[Option], left: list[str]) -> tuple[str, str]:
+def _long(text: str, options: Sequence[CommandLineOption], left: list[str]) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     exact = [option for option in options if option.name == name]
     found = exact or [option for option in options if option.name.startswith(name)]
@@ -67,7 +67,9 @@ def _long(text: str, options: Sequence[Option], left: list[str]) -> tuple[str, s
     return option.name, value
 
 
-def _letters(text: str, by_letter: dict[str, Option], left: list[str]) -> Iterator[tuple[str, str]]:
+def _letters(
+    text: str, by_letter: dict[str, CommandLineOption], left: list[str]
+) -> Iterator[tuple[str, str]]:
     while text:
         letter, text = text[0], text[1:]
         option = by_letter.get(letter)

@@ -14,7 +14,7 @@ from psycopg import conninfo
 from pgassay.environment.remote.connection_parameters import resolved_from
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
 from pgassay.pgbench.messages import PgbenchError, say, write
-from pgassay.pgbench.options import Options
+from pgassay.pgbench.options import PgbenchOptions
 
 APPLICATION = "pgbench"
 # What the load generator speaks.
@@ -64,7 +64,7 @@ class Server:
         return self.session.info.dbname
 
 
-def connect(chosen: Options, purpose: str) -> Server:
+def connect(chosen: PgbenchOptions, purpose: str) -> Server:
     """Opens a session; purpose: "setup" or "initialization". Raises PgbenchError."""
     given = parameters_of(chosen, os.environ)
     try:
@@ -84,7 +84,7 @@ def connect(chosen: Options, purpose: str) -> Server:
     return Server(session, version, parameters)
 
 
-def parameters_of(chosen: Options, environment: Mapping[str, str]) -> dict[str, str]:
+def parameters_of(chosen: PgbenchOptions, environment: Mapping[str, str]) -> dict[str, str]:
     """libpq's keywords of what was typed; a connection string in the database's place wins over options."""
     typed = {"host": chosen.host, "port": chosen.port, "user": chosen.user}
     given = {name: value for name, value in typed.items() if value}

@@ -10,7 +10,7 @@ import psycopg
 
 from pgassay.pgbench.connection import Server, connect, execute, server_text
 from pgassay.pgbench.messages import PgbenchError, write
-from pgassay.pgbench.options import Options
+from pgassay.pgbench.options import PgbenchOptions
 from pgassay.sql_text import qualified
 
 TELLERS = 10
@@ -45,7 +45,7 @@ class Making:
     """What the tables are made with."""
 
     server: Server
-    chosen: Options
+    chosen: PgbenchOptions
 
     @property
     def scale(self) -> int:
@@ -57,7 +57,7 @@ class Making:
         execute(self.server.session, statement)
 
 
-def initialise(chosen: Options) -> None:
+def initialise(chosen: PgbenchOptions) -> None:
     """Runs the steps. Raises PgbenchError."""
     server = connect(chosen, "initialization")
     with server.session:

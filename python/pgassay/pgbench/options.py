@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.pgbench import scripts
-from pgassay.pgbench.command_line import Option, read
+from pgassay.pgbench.command_line import CommandLineOption, read
 from pgassay.pgbench.messages import TRY_HELP, PgbenchError, say
 from pgassay.pgbench.scripts import Script
 
@@ -19,58 +19,70 @@ PROTOCOLS = ("simple", "extended", "prepared")
 SEED_VARIABLE = "PGBENCH_RANDOM_SEED"
 
 INITIALISATION = (
-    Option("i", "initialize", "", "make pgbench's tables instead of a run"),
-    Option("I", "init-steps", f"[{STEPS}]+", f"the steps of it, in their order (default {STEPS_DEFAULT})"),
-    Option("F", "fillfactor", "NUM", "the tables' fill factor"),
-    Option("q", "quiet", "", "tell of progress each 5 seconds"),
-    Option("", "foreign-keys", "", "make foreign keys between the tables"),
-    Option("", "index-tablespace", "TABLESPACE", "the tablespace of the indexes"),
-    Option("", "partition-method", "(range|hash)", "how pgbench_accounts is partitioned (default range)"),
-    Option("", "partitions", "NUM", "partition pgbench_accounts into so many parts (default 0: not)"),
-    Option("", "tablespace", "TABLESPACE", "the tablespace of the tables"),
-    Option("", "unlogged-tables", "", "make unlogged tables"),
+    CommandLineOption("i", "initialize", "", "make pgbench's tables instead of a run"),
+    CommandLineOption(
+        "I", "init-steps", f"[{STEPS}]+", f"the steps of it, in their order (default {STEPS_DEFAULT})"
+    ),
+    CommandLineOption("F", "fillfactor", "NUM", "the tables' fill factor"),
+    CommandLineOption("q", "quiet", "", "tell of progress each 5 seconds"),
+    CommandLineOption("", "foreign-keys", "", "make foreign keys between the tables"),
+    CommandLineOption("", "index-tablespace", "TABLESPACE", "the tablespace of the indexes"),
+    CommandLineOption(
+        "", "partition-method", "(range|hash)", "how pgbench_accounts is partitioned (default range)"
+    ),
+    CommandLineOption(
+        "", "partitions", "NUM", "partition pgbench_accounts into so many parts (default 0: not)"
+    ),
+    CommandLineOption("", "tablespace", "TABLESPACE", "the tablespace of the tables"),
+    CommandLineOption("", "unlogged-tables", "", "make unlogged tables"),
 )
 SELECTION = (
-    Option("b", "builtin", "NAME[@W]", "run this of pgbench's own scripts, by its weight (-b list)"),
-    Option("f", "file", "FILENAME[@W]", "run the script of this file, by its weight"),
-    Option("N", "skip-some-updates", "", "the same as -b simple-update"),
-    Option("S", "select-only", "", "the same as -b select-only"),
+    CommandLineOption(
+        "b", "builtin", "NAME[@W]", "run this of pgbench's own scripts, by its weight (-b list)"
+    ),
+    CommandLineOption("f", "file", "FILENAME[@W]", "run the script of this file, by its weight"),
+    CommandLineOption("N", "skip-some-updates", "", "the same as -b simple-update"),
+    CommandLineOption("S", "select-only", "", "the same as -b select-only"),
 )
 BENCHMARKING = (
-    Option("c", "client", "NUM", "clients (default 1)"),
-    Option("C", "connect", "", "a connection for each transaction"),
-    Option("D", "define", "VARNAME=VALUE", "a variable of the scripts"),
-    Option("j", "jobs", "NUM", "threads (default 1)"),
-    Option("l", "log", "", "log transactions into a file"),
-    Option("L", "latency-limit", "NUM", "count transactions of more milliseconds as late"),
-    Option("M", "protocol", "simple|extended|prepared", "how statements are sent (default simple)"),
-    Option("P", "progress", "NUM", "tell of progress each NUM seconds"),
-    Option("r", "report-per-command", "", "latencies, failures and retries of each command"),
-    Option("R", "rate", "NUM", "transactions a second that are due"),
-    Option("t", "transactions", "NUM", "transactions of each client (default 10)"),
-    Option("T", "time", "NUM", "seconds that the run takes"),
-    Option("v", "vacuum-all", "", "vacuum all four tables before the run"),
-    Option("", "aggregate-interval", "NUM", "aggregate the log over NUM seconds"),
-    Option("", "continue-on-error", "", "go on after an error of a statement"),
-    Option("", "exit-on-abort", "", "end as soon as a client is aborted"),
-    Option("", "failures-detailed", "", "failures by their kind"),
-    Option("", "log-prefix", "PREFIX", "the beginning of the log's name (default pgbench_log)"),
-    Option("", "max-tries", "NUM", "tries of a transaction (default 1; 0: no limit)"),
-    Option("", "progress-timestamp", "", "progress with seconds of the Unix epoch"),
-    Option("", "random-seed", "SEED", "seed of the random numbers: time, rand or an integer"),
-    Option("", "sampling-rate", "NUM", "share of the transactions that are logged (0.01 for 1 %%)"),
-    Option("", "show-script", "NAME", "print one of pgbench's own scripts"),
-    Option("", "verbose-errors", "", "print all errors"),
+    CommandLineOption("c", "client", "NUM", "clients (default 1)"),
+    CommandLineOption("C", "connect", "", "a connection for each transaction"),
+    CommandLineOption("D", "define", "VARNAME=VALUE", "a variable of the scripts"),
+    CommandLineOption("j", "jobs", "NUM", "threads (default 1)"),
+    CommandLineOption("l", "log", "", "log transactions into a file"),
+    CommandLineOption("L", "latency-limit", "NUM", "count transactions of more milliseconds as late"),
+    CommandLineOption(
+        "M", "protocol", "simple|extended|prepared", "how statements are sent (default simple)"
+    ),
+    CommandLineOption("P", "progress", "NUM", "tell of progress each NUM seconds"),
+    CommandLineOption("r", "report-per-command", "", "latencies, failures and retries of each command"),
+    CommandLineOption("R", "rate", "NUM", "transactions a second that are due"),
+    CommandLineOption("t", "transactions", "NUM", "transactions of each client (default 10)"),
+    CommandLineOption("T", "time", "NUM", "seconds that the run takes"),
+    CommandLineOption("v", "vacuum-all", "", "vacuum all four tables before the run"),
+    CommandLineOption("", "aggregate-interval", "NUM", "aggregate the log over NUM seconds"),
+    CommandLineOption("", "continue-on-error", "", "go on after an error of a statement"),
+    CommandLineOption("", "exit-on-abort", "", "end as soon as a client is aborted"),
+    CommandLineOption("", "failures-detailed", "", "failures by their kind"),
+    CommandLineOption("", "log-prefix", "PREFIX", "the beginning of the log's name (default pgbench_log)"),
+    CommandLineOption("", "max-tries", "NUM", "tries of a transaction (default 1; 0: no limit)"),
+    CommandLineOption("", "progress-timestamp", "", "progress with seconds of the Unix epoch"),
+    CommandLineOption("", "random-seed", "SEED", "seed of the random numbers: time, rand or an integer"),
+    CommandLineOption(
+        "", "sampling-rate", "NUM", "share of the transactions that are logged (0.01 for 1 %%)"
+    ),
+    CommandLineOption("", "show-script", "NAME", "print one of pgbench's own scripts"),
+    CommandLineOption("", "verbose-errors", "", "print all errors"),
 )
 COMMON = (
-    Option("n", "no-vacuum", "", "no VACUUM at initialisation, or before the run"),
-    Option("s", "scale", "NUM", "the scaling factor, of the tables or in the report"),
-    Option("", "debug", "", "tell of everything"),
-    Option("d", "dbname", "DBNAME", "the database, or a connection string"),
-    Option("h", "host", "HOSTNAME", "the server's host, or the folder of its socket"),
-    Option("p", "port", "PORT", "its port"),
-    Option("U", "username", "USERNAME", "the role to connect as"),
-    Option("", "json", "", "print the result as one JSON document instead of the report"),
+    CommandLineOption("n", "no-vacuum", "", "no VACUUM at initialisation, or before the run"),
+    CommandLineOption("s", "scale", "NUM", "the scaling factor, of the tables or in the report"),
+    CommandLineOption("", "debug", "", "tell of everything"),
+    CommandLineOption("d", "dbname", "DBNAME", "the database, or a connection string"),
+    CommandLineOption("h", "host", "HOSTNAME", "the server's host, or the folder of its socket"),
+    CommandLineOption("p", "port", "PORT", "its port"),
+    CommandLineOption("U", "username", "USERNAME", "the role to connect as"),
+    CommandLineOption("", "json", "", "print the result as one JSON document instead of the report"),
 )
 ALL = (*INITIALISATION, *SELECTION, *BENCHMARKING, *COMMON)
 _OF_INITIALISATION = frozenset(option.name for option in INITIALISATION) - {"initialize"}
@@ -78,7 +90,7 @@ _OF_A_RUN = frozenset(option.name for option in (*SELECTION, *BENCHMARKING)) - {
 
 
 @dataclass
-class Options:
+class PgbenchOptions:
     """What was typed, checked. `seconds`, `rate` and others are None, and texts '', where nothing was."""
 
     is_initialisation: bool = False
@@ -134,9 +146,11 @@ class Options:
         return any(script.is_builtin for script in self.scripts)
 
 
-def parse(words: Sequence[str], environment: Mapping[str, str]) -> Options:
+def parse(words: Sequence[str], environment: Mapping[str, str]) -> PgbenchOptions:
     """Raises PgbenchError for what pgbench refuses, in the order in which it would find it."""
-    chosen = Options(seed=_seed(environment.get(SEED_VARIABLE), f"{SEED_VARIABLE} environment variable"))
+    chosen = PgbenchOptions(
+        seed=_seed(environment.get(SEED_VARIABLE), f"{SEED_VARIABLE} environment variable")
+    )
     others: list[str] = []
     for name, value in read(words, ALL):
         if not name:
@@ -162,7 +176,7 @@ def parse(words: Sequence[str], environment: Mapping[str, str]) -> Options:
     return chosen
 
 
-def _check_initialisation(chosen: Options) -> None:
+def _check_initialisation(chosen: PgbenchOptions) -> None:
     if chosen.typed & _OF_A_RUN:
         raise PgbenchError("some of the specified options cannot be used in initialization (-i) mode")
     if chosen.is_json:
@@ -177,7 +191,7 @@ def _check_initialisation(chosen: Options) -> None:
         chosen.steps += "f"
 
 
-def _check_run(chosen: Options) -> None:
+def _check_run(chosen: PgbenchOptions) -> None:
     if chosen.typed & _OF_INITIALISATION:
         raise PgbenchError("some of the specified options cannot be used in benchmarking mode")
     if chosen.transactions is not None and chosen.seconds is not None:
@@ -212,8 +226,10 @@ def _check_run(chosen: Options) -> None:
         )
 
 
-def _whole(field_name: str, shown: str, least: int, most: int = INT_MAX) -> Callable[[Options, str], None]:
-    def set_it(chosen: Options, text: str) -> None:
+def _whole(
+    field_name: str, shown: str, least: int, most: int = INT_MAX
+) -> Callable[[PgbenchOptions, str], None]:
+    def set_it(chosen: PgbenchOptions, text: str) -> None:
         if re.fullmatch(r"\s*[+-]?\d+\s*", text) is None:
             raise PgbenchError(f'invalid value "{text}" for option {shown}')
         value = int(text)
@@ -224,11 +240,11 @@ def _whole(field_name: str, shown: str, least: int, most: int = INT_MAX) -> Call
     return set_it
 
 
-def _switch(field_name: str) -> Callable[[Options, str], None]:
+def _switch(field_name: str) -> Callable[[PgbenchOptions, str], None]:
     return lambda chosen, _: setattr(chosen, field_name, True)
 
 
-def _text(field_name: str) -> Callable[[Options, str], None]:
+def _text(field_name: str) -> Callable[[PgbenchOptions, str], None]:
     return lambda chosen, text: setattr(chosen, field_name, text)
 
 
@@ -238,7 +254,7 @@ def _leading_number(text: str) -> float:
     return float(found.group()) if found else 0.0
 
 
-def _set_steps(chosen: Options, text: str) -> None:
+def _set_steps(chosen: PgbenchOptions, text: str) -> None:
     if not text:
         raise PgbenchError("no initialization steps specified")
     for step in text:
@@ -250,26 +266,26 @@ def _set_steps(chosen: Options, text: str) -> None:
     chosen.steps = text
 
 
-def _set_partition_method(chosen: Options, text: str) -> None:
+def _set_partition_method(chosen: PgbenchOptions, text: str) -> None:
     if text.lower() not in ("range", "hash"):
         raise PgbenchError(f'invalid partition method, expecting "range" or "hash", got: "{text}"')
     chosen.partition_method = text.lower()
 
 
-def _add_script(chosen: Options, script: Script) -> None:
+def _add_script(chosen: PgbenchOptions, script: Script) -> None:
     if len(chosen.scripts) >= scripts.SCRIPTS_MAX:
         raise PgbenchError(f"at most {scripts.SCRIPTS_MAX} SQL scripts are allowed")
     chosen.scripts.append(script)
 
 
-def _set_builtin(chosen: Options, text: str) -> None:
+def _set_builtin(chosen: PgbenchOptions, text: str) -> None:
     if text == "list":
         chosen.lists_scripts = True
     else:
         _add_script(chosen, scripts.builtin(text))
 
 
-def _set_variable(chosen: Options, text: str) -> None:
+def _set_variable(chosen: PgbenchOptions, text: str) -> None:
     name, _, value = text.partition("=")
     if not name or not value:
         raise PgbenchError(f'invalid variable definition: "{text}"')
@@ -278,38 +294,38 @@ def _set_variable(chosen: Options, text: str) -> None:
     chosen.variables[name] = value
 
 
-def _set_limit(chosen: Options, text: str) -> None:
+def _set_limit(chosen: PgbenchOptions, text: str) -> None:
     milliseconds = _leading_number(text)
     if milliseconds <= 0:
         raise PgbenchError(f'invalid latency limit: "{text}"')
     chosen.latency_limit_us = int(milliseconds * 1000)
 
 
-def _set_rate(chosen: Options, text: str) -> None:
+def _set_rate(chosen: PgbenchOptions, text: str) -> None:
     chosen.rate = _leading_number(text)
     if chosen.rate <= 0:
         raise PgbenchError(f'invalid rate limit: "{text}"')
 
 
-def _set_sampling_rate(chosen: Options, text: str) -> None:
+def _set_sampling_rate(chosen: PgbenchOptions, text: str) -> None:
     chosen.sampling_rate = _leading_number(text)
     if not 0 < chosen.sampling_rate <= 1:
         raise PgbenchError(f'invalid sampling rate: "{text}"')
 
 
-def _set_protocol(chosen: Options, text: str) -> None:
+def _set_protocol(chosen: PgbenchOptions, text: str) -> None:
     if text not in PROTOCOLS:
         raise PgbenchError(f'invalid query mode (-M): "{text}"')
     chosen.protocol = text
 
 
-def _set_max_tries(chosen: Options, text: str) -> None:
+def _set_max_tries(chosen: PgbenchOptions, text: str) -> None:
     chosen.max_tries = int(_leading_number(text))
     if chosen.max_tries < 0:
         raise PgbenchError(f'invalid number of maximum tries: "{text}"')
 
 
-def _set_seed(chosen: Options, text: str) -> None:
+def _set_seed(chosen: PgbenchOptions, text: str) -> None:
     chosen.seed = _seed(text, "--random-seed option")
 
 
@@ -330,7 +346,7 @@ def _seed(text: str | None, where: str) -> int:
     return seed
 
 
-_SETTERS: dict[str, Callable[[Options, str], None]] = {
+_SETTERS: dict[str, Callable[[PgbenchOptions, str], None]] = {
     "initialize": _switch("is_initialisation"),
     "init-steps": _set_steps,
     "fillfactor": _whole("fillfactor", "-F/--fillfactor", 10, 100),

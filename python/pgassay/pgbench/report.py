@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 
 from pgassay.native.pgbench_command import CommandRecord, Stats, Sums
-from pgassay.pgbench.options import Options
+from pgassay.pgbench.options import PgbenchOptions
 from pgassay.pgbench.run_load import Run, failures
 
 
@@ -67,7 +67,7 @@ def _asked(run: Run) -> Iterator[str]:
         yield f"number of transactions actually processed: {stats['done']}"
 
 
-def _failures(chosen: Options, stats: Stats, total: int, number: str) -> Iterator[str]:
+def _failures(chosen: PgbenchOptions, stats: Stats, total: int, number: str) -> Iterator[str]:
     yield f"{number} failed transactions: {_share(failures(stats), total)}"
     if chosen.details_failures:
         yield f"{number} serialization failures: {_share(stats['serialization_failures'], total)}"
@@ -105,7 +105,7 @@ def _scripts(run: Run, total: int) -> Iterator[str]:
             yield from (_command(command, chosen) for command in record["commands"])
 
 
-def _command(command: CommandRecord, chosen: Options) -> str:
+def _command(command: CommandRecord, chosen: PgbenchOptions) -> str:
     average_ms = 1000 * command["total_s"] / command["count"] if command["count"] else 0.0
     retries = "" if chosen.max_tries == 1 else f" {command['retries']:10d}"
     return f"   {average_ms:11.3f}  {command['failures']:10d}{retries} {command['text']}"

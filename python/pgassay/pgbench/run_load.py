@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 
-from pgassay.native.pgbench_command import PgbenchRecord, Progress, Stats, run_pgbench
+from pgassay.native.pgbench_command import PgbenchProgress, PgbenchRecord, Stats, run_pgbench
 from pgassay.native.process import StatementError
 from pgassay.native.scripts import read_script_faults
 from pgassay.pgbench.connection import (
@@ -21,7 +21,7 @@ from pgassay.pgbench.connection import (
     try_to_execute,
 )
 from pgassay.pgbench.messages import PROGRAM, PgbenchError, say, write
-from pgassay.pgbench.options import Options
+from pgassay.pgbench.options import PgbenchOptions
 
 LOG_PREFIX = "pgbench_log"
 _COULD_NOT_CONNECT = "could not connect: "
@@ -47,14 +47,14 @@ class Tables:
 class Run:
     """A run that is over."""
 
-    chosen: Options
+    chosen: PgbenchOptions
     tables: Tables
     version: str
     settings: list[ChangedSetting]
     record: PgbenchRecord
 
 
-def run(chosen: Options, on_server: Callable[[str], None]) -> Run:
+def run(chosen: PgbenchOptions, on_server: Callable[[str], None]) -> Run:
     """Runs the scripts; on_server is called with the version of the server as soon as it is known.
 
     Raises PgbenchError for what keeps the run from beginning.
@@ -86,7 +86,7 @@ def _refused(error: StatementError) -> PgbenchError:
     return PgbenchError(f"could not create connection for {client.strip()}")
 
 
-def _check_scripts(chosen: Options) -> None:
+def _check_scripts(chosen: PgbenchOptions) -> None:
     """Raises PgbenchError for the first script that is none, as pgbench shows it."""
     fault = read_script_faults([{"name": each.title, "text": each.text} for each in chosen.scripts])
     if fault is None:
@@ -121,7 +121,7 @@ def _shown_line(text: str, line: int, column: int | None, command: str | None) -
     return f"{shown}\n{'^':>{max(column - begins, 1)}} error found here"
 
 
-def _tables(server: Server, chosen: Options) -> Tables:
+def _tables(server: Server, chosen: PgbenchOptions) -> Tables:
     session = server.session
     hint = f'Perhaps you need to do initialization ("{PROGRAM} -i") in database "{server.dbname}".'
     try:
@@ -141,7 +141,7 @@ def _tables(server: Server, chosen: Options) -> Tables:
     return Tables(scale, {"r": "range", "h": "hash"}.get(method or "", ""), int(found[2]))
 
 
-def _vacuum(server: Server, chosen: Options) -> None:
+def _vacuum(server: Server, chosen: PgbenchOptions) -> None:
     write("starting vacuum...", end="")
     for statement in ("vacuum pgbench_branches", "vacuum pgbench_tellers", "truncate pgbench_history"):
         try_to_execute(server.session, statement)
@@ -152,7 +152,7 @@ def _vacuum(server: Server, chosen: Options) -> None:
         write("end.")
 
 
-def _spec(chosen: Options, server: Server, tables: Tables) -> dict[str, object]:
+def _spec(chosen: PgbenchOptions, server: Server, tables: Tables) -> dict[str, object]:
     log = None
     if chosen.has_log:
         path = Path(f"{chosen.log_prefix or LOG_PREFIX}.{os.getpid()}").absolute()
@@ -196,17 +196,17 @@ def failures(stats: Stats) -> int:
 class _Reporter:
     """Prints the line of each interval: what came to the counts since the last (printProgressReport)."""
 
-    def __init__(self, chosen: Options) -> None:
+    def __init__(self, chosen: PgbenchOptions) -> None:
         self._chosen = chosen
-        self._last: Progress | None = None
+        self._last: PgbenchProgress | None = None
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, progress: PgbenchProgress) -> None:
         """One interval has ended."""
         write(progress_line(self._chosen, self._last, progress))
         self._last = progress
 
 
-def progress_line(chosen: Options, last: Progress | None, progress: Progress) -> str:
+def progress_line(chosen: PgbenchOptions, last: PgbenchProgress | None, progress: PgbenchProgress) -> str:
     """The line of the interval from `last` (None for the beginning) to `progress`."""
     now = progress["stats"]
 

@@ -22,7 +22,7 @@ COLUMNS_MAX = 4
 
 
 @dataclass(frozen=True)
-class Part:
+class ConditionPart:
     """One condition of several joined by AND: `left` is what an index would hold, `right` what is sought."""
 
     left: str
@@ -105,16 +105,16 @@ def functions_on_columns(condition: str) -> Iterator[str]:
             yield left
 
 
-def _part(text: str, alias: str | None) -> Part | None:
+def _part(text: str, alias: str | None) -> ConditionPart | None:
     if match := re.fullmatch(rf"{_COLUMN.pattern} IS NULL", text):
-        return Part(match["column"], "IS NULL", "")
+        return ConditionPart(match["column"], "IS NULL", "")
     left, operator, right = _split(text)
     if not operator or operator == "<>":
         return None
     for one, other, sign in ((left, right, operator), (right, left, _turned(operator))):
         key = _key(one, alias)
         if key is not None and _is_value(other, alias):
-            return Part(key, sign, other)
+            return ConditionPart(key, sign, other)
     return None
 
 

@@ -17,7 +17,7 @@ FROM pg_stat_activity WHERE pid = pg_backend_pid()"""
 
 
 @dataclass(frozen=True)
-class Target(ReadOnlyServer):
+class OpenServer(ReadOnlyServer):
     """A server that has answered, and how far it can be seen.
 
     `local`: its processes, when they are on this machine. `missing`: a sentence for each kind of evidence
@@ -33,7 +33,7 @@ class Target(ReadOnlyServer):
         return {"connect": self.parameters(application_name), "postmaster_pid": pid}
 
 
-def open_target(connection_string: str, what: str, application_name: str) -> Target:
+def open_target(connection_string: str, what: str, application_name: str) -> OpenServer:
     """Open a running server by libpq's rules and find out how far it can be seen.
 
     what: the argument's name in messages; application_name: of the session, begins with "pgassay ".
@@ -57,7 +57,7 @@ def open_target(connection_string: str, what: str, application_name: str) -> Tar
             "the device below its data: none that the kernel counts for, or it is hidden from this account"
         )
     local = server if isinstance(server, LocalServer) else None
-    return Target(**vars(opened), local=local, missing=tuple(missing))
+    return OpenServer(**vars(opened), local=local, missing=tuple(missing))
 
 
 def _find(session: psycopg.Connection) -> LocalServer | NotLocal:

@@ -8,7 +8,7 @@ after how many requests how many units were done, and its replay when so many re
 import numpy as np
 
 from pgassay.native.simulate import RecordedFacts, Simulated
-from pgassay.sizing.recordings import Measured
+from pgassay.sizing.recordings import MeasuredRecording
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 # Into so many parts the time until the first count of units is divided.
@@ -22,11 +22,11 @@ _DECAY_MAX = 3.0
 
 
 def seconds_per_unit(
-    recorded: Measured,
+    recorded: MeasuredRecording,
     facts: RecordedFacts,
     answer: Simulated,
-    floor: Measured | None,
-    further: tuple[Measured, RecordedFacts] | None,
+    floor: MeasuredRecording | None,
+    further: tuple[MeasuredRecording, RecordedFacts] | None,
 ) -> float:
     """What a unit takes by a replay of this recording, and no less than on `floor`.
 
@@ -71,7 +71,7 @@ def _issued(facts: RecordedFacts) -> Floats:
     return issued + _OF_SECOND * np.linspace(0.0, facts["elapsed_s"], len(issued))
 
 
-def _knots(recorded: Measured, facts: RecordedFacts) -> tuple[Floats, Floats]:
+def _knots(recorded: MeasuredRecording, facts: RecordedFacts) -> tuple[Floats, Floats]:
     """After how many requests how many units were done: both rise."""
     since_s, units = (np.array(column) for column in zip(*recorded.progress, strict=True))
     grid_s = np.linspace(0.0, facts["elapsed_s"], len(facts["issued"]))

@@ -22,7 +22,7 @@ from pgassay.model.volumes.size import Check, Recording
 from pgassay.native.process import StatementError
 from pgassay.native.simulate import BesideSpec, RecordedFacts, Simulated, replay
 from pgassay.sizing.load_progress import seconds_per_unit
-from pgassay.sizing.recordings import Group, Measured
+from pgassay.sizing.recordings import MeasuredRecording, RecordingGroup
 from pgassay.sizing.server_volumes import Attached
 
 SEED = 1
@@ -57,7 +57,7 @@ class Predictor:
     Raises UsageError for a trace that can't be read, MeasurementError where the native process ended.
     """
 
-    def __init__(self, group: Group) -> None:
+    def __init__(self, group: RecordingGroup) -> None:
         self.group = group
         by_storage = groupby(
             sorted(group.recordings, key=lambda each: each.storage), key=lambda each: each.storage
@@ -150,11 +150,11 @@ class Predictor:
 class _Replayable:
     """A recording with what is inferred of it."""
 
-    trial: Measured
+    trial: MeasuredRecording
     facts: RecordedFacts
 
 
-def _replayable(trials: Sequence[Measured]) -> list[_Replayable]:
+def _replayable(trials: Sequence[MeasuredRecording]) -> list[_Replayable]:
     found = [_with_commits(trial) for trial in trials]
     slowest = max(found, key=lambda each: each.trial.seconds_per_unit)
     if not slowest.trial.commits:
@@ -168,7 +168,7 @@ def _replayable(trials: Sequence[Measured]) -> list[_Replayable]:
     return [slowest, *(_Replayable(trial, _replayed(trial, [])[0]) for trial in others)]
 
 
-def _with_commits(trial: Measured) -> _Replayable:
+def _with_commits(trial: MeasuredRecording) -> _Replayable:
     """The same with what is known of commits, where each transaction may have waited for a write of the log.
 
     A write is shared by no more commits than there are clients: where it would be, not all wait for it.
@@ -181,7 +181,7 @@ def _with_commits(trial: Measured) -> _Replayable:
     return _Replayable(trial, _replayed(trial, [])[0])
 
 
-def _units(recorded: tuple[Measured, RecordedFacts]) -> float:
+def _units(recorded: tuple[MeasuredRecording, RecordedFacts]) -> float:
     progress = recorded[0].progress
     return progress[-1][1] if progress else 0.0
 
@@ -190,14 +190,14 @@ def _is_of_logs(facts: RecordedFacts) -> bool:
     return facts["log_writes"] > facts["reads"]
 
 
-def _middle(trials: Sequence[Measured]) -> Measured:
+def _middle(trials: Sequence[MeasuredRecording]) -> MeasuredRecording:
     """The trial in the middle; of two the faster, as what else runs on a machine makes a trial slower."""
     ordered = sorted(trials, key=lambda each: each.seconds_per_unit)
     return ordered[(len(ordered) - 1) // 2]
 
 
 def _replayed(
-    trial: Measured, volumes: Sequence[tuple[Mapping[str, object], BesideSpec | None]]
+    trial: MeasuredRecording, volumes: Sequence[tuple[Mapping[str, object], BesideSpec | None]]
 ) -> tuple[RecordedFacts, list[Simulated]]:
     """What was inferred, and the answers of these volumes: of the data's, and what is beside it."""
     beside = [each for _, each in volumes if each is not None]
@@ -250,7 +250,7 @@ def _unserved_share(volumes: Attached, answer: Simulated) -> float:
     return found
 
 
-def _told(trial: Measured, facts: RecordedFacts, *, is_used: bool) -> Recording:
+def _told(trial: MeasuredRecording, facts: RecordedFacts, *, is_used: bool) -> Recording:
     return Recording(
         trial=trial.trial,
         attempt=trial.attempt,

@@ -27,7 +27,7 @@ _Key = tuple[object, ...]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRecording:
     """A trial on an imitated volume; `trace` is None where its requests were not recorded.
 
     `storage`: the volume's own text, with that of the WAL's. `model`, `wal_model`: what was imitated, the
@@ -94,15 +94,15 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Group:
+class RecordingGroup:
     """The trials of arms that differ in their storage alone, those with traces first."""
 
     name: str
     unit: SizeUnit
-    measured: tuple[Measured, ...]
+    measured: tuple[MeasuredRecording, ...]
 
     @property
-    def recordings(self) -> tuple[Measured, ...]:
+    def recordings(self) -> tuple[MeasuredRecording, ...]:
         """Those whose requests were recorded."""
         return tuple(each for each in self.measured if each.trace is not None)
 
@@ -112,14 +112,16 @@ class Group:
         return all(each.wal_trace is not None for each in self.recordings)
 
 
-def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ()) -> tuple[Group, ...]:
+def groups_of(
+    stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ()
+) -> tuple[RecordingGroup, ...]:
     """The groups that have a recording, in the order of the arms, with what others measured of them.
 
     Raises UsageError where there is none, which says what to do, and for a proof of something else.
     """
     experiment = stored.experiment
     refuse_workloads([arm.spec.workload for arm in experiment.arms], str(stored.folder))
-    found: dict[_Key, list[Measured]] = {}
+    found: dict[_Key, list[MeasuredRecording]] = {}
     names: dict[_Key, tuple[str, SizeUnit]] = {}
     # Else two groups would have one name: memory differs without a factor where instances do.
     tells_wal = len({arm.spec.storage.wal is None for arm in experiment.arms}) > 1
@@ -139,7 +141,7 @@ def groups_of(stored: StoredExperiment, proofs: Sequence[StoredExperiment] = ())
         for key, made in measured:
             found[key].append(replace(made, trace=None, wal_trace=None))
     groups = tuple(
-        Group(*names[key], tuple(sorted(trials, key=lambda each: each.trace is None)))
+        RecordingGroup(*names[key], tuple(sorted(trials, key=lambda each: each.trace is None)))
         for key, trials in found.items()
         if any(each.trace is not None for each in trials)
     )
@@ -169,7 +171,7 @@ def refuse_workloads(workloads: Sequence[WorkloadSpec], what: str) -> None:
         )
 
 
-def _measured_arms(stored: StoredExperiment) -> Iterator[tuple[Arm, Measured]]:
+def _measured_arms(stored: StoredExperiment) -> Iterator[tuple[Arm, MeasuredRecording]]:
     arms = {arm.id: arm for arm in stored.experiment.arms}
     for trial in stored.trials:
         arm = arms.get(trial.record.arm_id)
@@ -206,7 +208,7 @@ def _name(arm: Arm, *, tells_wal: bool, tells_memory: bool) -> str:
     return ", ".join(parts)
 
 
-def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured | None:
+def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> MeasuredRecording | None:
     """What a trial on an imitated volume measured; None for one on another storage, or without its clock."""
     record = trial.record
     model = record.facts.storage.volume.model
@@ -231,7 +233,7 @@ def _measured(trial: StoredTrial, arm: Arm, experiment: Experiment) -> Measured 
             model = without_instance(both).model_dump(mode="json")
             shared = instance_of(both)
             instance = None if shared is None else shared.model_dump(mode="json")
-    return Measured(
+    return MeasuredRecording(
         trial=record.number,
         attempt=record.attempt,
         storage=storage,

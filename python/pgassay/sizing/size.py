@@ -13,7 +13,7 @@ from pgassay.sizing.candidates import candidate
 from pgassay.sizing.caveats import doubts_of, imitation_doubts
 from pgassay.sizing.knees import knees
 from pgassay.sizing.predict import NothingAskedError, Predicted, Predictor
-from pgassay.sizing.recordings import Group, groups_of
+from pgassay.sizing.recordings import RecordingGroup, groups_of
 from pgassay.sizing.server_volumes import CandidateVolume
 from pgassay.sizing.size_sentences import (
     equivalents_of,
@@ -96,7 +96,7 @@ def size(
 
 
 def _all_sized(
-    found: Sequence[Group], beside: Sequence[tuple[list[CandidateVolume], Wanted]]
+    found: Sequence[RecordingGroup], beside: Sequence[tuple[list[CandidateVolume], Wanted]]
 ) -> tuple[tuple[SizedGroup, ...], tuple[str, ...]]:
     """The groups, and the names of those that asked for nothing; raises UsageError where none did."""
     groups: list[SizedGroup] = []
@@ -154,7 +154,7 @@ def _result(
     )
 
 
-def _sized(group: Group, offers: Sequence[CandidateVolume], wanted: Wanted) -> SizedGroup:
+def _sized(group: RecordingGroup, offers: Sequence[CandidateVolume], wanted: Wanted) -> SizedGroup:
     predictor = Predictor(group)
     everything = list(offers)
     if wanted.against is not None and wanted.against.name not in {each.name for each in offers}:
@@ -208,7 +208,7 @@ def _sized(group: Group, offers: Sequence[CandidateVolume], wanted: Wanted) -> S
 
 
 def _beside(
-    group: Group, offers: Sequence[CandidateVolume], wanted: Wanted, loaded: LoadedCatalogue
+    group: RecordingGroup, offers: Sequence[CandidateVolume], wanted: Wanted, loaded: LoadedCatalogue
 ) -> tuple[list[CandidateVolume], Wanted]:
     """What is offered and wanted, with a volume for the WAL where it has one of its own and none is named."""
     both = [*offers, *([] if wanted.against is None else [wanted.against])]

@@ -15,7 +15,7 @@ APPLICATION = "sysbench"
 
 
 @dataclass(frozen=True)
-class Server:
+class SysbenchServer:
     """A server that has answered, and how the load generator reaches it; `parameters` hold the password."""
 
     session: ControlSession
@@ -24,7 +24,7 @@ class Server:
     parameters: ConnectionParameters = field(repr=False)
 
 
-def connect(chosen: Options) -> Server:
+def connect(chosen: Options) -> SysbenchServer:
     """Opens a session; raises SysbenchError."""
     given = {
         "host": chosen.text("pgsql-host"),
@@ -48,4 +48,4 @@ def connect(chosen: Options) -> Server:
     name = session.info.parameter_status("application_name") or APPLICATION
     version = session.info.parameter_status("server_version") or resolved.server.version
     parameters: ConnectionParameters = {**resolved.parameters, "application_name": name}
-    return Server(session, version, changed_settings(session), parameters)
+    return SysbenchServer(session, version, changed_settings(session), parameters)

@@ -35,7 +35,7 @@ class SysbenchError(PgassayError):
 
 
 @dataclass(frozen=True)
-class Option:
+class SysbenchOption:
     """One option: its name with dashes, what its value is, its default as typed, its help, its limits."""
 
     name: str
@@ -48,59 +48,69 @@ class Option:
 
 
 GENERAL = (
-    Option("threads", "whole", "1", "connections, each running one event after the other", 1, 100_000),
-    Option("events", "whole", "0", "events of all connections together (0: no limit)", most=2**63 - 1),
-    Option("time", "whole", "10", "seconds that the run takes (0: no limit)", most=10_000_000),
-    Option("warmup-time", "whole", "0", "seconds before it that are not counted", most=10_000_000),
-    Option("rate", "whole", "0", "events a second that are due (0: as many as can be)"),
-    Option("report-interval", "whole", "0", "tell of progress each so many seconds (0: not)"),
-    Option("percentile", "whole", "95", "the percentile of latencies that is reported (0: none)", most=100),
-    Option("histogram", "switch", "off", "print a histogram of latencies"),
-    Option("verbosity", "whole", "3", "5 to 3: all messages, 2 to 0: errors alone", most=5),
-    Option("profile", "text", PROFILE_DEFAULT, "whose default of --rand-type", words=tuple(PROFILES)),
-    Option("json", "switch", "off", "print the result as one JSON document instead of the report"),
+    SysbenchOption(
+        "threads", "whole", "1", "connections, each running one event after the other", 1, 100_000
+    ),
+    SysbenchOption(
+        "events", "whole", "0", "events of all connections together (0: no limit)", most=2**63 - 1
+    ),
+    SysbenchOption("time", "whole", "10", "seconds that the run takes (0: no limit)", most=10_000_000),
+    SysbenchOption("warmup-time", "whole", "0", "seconds before it that are not counted", most=10_000_000),
+    SysbenchOption("rate", "whole", "0", "events a second that are due (0: as many as can be)"),
+    SysbenchOption("report-interval", "whole", "0", "tell of progress each so many seconds (0: not)"),
+    SysbenchOption(
+        "percentile", "whole", "95", "the percentile of latencies that is reported (0: none)", most=100
+    ),
+    SysbenchOption("histogram", "switch", "off", "print a histogram of latencies"),
+    SysbenchOption("verbosity", "whole", "3", "5 to 3: all messages, 2 to 0: errors alone", most=5),
+    SysbenchOption("profile", "text", PROFILE_DEFAULT, "whose default of --rand-type", words=tuple(PROFILES)),
+    SysbenchOption("json", "switch", "off", "print the result as one JSON document instead of the report"),
 )
 RANDOM = (
-    Option(
+    SysbenchOption(
         *("rand-type", "text", "", "distribution of ids: special, or uniform with --profile=head"),
         words=("uniform", "gaussian", "special", "pareto", "zipfian"),
     ),
-    Option("rand-seed", "whole", "0", "seed of the random numbers (0: the time)"),
-    Option("rand-spec-iter", "whole", "12", "uniform numbers in a bell", 1, 1000),
-    Option("rand-spec-pct", "whole", "1", "the width of the special centre in per cent", most=100),
-    Option("rand-spec-res", "whole", "75", "the share of ids in it in per cent", most=100),
-    Option("rand-pareto-h", "number", "0.2", "the parameter h of pareto", 1e-9, 1 - 1e-9),
-    Option("rand-zipfian-exp", "number", "0.8", "the exponent of zipfian", most=100),
+    SysbenchOption("rand-seed", "whole", "0", "seed of the random numbers (0: the time)"),
+    SysbenchOption("rand-spec-iter", "whole", "12", "uniform numbers in a bell", 1, 1000),
+    SysbenchOption("rand-spec-pct", "whole", "1", "the width of the special centre in per cent", most=100),
+    SysbenchOption("rand-spec-res", "whole", "75", "the share of ids in it in per cent", most=100),
+    SysbenchOption("rand-pareto-h", "number", "0.2", "the parameter h of pareto", 1e-9, 1 - 1e-9),
+    SysbenchOption("rand-zipfian-exp", "number", "0.8", "the exponent of zipfian", most=100),
 )
 DATABASE = (
-    Option("db-driver", "text", "pgsql", "pgsql", words=("pgsql",)),
-    Option("db-ps-mode", "text", "auto", "prepared statements (auto), or none", words=("auto", "disable")),
-    Option("pgsql-host", "text", "localhost", "the server's host, or the folder of its socket"),
-    Option("pgsql-port", "whole", "5432", "its port", 1, 65_535),
-    Option("pgsql-user", "text", "sbtest", "the role to connect as"),
-    Option("pgsql-password", "text", "", "its password; PGPASSWORD or a password file shows it to nobody"),
-    Option("pgsql-db", "text", "sbtest", "the database"),
+    SysbenchOption("db-driver", "text", "pgsql", "pgsql", words=("pgsql",)),
+    SysbenchOption(
+        "db-ps-mode", "text", "auto", "prepared statements (auto), or none", words=("auto", "disable")
+    ),
+    SysbenchOption("pgsql-host", "text", "localhost", "the server's host, or the folder of its socket"),
+    SysbenchOption("pgsql-port", "whole", "5432", "its port", 1, 65_535),
+    SysbenchOption("pgsql-user", "text", "sbtest", "the role to connect as"),
+    SysbenchOption(
+        "pgsql-password", "text", "", "its password; PGPASSWORD or a password file shows it to nobody"
+    ),
+    SysbenchOption("pgsql-db", "text", "sbtest", "the database"),
 )
 OF_SCRIPTS = (
-    Option("tables", "whole", "1", "tables sbtest1, sbtest2, …", 1, 10_000),
-    Option("table-size", "whole", "10000", "rows of each"),
-    Option("range-size", "whole", "100", "rows of a range", 1),
-    Option("range-selects", "switch", "on", "whether there are ranges"),
-    Option("point-selects", "whole", "10", "point selects of a transaction", most=COUNT_MAX),
-    Option("simple-ranges", "whole", "1", "ranges read as they are", most=COUNT_MAX),
-    Option("sum-ranges", "whole", "1", "ranges summed up", most=COUNT_MAX),
-    Option("order-ranges", "whole", "1", "ranges sorted", most=COUNT_MAX),
-    Option("distinct-ranges", "whole", "1", "ranges sorted without duplicates", most=COUNT_MAX),
-    Option("index-updates", "whole", "1", "updates of the indexed column", most=COUNT_MAX),
-    Option("non-index-updates", "whole", "1", "updates of another column", most=COUNT_MAX),
-    Option("delete-inserts", "whole", "1", "rows deleted and inserted again", most=COUNT_MAX),
-    Option("skip-trx", "switch", "off", "without BEGIN and COMMIT"),
-    Option("auto-inc", "switch", "on", "the server chooses the id of a row"),
-    Option("secondary", "switch", "off", "prepare: an index on id that is no primary key"),
-    Option("create-secondary", "switch", "on", "prepare: the index on k"),
-    Option("random-points", "whole", "10", "numbers of select_random_points", 1, 30_000),
-    Option("number-of-ranges", "whole", "10", "ranges of select_random_ranges", 1, 30_000),
-    Option("delta", "whole", "5", "their length"),
+    SysbenchOption("tables", "whole", "1", "tables sbtest1, sbtest2, …", 1, 10_000),
+    SysbenchOption("table-size", "whole", "10000", "rows of each"),
+    SysbenchOption("range-size", "whole", "100", "rows of a range", 1),
+    SysbenchOption("range-selects", "switch", "on", "whether there are ranges"),
+    SysbenchOption("point-selects", "whole", "10", "point selects of a transaction", most=COUNT_MAX),
+    SysbenchOption("simple-ranges", "whole", "1", "ranges read as they are", most=COUNT_MAX),
+    SysbenchOption("sum-ranges", "whole", "1", "ranges summed up", most=COUNT_MAX),
+    SysbenchOption("order-ranges", "whole", "1", "ranges sorted", most=COUNT_MAX),
+    SysbenchOption("distinct-ranges", "whole", "1", "ranges sorted without duplicates", most=COUNT_MAX),
+    SysbenchOption("index-updates", "whole", "1", "updates of the indexed column", most=COUNT_MAX),
+    SysbenchOption("non-index-updates", "whole", "1", "updates of another column", most=COUNT_MAX),
+    SysbenchOption("delete-inserts", "whole", "1", "rows deleted and inserted again", most=COUNT_MAX),
+    SysbenchOption("skip-trx", "switch", "off", "without BEGIN and COMMIT"),
+    SysbenchOption("auto-inc", "switch", "on", "the server chooses the id of a row"),
+    SysbenchOption("secondary", "switch", "off", "prepare: an index on id that is no primary key"),
+    SysbenchOption("create-secondary", "switch", "on", "prepare: the index on k"),
+    SysbenchOption("random-points", "whole", "10", "numbers of select_random_points", 1, 30_000),
+    SysbenchOption("number-of-ranges", "whole", "10", "ranges of select_random_ranges", 1, 30_000),
+    SysbenchOption("delta", "whole", "5", "their length"),
 )
 GROUPS = {"general": GENERAL, "random numbers": RANDOM, "database": DATABASE, "scripts": OF_SCRIPTS}
 BY_NAME = {option.name: option for group in GROUPS.values() for option in group}
@@ -201,7 +211,7 @@ def _take(chosen: Options, name: str, value: str | None) -> None:
     chosen.values[name] = _CHECKS[option.kind](option, value)
 
 
-def _switch(option: Option, value: str | None) -> str:
+def _switch(option: SysbenchOption, value: str | None) -> str:
     if value is None or value.lower() in _ON:
         return "on"
     if value.lower() in _OFF:
@@ -209,20 +219,20 @@ def _switch(option: Option, value: str | None) -> str:
     raise _wrong(option, value, "write on or off")
 
 
-def _text(option: Option, value: str | None) -> str:
+def _text(option: SysbenchOption, value: str | None) -> str:
     if value is None or (option.words and value not in option.words):
         raise _wrong(option, value or "", f"write {' or '.join(option.words) or 'a value behind ='}")
     return value
 
 
-def _whole(option: Option, value: str | None) -> str:
+def _whole(option: SysbenchOption, value: str | None) -> str:
     found = (value or "").strip()
     if not found.removeprefix("-").isdecimal() or not option.least <= int(found) <= option.most:
         raise _wrong(option, value or "", f"write a whole number from {option.least:g} to {option.most}")
     return found
 
 
-def _number(option: Option, value: str | None) -> str:
+def _number(option: SysbenchOption, value: str | None) -> str:
     try:
         found = float(value or "")
     except ValueError:
@@ -232,11 +242,11 @@ def _number(option: Option, value: str | None) -> str:
     return repr(found)
 
 
-def _wrong(option: Option, value: str, instead: str) -> SysbenchError:
+def _wrong(option: SysbenchOption, value: str, instead: str) -> SysbenchError:
     return SysbenchError(f"Invalid value for --{option.name}: '{value}': {instead}")
 
 
-_CHECKS: dict[Kind, Callable[[Option, str | None], str]] = {
+_CHECKS: dict[Kind, Callable[[SysbenchOption, str | None], str]] = {
     "switch": _switch,
     "text": _text,
     "whole": _whole,

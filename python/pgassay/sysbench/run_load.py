@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pgassay.native.process import StatementError
-from pgassay.native.sysbench_commands import Ended, Progress, SysbenchRecord, run_sysbench
-from pgassay.sysbench.connection import Server
+from pgassay.native.sysbench_commands import Ended, SysbenchProgress, SysbenchRecord, run_sysbench
+from pgassay.sysbench.connection import SysbenchServer
 from pgassay.sysbench.options import Options, SysbenchError, document_of
 
 Say = Callable[[str], None]
@@ -18,18 +18,18 @@ class Run:
     """A run that is over."""
 
     chosen: Options
-    server: Server
+    server: SysbenchServer
     record: SysbenchRecord
 
 
-def run(chosen: Options, server: Server, say: Say) -> Run:
+def run(chosen: Options, server: SysbenchServer, say: Say) -> Run:
     """Runs the script; raises SysbenchError for what keeps it from beginning."""
     for line in _mode(chosen):
         say(line)
     # Opened for what had to be known before the run.
     server.session.close()
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: SysbenchProgress) -> None:
         for line in progress_lines(chosen, progress):
             say(line)
 
@@ -66,7 +66,7 @@ def _mode(chosen: Options) -> list[str]:
     return [*lines, "\n", "Initializing worker threads...\n"]
 
 
-def _spec(chosen: Options, server: Server) -> dict[str, object]:
+def _spec(chosen: Options, server: SysbenchServer) -> dict[str, object]:
     connections = chosen.whole("threads")
     return {
         "connect": dict(server.parameters),
@@ -85,7 +85,7 @@ def _spec(chosen: Options, server: Server) -> dict[str, object]:
     }
 
 
-def progress_lines(chosen: Options, progress: Progress) -> list[str]:
+def progress_lines(chosen: Options, progress: SysbenchProgress) -> list[str]:
     """The lines of one interval (db_report_intermediate in src/db_driver.c)."""
     queries, seconds = progress["queries"], progress["interval_s"]
     read, write, other = (queries[name] / seconds for name in ("read", "write", "other"))

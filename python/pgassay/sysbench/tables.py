@@ -7,14 +7,14 @@ import psycopg
 
 from pgassay.native.process import StatementError
 from pgassay.native.sysbench_commands import make_tables
-from pgassay.sysbench.connection import Server
+from pgassay.sysbench.connection import SysbenchServer
 from pgassay.sysbench.options import Options, SysbenchError, random_of
 
 Say = Callable[[str], None]
 _BULK = "bulk_insert"
 
 
-def prepare(chosen: Options, server: Server, say: Say) -> None:
+def prepare(chosen: Options, server: SysbenchServer, say: Say) -> None:
     """Makes and loads the tables; raises SysbenchError, for one that is there already too."""
     if chosen.script == _BULK:
         for number in range(1, chosen.whole("threads") + 1):
@@ -51,7 +51,7 @@ def prepare(chosen: Options, server: Server, say: Say) -> None:
         raise SysbenchError(f"FATAL: {error}") from None
 
 
-def cleanup(chosen: Options, server: Server, say: Say) -> None:
+def cleanup(chosen: Options, server: SysbenchServer, say: Say) -> None:
     """Drops the tables, as far as there are any, and nothing else; raises SysbenchError."""
     count = chosen.whole("threads" if chosen.script == _BULK else "tables")
     for number in range(1, count + 1):
@@ -59,7 +59,7 @@ def cleanup(chosen: Options, server: Server, say: Say) -> None:
         _execute(server, f"DROP TABLE IF EXISTS sbtest{number}")
 
 
-def warm_up(chosen: Options, server: Server, say: Say) -> None:
+def warm_up(chosen: Options, server: SysbenchServer, say: Say) -> None:
     """Reads the tables and their indexes into memory; raises SysbenchError.
 
     By pg_prewarm where the database has it: a scan of a large table uses a small part of shared_buffers.
@@ -84,7 +84,7 @@ def warm_up(chosen: Options, server: Server, say: Say) -> None:
         say("page cache now and only in part in shared_buffers (CREATE EXTENSION pg_prewarm).")
 
 
-def _execute(server: Server, statement: str) -> None:
+def _execute(server: SysbenchServer, statement: str) -> None:
     try:
         server.session.execute(statement.encode())
     except psycopg.Error as error:

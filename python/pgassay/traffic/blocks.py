@@ -20,7 +20,7 @@ _RAW_BYTES_MAX = 64 << 20
 
 
 @dataclass(frozen=True)
-class Block:
+class CaptureBlock:
     """The records of a block, and the time of its first one in nanoseconds from the capture's time 0."""
 
     first_ns: int
@@ -50,7 +50,7 @@ class CaptureFile:
         if zlib.crc32(header[:-4]) != checksum:
             raise UsageError(f"{path} has a damaged header: restore the file from a copy")
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[CaptureBlock]:
         """The whole blocks, in their order; ends at the file's end or where it was cut off or damaged."""
         self.is_whole = False
         with self.path.open("rb") as file:
@@ -58,7 +58,7 @@ class CaptureFile:
             while (block := self._next(file)) is not None:
                 yield block
 
-    def _next(self, file: BinaryIO) -> Block | None:
+    def _next(self, file: BinaryIO) -> CaptureBlock | None:
         head = file.read(_TRAILER.size)
         if len(head) == _TRAILER.size and head.startswith(b"DONE"):
             self.is_whole = zlib.crc32(head[:-4]) == _TRAILER.unpack(head)[3]
@@ -76,7 +76,7 @@ class CaptureFile:
             raw = zlib.decompressobj(-15).decompress(payload, length + 1)
         except zlib.error:
             return None
-        return Block(first_ns, last_ns, records, dropped, raw) if len(raw) == length else None
+        return CaptureBlock(first_ns, last_ns, records, dropped, raw) if len(raw) == length else None
 
 
 def files(folder: Path) -> list[CaptureFile]:

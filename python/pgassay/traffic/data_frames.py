@@ -9,7 +9,7 @@ import pyarrow as pa
 from pgassay.model.traffic.capture_summary import CaptureSummary
 from pgassay.traffic import manifest
 from pgassay.traffic.blocks import files
-from pgassay.traffic.events import BEGIN, END, Event, events
+from pgassay.traffic.events import BEGIN, END, CaptureEvent, events
 from pgassay.traffic.statement_executions import statements
 from pgassay.traffic.summary import family, summarise
 
@@ -37,7 +37,7 @@ class OpenedCapture:
         """The capture, summed up."""
         return summarise(self.folder)
 
-    def events(self) -> Iterator[Event]:
+    def events(self) -> Iterator[CaptureEvent]:
         """All that clients sent and the server answered, in the order of time."""
         return events(self.folder)
 

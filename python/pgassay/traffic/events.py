@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pgassay.errors import UsageError
-from pgassay.traffic.blocks import Block, CaptureFile, files
+from pgassay.traffic.blocks import CaptureBlock, CaptureFile, files
 
 BEGIN, READY, MESSAGES, ANSWERS, CANCEL, END, DROPPED = 2, 3, 4, 6, 7, 8, 9
 END_REASONS = ("terminated", "client lost", "server closed", "capture ended", "refused", "bad message")
 _TEXT, _PART, _LEFT_OUT = 1, 5, 1
 
 
-class Rows(NamedTuple):
+class ResultRows(NamedTuple):
     """What was sent before the end of an answer: how many, the bodies' size, the sum of their CRC-32."""
 
     number: int = 0
@@ -42,7 +42,7 @@ class Answer(NamedTuple):
     tag: str
     content: bytes = b""
     affected: int | None = None
-    rows: Rows = Rows()
+    rows: ResultRows = ResultRows()
 
 
 class Begin(NamedTuple):
@@ -53,7 +53,7 @@ class Begin(NamedTuple):
     parameters: dict[str, str]
 
 
-class Event(NamedTuple):
+class CaptureEvent(NamedTuple):
     """One record. `at_ns` counts from the capture's time 0; `kind` is BEGIN, READY, MESSAGES, ….
 
     `begin`, `messages`, `answers` or `reason` (with an SQLSTATE, or '') is there by the kind.
@@ -69,7 +69,7 @@ class Event(NamedTuple):
     sqlstate: str = ""
 
 
-def events(folder: Path) -> Iterator[Event]:
+def events(folder: Path) -> Iterator[CaptureEvent]:
     """All events of the sessions that are in the capture, in the order of time.
 
     Raises UsageError where the folder holds no capture, or one that can't be read.
@@ -91,7 +91,7 @@ def dropped_sessions(found: list[CaptureFile]) -> set[int]:
     return gone
 
 
-def file_events(file: CaptureFile) -> Iterator[Event]:
+def file_events(file: CaptureFile) -> Iterator[CaptureEvent]:
     """All events of one file, dropped sessions' too; raises UsageError where a record can't be understood."""
     decoder = _Decoder()
     for block in file.blocks():
@@ -109,7 +109,7 @@ class _Decoder:
         self._shown: dict[bytes, str] = {}
         self._parts: dict[int, bytes] = {}
 
-    def events(self, block: Block) -> Iterator[Event]:
+    def events(self, block: CaptureBlock) -> Iterator[CaptureEvent]:
         raw, at, at_ns = block.raw, 0, block.first_ns
         while at < len(raw):
             kind = raw[at]
@@ -124,17 +124,17 @@ class _Decoder:
             elif kind == _PART:
                 self._parts[session] = self._parts.get(session, b"") + content
             elif kind == MESSAGES:
-                yield Event(session, at_ns, kind, messages=tuple(self._messages(session, content)))
+                yield CaptureEvent(session, at_ns, kind, messages=tuple(self._messages(session, content)))
             elif kind == ANSWERS:
-                yield Event(session, at_ns, kind, answers=tuple(self._answers(content)))
+                yield CaptureEvent(session, at_ns, kind, answers=tuple(self._answers(content)))
             elif kind == BEGIN:
-                yield Event(session, at_ns, kind, begin=_begin(content))
+                yield CaptureEvent(session, at_ns, kind, begin=_begin(content))
             elif kind == END:
                 self._parts.pop(session, None)
                 state = content[1:6].decode("ascii", "replace")
-                yield Event(session, at_ns, kind, reason=END_REASONS[content[0]], sqlstate=state)
+                yield CaptureEvent(session, at_ns, kind, reason=END_REASONS[content[0]], sqlstate=state)
             elif kind in (READY, CANCEL, DROPPED):
-                yield Event(session, at_ns, kind)
+                yield CaptureEvent(session, at_ns, kind)
 
     def _messages(self, session: int, content: bytes) -> Iterator[Message]:
         at = 0
@@ -219,12 +219,12 @@ def _counted(content: bytes, at: int) -> tuple[bytes, int]:
     return content[at : at + length], at + length
 
 
-def _rows(content: bytes, at: int) -> tuple[Rows, int]:
+def _rows(content: bytes, at: int) -> tuple[ResultRows, int]:
     count, at = _number(content, at)
     if not count:
-        return Rows(), at
+        return ResultRows(), at
     size, at = _number(content, at)
-    return Rows(count, size, int.from_bytes(content[at : at + 4], "little")), at + 4
+    return ResultRows(count, size, int.from_bytes(content[at : at + 4], "little")), at + 4
 
 
 def _begin(content: bytes) -> Begin:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pgassay.traffic.events import ANSWERS, BEGIN, END, MESSAGES, Answer, Event, Message
+from pgassay.traffic.events import ANSWERS, BEGIN, END, MESSAGES, Answer, CaptureEvent, Message
 
 FUNCTION_CALL = "(function call)"
 UNKNOWN_STATEMENT = "(prepared before the capture)"
@@ -19,7 +19,7 @@ class Bound(NamedTuple):
     types: tuple[int, ...]
 
 
-class Statement(NamedTuple):
+class ExecutedStatement(NamedTuple):
     """One execution. Times are nanoseconds from the capture's time 0; `end_ns` is None where no answer came.
 
     `busy_ns` is what its session spent on it: of a pipeline, from the answer before. `protocol` is simple,
@@ -74,7 +74,7 @@ class _Session:
     free_ns: int = 0
 
 
-def statements(events: Iterable[Event]) -> Iterator[Statement]:
+def statements(events: Iterable[CaptureEvent]) -> Iterator[ExecutedStatement]:
     """Each execution, in the order of their ends; those without an answer when their session ends."""
     sessions: dict[int, _Session] = {}
     for event in events:
@@ -125,7 +125,7 @@ def _types(declared: bytes) -> tuple[int, ...]:
     return tuple(int.from_bytes(declared[at : at + 4]) for at in range(_COUNT_BYTES, len(declared) - 3, 4))
 
 
-def _answered(session: _Session, answer: Answer, at_ns: int) -> Iterator[Statement]:
+def _answered(session: _Session, answer: Answer, at_ns: int) -> Iterator[ExecutedStatement]:
     requests = session.requests
     if not requests:
         return
@@ -152,17 +152,17 @@ def _answered(session: _Session, answer: Answer, at_ns: int) -> Iterator[Stateme
                 yield _ended(session, request, at_ns, status)
                 return
             if request.kind == "S":
-                yield Statement(session.number, "", "sync", at_ns, at_ns, 0, status=status)
+                yield ExecutedStatement(session.number, "", "sync", at_ns, at_ns, 0, status=status)
                 return
 
 
-def _ended(session: _Session, request: _Request, at_ns: int, status: str) -> Statement:
+def _ended(session: _Session, request: _Request, at_ns: int, status: str) -> ExecutedStatement:
     busy_ns = at_ns - max(request.start_ns, session.free_ns)
     session.free_ns = at_ns
     return _statement(session, request, at_ns, busy_ns, status)
 
 
-def _unanswered(session: _Session) -> Iterator[Statement]:
+def _unanswered(session: _Session) -> Iterator[ExecutedStatement]:
     for request in session.requests:
         if request.kind != "S":
             yield _statement(session, request, None, 0, "")
@@ -170,8 +170,8 @@ def _unanswered(session: _Session) -> Iterator[Statement]:
 
 def _statement(
     session: _Session, request: _Request, end_ns: int | None, busy_ns: int, status: str
-) -> Statement:
-    return Statement(
+) -> ExecutedStatement:
+    return ExecutedStatement(
         session=session.number,
         text=request.text,
         protocol={"Q": "simple", "F": "function"}.get(request.kind, "extended"),

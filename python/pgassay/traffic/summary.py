@@ -11,8 +11,13 @@ from pgassay.model.traffic.capture_summary import CaptureFamily, CaptureMoment, 
 from pgassay.sql_text import without_literals
 from pgassay.traffic import manifest
 from pgassay.traffic.blocks import CaptureFile, files
-from pgassay.traffic.events import CANCEL, END, Event, events
-from pgassay.traffic.statement_executions import FUNCTION_CALL, UNKNOWN_STATEMENT, Statement, statements
+from pgassay.traffic.events import CANCEL, END, CaptureEvent, events
+from pgassay.traffic.statement_executions import (
+    FUNCTION_CALL,
+    UNKNOWN_STATEMENT,
+    ExecutedStatement,
+    statements,
+)
 
 MOMENTS = 40
 _TEXTS_REMEMBERED = 100_000
@@ -81,7 +86,7 @@ class _Sums:
         """How long a moment is."""
         return max(self.last_ns / MOMENTS, 1)
 
-    def seen(self, stream: Iterator[Event]) -> Iterator[Event]:
+    def seen(self, stream: Iterator[CaptureEvent]) -> Iterator[CaptureEvent]:
         """Passes events on, and counts sessions."""
         open_since: dict[int, int] = {}
         for event in stream:
@@ -100,7 +105,7 @@ class _Sums:
         self.cut = len(open_since)
         self.opened += [(since, self.last_ns) for since in open_since.values()]
 
-    def add(self, statement: Statement, name: str, reasons: tuple[str, ...]) -> None:
+    def add(self, statement: ExecutedStatement, name: str, reasons: tuple[str, ...]) -> None:
         """Counts one execution, or the end of a batch; `reasons` are those that its text gives."""
         self.transactions += statement.status == "I"
         if statement.protocol == "sync":

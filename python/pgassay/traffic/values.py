@@ -10,8 +10,8 @@ from psycopg.adapt import PyFormat, Transformer
 from psycopg.pq import Format
 
 from pgassay.model.workload import PartOfCapture
-from pgassay.traffic.events import BEGIN, Event, events
-from pgassay.traffic.statement_executions import Bound, Statement, statements
+from pgassay.traffic.events import BEGIN, CaptureEvent, events
+from pgassay.traffic.statement_executions import Bound, ExecutedStatement, statements
 from pgassay.traffic.summary import family
 
 Values = tuple[str | None, ...]
@@ -46,7 +46,7 @@ class FamilyUse:
         """The most frequent execution."""
         return self.counts.most_common(1)[0][0] if self.counts else None
 
-    def add(self, statement: Statement) -> None:
+    def add(self, statement: ExecutedStatement) -> None:
         """Count an execution."""
         self.calls += 1
         seconds = statement.busy_ns / 1e9
@@ -78,7 +78,7 @@ def uses_of(part: PartOfCapture, names: Collection[str]) -> dict[str, FamilyUse]
     return found
 
 
-def _chosen(stream: Iterator[Event], part: PartOfCapture) -> Iterator[Event]:
+def _chosen(stream: Iterator[CaptureEvent], part: PartOfCapture) -> Iterator[CaptureEvent]:
     left_out: set[int] = set()
     for event in stream:
         if part.until_s is not None and event.at_ns >= part.until_s * 1e9:
@@ -92,7 +92,7 @@ def _chosen(stream: Iterator[Event], part: PartOfCapture) -> Iterator[Event]:
             yield event
 
 
-def used_of(statement: Statement) -> Used | None:
+def used_of(statement: ExecutedStatement) -> Used | None:
     """The statement with its values; None where they can't be read."""
     if statement.bound is None:
         return Used(statement.text, ())

@@ -11,14 +11,14 @@ from pgassay.environment.server.index_visibility import show_all_but
 from pgassay.errors import MeasurementError
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
-from pgassay.trial.target import LocalServer, ServerSession
+from pgassay.trial.target import LocalTrialServer, ServerSession
 from pgassay.trial.trial_state import TrialState
 
 SEEN_S_MAX, _POLL_S = 5.0, 0.002
 _DIVISION_BY_ZERO = "22012"
 
 
-def switch_to(trial: TrialState, local: LocalServer, measured: SqlSession | None = None) -> None:
+def switch_to(trial: TrialState, local: LocalTrialServer, measured: SqlSession | None = None) -> None:
     """Make the server what the trial's arm is; `measured` plans its statements anew then.
 
     Raises MeasurementError where a session does not see a setting that was read anew.

@@ -28,7 +28,7 @@ from pgassay.model.storage import StorageSpec
 from pgassay.storage.base import Delivered, Volume
 from pgassay.storage.parse import describe
 from pgassay.storage.registry import provide
-from pgassay.trial.target import LocalServer, RunningServer
+from pgassay.trial.target import LocalTrialServer, RunningServer
 from pgassay.trial.trial_caps import inherited_caps, is_limited
 
 # Room for WAL, temporary files and what a writing workload adds to a working copy.
@@ -267,7 +267,7 @@ class ProvisionedTarget:
         """A running server for the arm, started where the running one won't do."""
         return self._serve(arm, fresh=False)[0]
 
-    def start_server(self, arm: Arm, *, fresh: bool) -> LocalServer:
+    def start_server(self, arm: Arm, *, fresh: bool) -> LocalTrialServer:
         """A running server for the arm.
 
         `fresh` asks for a new start even if the running one would do. Raises MeasurementError.
@@ -275,7 +275,7 @@ class ProvisionedTarget:
         running, is_fresh = self._serve(arm, fresh=fresh)
         capped = self._cgroup if is_limited(arm.spec) else None
         inherited = inherited_caps(running.server.pid, self._cgroup, arm.spec)
-        return LocalServer(running, is_fresh, self.volume(arm).device, self._cgroup, capped, inherited)
+        return LocalTrialServer(running, is_fresh, self.volume(arm).device, self._cgroup, capped, inherited)
 
     def abandon(self) -> None:
         """Stop the server after a failure, and have its data restored before they are used again."""

@@ -28,7 +28,7 @@ from pgassay.trial.measure.work_plans import PlanWork, execute_plans
 from pgassay.trial.observe.trial_observers import volume_imposed
 from pgassay.trial.run_trial import abandon, write_trial
 from pgassay.trial.snapshots import machine_speed
-from pgassay.trial.target import LocalServer, Machine, Target
+from pgassay.trial.target import LocalTrialServer, Target, TrialMachine
 from pgassay.trial.trial_state import OnStep, TrialState, outcome
 
 # What the rounds of a start are to take together, and how many there are at least, and at most.
@@ -66,7 +66,7 @@ class _Ready:
 
     trial: TrialState
     prepared: steps.Prepared
-    local: LocalServer
+    local: LocalTrialServer
     timer: StatementTimer
     rounds_s: list[tuple[float, ...]] = field(default_factory=list)
 
@@ -85,7 +85,7 @@ class _Start:
         self._turns = turns
         self._works = works
 
-    def measure(self, machine: Machine) -> None:
+    def measure(self, machine: TrialMachine) -> None:
         """The whole start, up to the records."""
         was_restored = steps.restore(self.at, machine)
         with ExitStack() as sessions:
@@ -108,7 +108,7 @@ class _Start:
             for each in ready:
                 each.prepared.server.close_control()
 
-    def _measure_alone(self, trial: TrialState, machine: Machine, sessions: ExitStack) -> _Ready:
+    def _measure_alone(self, trial: TrialState, machine: TrialMachine, sessions: ExitStack) -> _Ready:
         """One arm's sessions, asserted from inside, and its statements once, with all that is observed.
 
         That touches the shared memory which rounds need, so it is not read through first as for a trial.
@@ -184,7 +184,9 @@ class _Start:
         self._switch(ready.trial, ready.local, ready.timer)
         return ready.timer.execute_once()
 
-    def _switch(self, trial: TrialState, local: LocalServer, timer: StatementTimer | None = None) -> None:
+    def _switch(
+        self, trial: TrialState, local: LocalTrialServer, timer: StatementTimer | None = None
+    ) -> None:
         """Make the server what the arm is: its indexes alone are there, its settings are read anew."""
         began_s = time.monotonic()
         switch_to(trial, local, timer.session if timer is not None else None)

@@ -29,7 +29,7 @@ from pgassay.trial.snapshots.server_statements import (
     own_sessions_uncounted,
 )
 from pgassay.trial.snapshots.vacuum_state import vacuum_state_or_none
-from pgassay.trial.target import LocalServer, Machine, ServerSession
+from pgassay.trial.target import LocalTrialServer, ServerSession, TrialMachine
 from pgassay.trial.trial_state import Observation, Plan, TrialState
 
 _OTHER_SESSIONS = """
@@ -45,13 +45,13 @@ class Prepared:
     """
 
     server: ServerSession
-    local: LocalServer | None
+    local: LocalTrialServer | None
     relations: list[Relation]
     explained: dict[str, Plan]
     keeper: CacheKeeper | None
 
 
-def restore(trial: TrialState, machine: Machine) -> bool:
+def restore(trial: TrialState, machine: TrialMachine) -> bool:
     """The arm's data as they were at first, on a server that is stopped where the trial is cold."""
     trial.stage("restoring")
     if _is_cold(trial):
@@ -63,7 +63,7 @@ def restore(trial: TrialState, machine: Machine) -> bool:
     return was_restored
 
 
-def read_speeds(trial: TrialState, machine: Machine) -> None:
+def read_speeds(trial: TrialState, machine: TrialMachine) -> None:
     """The machine's speed before the arm's server starts; what this reads is in no cache of the trial's."""
     wanted = trial.spec.protocol.readings
     if wanted:
@@ -74,7 +74,7 @@ def read_speeds(trial: TrialState, machine: Machine) -> None:
         trial.fields["disk_s"] = machine_speed.disk_s(machine.data_folder(trial.spec.arm))
 
 
-def start(trial: TrialState, machine: Machine) -> LocalServer:
+def start(trial: TrialState, machine: TrialMachine) -> LocalTrialServer:
     """A running server for the arm: a new one where the trial is cold."""
     trial.stage("starting")
     local = machine.start_server(trial.spec.arm, fresh=_is_cold(trial))
@@ -103,7 +103,7 @@ def assert_arm(trial: TrialState, server: ServerSession) -> None:
         trial.facts["server"] = trial.server_facts
 
 
-def assert_machine(trial: TrialState, machine: Machine, local: LocalServer) -> None:
+def assert_machine(trial: TrialState, machine: TrialMachine, local: LocalTrialServer) -> None:
     """The server's caps are in force, and its storage is recorded as it is."""
     trial.facts["storage"] = dict(machine.storage_facts(trial.spec.arm))
     if trial_caps.is_limited(trial.arm):
@@ -114,7 +114,7 @@ def assert_machine(trial: TrialState, machine: Machine, local: LocalServer) -> N
     trial.facts["started_for_this_trial"] = local.is_fresh
 
 
-def prepare_server(trial: TrialState, local: LocalServer) -> None:
+def prepare_server(trial: TrialState, local: LocalTrialServer) -> None:
     """Touch the shared memory of a new server; run what a maintenance command has untimed before it."""
     trial.stage("prefaulting")
     if local.is_fresh:
@@ -125,7 +125,7 @@ def prepare_server(trial: TrialState, local: LocalServer) -> None:
         _settle(trial)
 
 
-def plan_statements(trial: TrialState, server: ServerSession, local: LocalServer | None) -> Prepared:
+def plan_statements(trial: TrialState, server: ServerSession, local: LocalTrialServer | None) -> Prepared:
     """EXPLAIN every statement, which warms the catalogs; then the first half of the cache state."""
     control = server.control
     trial.stage("planning")

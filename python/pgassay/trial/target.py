@@ -127,7 +127,7 @@ class RunningServer(ServerSession):
 
 
 @dataclass(frozen=True)
-class LocalServer:
+class LocalTrialServer:
     """A server on this machine, started for a trial, and where its data lie.
 
     `is_fresh`: it was started just now. `device` has no name where the file system has no block device;
@@ -143,7 +143,7 @@ class LocalServer:
     inherited: Caps = NO_CAPS
 
 
-class Machine(Protocol):
+class TrialMachine(Protocol):
     """What a trial may do below a server on this machine."""
 
     @property
@@ -160,7 +160,7 @@ class Machine(Protocol):
     def restore(self, arm: Arm) -> bool:
         """Give the arm's data their original content; True when something had to be copied."""
 
-    def start_server(self, arm: Arm, *, fresh: bool) -> LocalServer:
+    def start_server(self, arm: Arm, *, fresh: bool) -> LocalTrialServer:
         """A running server for the arm: with `fresh` a new one. Raises MeasurementError."""
 
     def stop_server(self) -> None:
@@ -187,7 +187,7 @@ class Target(Protocol):
     def __exit__(self, *details: object) -> None: ...
 
     @property
-    def machine(self) -> Machine | None:
+    def machine(self) -> TrialMachine | None:
         """The servers' machine where it is this one; None where sessions are all that can be had."""
 
     def session(self, arm: Arm) -> ServerSession:

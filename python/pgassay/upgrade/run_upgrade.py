@@ -44,7 +44,7 @@ from pgassay.upgrade.fixes import Mended, proven_fixes
 from pgassay.upgrade.plain_dump import check_copy, copied
 from pgassay.upgrade.traffic import check_capture, play_on_both, traffic_workload
 from pgassay.upgrade.upgrade_answer import answer_of, finding_of_refused, single_statements
-from pgassay.upgrade.version_times import Measured
+from pgassay.upgrade.version_times import MeasuredTimes
 from pgassay.workloads.registry import parse_workload
 
 EXPERIMENT_FOLDER = "experiment"
@@ -140,7 +140,7 @@ def _look(
     # What is left out of a dump that is made is in one that is given.
     stops |= bool(wanted.copy and excluded)
     _write_statements(folder, chosen.statements)
-    measured = Measured(single_statements(chosen.statements, chosen.share, chosen.left_out, {}, None))
+    measured = MeasuredTimes(single_statements(chosen.statements, chosen.share, chosen.left_out, {}, None))
     mended: dict[str, Mended] = {}
     if not stops and chosen.statements:
         with copied(wanted.copy, source, program, excluded, folder, progress) as data:
@@ -167,17 +167,17 @@ def _look(
     )
 
 
-def _measure(request: CompareRequest, chosen: _Wanted, folder: Path, progress: Progress) -> Measured:
+def _measure(request: CompareRequest, chosen: _Wanted, folder: Path, progress: Progress) -> MeasuredTimes:
     """The traffic, or the statements one by one, on both versions."""
     if chosen.traffic is not None:
         return play_on_both(request, chosen.traffic, progress)
     found, result = _compare(request, chosen.statements, folder, progress)
-    return Measured(
+    return MeasuredTimes(
         single_statements(chosen.statements, chosen.share, chosen.left_out, found, result), result
     )
 
 
-def _slower(chosen: _Wanted, measured: Measured) -> list[Statement]:
+def _slower(chosen: _Wanted, measured: MeasuredTimes) -> list[Statement]:
     """What is slower on the new version, with values: of traffic those that came most often."""
     names = {each.name for each in measured.statements if each.verdict == "slower"}
     slower = [each for each in chosen.statements if each.name in names]

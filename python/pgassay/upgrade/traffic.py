@@ -27,7 +27,7 @@ from pgassay.trial.measure import replayed_load
 from pgassay.trial.target import RunningServer
 from pgassay.tune.copy import TrialCopy
 from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
-from pgassay.upgrade.version_times import Measured
+from pgassay.upgrade.version_times import MeasuredTimes
 from pgassay.words import percent
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.replay import FAMILY, folder_and_options
@@ -68,7 +68,7 @@ def _text(folder: str, options: Mapping[str, str]) -> str:
     return f"{FAMILY}:{folder}" + "".join(f",{name}={value}" for name, value in options.items())
 
 
-def play_on_both(request: CompareRequest, workload: WorkloadSpec, progress: Progress) -> Measured:
+def play_on_both(request: CompareRequest, workload: WorkloadSpec, progress: Progress) -> MeasuredTimes:
     """Play it on copies in both versions; `request` is the comparison of the two with any workload.
 
     Raises UsageError where the data are not those of the capture's beginning.
@@ -86,7 +86,7 @@ def play_on_both(request: CompareRequest, workload: WorkloadSpec, progress: Prog
     if not plays.before or not plays.after:
         raise MeasurementError("the traffic was not played on both versions: give --max-time more")
     statements = judged_families(workload, plays, result, changed_plans(stored))
-    return Measured(statements, result, whole_of(workload, plays, result))
+    return MeasuredTimes(statements, result, whole_of(workload, plays, result))
 
 
 def _first_play(control: Arm, progress: Progress) -> Replayed:

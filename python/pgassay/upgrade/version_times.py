@@ -11,7 +11,7 @@ Pair = tuple[ArmResult, ArmResult]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredTimes:
     """What both versions made of the statements, or of traffic, and the comparison of those that could be
     timed."""
 

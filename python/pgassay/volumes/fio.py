@@ -19,7 +19,7 @@ Document = Mapping[str, object]
 
 
 @dataclass(frozen=True)
-class Interval:
+class FioInterval:
     """What was done in a stretch of time."""
 
     seconds: float
@@ -50,7 +50,7 @@ class FioRun:
     latency_ns: Mapping[float, float]
     flush_ns: float | None
     size_bytes: int | None
-    series: tuple[Interval, ...] = ()
+    series: tuple[FioInterval, ...] = ()
 
 
 def read_fio(path: Path) -> list[FioRun]:
@@ -126,7 +126,7 @@ def _jobs(document: Document) -> list[Document]:
     return [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
 
 
-def _series(told: Sequence[Sequence[Document]]) -> tuple[Interval, ...]:
+def _series(told: Sequence[Sequence[Document]]) -> tuple[FioInterval, ...]:
     """The intervals between what fio told of jobs that ran at once; none where it told once."""
     totals = [(0.0, 0.0, 0.0)]
     for jobs in told:
@@ -139,7 +139,7 @@ def _series(told: Sequence[Sequence[Document]]) -> tuple[Interval, ...]:
             )
         )
     intervals = tuple(
-        Interval(after[0] - before[0], after[1] - before[1], after[2] - before[2])
+        FioInterval(after[0] - before[0], after[1] - before[1], after[2] - before[2])
         for before, after in pairwise(totals)
         if after[0] > before[0] and after[1] >= before[1] and after[2] >= before[2]
     )
@@ -151,7 +151,7 @@ def _done(jobs: Sequence[Document]) -> list[Document]:
 
 
 def _runs_of(
-    jobs: Sequence[Document], shared: Document, file: str, series: tuple[Interval, ...]
+    jobs: Sequence[Document], shared: Document, file: str, series: tuple[FioInterval, ...]
 ) -> Iterator[FioRun]:
     """What jobs that ran at once tell, each of them by itself."""
     options = [{**shared, **_table(job, "job options")} for job in jobs]

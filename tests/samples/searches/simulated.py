@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from pgassay.analysis.bisection.block_likelihood import Block
+from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
 from pgassay.analysis.bisection.search import Search
 
 # As `compare` measures the ends: at least so many blocks for a verdict, and none after so many.
@@ -30,7 +30,7 @@ class World:
     tails: bool = False
     busy: float = 0.0
 
-    def block(self, places: tuple[int, ...], random: np.random.Generator) -> Block:
+    def block(self, places: tuple[int, ...], random: np.random.Generator) -> MeasuredBlock:
         """A block of these places; the machine's own speed drifts from block to block."""
         noise = (
             random.standard_t(3, len(places)) / math.sqrt(3)
@@ -42,7 +42,7 @@ class World:
         )
         base = random.normal(0, 0.05)
         logs = [base + self.level(place) + each for place, each in zip(places, noise, strict=True)]
-        return Block(places, tuple(logs))
+        return MeasuredBlock(places, tuple(logs))
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,7 @@ def cell(**changes: object) -> CellSpec:
 
 
 def runner(native: NativeProbe, file: Path, cell_s: float = 3.0) -> Runner:
-    where = probe_location.Place(file, None, device_of(file), "ext4")
+    where = probe_location.ProbeLocation(file, None, device_of(file), "ext4")
     return Runner(native, given_file(file), where, cell_s)
 
 
@@ -268,7 +268,7 @@ def test_a_folder_of_somebody_elses_is_never_removed(disk: Path) -> None:
 def test_what_works_here_is_found_by_trying(disk: Path) -> None:
     file = disk / "data"
     file.write_bytes(os.urandom(MB) * 20)
-    where = probe_location.Place(file, None, device_of(file), "ext4")
+    where = probe_location.ProbeLocation(file, None, device_of(file), "ext4")
     with NativeProbe() as native:
         have, missing = try_facilities(native, given_file(file), where, execute_ns=100, vary_read_ahead=True)
     assert {"null", "sync", "worker"} <= set(have.engines)
@@ -282,7 +282,9 @@ def test_cold_cells_are_cold_and_cached_ones_cached(disk: Path) -> None:
     file.write_bytes(os.urandom(MB) * 32)
     files: Files = given_file(file)
     with NativeProbe() as native:
-        running = Runner(native, files, probe_location.Place(file, None, device_of(file), "ext4"), 0.2)
+        running = Runner(
+            native, files, probe_location.ProbeLocation(file, None, device_of(file), "ext4"), 0.2
+        )
         cold, cached = (
             cell(cache="cold", request_bytes=128 * KB),
             cell(cache="cached", request_bytes=128 * KB),

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from pgassay.native.process import NativeProcess
-from pgassay.traffic.events import ANSWERS, MESSAGES, Answer, Event, Message, events
+from pgassay.traffic.events import ANSWERS, MESSAGES, Answer, CaptureEvent, Message, events
 
 
 class Proxy:
@@ -83,6 +83,6 @@ def answers(folder: Path, session: int = 1) -> list[Answer]:
     return [each for event in of(folder, session, ANSWERS) for each in event.answers]
 
 
-def of(folder: Path, session: int, kind: int) -> list[Event]:
+def of(folder: Path, session: int, kind: int) -> list[CaptureEvent]:
     """The events of a session."""
     return [event for event in events(folder) if (event.session, event.kind) == (session, kind)]

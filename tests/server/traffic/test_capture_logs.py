@@ -13,7 +13,7 @@ from pgassay.errors import UsageError
 from pgassay.traffic.capturing import make_folder
 from pgassay.traffic.events import events
 from pgassay.traffic.logs.convert_log import Converted, convert
-from pgassay.traffic.statement_executions import Statement, statements
+from pgassay.traffic.statement_executions import ExecutedStatement, statements
 from pgassay.traffic.summary import summarise
 from server.traffic.captures import messages
 
@@ -78,7 +78,7 @@ def converted(path: Path, folder: Path, prefix: str | None = None) -> Converted:
     return convert([path], folder, prefix)
 
 
-def of_session(folder: Path) -> tuple[int, list[Statement]]:
+def of_session(folder: Path) -> tuple[int, list[ExecutedStatement]]:
     """The session that did the work, and its statements."""
     done = [each for each in statements(events(folder)) if each.protocol != "sync"]
     number = next(each.session for each in done if "pg_sleep" in each.text)

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from native_servers import NativeTestServer, started_server
-from pgassay.traffic.events import BEGIN, CANCEL, END, Rows, events
+from pgassay.traffic.events import BEGIN, CANCEL, END, ResultRows, events
 from pgassay.traffic.statement_executions import statements
 from server.traffic.captures import answers, messages, of, proxied
 
@@ -56,7 +56,7 @@ def test_messages_of_the_extended_protocol_are_kept_as_they_were(
     complete = [each for each in answers(proxy.folder) if each.tag == "C"]
     assert [each.content for each in complete] == [b"SHOW", b"SELECT"]
     row = struct.pack("!hi", 2, 2) + b"42" + struct.pack("!i", -1)
-    assert complete[1].rows == Rows(1, len(row), zlib.crc32(row))
+    assert complete[1].rows == ResultRows(1, len(row), zlib.crc32(row))
     assert (complete[1].affected, of(proxy.folder, 1, END)[0].reason) == (1, "terminated")
 
 

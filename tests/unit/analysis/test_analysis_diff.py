@@ -12,7 +12,7 @@ from analysis_samples import experiment, simulate, simulate_moving
 from analysis_samples import stored as stored_trials
 from load_records import write_load
 from pgassay.analysis.diff.differences import recorded_facts
-from pgassay.analysis.diff.experiments import Change, Diff, compare_experiments, statement_arms
+from pgassay.analysis.diff.experiments import Diff, EffectChange, compare_experiments, statement_arms
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.main import parser
 from pgassay.errors import UsageError
@@ -38,7 +38,7 @@ def slowed(stored: StoredExperiment, arm: str, factor: float) -> StoredExperimen
     return StoredExperiment(stored.folder, stored.experiment, tuple(trials), stored.stopped)
 
 
-def change_of(diff: Diff, name: str) -> Change:
+def change_of(diff: Diff, name: str) -> EffectChange:
     return next(change for change in diff.changes if change.name == name)
 
 

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from pgassay.analysis.bisection.block_likelihood import Block
+from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
 from pgassay.analysis.bisection.line_search import Line
 from pgassay.analysis.bisection.search import RULES, Search
 from pgassay.experiment.planning.experiment_plan import CLIPPED_SHARE, SHARPNESS, SHARPNESS_WEIGHTS
 from samples.searches.simulated import World, searched, step
 
-ENDS = Block((0, 0, 100), (0.0, 0.002, -0.2))
+ENDS = MeasuredBlock((0, 0, 100), (0.0, 0.002, -0.2))
 
 
 def test_sizes_are_judged_as_new_experiments_are() -> None:
@@ -20,7 +20,7 @@ def test_sizes_are_judged_as_new_experiments_are() -> None:
 def _line(last: int = 100) -> Line:
     line = Line(last)
     for shift in (0.0, 0.01, -0.01, 0.02):
-        line.observe(Block((0, 0, last), (shift, shift + 0.002, shift - 0.2)))
+        line.observe(MeasuredBlock((0, 0, last), (shift, shift + 0.002, shift - 0.2)))
     return line
 
 
@@ -56,14 +56,14 @@ def test_equal_programs_on_both_sides_leave_one_commit() -> None:
 def test_around_a_likely_commit_both_of_its_sides_are_measured() -> None:
     line = _line()
     for shift in (0.0, 0.01):
-        line.observe(Block((0, 0, 40, 41, 100), (shift, shift, shift, shift - 0.2, shift - 0.2)))
+        line.observe(MeasuredBlock((0, 0, 40, 41, 100), (shift, shift, shift, shift - 0.2, shift - 0.2)))
     assert line.next_places() == (40, 41)
 
 
 def test_the_posterior_excludes_nothing() -> None:
     """After one block the peak is likely, and nothing is excluded yet."""
     line = _line()
-    line.observe(Block((0, 0, 40, 41, 100), (0.0, 0.0, 0.0, -0.2, -0.2)))
+    line.observe(MeasuredBlock((0, 0, 40, 41, 100), (0.0, 0.0, 0.0, -0.2, -0.2)))
     assert line.posterior()[41] > 0.5
     assert len(line.left()) == 100
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cause_samples import ELAPSED_S, FLOW, account, evidence, item, on_machine
-from pgassay.analysis.causes.evidence import Caps, DeviceFlow, Processors
+from pgassay.analysis.causes.evidence import DeviceFlow, EvidenceCaps, Processors
 from pgassay.analysis.causes.rank import gain_interval, trial_causes
 from pgassay.analysis.causes.remedies import judged
 from pgassay.model.cause import Cause
@@ -191,7 +191,7 @@ def test_scans_that_need_not_read_are_not_bounded_by_the_device() -> None:
         "device": FLOW,
         "ceiling": ArmCeiling(read_mb_s=32.0, read_iops=1e6),
         "group": {"workingset_refault_file": 39_000.0},
-        "caps": Caps(memory_bytes=64 << 20),
+        "caps": EvidenceCaps(memory_bytes=64 << 20),
     }
     faults = trial_causes(evidence(**memory)).faults
     gains = {rule.cause: found.gain for rule, found in faults}

@@ -10,7 +10,7 @@ from pgassay.errors import UsageError
 from pgassay.fleet.spreading import spread_plan as plans
 from pgassay.fleet.spreading.machine_command import machine_command
 from pgassay.fleet.spreading.machine_differences import check_shared_hosts, differences
-from pgassay.fleet.spreading.results import Looks, blocks_done, is_settled, read_looks, write_looks
+from pgassay.fleet.spreading.results import FleetLooks, blocks_done, is_settled, read_looks, write_looks
 from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonEffect, MachineResult
 from pgassay.model.machines.spread import SpreadExperiment, SpreadMachine
 from pgassay.model.workload import Metric
@@ -183,7 +183,7 @@ def test_the_question_is_settled_by_a_verdict_or_by_each_machine_s_where_they_di
     visits=st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 30), max_size=3), max_size=12),
 )
 def test_looks_are_as_many_for_every_run_and_never_go_back(visits: list[dict[str, int]]) -> None:
-    looks, most = Looks(), dict[str, int]()
+    looks, most = FleetLooks(), dict[str, int]()
     for trials in visits:
         before = looks
         looks = looks.with_look(trials)
@@ -197,8 +197,8 @@ def test_looks_are_as_many_for_every_run_and_never_go_back(visits: list[dict[str
 
 
 def test_looks_are_read_as_they_were_written(tmp_path: Path) -> None:
-    assert read_looks(tmp_path) == Looks()
-    looks = Looks().with_look({"a": 3}).with_look({"a": 3, "b": 1})
+    assert read_looks(tmp_path) == FleetLooks()
+    looks = FleetLooks().with_look({"a": 3}).with_look({"a": 3, "b": 1})
     assert looks.runs == {"a": (3, 3), "b": (0, 1)}
     write_looks(tmp_path, looks)
     assert read_looks(tmp_path) == looks

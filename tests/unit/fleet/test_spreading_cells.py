@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
-from pgassay.fleet.machine_runs import Run, RunRequest
+from pgassay.fleet.machine_runs import MachineRun, RunRequest
 from pgassay.fleet.spreading import spread_plan as plans
 from pgassay.fleet.spreading.cell_assignment import (
     allotted,
@@ -147,7 +147,7 @@ def test_why_all_machines_ended() -> None:
 
 
 def test_a_machine_is_told_its_strata_and_when_to_stop(tmp_path: Path) -> None:
-    run = Run(tmp_path, "x")
+    run = MachineRun(tmp_path, "x")
     request = RunRequest(words=("a=1,2",), seed=3, blocks=9, max_time_s=60.0)
     assert run._words(request)[2:7] == ["--blocks", "9", "--max-time", "60.000s", "--seed"]
     assert "--all-blocks" in run._words(request)

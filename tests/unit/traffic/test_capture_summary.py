@@ -2,8 +2,18 @@
 
 import pytest
 
-from pgassay.traffic.events import ANSWERS, BEGIN, END, MESSAGES, Answer, Begin, Event, Message, Rows
-from pgassay.traffic.statement_executions import UNKNOWN_STATEMENT, Statement, statements
+from pgassay.traffic.events import (
+    ANSWERS,
+    BEGIN,
+    END,
+    MESSAGES,
+    Answer,
+    Begin,
+    CaptureEvent,
+    Message,
+    ResultRows,
+)
+from pgassay.traffic.statement_executions import UNKNOWN_STATEMENT, ExecutedStatement, statements
 from pgassay.traffic.summary import family
 
 
@@ -23,16 +33,16 @@ def test_statements_that_differ_in_values_are_one_family(text: str, name: str) -
     assert family(text) == name
 
 
-def session(*parts: Message | Answer | None) -> list[Statement]:
+def session(*parts: Message | Answer | None) -> list[ExecutedStatement]:
     """The statements of a session whose messages and answers came one microsecond after the other."""
-    found = [Event(1, 0, BEGIN, begin=Begin(196608, False, {}))]
+    found = [CaptureEvent(1, 0, BEGIN, begin=Begin(196608, False, {}))]
     for number, part in enumerate(parts, start=1):
         if isinstance(part, Message):
-            found.append(Event(1, number * 1000, MESSAGES, messages=(part,)))
+            found.append(CaptureEvent(1, number * 1000, MESSAGES, messages=(part,)))
         elif isinstance(part, Answer):
-            found.append(Event(1, number * 1000, ANSWERS, answers=(part,)))
+            found.append(CaptureEvent(1, number * 1000, ANSWERS, answers=(part,)))
         else:
-            found.append(Event(1, number * 1000, END, reason="terminated"))
+            found.append(CaptureEvent(1, number * 1000, END, reason="terminated"))
     return [each for each in statements(found) if each.protocol != "sync"]
 
 
@@ -40,7 +50,7 @@ PARSE = Message("P", b"s\0SELECT $1\0\0\0", "SELECT $1")
 BIND = Message("B", b"\0s\0\0\0\0\0\0\0")
 EXECUTE = Message("E", b"\0\0\0\0\0")
 SYNC = Message("S", b"")
-DONE = Answer("C", b"SELECT", 1, Rows(1, 7, 3))
+DONE = Answer("C", b"SELECT", 1, ResultRows(1, 7, 3))
 READY = Answer("Z", b"I")
 
 

@@ -17,7 +17,7 @@ from pgassay.report.size import size_page
 from pgassay.sizing.candidates import candidates, reference
 from pgassay.sizing.knees import TOLERANCE, _rounded, knees
 from pgassay.sizing.predict import Predictor
-from pgassay.sizing.recordings import Group, Measured, groups_of
+from pgassay.sizing.recordings import MeasuredRecording, RecordingGroup, groups_of
 from pgassay.sizing.size import Wanted, size
 from pgassay.sizing.size_sentences import sentences_of
 from pgassay.volumes.catalogue import load_catalogue
@@ -27,7 +27,7 @@ LOADED = load_catalogue()
 MS = 1e-3
 
 
-def measured(folder: Path, latency_ns: int, *, trial: int = 0, has_trace: bool = True) -> Measured:
+def measured(folder: Path, latency_ns: int, *, trial: int = 0, has_trace: bool = True) -> MeasuredRecording:
     """One client that reads COUNT pages, a unit each, on such a volume."""
     elapsed_ns = COUNT * (latency_ns + COMPUTING_NS)
     requests = one_client(COUNT, latency_ns, COMPUTING_NS)
@@ -36,8 +36,8 @@ def measured(folder: Path, latency_ns: int, *, trial: int = 0, has_trace: bool =
     )
 
 
-def group(*trials: Measured) -> Group:
-    return Group(name="", unit="transaction", measured=trials)
+def group(*trials: MeasuredRecording) -> RecordingGroup:
+    return RecordingGroup(name="", unit="transaction", measured=trials)
 
 
 def test_a_time_is_latency_and_computing(tmp_path: Path) -> None:

@@ -10,15 +10,15 @@ import pytest
 from pgassay.sizing.candidates import candidates
 from pgassay.sizing.knees import knees
 from pgassay.sizing.predict import Predictor
-from pgassay.sizing.recordings import Group, Measured
+from pgassay.sizing.recordings import MeasuredRecording, RecordingGroup
 from volume_traces import LOADED, alone, constant, recorded_on, write_trace
 
 LATENCY_NS, COMPUTING_NS = 1_000_000, 400_000
 MS = 1e-3
 
 
-def group(*trials: Measured) -> Group:
-    return Group(name="", unit="transaction", measured=trials)
+def group(*trials: MeasuredRecording) -> RecordingGroup:
+    return RecordingGroup(name="", unit="transaction", measured=trials)
 
 
 def test_a_cache_that_fills_is_compared_at_equal_progress(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_cache_that_fills_is_compared_at_equal_progress(tmp_path: Path) -> Non
     assert faster.seconds_per_unit == pytest.approx(elapsed_s / (3000 + 4000 * 0.5 * 2), rel=1e-2)
 
 
-def cached_units(folder: Path, latency_ns: int, units: int, knots: int, trial: int) -> Measured:
+def cached_units(folder: Path, latency_ns: int, units: int, knots: int, trial: int) -> MeasuredRecording:
     """Each unit reads a page somewhere, and one of 1,000 that a cache keeps once they were read.
 
     The units are counted `knots` times, at equal numbers of them.
@@ -99,14 +99,14 @@ def test_what_units_read_that_a_slow_recording_never_came_to_is_told_by_a_faster
 
 def committing(
     folder: Path, trial: int, *, write_ns: int, cycle_ns: int, shared: int, **known: Any
-) -> Measured:
+) -> MeasuredRecording:
     """Eight clients that commit: a write in each cycle, on its way for so long, shared by so many of them."""
     count = 8000
     requests = [
         (number * cycle_ns, number * cycle_ns + write_ns, "w", number * 8192, 8192) for number in range(count)
     ]
     elapsed_s = count * cycle_ns / 1e9
-    return Measured(
+    return MeasuredRecording(
         trial=trial,
         attempt=1,
         storage=f"constant {write_ns}",
@@ -142,7 +142,7 @@ def test_who_waits_for_a_lock_until_another_has_committed_has_no_part_in_a_write
     assert found == pytest.approx([4 * MS / 3, 4 * MS / 4], rel=0.1)
 
 
-def in_memory_after(reads: int, folder: Path) -> Measured:
+def in_memory_after(reads: int, folder: Path) -> MeasuredRecording:
     """A client that reads so many pages of 1 ms in its warm-up of 5 s; then a unit computes for 1 ms."""
     requests = [
         (number * LATENCY_NS, number * LATENCY_NS + 900_000, "r", number * 7919 % 5003 * 8192, 8192)

@@ -9,7 +9,7 @@ from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.sizing.candidates import candidate, candidates
 from pgassay.sizing.predict import Predictor
-from pgassay.sizing.recordings import Group, Measured
+from pgassay.sizing.recordings import MeasuredRecording, RecordingGroup
 from pgassay.sizing.server_volumes import Attached
 from pgassay.volumes.catalogue import load_catalogue
 from volume_traces import constant, recorded_on, write_trace
@@ -21,7 +21,7 @@ DATA_NS, WAL_NS, COMPUTING_NS = 300_000, 200_000, 50_000
 CYCLE_NS = DATA_NS + WAL_NS + 2 * COMPUTING_NS
 
 
-def measured(folder: Path, *, trial: int = 0) -> Measured:
+def measured(folder: Path, *, trial: int = 0) -> MeasuredRecording:
     """One client, each transaction of which reads a page and commits, by the clocks of two volumes."""
     reads = [
         (
@@ -62,7 +62,7 @@ def limited(iops: int) -> VolumeModel:
 
 
 def test_each_volume_answers_its_own_requests(tmp_path: Path) -> None:
-    predictor = Predictor(Group("", "transaction", (measured(tmp_path),)))
+    predictor = Predictor(RecordingGroup("", "transaction", (measured(tmp_path),)))
     latencies = [(0.3, 0.2), (2.0, 0.2), (0.3, 5.0), (1.0, 1.0)]
     pairs = [Attached(constant(data_ms), constant(wal_ms)) for data_ms, wal_ms in latencies]
     times_ms = [each.seconds_per_unit * 1e3 for each in predictor.predict(pairs)]
@@ -72,7 +72,7 @@ def test_each_volume_answers_its_own_requests(tmp_path: Path) -> None:
 
 
 def test_the_limits_of_an_instance_are_those_of_both_together(tmp_path: Path) -> None:
-    predictor = Predictor(Group("", "transaction", (measured(tmp_path),)))
+    predictor = Predictor(RecordingGroup("", "transaction", (measured(tmp_path),)))
     free = constant(0)
     apart, shared = (
         each.seconds_per_unit
@@ -96,7 +96,7 @@ def test_a_measurement_beside_a_prediction_is_of_both_volumes(tmp_path: Path) ->
         wal_trace=None,
         elapsed_s=COUNT * 3.1e-3,
     )
-    (check,) = Predictor(Group("", "transaction", (recorded, other))).checks()
+    (check,) = Predictor(RecordingGroup("", "transaction", (recorded, other))).checks()
     assert check.is_fair and check.ratio == pytest.approx(1, rel=1e-3)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pgassay.errors import UsageError
-from pgassay.native.sysbench_commands import Progress
+from pgassay.native.sysbench_commands import SysbenchProgress
 from pgassay.sysbench.lua import as_pgbench_script, name_of, nearest_script, statements_of
 from pgassay.sysbench.options import Options, SysbenchError, document_of, parse
 from pgassay.sysbench.run_load import progress_lines
@@ -72,7 +72,7 @@ def test_a_third_word_and_a_histogram_without_a_percentile_are_refused() -> None
 
 
 def test_the_line_of_an_interval_is_sysbench_s() -> None:
-    progress: Progress = {
+    progress: SysbenchProgress = {
         "elapsed_s": 2.0004,
         "interval_s": 2.0,
         "connections": 3,

@@ -24,7 +24,7 @@ _WEIGHT_MIN = 0.02
 
 
 @dataclass(frozen=True)
-class Block:
+class MeasuredBlock:
     """One complete block: the places of its members on the line of commits, and their log speeds.
 
     Place 0 is the good end and the last place the bad end; a place may have several members.
@@ -48,19 +48,19 @@ def cuts_of(places: tuple[int, ...]) -> list[tuple[int, int]]:
     return list(itertools.pairwise(distinct))
 
 
-def log_likelihoods(block: Block, bet: Bet) -> FloatArray:
+def log_likelihoods(block: MeasuredBlock, bet: Bet) -> FloatArray:
     """log of the density of the block, its own mean aside, for the step in each of `cuts_of`."""
     logs = np.array(block.logs)[np.newaxis]
     return np.array([_log_density(logs, _after(block.places, cut), bet)[0] for cut in cuts_of(block.places)])
 
 
-def log_density_without(block: Block, bet: Bet) -> float:
+def log_density_without(block: MeasuredBlock, bet: Bet) -> float:
     """As `log_likelihoods`, for no step at all."""
     none = np.zeros(len(block.places))
     return float(_log_density(np.array(block.logs)[np.newaxis], none, bet)[0])
 
 
-def log_factors(block: Block, bet: Bet, weights: FloatArray) -> tuple[FloatArray, float]:
+def log_factors(block: MeasuredBlock, bet: Bet, weights: FloatArray) -> tuple[FloatArray, float]:
     """log of the factor against each of `cuts_of`, and of that against "no step at all".
 
     weights: of each cut, how likely it was before this block. A block of the two ends alone says nothing of
@@ -80,7 +80,7 @@ def log_factors(block: Block, bet: Bet, weights: FloatArray) -> tuple[FloatArray
 
 
 def _log_factor(
-    block: Block, groups: tuple[int, ...], shifts: list[FloatArray], weights: FloatArray, bet: Bet
+    block: MeasuredBlock, groups: tuple[int, ...], shifts: list[FloatArray], weights: FloatArray, bet: Bet
 ) -> float:
     logs = np.array(block.logs)[_exchanges(groups)]
     parts = np.array([_log_density(logs, shift, bet) for shift in shifts])

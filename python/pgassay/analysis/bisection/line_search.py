@@ -14,7 +14,7 @@ import numpy as np
 
 from pgassay.analysis.bisection.block_likelihood import (
     Bet,
-    Block,
+    MeasuredBlock,
     cuts_of,
     log_density_without,
     log_factors,
@@ -49,7 +49,7 @@ class Line:
 
     last: int
     alpha: float = 0.05
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[MeasuredBlock] = field(default_factory=list)
     log_wealth: FloatArray = field(init=False)
     log_highest: FloatArray = field(init=False)
     log_posterior: FloatArray = field(init=False)
@@ -63,7 +63,7 @@ class Line:
         self.log_posterior = np.full(self.last + 1, -math.log(2 * self.last))
         self.log_posterior[0] = -math.log(2)
 
-    def observe(self, block: Block) -> None:
+    def observe(self, block: MeasuredBlock) -> None:
         """Count a block, which must have a member at both ends."""
         bet = self.bet()
         posterior = np.exp(self.log_posterior - self.log_posterior.max())
@@ -262,12 +262,12 @@ def _nearest(places: Iterable[int], untestable: Collection[int]) -> int:
     return next(place for place in places if place not in untestable)
 
 
-def _mean_at(block: Block, places: Collection[int]) -> float:
+def _mean_at(block: MeasuredBlock, places: Collection[int]) -> float:
     values = [value for where, value in zip(block.places, block.logs, strict=True) if where in places]
     return sum(values) / len(values)
 
 
-def line_of(last: int, alpha: float, blocks: Sequence[Block]) -> Line:
+def line_of(last: int, alpha: float, blocks: Sequence[MeasuredBlock]) -> Line:
     """A line that has observed these blocks."""
     line = Line(last, alpha)
     for block in blocks:

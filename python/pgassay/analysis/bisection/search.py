@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pgassay.analysis.bisection.block_likelihood import Block
+from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
 from pgassay.analysis.bisection.line_search import Line
 from pgassay.analysis.statistics.contrasts import evidence_of
 from pgassay.analysis.statistics.eprocess import EvidenceRules
@@ -29,7 +29,7 @@ STEPLESS_BLOCKS = 40
 
 
 @dataclass
-class Part:
+class LinePart:
     """Places `low` to `high` of the line, with their own search; `depth`: how often it was parted before."""
 
     low: int
@@ -51,7 +51,7 @@ class Part:
 class Round:
     """What is measured next: blocks of both ends of a part and these places between them."""
 
-    part: Part
+    part: LinePart
     places: tuple[int, ...]
     blocks: int = 1
 
@@ -68,13 +68,13 @@ class Search:
     last: int
     alpha: float = 0.05
     untestable: set[int] = field(default_factory=set)
-    parts: list[Part] = field(init=False)
+    parts: list[LinePart] = field(init=False)
     alike_pairs: list[tuple[int, int]] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
+    blocks: list[MeasuredBlock] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """At first there is one part."""
-        self.parts = [Part(0, self.last, Line(self.last, self.alpha))]
+        self.parts = [LinePart(0, self.last, Line(self.last, self.alpha))]
 
     @property
     def was_parted(self) -> bool:
@@ -95,10 +95,10 @@ class Search:
             return Round(part, tuple(part.low + place for place in places), part.line.blocks_wanted())
         return None
 
-    def observe(self, part: Part, block: Block) -> None:
+    def observe(self, part: LinePart, block: MeasuredBlock) -> None:
         """Count a block of a part, whose places are those of the whole line; may part it."""
         self.blocks.append(block)
-        part.line.observe(Block(tuple(place - part.low for place in block.places), block.logs))
+        part.line.observe(MeasuredBlock(tuple(place - part.low for place in block.places), block.logs))
         if part.depth < PARTED_MAX and self._has_no_commit(part):
             self._part(part)
 
@@ -114,35 +114,35 @@ class Search:
         """Whether neither one commit nor two explain what was measured."""
         return any(part.depth >= PARTED_MAX and self._has_no_commit(part) for part in self.parts)
 
-    def is_found(self, part: Part) -> bool:
+    def is_found(self, part: LinePart) -> bool:
         """Whether a part has its answer: measuring more would tell nothing more."""
         return part.line.has_step and part.line.is_found(_within(part, self.untestable))
 
-    def is_overshot(self, part: Part) -> bool:
+    def is_overshot(self, part: LinePart) -> bool:
         """Whether commits of a part lie beyond its ends, so that something was repaired."""
         return part.line.is_overshot(_within(part, self.untestable))
 
-    def sides(self, part: Part) -> tuple[int, int]:
+    def sides(self, part: LinePart) -> tuple[int, int]:
         """The places that were or can be measured next to those that are left of a part, which has some."""
         below, above = part.line.sides(_within(part, self.untestable))
         return part.low + below, part.low + above
 
-    def _has_no_commit(self, part: Part) -> bool:
+    def _has_no_commit(self, part: LinePart) -> bool:
         if not part.line.has_step:
             return False
         return part.line.is_broken or part.line.is_spread(_within(part, self.untestable))
 
-    def _tell_alike(self, part: Part, low: int, high: int) -> None:
+    def _tell_alike(self, part: LinePart, low: int, high: int) -> None:
         if part.low <= low and high <= part.high:
             part.line.alike(low - part.low, high - part.low)
 
-    def _part(self, part: Part) -> None:
+    def _part(self, part: LinePart) -> None:
         place = part.line.breaking_place()
         if place is None:
             return
         middle, alpha, depth = part.low + place, part.line.alpha / 2, part.depth + 1
         made = [
-            Part(low, high, Line(high - low, alpha), depth)
+            LinePart(low, high, Line(high - low, alpha), depth)
             for low, high in ((part.low, middle), (middle, part.high))
         ]
         where = self.parts.index(part)
@@ -152,11 +152,11 @@ class Search:
                 self._tell_alike(each, low, high)
 
 
-def _within(part: Part, places: Collection[int]) -> set[int]:
+def _within(part: LinePart, places: Collection[int]) -> set[int]:
     return {place - part.low for place in places if part.low < place < part.high}
 
 
-def size_of(blocks: Sequence[Block], place: int, control: int, alpha: float = 0.05) -> Sized | None:
+def size_of(blocks: Sequence[MeasuredBlock], place: int, control: int, alpha: float = 0.05) -> Sized | None:
     """Speed at `place` over that at `control`, over all blocks that have both; None without any.
 
     The interval holds at any look; None where an end is not known yet. A control with several members in a
@@ -177,5 +177,5 @@ def size_of(blocks: Sequence[Block], place: int, control: int, alpha: float = 0.
     return math.exp(float(point_estimate(evidence))), interval
 
 
-def _at(block: Block, place: int) -> list[float]:
+def _at(block: MeasuredBlock, place: int) -> list[float]:
     return [value for where, value in zip(block.places, block.logs, strict=True) if where == place]

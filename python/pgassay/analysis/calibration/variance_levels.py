@@ -25,7 +25,7 @@ LEVELS: tuple[Level, ...] = ("measurement", "restart", "copy")
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredLevels:
     """The trials of equal arms, shape (blocks, arms): log speeds, the copy of each, their records.
 
     copies: None where a trial has none of its own, as on servers that run already.
@@ -45,9 +45,9 @@ class _Within:
     seconds: float
 
 
-def measured(logs: FloatArray, rows: list[list[TrialRecord]], arms: Sequence[Arm]) -> Measured:
+def measured(logs: FloatArray, rows: list[list[TrialRecord]], arms: Sequence[Arm]) -> MeasuredLevels:
     """The equal arms' trials, shape (blocks, arms), with the copies that they ran on."""
-    return Measured(logs, [list(map(_copy, row, arms)) for row in rows], rows)
+    return MeasuredLevels(logs, [list(map(_copy, row, arms)) for row in rows], rows)
 
 
 def _copy(record: TrialRecord, arm: Arm) -> int | None:
@@ -56,7 +56,7 @@ def _copy(record: TrialRecord, arm: Arm) -> int | None:
     return arm.data_copy if record.data_copy is None else record.data_copy
 
 
-def copy_effect(found: Measured, storage: str) -> CopyEffect | None:
+def copy_effect(found: MeasuredLevels, storage: str) -> CopyEffect | None:
     """How much copies of the data differ; None where one copy, or one block, can't tell.
 
     Copies are compared within blocks where each arm has its own, else between blocks, where the machine's
@@ -76,7 +76,7 @@ def copy_effect(found: Measured, storage: str) -> CopyEffect | None:
     )
 
 
-def _copies(found: Measured) -> tuple[Component | None, float | None]:
+def _copies(found: MeasuredLevels) -> tuple[Component | None, float | None]:
     blocks, arms = found.logs.shape
     if blocks < noise.BLOCKS_MIN or arms < 2 or any(copy is None for row in found.copies for copy in row):
         return None, None
@@ -121,7 +121,7 @@ def _between_blocks(means: FloatArray, copies: Sequence[int | None]) -> Componen
     return variance.component(*squares, usual)
 
 
-def levels(found: Measured, margin: float, load_s: float | None) -> tuple[LevelResult, ...]:
+def levels(found: MeasuredLevels, margin: float, load_s: float | None) -> tuple[LevelResult, ...]:
     """The levels from the outermost to the innermost; () before two blocks of two arms.
 
     load_s: the seconds that a fresh load of the data takes. What can't be told is None: copies where there is
@@ -198,7 +198,7 @@ def _measured_s(record: TrialRecord) -> float:
     return (total_elapsed_s(record) or 0.0) + sum(record.repeated_s)
 
 
-def _between_starts(found: Measured, count: int) -> MeanSquare:
+def _between_starts(found: MeasuredLevels, count: int) -> MeanSquare:
     means = np.array([[np.mean(_measurements(record)) for record in row] for row in found.records])
     residual = _residual(means)
     return MeanSquare(count * residual.value, residual.degrees)

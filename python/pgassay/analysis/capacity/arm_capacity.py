@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.capacity.threshold import Capacity, Interval, Probe, capacity_of
+from pgassay.analysis.capacity.threshold import Capacity, Probe, RateInterval, capacity_of
 from pgassay.analysis.verdicts.checks.load_checks import holds_rate
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockPlan, Experiment
@@ -26,7 +26,7 @@ class _Known:
     arm: Arm
     probes: tuple[Probe, ...]
     capacity: Capacity
-    interval: Interval
+    interval: RateInterval
 
 
 def keeps(load: LoadObservation, metric: Metric) -> bool:
@@ -138,10 +138,10 @@ def _finite(rate: float) -> float | None:
     return rate if math.isfinite(rate) else None
 
 
-def _ends(interval: tuple[float, float | None] | None) -> Interval:
+def _ends(interval: tuple[float, float | None] | None) -> RateInterval:
     """As the statistics have it, where what is not bounded is infinite."""
     lower, upper = interval or (0.0, None)
-    return Interval(lower, lower, math.inf if upper is None else upper)
+    return RateInterval(lower, lower, math.inf if upper is None else upper)
 
 
 def _known(stored: StoredExperiment) -> list[_Known]:

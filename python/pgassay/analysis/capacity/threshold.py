@@ -47,7 +47,7 @@ class Probe:
 
 
 @dataclass(frozen=True)
-class Interval:
+class RateInterval:
     """Rates a second; `lower` 0.0 and `upper` infinite where nothing bounds it. `middle`: the estimate."""
 
     lower: float
@@ -88,11 +88,11 @@ class Capacity:
         self._against_low.append(math.log1p(surprise * min(_STAKE_MAX, max(0.0, 2 * chance - 1))))
         self._logs += np.log(kept if probe.kept else 1 - kept)
 
-    def interval(self, alpha: float) -> Interval:
+    def interval(self, alpha: float) -> RateInterval:
         """Covers the capacity at all looks together with a chance of 1 - alpha or more."""
         middle = self.quantile(0.5)
         if not self._rates:
-            return Interval(0.0, middle, math.inf)
+            return RateInterval(0.0, middle, math.inf)
         rates = np.array(self._rates)
         edges = np.unique(rates)
         # Capacities of one cell have the same trials at or below them: cell k lies above k edges.
@@ -104,12 +104,12 @@ class Capacity:
         excluded |= _reaches(np.array(self._against_low), ~below, limit)
         held = np.flatnonzero(~excluded)
         if not len(held):  # the rates contradict each other; nothing is claimed then
-            return Interval(0.0, middle, math.inf)
+            return RateInterval(0.0, middle, math.inf)
         lower = math.exp(edges[held[0] - 1]) if held[0] > 0 else 0.0
         upper = math.exp(edges[held[-1]]) if held[-1] < len(edges) else math.inf
-        return Interval(lower, min(max(middle, lower), upper), upper)
+        return RateInterval(lower, min(max(middle, lower), upper), upper)
 
-    def is_known(self, interval: Interval, enough: float) -> bool:
+    def is_known(self, interval: RateInterval, enough: float) -> bool:
         """Whether half its width is small enough, or it lies beyond all rates that are tried."""
         below, above = math.exp(self._first) * _AT_BOUND, math.exp(self._last) / _AT_BOUND
         return interval.half_width <= enough or interval.upper <= below or interval.lower >= above

@@ -75,7 +75,7 @@ class Processors:
 
 
 @dataclass(frozen=True)
-class Caps:
+class EvidenceCaps:
     """What the server's control groups allow it, None without a cap.
 
     is_inherited: a cap is one of a group that pgassay was started in, so its client is under it too.
@@ -123,7 +123,7 @@ class Observed:
     version: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     counters: Counters = field(default_factory=Counters)
-    caps: Caps = field(default_factory=Caps)
+    caps: EvidenceCaps = field(default_factory=EvidenceCaps)
     group: Mapping[str, float] = field(default_factory=dict)
     vacuum_state: VacuumState | None = None
     client_cpu_s: float = 0.0
@@ -147,7 +147,7 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Machine:
+class EvidenceMachine:
     """What the server's machine gave. None where that can't be seen.
 
     shares_ceiling: the storage's own limits are for reads and writes together, as those of cloud volumes are.
@@ -196,7 +196,7 @@ class Evidence:
 
     server: Observed
     times: WorkTimes
-    machine: Machine
+    machine: EvidenceMachine
     work: Work
     sql: SqlEvidence | None = None
     is_live: bool = False

@@ -6,7 +6,16 @@ from functools import lru_cache
 from pgassay.analysis.accounts.arm_accounts import measured_spans, trial_accounts
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.accounts.work_times import times_from_outside, work_times
-from pgassay.analysis.causes.evidence import MB, Caps, DeviceFlow, Evidence, Load, Machine, Observed, Work
+from pgassay.analysis.causes.evidence import (
+    MB,
+    DeviceFlow,
+    Evidence,
+    EvidenceCaps,
+    EvidenceMachine,
+    Load,
+    Observed,
+    Work,
+)
 from pgassay.analysis.causes.observed_evidence import bytes_of_blocks, device_flow, processors_of
 from pgassay.analysis.causes.sampler_files import moved
 from pgassay.analysis.causes.volume_evidence import burst_ends
@@ -77,7 +86,7 @@ def _of_key(key: _Key) -> Evidence | None:
     return Evidence(
         server=observed,
         times=times,
-        machine=Machine(
+        machine=EvidenceMachine(
             device=_device(trial, observed),
             ceiling=key.ceiling,
             processors=processors_of(observed, cap_is_clients=is_capped),
@@ -106,10 +115,10 @@ def _work(trial: StoredTrial, arm: Arm, observed: Observed, trips: RoundTrips | 
     )
 
 
-def _caps(record: TrialRecord, arm: Arm) -> Caps:
+def _caps(record: TrialRecord, arm: Arm) -> EvidenceCaps:
     """The arm's own caps, or tighter ones of groups that pgassay was started in."""
     limits = record.facts.limits
-    return Caps(
+    return EvidenceCaps(
         arm.spec.cpus if limits.inherited_cpus is None else limits.inherited_cpus,
         arm.spec.memory_bytes if limits.inherited_memory_bytes is None else limits.inherited_memory_bytes,
         is_inherited=limits.inherited_cpus is not None or limits.inherited_memory_bytes is not None,

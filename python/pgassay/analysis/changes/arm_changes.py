@@ -11,7 +11,7 @@ from typing import get_args
 from scipy.special import bdtrc
 
 from pgassay.analysis.changes.events import trial_events
-from pgassay.analysis.changes.rate_series import Series, by_second
+from pgassay.analysis.changes.rate_series import RateSeries, by_second
 from pgassay.analysis.statistics.change_points import (
     LEVEL,
     STRICT_LEVEL,
@@ -107,7 +107,7 @@ def _looked_at(trials: Sequence[StoredTrial], level: float | None = None) -> lis
     ]
 
 
-def _can_tell(series: Series) -> bool:
+def _can_tell(series: RateSeries) -> bool:
     """Whether it is long enough and moves at all: nothing is read from the device of data in memory."""
     return len(series.values) >= SECONDS_MIN and len(set(series.values)) > 1
 
@@ -141,7 +141,9 @@ def _trial_changes(key: _Key) -> _TrialChanges:
     return _looked_at([key.trial], LEVEL)[0]
 
 
-def _changes(found: Sequence[Series], bounds: Mapping[SeriesName, float], level: float) -> tuple[Change, ...]:
+def _changes(
+    found: Sequence[RateSeries], bounds: Mapping[SeriesName, float], level: float
+) -> tuple[Change, ...]:
     changes = [
         Change(
             series=series.name,
@@ -158,7 +160,7 @@ def _changes(found: Sequence[Series], bounds: Mapping[SeriesName, float], level:
     return tuple(changes)
 
 
-def _is_worth(series: Series, point: ChangePoint) -> bool:
+def _is_worth(series: RateSeries, point: ChangePoint) -> bool:
     if series.unit == "MB/s" and max(point.before, point.after) < _DEVICE_MB_S_MIN:
         return False
     return _size(point.before, point.after) >= _RATIO_MIN

@@ -20,7 +20,7 @@ _S = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Series:
+class RateSeries:
     """One value a second of the measured part, in `unit`."""
 
     name: SeriesName
@@ -41,22 +41,22 @@ def measured_s(record: TrialRecord) -> float:
     return (record.clock_ns[1] - record.clock_ns[0]) / _S if record.clock_ns else 0.0
 
 
-def by_second(trial: StoredTrial) -> tuple[Series, ...]:
+def by_second(trial: StoredTrial) -> tuple[RateSeries, ...]:
     """The series whose changes are looked for; those that the record doesn't hold are left out."""
     load, seconds = trial.record.load, math.floor(measured_s(trial.record))
-    found: list[Series] = []
+    found: list[RateSeries] = []
     if load is not None:
         # The last second may be a part of one.
         whole = load.per_second[:seconds] if seconds else load.per_second
-        found.append(Series("throughput", "transactions/s", tuple(float(count) for count in whole)))
+        found.append(RateSeries("throughput", "transactions/s", tuple(float(count) for count in whole)))
         latencies = [value for value in load.per_second_p99_ms[: len(whole)] if value is not None]
         if latencies and len(latencies) == len(whole):
-            found.append(Series("latency p99", "ms", tuple(latencies)))
+            found.append(RateSeries("latency p99", "ms", tuple(latencies)))
     edges = np.arange(seconds + 1, dtype=np.float64)
     device = counter_rates(trial, "device", ("read_bytes", "write_bytes"), edges)
     names: tuple[SeriesName, SeriesName] = ("device reads", "device writes")
     for name, values in zip(names, device or (), strict=False):
-        found.append(Series(name, "MB/s", tuple((values / MB).tolist())))
+        found.append(RateSeries(name, "MB/s", tuple((values / MB).tolist())))
     return tuple(found)
 
 

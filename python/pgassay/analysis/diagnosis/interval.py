@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgassay.analysis.causes.evidence import Caps
+from pgassay.analysis.causes.evidence import EvidenceCaps
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.running_server.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.model.running_server.statement import PlanFrom
@@ -126,7 +126,7 @@ class Interval:
     samples: tuple[SessionsSample, ...]
     counters: Mapping[str, Sequence[CounterRow]]
     settings: Mapping[str, str]
-    caps: Caps = field(default_factory=Caps)
+    caps: EvidenceCaps = field(default_factory=EvidenceCaps)
     group: Mapping[str, float] = field(default_factory=dict)
     ceiling: ArmCeiling = field(default_factory=ArmCeiling)
     has_thread_bytes: bool = False

@@ -6,7 +6,7 @@ their connections' idle time is no part of it.
 
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.accounts.work_times import work_times
-from pgassay.analysis.causes.evidence import Evidence, Load, Machine, Observed, Work
+from pgassay.analysis.causes.evidence import Evidence, EvidenceMachine, Load, Observed, Work
 from pgassay.analysis.causes.observed_evidence import bytes_of_blocks, device_flow, processors_of
 from pgassay.analysis.causes.sampler_files import read_columns
 from pgassay.analysis.causes.sql_evidence import SqlEvidence, sql_evidence
@@ -25,7 +25,7 @@ def evidence_of_interval(interval: Interval, accounts: Accounts) -> Evidence:
     return Evidence(
         server=observed,
         times=work_times(accounts.by_process),
-        machine=Machine(
+        machine=EvidenceMachine(
             device=device,
             ceiling=interval.ceiling,
             # Of this machine, when the server is on it; with the clients that are there as well.

@@ -27,7 +27,7 @@ Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Change:
+class EffectChange:
     """One effect in both experiments; ratios are speed over the control's.
 
     `ratio` is the second effect over the first, `interval` its ends (0 or None below, None above:
@@ -62,8 +62,8 @@ class Diff:
 
     first: CompareResult
     second: CompareResult
-    changes: tuple[Change, ...]
-    statements: tuple[Change, ...]
+    changes: tuple[EffectChange, ...]
+    statements: tuple[EffectChange, ...]
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     differences: tuple[Difference, ...]
@@ -134,7 +134,7 @@ def _statement_changes(
     comparable: list[tuple[ArmResult, ArmResult, str]],
     alpha: float,
     margin: float,
-) -> Iterator[Change]:
+) -> Iterator[EffectChange]:
     """The changes of statements of one name that are the same SQL in both experiments."""
     sides = [
         statement_arms(stored, result, alpha) for stored, result in zip(experiments, results, strict=True)
@@ -157,11 +157,13 @@ def _statement_texts(stored: StoredExperiment) -> dict[Levels, dict[str, str]]:
     }
 
 
-def _change(first: ArmResult, second: ArmResult, control: str, margin: float, statement: str = "") -> Change:
+def _change(
+    first: ArmResult, second: ArmResult, control: str, margin: float, statement: str = ""
+) -> EffectChange:
     interval = _interval(first.interval, second.interval)
     ratio = second.ratio / first.ratio if first.ratio and second.ratio and interval else None
     is_open = any(arm.withheld or arm.note in DOUBTS for arm in (first, second))
-    return Change(
+    return EffectChange(
         name=first.name,
         stratum=first.stratum,
         control=control,

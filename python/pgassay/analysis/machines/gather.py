@@ -74,7 +74,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class Part:
+class MachinePart:
     """One experiment: its study, its comparisons by what they compare, and the description of its machine."""
 
     stored: StoredExperiment
@@ -93,7 +93,7 @@ class MachineTrials:
     """One machine with its experiments, in the order in which they ended."""
 
     name: str
-    parts: tuple[Part, ...]
+    parts: tuple[MachinePart, ...]
 
     @property
     def has_ended(self) -> bool:
@@ -132,7 +132,7 @@ def gather_machines(
     for study, stored in zip(studies[1:], experiments[1:], strict=True):
         _check_designs(studies[0], study, experiments[0], stored, of_one_grid=of_one_grid)
     parts = [
-        Part(
+        MachinePart(
             stored,
             study,
             _blocks(study, stored, descriptions.get(stored.folder)),
@@ -149,12 +149,12 @@ def gather_machines(
     )
 
 
-def _by_machine(parts: Sequence[Part], *, as_described: bool = False) -> list[list[Part]]:
+def _by_machine(parts: Sequence[MachinePart], *, as_described: bool = False) -> list[list[MachinePart]]:
     """Those of one machine together: parts that share an identity, and parts that both share one with.
 
     as_described: a machine is what descriptions call one.
     """
-    found: list[tuple[set[tuple[str, ...]], list[Part]]] = []
+    found: list[tuple[set[tuple[str, ...]], list[MachinePart]]] = []
     for part in parts:
         own = _identities_of(part, as_described=as_described)
         same = [group for group in found if group[0] & own]
@@ -168,7 +168,7 @@ def _by_machine(parts: Sequence[Part], *, as_described: bool = False) -> list[li
     return [members for _, members in found]
 
 
-def _identities_of(part: Part, *, as_described: bool) -> set[tuple[str, ...]]:
+def _identities_of(part: MachinePart, *, as_described: bool) -> set[tuple[str, ...]]:
     if part.description is None:
         return identities(part.stored)
     return (
@@ -217,7 +217,7 @@ def _name(stored: StoredExperiment) -> str:
     return stored.experiment.environment.machine.hostname or next(iter(hosts), "unknown")
 
 
-def _called(parts: Sequence[Part]) -> str:
+def _called(parts: Sequence[MachinePart]) -> str:
     """As its user calls it, else by what is recorded; with every name that it has."""
     given = dict.fromkeys(part.description.name for part in parts if part.description is not None)
     return join(list(given or dict.fromkeys(_name(part.stored) for part in parts)))
@@ -271,9 +271,9 @@ def _check_designs(
     _check_arms(first, second, where)
 
 
-def _check_members(parts: Sequence[Part]) -> None:
+def _check_members(parts: Sequence[MachinePart]) -> None:
     """Raise UsageError where the twin counts as a control on one machine and not on another."""
-    first: dict[ContrastKey, Part] = {}
+    first: dict[ContrastKey, MachinePart] = {}
     for part in parts:
         for key, blocks in part.blocks.items():
             earlier = first.setdefault(key, part)

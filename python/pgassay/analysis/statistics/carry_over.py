@@ -16,7 +16,7 @@ from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray
 
 
 @dataclass(frozen=True)
-class Figure:
+class CarryOverFigure:
     """An estimate with the ends of its interval; log ratios."""
 
     estimate: float
@@ -32,8 +32,8 @@ class Separated:
     the effect by the same model without any carry-over.
     """
 
-    effect: Figure
-    carry_over: Figure
+    effect: CarryOverFigure
+    carry_over: CarryOverFigure
     raw: float
 
 
@@ -61,9 +61,9 @@ def separate(
     beta, errors, degrees = full
     reach = float(stdtrit(degrees, 1 - level / 2))
 
-    def figure(place: int) -> Figure:
+    def figure(place: int) -> CarryOverFigure:
         width = reach * float(errors[place])
-        return Figure(float(beta[place]), float(beta[place]) - width, float(beta[place]) + width)
+        return CarryOverFigure(float(beta[place]), float(beta[place]) - width, float(beta[place]) + width)
 
     return Separated(figure(0), figure(len(members)), float(plain[0][0]))
 

@@ -25,7 +25,7 @@ COPY_ACCOUNTS = (
 
 
 @dataclass(frozen=True)
-class Table:
+class PgbenchTable:
     """One pgbench table: its columns as pgbench declares them, and its primary key ('' for none)."""
 
     name: str
@@ -33,21 +33,21 @@ class Table:
     primary_key: str = ""
 
 
-def tables(scale: int) -> tuple[Table, ...]:
+def tables(scale: int) -> tuple[PgbenchTable, ...]:
     """Return the four tables in the order in which pgbench makes them."""
     account_type = "bigint" if scale >= SCALE_64BIT_MIN else "int"
     return (
-        Table(
+        PgbenchTable(
             "pgbench_history",
             f"tid int, bid int, aid {account_type}, delta int, mtime timestamp, filler char(22)",
         ),
-        Table("pgbench_tellers", "tid int not null, bid int, tbalance int, filler char(84)", "tid"),
-        Table(
+        PgbenchTable("pgbench_tellers", "tid int not null, bid int, tbalance int, filler char(84)", "tid"),
+        PgbenchTable(
             "pgbench_accounts",
             f"aid {account_type} not null, bid int, abalance int, filler char(84)",
             "aid",
         ),
-        Table("pgbench_branches", "bid int not null, bbalance int, filler char(88)", "bid"),
+        PgbenchTable("pgbench_branches", "bid int not null, bbalance int, filler char(88)", "bid"),
     )
 
 

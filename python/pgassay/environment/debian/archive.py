@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.environment.debian.sources import (
-    Source,
+    AptSource,
     distribution_mirror,
     host_codename,
     host_sources,
@@ -55,7 +55,7 @@ class Archive:
     """
 
     suite: str
-    sources: tuple[Source, ...]
+    sources: tuple[AptSource, ...]
     folder: Path
     own_libc: bool
     preferences: str = ""
@@ -202,7 +202,7 @@ def suite_archive(
     return _archive(suite, sources, own_libc=suite == codename, preferences=preferences)
 
 
-def _archive(suite: str, sources: tuple[Source, ...], *, own_libc: bool, preferences: str = "") -> Archive:
+def _archive(suite: str, sources: tuple[AptSource, ...], *, own_libc: bool, preferences: str = "") -> Archive:
     text = "".join(source.stanza() for source in sources) + preferences
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     return Archive(

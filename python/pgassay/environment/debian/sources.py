@@ -17,7 +17,7 @@ _ONE_LINE_NAMES = {"arch": "architectures"}
 
 
 @dataclass(frozen=True)
-class Source:
+class AptSource:
     """One binary source. `options` are deb822 fields in lower case (`signed-by`, `trusted`, …)."""
 
     uris: tuple[str, ...]
@@ -33,18 +33,18 @@ class Source:
         lines += [f"{name.title()}: {value}" for name, value in self.options]
         return "\n".join(lines) + "\n\n"
 
-    def with_suite(self, suite: str) -> "Source":
+    def with_suite(self, suite: str) -> "AptSource":
         """Return the same mirror and keyring with `suite` as its only suite."""
         return replace(self, suites=(suite,))
 
 
-def host_sources(folder: Path = ETC_APT) -> list[Source]:
+def host_sources(folder: Path = ETC_APT) -> list[AptSource]:
     """Return the enabled binary sources of the host, in the order apt reads them."""
     lists = [folder / "sources.list"]
     parts = folder / "sources.list.d"
     if parts.is_dir():
         lists += sorted(path for path in parts.iterdir() if path.suffix in (".list", ".sources"))
-    sources: list[Source] = []
+    sources: list[AptSource] = []
     for path in lists:
         if not path.is_file():
             continue
@@ -53,7 +53,7 @@ def host_sources(folder: Path = ETC_APT) -> list[Source]:
     return sources
 
 
-def parse_deb822(text: str) -> list[Source]:
+def parse_deb822(text: str) -> list[AptSource]:
     """Parse the stanzas of a `.sources` file; disabled and source-only stanzas are left out."""
     return [source for stanza in read_stanzas(text) if (source := _from_stanza(stanza)) is not None]
 
@@ -79,13 +79,13 @@ def read_stanzas(text: str) -> list[dict[str, str]]:
     return stanzas
 
 
-def _from_stanza(fields: dict[str, str]) -> Source | None:
+def _from_stanza(fields: dict[str, str]) -> AptSource | None:
     disabled = fields.get("enabled", "yes").lower() in ("no", "false", "0", "off", "without", "disable")
     if disabled or "deb" not in fields.get("types", "").split():
         return None
     if not fields.get("uris") or not fields.get("suites"):
         return None
-    return Source(
+    return AptSource(
         uris=tuple(fields["uris"].split()),
         suites=tuple(fields["suites"].split()),
         components=tuple(fields.get("components", "").split()),
@@ -93,7 +93,7 @@ def _from_stanza(fields: dict[str, str]) -> Source | None:
     )
 
 
-def parse_one_line(text: str) -> list[Source]:
+def parse_one_line(text: str) -> list[AptSource]:
     """Parse the `deb [options] uri suite component…` lines of a `.list` file."""
     sources = []
     for line in text.splitlines():
@@ -104,7 +104,7 @@ def parse_one_line(text: str) -> list[Source]:
         if len(words) < 2:
             continue
         sources.append(
-            Source(
+            AptSource(
                 uris=(words[0],),
                 suites=(words[1],),
                 components=tuple(words[2:]),
@@ -136,7 +136,7 @@ def host_codename(path: Path = OS_RELEASE) -> str:
     return ""
 
 
-def distribution_mirror(sources: list[Source], codename: str) -> Source | None:
+def distribution_mirror(sources: list[AptSource], codename: str) -> AptSource | None:
     """Return the source that carries the host's own release, reduced to its component `main`.
 
     A source whose suite is exactly the codename comes first, then `stable` and its like; updates,

@@ -104,7 +104,7 @@ def _record(perf: Perf, rate_hz: int, stacks: Stacks, file: Path) -> list[str]:
     ]
 
 
-class Recording:
+class PerfRecording:
     """perf samples some processes and whatever they fork, from `__enter__` to `__exit__`.
 
     Raises MeasurementError where perf does not begin, or ends by itself.

@@ -97,7 +97,7 @@ def differences_sentence(
 
 
 @dataclass(frozen=True)
-class Swap:
+class SettingsSwap:
     """What a swap did: settings that changed places, that stayed, that are something else now."""
 
     swapped: tuple[str, ...]
@@ -105,7 +105,9 @@ class Swap:
     else_changed: tuple[str, ...]
 
 
-def judge_swap(before: tuple[ServerFacts, ServerFacts], after: tuple[ServerFacts, ServerFacts]) -> Swap:
+def judge_swap(
+    before: tuple[ServerFacts, ServerFacts], after: tuple[ServerFacts, ServerFacts]
+) -> SettingsSwap:
     """Compare two servers' settings before and after; names of places and addresses are left out."""
     swapped, stayed, changed = [], [], []
     names = set.intersection(*(set(facts.settings) for facts in (*before, *after)))
@@ -122,4 +124,4 @@ def judge_swap(before: tuple[ServerFacts, ServerFacts], after: tuple[ServerFacts
             stayed.append(name)
         else:
             changed.append(name)
-    return Swap(tuple(swapped), tuple(stayed), tuple(changed))
+    return SettingsSwap(tuple(swapped), tuple(stayed), tuple(changed))

@@ -36,7 +36,7 @@ ORPHANS_TIMEOUT_S = 2.0
 RELOAD_TIMEOUT_S = 10.0
 
 
-class Group(Protocol):
+class ServerGroup(Protocol):
     """The control group a server is started in (environment/cgroup/group.py)."""
 
     def join_command(self, uid: int | None = None, gid: int | None = None) -> list[str]:
@@ -67,7 +67,7 @@ class Server:
         build: Build,
         data_directory: Path,
         settings: Mapping[str, str],
-        cgroup: Group | None = None,
+        cgroup: ServerGroup | None = None,
         log_path: Path | None = None,
     ) -> None:
         self.build = build

@@ -31,7 +31,7 @@ _GENERATORS = (".pl", ".pm", ".py", ".sh", ".in", "meson_options.txt")
 
 
 @dataclass(frozen=True)
-class Work:
+class BuildWork:
     """The working folder: `src/` and `build/` stand next to each other, so sources have one relative path."""
 
     folder: Path
@@ -124,7 +124,7 @@ def _built(
     on_step: OnStep,
 ) -> Built:
     begun = time.monotonic()
-    work = Work(home() / "builds" / "source-work")
+    work = BuildWork(home() / "builds" / "source-work")
     make_open_folder(work.folder)
     what = f"building {typed.text} ({tree.commit[:10] or tree.hash[:10]})"
     on_step(what, None)
@@ -164,7 +164,7 @@ def _keep(staged: Path, record: kept_builds.Kept, key: str) -> Built:
     return Built(same or kept_builds.folder_of(key), record)
 
 
-def _set_up(typed: TypedTree, tree: SourceTree, tools: BuildTools, recipe: Recipe, work: Work) -> None:
+def _set_up(typed: TypedTree, tree: SourceTree, tools: BuildTools, recipe: Recipe, work: BuildWork) -> None:
     """Check the tree out and configure it, from the start where what is there can't be trusted."""
     if not _can_continue(tree, recipe, work):
         for path in (work.src, work.build):
@@ -180,7 +180,7 @@ def _set_up(typed: TypedTree, tree: SourceTree, tools: BuildTools, recipe: Recip
     work.state.write_text(json.dumps({"tree": tree.hash, "recipe": recipe.key}))
 
 
-def _can_continue(tree: SourceTree, recipe: Recipe, work: Work) -> bool:
+def _can_continue(tree: SourceTree, recipe: Recipe, work: BuildWork) -> bool:
     try:
         state = json.loads(work.state.read_text())
         changed = trees.changed_files(tree, work.index)
@@ -193,7 +193,7 @@ def _ninja(
     typed: TypedTree,
     tools: BuildTools,
     recipe: Recipe,
-    work: Work,
+    work: BuildWork,
     jobs: int | None,
     on_fraction: OnFraction,
 ) -> None:
@@ -201,7 +201,7 @@ def _ninja(
     run_step(typed.text, command, recipe.environment, work.log, on_fraction)
 
 
-def _installed(typed: TypedTree, tools: BuildTools, recipe: Recipe, work: Work) -> Path:
+def _installed(typed: TypedTree, tools: BuildTools, recipe: Recipe, work: BuildWork) -> Path:
     """Install below the working folder and return the folder that has bin/ in it."""
     staging = work.folder / "staged"
     shutil.rmtree(staging, ignore_errors=True)

@@ -25,7 +25,7 @@ _SQL = "sql"
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlannedComparison:
     """The comparison of one workload, with the units that it will have."""
 
     name: str
@@ -37,7 +37,7 @@ class Planned:
 class GatePlan:
     """What a gate runs; `equal`: workloads that are not run, since nothing differs for them."""
 
-    planned: tuple[Planned, ...]
+    planned: tuple[PlannedComparison, ...]
     equal: tuple[str, ...]
     versions: tuple[tuple[str, ...], tuple[str, ...]]
 
@@ -91,7 +91,7 @@ def plan_gate(
             build=None if sides.builds is not None else change.system.pg,
             made_factors=(factor_of(made[0], made[1]),),
         )
-        planned.append(Planned(name, common, units_of(specs[0])))
+        planned.append(PlannedComparison(name, common, units_of(specs[0])))
     builds = sides.builds or (resolve(change.system.pg),) * 2
     versions = tuple((f"{build.version} ({build.origin})",) for build in builds)
     return GatePlan(tuple(planned), tuple(equal), (versions[0], versions[1]))
@@ -182,7 +182,7 @@ def _of_servers(
             made = factor_of(System(settings=dict(before.settings)), System(settings=dict(now.settings)))
             common = replace(common, server=now.server, made_factors=(made,))
         units = units_of(parse_workload(request.workload))
-        planned.append(Planned(workload, common, units))
+        planned.append(PlannedComparison(workload, common, units))
     return GatePlan(tuple(planned), (), ((), ()))
 
 

@@ -17,7 +17,7 @@ from pgassay.environment.earlier_experiments import TrialHistory
 from pgassay.errors import InterruptionError, UsageError
 from pgassay.experiment.gating.gate_baseline import GateBaseline, find_baseline, revision_of
 from pgassay.experiment.gating.gate_file import GateFile, read_gate_file
-from pgassay.experiment.gating.requests import GatePlan, Planned, plan_gate, refuse_double_settings
+from pgassay.experiment.gating.requests import GatePlan, PlannedComparison, plan_gate, refuse_double_settings
 from pgassay.experiment.planning.experiment_plan import parse_request
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.results_folder import check_folder, find_experiments
@@ -165,7 +165,9 @@ def _warnings(prepared: PreparedGate) -> tuple[str, ...]:
     return () if prepared.rule is None else tuple(sentences_before(prepared)[1:])
 
 
-def _run_workload(each: Planned, prepared: PreparedGate, progress: Progress, *, wait: bool) -> Gated:
+def _run_workload(
+    each: PlannedComparison, prepared: PreparedGate, progress: Progress, *, wait: bool
+) -> Gated:
     said: list[str] = []
 
     def said_by(experiment: Experiment, known: TrialHistory, limits: RunLimits) -> str:

@@ -26,7 +26,7 @@ from pgassay.experiment.planning.request import (
     check_request,
     parse_settings,
 )
-from pgassay.experiment.planning.servers import Base, Grid, OnStage, ParsedRequest, Servers
+from pgassay.experiment.planning.servers import Base, OnStage, ParsedRequest, PlannedGrid, Servers
 from pgassay.experiment.planning.start_sharing import share
 from pgassay.factors import config, sql
 from pgassay.factors.base import Factor, FactorKind, split_levels
@@ -138,7 +138,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     sharing = share(request, arms, parsed.base.protocol)
     arms, protocol = sharing.arms, sharing.protocol
     parsed = replace(parsed, base=replace(parsed.base, protocol=protocol))
-    description = servers.describe(parsed, Grid(judged, arms, contrasts))
+    description = servers.describe(parsed, PlannedGrid(judged, arms, contrasts))
     design = _design(request, arms, is_crossed=bool(description.swap))
     contract = _contract(parsed, arms, seed, comparisons, unit="trial" if sharing.reason else "start")
     return Experiment(

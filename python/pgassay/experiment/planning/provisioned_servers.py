@@ -45,12 +45,12 @@ from pgassay.experiment.planning.remote_options import refuse_what_needs_a_remot
 from pgassay.experiment.planning.request import CompareRequest, protocol_of
 from pgassay.experiment.planning.servers import (
     Base,
-    Connections,
     Description,
-    Grid,
     Judged,
     OnStage,
     ParsedRequest,
+    PlannedGrid,
+    ServerConnections,
 )
 from pgassay.factors import clients
 from pgassay.factors.base import Factor
@@ -69,7 +69,7 @@ class ProvisionedServers:
     """Servers of this machine, each started for its arm's trials."""
 
     messages: tuple[str, ...] = ()
-    connections = Connections()
+    connections = ServerConnections()
 
     def __init__(self, request: CompareRequest) -> None:
         self._request = request
@@ -133,7 +133,7 @@ class ProvisionedServers:
         ]
         return Judged(known, (*lacking, *available.skipped), alike.sentences)
 
-    def describe(self, parsed: ParsedRequest, grid: Grid) -> Description:
+    def describe(self, parsed: ParsedRequest, grid: PlannedGrid) -> Description:
         """Origins and defaults in which builds differ, traps, this machine, and the caps in words."""
         spec, workload = parsed.base.spec, parsed.workload
         defaults = differing_defaults(grid.arms, grid.contrasts)

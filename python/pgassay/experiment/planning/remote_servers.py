@@ -38,12 +38,12 @@ from pgassay.experiment.planning.remote_options import (
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import (
     Base,
-    Connections,
     Description,
-    Grid,
     Judged,
     OnStage,
     ParsedRequest,
+    PlannedGrid,
+    ServerConnections,
 )
 from pgassay.factors.base import Factor
 from pgassay.factors.server import NAME, kind_of
@@ -92,7 +92,7 @@ class RemoteServers:
         return storable_command(self._request.command, self._named, [each.resolved for each in self._known])
 
     @property
-    def connections(self) -> Connections:
+    def connections(self) -> ServerConnections:
         """The servers with their passwords, and what is kept of each beside the experiment."""
         documents = {
             each.name: {
@@ -102,7 +102,7 @@ class RemoteServers:
             }
             for each in self._known
         }
-        return Connections({each.name: each.resolved for each in self._known}, documents)
+        return ServerConnections({each.name: each.resolved for each in self._known}, documents)
 
     def base(self, factors: tuple[Factor, ...], workload: WorkloadSpec, given: dict[str, str]) -> Base:
         """Ask every server; server= has its place among the factors, with the servers' names as levels.
@@ -174,7 +174,7 @@ class RemoteServers:
             if arm.spec.server is not None
         ]
 
-    def describe(self, parsed: ParsedRequest, grid: Grid) -> Description:
+    def describe(self, parsed: ParsedRequest, grid: PlannedGrid) -> Description:
         """In what the servers differ, and what their data meet."""
         databases = dict.fromkeys(each.resolved.server.dbname for each in self._known)
         return Description(

@@ -54,7 +54,7 @@ class Judged:
 
 
 @dataclass(frozen=True)
-class Grid:
+class PlannedGrid:
     """The arms made of what can run, and which are compared."""
 
     judged: Judged
@@ -79,7 +79,7 @@ class Description:
 
 
 @dataclass(frozen=True)
-class Connections:
+class ServerConnections:
     """How to connect to servers that run already, and their documents for the record, by their names.
 
     `parameters` hold the passwords, `documents` none. Both are empty where pgassay starts the servers.
@@ -105,7 +105,7 @@ class Servers(Protocol):
         """The command line as it may be stored."""
 
     @property
-    def connections(self) -> Connections:
+    def connections(self) -> ServerConnections:
         """How to reach them, once they have been judged."""
 
     def base(self, factors: tuple[Factor, ...], workload: WorkloadSpec, given: dict[str, str]) -> Base:
@@ -117,5 +117,5 @@ class Servers(Protocol):
     def judge(self, parsed: ParsedRequest, on_stage: OnStage) -> Judged:
         """Which combinations can run, each with what all arms need; servers may be started for it."""
 
-    def describe(self, parsed: ParsedRequest, grid: Grid) -> Description:
+    def describe(self, parsed: ParsedRequest, grid: PlannedGrid) -> Description:
         """What the plan says of the servers."""

@@ -16,11 +16,11 @@ from psycopg import conninfo
 from pgassay.design.schedule import next_step
 from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.environment.remote.secrets import scrub
-from pgassay.environment.remote.settings_swap import ServerFacts, Swap, judge_swap, read_facts
+from pgassay.environment.remote.settings_swap import ServerFacts, SettingsSwap, judge_swap, read_facts
 from pgassay.environment.server.sessions import connect
 from pgassay.errors import MeasurementError, first_line
 from pgassay.experiment.planning.connections import secrets_of
-from pgassay.experiment.planning.servers import Connections
+from pgassay.experiment.planning.servers import ServerConnections
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, run_experiment
 from pgassay.record.experiment import StoredExperiment, load, load_servers, write_state, write_swap
 from pgassay.terminal.progress import Progress
@@ -40,7 +40,7 @@ def run_halves(
     limits: RunLimits,
     progress: Progress,
     target: Target,
-    connections: Connections,
+    connections: ServerConnections,
 ) -> StoredExperiment:
     """Half of the blocks or of the time, the swap, the other half; decided or not: both halves count."""
     if stored.swap is None:
@@ -87,7 +87,7 @@ def swap_servers(
 
 def _observe(
     before: tuple[ServerFacts, ServerFacts], servers: Mapping[str, Resolved]
-) -> tuple[Swap, tuple[ServerFacts, ServerFacts]]:
+) -> tuple[SettingsSwap, tuple[ServerFacts, ServerFacts]]:
     """What the swap did, once the servers have taken it up: they do that a moment after they are told."""
     first, second = servers.values()
     deadline = time.monotonic() + TAKEN_UP_TIMEOUT_S
@@ -155,7 +155,7 @@ def _read_again(resolved: Resolved) -> ServerFacts:
 
 
 def _refuse_what_is_no_swap(
-    stored: StoredExperiment, names: list[str], swap: Swap, after: tuple[ServerFacts, ServerFacts]
+    stored: StoredExperiment, names: list[str], swap: SettingsSwap, after: tuple[ServerFacts, ServerFacts]
 ) -> None:
     what = ""
     waiting = [

@@ -27,7 +27,7 @@ from pgassay.errors import InterruptionError, UsageError
 from pgassay.experiment.planning.connections import reconnect
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.planning.servers import Connections, OnStage, ParsedRequest
+from pgassay.experiment.planning.servers import OnStage, ParsedRequest, ServerConnections
 from pgassay.experiment.running import ledger
 from pgassay.experiment.running.capacity_rates import search_range
 from pgassay.experiment.running.device_ceilings import ceilings_of
@@ -139,7 +139,7 @@ class _Run:
     """
 
     earlier: TrialHistory | None
-    connections: Connections
+    connections: ServerConnections
     limits: RunLimits
     progress: Progress
     said_by: Resolution = resolution
@@ -187,7 +187,7 @@ def run_resumed(
     Raises UsageError when the folder holds no experiment, it was planned on another machine, or the binary of
     one of its builds is another one now.
     """
-    connections = Connections(reconnect(load(folder).experiment))
+    connections = ServerConnections(reconnect(load(folder).experiment))
     with host_lock(progress, wait=wait):
         return resume_held(folder, limits, progress, connections, began_s=time.monotonic())
 
@@ -196,7 +196,7 @@ def resume_held(
     folder: Path,
     limits: RunLimits | None,
     progress: Progress,
-    connections: Connections | None = None,
+    connections: ServerConnections | None = None,
     *,
     began_s: float | None = None,
 ) -> StoredExperiment:
@@ -204,7 +204,7 @@ def resume_held(
 
     `began_s` is as of `run_parsed`.
     """
-    connections = connections or Connections()
+    connections = connections or ServerConnections()
     # Whoever held the lock may have been measuring this very experiment.
     stored = load(folder)
     contract = stored.experiment.contract

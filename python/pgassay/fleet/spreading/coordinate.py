@@ -48,7 +48,7 @@ _TIME_LEAST_S = 1.0
 
 
 @dataclass(frozen=True)
-class Pace:
+class PollingPace:
     """How long it waits, in seconds.
 
     visit_s: between two visits of a machine; visit_each_s: so much more for each of many. lost_s: until a
@@ -103,11 +103,11 @@ class Coordinator:
         plan: SpreadExperiment,
         members: Mapping[str, Member],
         view: FleetView,
-        pace: Pace | None = None,
+        pace: PollingPace | None = None,
     ) -> None:
         """members: by their machines' names; of the plan's machines those that the fleet has."""
         self._folder, self._plan, self._view = folder, plan, view
-        self._pace = pace or Pace()
+        self._pace = pace or PollingPace()
         self._places = {name: _Place(member) for name, member in members.items()}
         self._absent = home_of_absent(plan, folder, members)
         self._result: CombinedResult | None = None

@@ -23,7 +23,7 @@ LOOKS_FILE = "looks.json"
 LOOKS_FORMAT = 1
 
 
-class Looks(Frozen):
+class FleetLooks(Frozen):
     """looks.json: by the id of a run how many of its trials were home at each look."""
 
     format: int = LOOKS_FORMAT
@@ -34,7 +34,7 @@ class Looks(Frozen):
         """The looks that found something new."""
         return max((len(counts) for counts in self.runs.values()), default=0)
 
-    def with_look(self, trials: Mapping[str, int]) -> "Looks":
+    def with_look(self, trials: Mapping[str, int]) -> "FleetLooks":
         """One look more; the same where nothing new is home. trials: by the id of each run."""
         known = {run: counts[-1] if counts else 0 for run, counts in self.runs.items()}
         if all(known.get(run, 0) >= count for run, count in trials.items()):
@@ -44,22 +44,22 @@ class Looks(Frozen):
             # One that was not there at earlier looks had no trial then.
             counts = self.runs.get(run, (0,) * self.count)
             runs[run] = (*counts, max(trials.get(run, 0), known.get(run, 0)))
-        return Looks(runs=runs)
+        return FleetLooks(runs=runs)
 
 
-def read_looks(folder: Path) -> Looks:
+def read_looks(folder: Path) -> FleetLooks:
     """Those of a folder; none where nobody looked yet. Raises UsageError where the file is damaged."""
     path = folder / LOOKS_FILE
-    return read_model(path, Looks, LOOKS_FORMAT, REMEDY) if path.is_file() else Looks()
+    return read_model(path, FleetLooks, LOOKS_FORMAT, REMEDY) if path.is_file() else FleetLooks()
 
 
-def write_looks(folder: Path, looks: Looks) -> None:
+def write_looks(folder: Path, looks: FleetLooks) -> None:
     """Write it whole, before the look decides anything; raises MeasurementError."""
     write_file(folder / LOOKS_FILE, (looks.model_dump_json() + "\n").encode())
 
 
 def machine_descriptions(
-    plan: SpreadExperiment, folder: Path, looks: Looks
+    plan: SpreadExperiment, folder: Path, looks: FleetLooks
 ) -> dict[Path, MachineDescription]:
     """By the folder of each run how its machine is called, what it said of itself, and what was looked at."""
     facts = facts_by_machine(plan.machines)
@@ -79,7 +79,7 @@ def combined(
     plan: SpreadExperiment,
     folder: Path,
     experiments: Sequence[StoredExperiment],
-    looks: Looks,
+    looks: FleetLooks,
     *,
     is_final: bool,
     stopped: str = "running",

@@ -17,7 +17,7 @@ from pgassay.factors import sql
 from pgassay.fleet.agent_requests import Document, Fleet, FleetMachine, MachineLostError
 from pgassay.fleet.spreading import spread_plan as plans
 from pgassay.fleet.spreading.cell_assignment import lines_of_plan, spread_cells
-from pgassay.fleet.spreading.coordinate import Coordinator, Pace, request_of
+from pgassay.fleet.spreading.coordinate import Coordinator, PollingPace, request_of
 from pgassay.fleet.spreading.data_transfer import DataSharing
 from pgassay.fleet.spreading.machine_command import machine_command
 from pgassay.fleet.spreading.machine_differences import WARM, check_shared_hosts, differences
@@ -49,7 +49,7 @@ class SpreadRequest:
 
 
 def run_spread(
-    request: SpreadRequest, fleet: Fleet, view: FleetView, pace: Pace | None = None
+    request: SpreadRequest, fleet: Fleet, view: FleetView, pace: PollingPace | None = None
 ) -> tuple[Path, CombinedResult]:
     """Run a comparison on all machines of a fleet; its folder and its result.
 
@@ -98,7 +98,7 @@ def resume_spread(
     *,
     blocks_max: int | None = None,
     time_max_s: float | None = None,
-    pace: Pace | None = None,
+    pace: PollingPace | None = None,
 ) -> CombinedResult:
     """Go on with the machines that are there, after having brought home what was finished meanwhile.
 
@@ -119,7 +119,7 @@ def _coordinated(
     plan: SpreadExperiment,
     fleet: Fleet,
     view: FleetView,
-    pace: Pace | None,
+    pace: PollingPace | None,
     *,
     shares_data: bool = False,
 ) -> CombinedResult:
@@ -133,7 +133,7 @@ def _coordinated(
         view.message(f"the fleet has {join(missing)} no more: it goes on without")
     with held(folder):
         if shares_data:
-            sharing = DataSharing(plan, members, view, (pace or Pace()).copy_s)
+            sharing = DataSharing(plan, members, view, (pace or PollingPace()).copy_s)
             copies = sharing.run(partial(request_of, plan))
             plan = plan.model_copy(update={"copies": copies})
             plans.write(folder, plan)

@@ -10,7 +10,7 @@ from pgassay.model.probe import FIRST_MAJOR, CellSpec, Engine
 from pgassay.native.probe import NativeProbe, ProbeError
 from pgassay.probe.analysis.probe_plan import KB, Facilities
 from pgassay.probe.measuring.probe_files import Files
-from pgassay.probe.measuring.probe_location import Place
+from pgassay.probe.measuring.probe_location import ProbeLocation
 
 _ENGINES: tuple[Engine, ...] = ("null", "sync", "worker", "io_uring", "hybrid")
 _TRIAL_BYTES = 4 << 20
@@ -20,7 +20,7 @@ _TRIAL_S = 0.05
 def try_facilities(
     native: NativeProbe,
     files: Files,
-    place: Place,
+    place: ProbeLocation,
     *,
     execute_ns: int,
     vary_read_ahead: bool,
@@ -62,7 +62,7 @@ def try_facilities(
     return facilities, missing
 
 
-def _read_ahead(place: Place) -> int | None:
+def _read_ahead(place: ProbeLocation) -> int | None:
     from pgassay.environment.linux.device import read_ahead_kb
 
     return None if place.device.name is None else read_ahead_kb(place.device)

@@ -30,7 +30,7 @@ _MEMORY_FILE_SYSTEMS = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 
 
 @dataclass(frozen=True)
-class Place:
+class ProbeLocation:
     """What is probed: `folder` None for a file of the user's, which is only read."""
 
     path: Path
@@ -39,7 +39,7 @@ class Place:
     file_system: str
 
 
-def device_facts(place: Place) -> dict[str, object]:
+def device_facts(place: ProbeLocation) -> dict[str, object]:
     """Name, disk, size, read-ahead, scheduler, model and file system of the device below."""
     found = dict(devices.facts(place.device))
     found["file_system"] = place.file_system
@@ -52,7 +52,7 @@ def device_facts(place: Place) -> dict[str, object]:
     return found
 
 
-def check_folder(path: Path) -> Place:
+def check_folder(path: Path) -> ProbeLocation:
     """Look at the folder that is to be probed; raises UsageError saying what is wrong with it."""
     if not path.exists():
         raise UsageError(f"{path} does not exist: name a folder on the disk that you want to know of")
@@ -80,7 +80,7 @@ def check_folder(path: Path) -> Place:
     return place
 
 
-def check_file(file: Path) -> Place:
+def check_file(file: Path) -> ProbeLocation:
     """Look at a file that is to be read; raises UsageError when it can't be."""
     if not file.is_file():
         raise UsageError(f"--file {file} is no file: name one of some hundred MB on the disk in question")
@@ -99,9 +99,9 @@ def check_file(file: Path) -> Place:
     return place
 
 
-def _place(path: Path, folder: Path | None) -> Place:
+def _place(path: Path, folder: Path | None) -> ProbeLocation:
     mount = mount_of(path)
-    return Place(path.resolve(), folder, devices.device_of(path), mount.kind if mount else "unknown")
+    return ProbeLocation(path.resolve(), folder, devices.device_of(path), mount.kind if mount else "unknown")
 
 
 def check_space(folder: Path, size_bytes: int) -> None:

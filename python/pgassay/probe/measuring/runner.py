@@ -12,7 +12,7 @@ from pgassay.model.base import PAGE_BYTES
 from pgassay.model.probe import BITMAP_FRACTION, FIRST_MAJOR, SCAN_BYTES, CellRun, CellSpec, MeasuredCell
 from pgassay.native.probe import NativeProbe, ProbeError, run_of, write_run_of
 from pgassay.probe.measuring.probe_files import MB, Files
-from pgassay.probe.measuring.probe_location import Place
+from pgassay.probe.measuring.probe_location import ProbeLocation
 
 # A cold cell that found more than this share of its file in the page cache was not cold.
 _RESIDENT_FRACTION_MAX = 0.01
@@ -33,7 +33,7 @@ class Runner:
     """Keeps every run of every cell, in the order in which cells were first run."""
 
     def __init__(
-        self, native: NativeProbe, files: Files, place: Place, cell_s: float, major: int = FIRST_MAJOR
+        self, native: NativeProbe, files: Files, place: ProbeLocation, cell_s: float, major: int = FIRST_MAJOR
     ) -> None:
         self._native = native
         self._files = files

@@ -66,7 +66,7 @@ def run_probe(request: ProbeRequest, notify: Notify, *, wait: bool) -> ProbeReco
             return _measure(request, place, files, native, (cost, major), notify, started)
 
 
-def _folder_with_space(path: Path) -> places.Place:
+def _folder_with_space(path: Path) -> places.ProbeLocation:
     """The folder, with room for the smallest files: no time is spent before it turns out too small."""
     place = places.check_folder(path)
     places.check_space(path, SMALLEST_BYTES)
@@ -102,7 +102,7 @@ def _files(request: ProbeRequest, native: NativeProbe, folder: Path | None, noti
 
 def _measure(
     request: ProbeRequest,
-    place: places.Place,
+    place: places.ProbeLocation,
     files: Files,
     native: NativeProbe,
     executor: tuple[ExecutorCost, int],

@@ -4,7 +4,7 @@ from pgassay.model.further_results.effects import FactorEffects, LevelEffect
 from pgassay.report import text
 from pgassay.report.charts import drawing, interval_rows, palette
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, Specification, shortened
-from pgassay.report.charts.interval_rows import Row
+from pgassay.report.charts.interval_rows import IntervalRow
 
 _LABEL_WIDE, _LABEL_NARROW = 46, 44
 
@@ -23,7 +23,7 @@ def specification(effects: FactorEffects, margin: float, *, width_px: int = WIDE
     return interval_rows.specification(rows, margin, title, width_px=width_px, kind="factor")
 
 
-def _row(number: int, effect: LevelEffect, limit: int) -> Row:
+def _row(number: int, effect: LevelEffect, limit: int) -> IntervalRow:
     low, high = text.bounds(effect.interval) if effect.interval else (None, None)
     name = text.clean(f"{effect.factor}: {effect.level} over {effect.reference}")
     return {

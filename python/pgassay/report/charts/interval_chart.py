@@ -6,7 +6,7 @@ from pgassay.model.result import ArmResult, CompareResult, TwinResult
 from pgassay.report import text
 from pgassay.report.charts import drawing, interval_rows, palette
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX, Specification, shortened
-from pgassay.report.charts.interval_rows import Row
+from pgassay.report.charts.interval_rows import IntervalRow
 from pgassay.report.labels import compared_factors, levels_alone, short_name
 
 
@@ -22,11 +22,11 @@ def specification(result: CompareResult, *, width_px: int = WIDE_PX) -> Specific
     return interval_rows.specification(rows, result.margin, title, width_px=width_px, kind="arm")
 
 
-def _interval_rows(result: CompareResult, *, narrow: bool) -> list[Row]:
+def _interval_rows(result: CompareResult, *, narrow: bool) -> list[IntervalRow]:
     """Data of the interval plot: compared arms in the result's order, each stratum's twin after them."""
     factors = compared_factors(result.arms)
     twins = {twin.stratum: twin for twin in result.twins or (result.twin,)}
-    rows: list[Row] = []
+    rows: list[IntervalRow] = []
     strata = list(dict.fromkeys(arm.stratum for arm in result.arms))
     limit = 44 if narrow else 40
     for stratum in strata:
@@ -52,7 +52,7 @@ def _says(arm: ArmResult) -> str:
 
 def _row_of(
     number: int, label: str, member: ArmResult | TwinResult, colour: str, shape: str, says: str
-) -> Row:
+) -> IntervalRow:
     low, high = text.bounds(member.interval) if member.interval else (None, None)
     # Where no single figure fits all blocks a point would pass for an answer.
     is_shown = member.interval is not None and member.ratio and math.isfinite(member.ratio)

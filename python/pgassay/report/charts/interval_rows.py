@@ -16,7 +16,7 @@ _ROWS_FROM_TOP = 16
 _POINT_SIZE = 80
 
 
-class Row(TypedDict):
+class IntervalRow(TypedDict):
     """A row of the chart's data; `open_low`, `open_high`: whether its interval goes beyond the axis.
 
     predicted: what was expected before it was measured, drawn as an upright stroke. size: of the estimate's
@@ -42,7 +42,7 @@ class Row(TypedDict):
 
 
 def specification(
-    rows: Sequence[Row],
+    rows: Sequence[IntervalRow],
     margin: float,
     title: Specification,
     *,
@@ -181,7 +181,7 @@ def names(y: Specification, *, above: bool, limit_px: int, keep: str = "") -> Sp
     return layer("rows", mark, {"y": y, "x": {"value": 0}, "text": {"field": "label"}}, keep)
 
 
-def _axis_ends(rows: Sequence[Row], margin: float) -> tuple[float, float]:
+def _axis_ends(rows: Sequence[IntervalRow], margin: float) -> tuple[float, float]:
     """A domain that holds the band, 1, every estimate, and every end within the span that is shown."""
     logs = [math.log1p(margin) * 2, -math.log1p(margin) * 2]
     estimates = [abs(math.log(row["ratio"])) for row in rows if row["ratio"]]
@@ -194,7 +194,7 @@ def _axis_ends(rows: Sequence[Row], margin: float) -> tuple[float, float]:
     return math.exp(min(logs) - room), math.exp(max(logs) + room)
 
 
-def _cut(row: Row, ends: tuple[float, float]) -> None:
+def _cut(row: IntervalRow, ends: tuple[float, float]) -> None:
     """Cut a row's interval to the axis and flag the ends that are open."""
     row["open_low"] = row["low"] is not None and row["low"] < ends[0]
     row["open_high"] = row["high"] is not None and row["high"] > ends[1]

@@ -7,7 +7,7 @@ from pgassay.model.machines.combined import CombinedArm, CombinedResult, CommonE
 from pgassay.report import text
 from pgassay.report.charts import drawing, interval_rows, palette
 from pgassay.report.charts.drawing import NARROW_PX, Drawing, Specification, both_widths, shortened
-from pgassay.report.charts.interval_rows import Row
+from pgassay.report.charts.interval_rows import IntervalRow
 from pgassay.words import percent
 
 # Of more machines those with the least and the greatest ratios are drawn; the table has all.
@@ -92,7 +92,7 @@ def _title(
     return drawing.title(f"{name} against {control}, by machine", ["; ".join(parts)])
 
 
-def _machine_row(number: int, machine: MachineResult, limit: int) -> Row:
+def _machine_row(number: int, machine: MachineResult, limit: int) -> IntervalRow:
     says = "no complete block" if machine.blocks == 0 else "no single effect fits its blocks"
     word = "withheld" if machine.withheld else machine.verdict
     colour = palette.QUIET_INK if machine.withheld else palette.ARMS[0]
@@ -100,7 +100,7 @@ def _machine_row(number: int, machine: MachineResult, limit: int) -> Row:
     return _row(number, shortened(name, limit), name, machine, word, colour, "circle", says)
 
 
-def _common_rows(number: int, arm: CombinedArm, *, is_one: bool) -> list[Row]:
+def _common_rows(number: int, arm: CombinedArm, *, is_one: bool) -> list[IntervalRow]:
     """Both answers; of one machine that of these machines is its own, and of a spread grid there is one."""
     these, like_these = arm.these_machines, arm.machines_like_these
     missing = "no single effect fits them" if these.withheld else "no complete block"
@@ -128,7 +128,7 @@ def _row(
     shape: str,
     says: str,
     size: int = _MACHINE_SIZE,
-) -> Row:
+) -> IntervalRow:
     low, high = text.bounds(found.interval) if found.interval else (None, None)
     # Where no single figure fits all blocks a point would pass for an answer.
     is_shown = found.interval is not None and found.ratio and math.isfinite(found.ratio)

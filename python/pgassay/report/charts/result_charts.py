@@ -18,7 +18,7 @@ from pgassay.report.charts import (
 from pgassay.report.charts.drawing import WIDE_PX, Drawing, Specification, both_widths
 from pgassay.report.charts.timelines import ArmTimeline
 from pgassay.report.compare.accounts import account_tables
-from pgassay.report.compare.trial_series import Observed
+from pgassay.report.compare.trial_series import ObservedSeries
 from pgassay.report.text import plural
 
 
@@ -32,7 +32,7 @@ def trials(stored: StoredExperiment, *, width_px: int = WIDE_PX, name: str = "tr
     return drawing.svg(trial_chart.specification(stored, width_px=width_px), name)
 
 
-def drawings(result: CompareResult, stored: StoredExperiment, observed: Observed) -> Iterator[Drawing]:
+def drawings(result: CompareResult, stored: StoredExperiment, observed: ObservedSeries) -> Iterator[Drawing]:
     """What there is to draw, in the page's order; `observed` holds what the samplers saw.
 
     Most are small multiples on a wide page: too tall for a still picture of a narrow one.
@@ -62,7 +62,7 @@ def drawings(result: CompareResult, stored: StoredExperiment, observed: Observed
     yield from _timelines(observed)
 
 
-def _timelines(observed: Observed) -> Iterator[Drawing]:
+def _timelines(observed: ObservedSeries) -> Iterator[Drawing]:
     """One for each arm, whose panels end at the same heights."""
     peaks = timeline_chart.peaks([each.shown for each in observed.timelines])
     for number, each in enumerate(observed.timelines, start=1):

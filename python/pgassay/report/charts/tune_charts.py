@@ -15,7 +15,7 @@ from pgassay.report.charts.drawing import (
     shortened,
     tips,
 )
-from pgassay.report.charts.interval_rows import Row
+from pgassay.report.charts.interval_rows import IntervalRow
 from pgassay.words import ratio, seconds
 
 # Of more the tables have all.
@@ -57,14 +57,14 @@ def gains(result: TuneResult, *, width_px: int) -> Specification:
     )
 
 
-def _fix_row(number: int, fix: Fix) -> Row:
+def _fix_row(number: int, fix: Fix) -> IntervalRow:
     name = f"{fix.rank}. {text.clean(fix.title)}"
     colour = _COLOURS.get(fix.verdict, palette.QUIET_INK)
     figures = fix.gain, fix.interval, fix.predicted_gain
     return _row(number, name, figures, fix.verdict, colour, at_least=fix.at_least)
 
 
-def _together(number: int, proof: TuneProof) -> Row:
+def _together(number: int, proof: TuneProof) -> IntervalRow:
     figures = proof.gain, proof.interval, proof.predicted_gain
     return _row(
         number, _ALL, figures, proof.verdict, palette.ARMS[1], shape="diamond", at_least=proof.at_least
@@ -80,7 +80,7 @@ def _row(
     *,
     shape: str = "circle",
     at_least: bool = False,
-) -> Row:
+) -> IntervalRow:
     """A row of (gain, interval, prediction); without an interval its point stands alone."""
     gain, interval, predicted = figures
     low, high = text.bounds(interval) if interval else (gain, gain)

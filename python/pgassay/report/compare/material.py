@@ -6,7 +6,7 @@ from functools import cached_property
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report import text
-from pgassay.report.compare.trial_series import Observed, observe
+from pgassay.report.compare.trial_series import ObservedSeries, observe
 from pgassay.report.labels import Levelled, compared_factors, short_name
 
 
@@ -28,7 +28,7 @@ class Material:
         return any(arm.spec.workload.is_replay for arm in self.stored.experiment.arms)
 
     @cached_property
-    def observed(self) -> Observed:
+    def observed(self) -> ObservedSeries:
         """What the samplers saw within the trials."""
         return observe(self.stored)
 

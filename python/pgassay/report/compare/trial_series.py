@@ -42,7 +42,7 @@ class LatencyRow:
 
 
 @dataclass(frozen=True)
-class Observed:
+class ObservedSeries:
     """All series of an experiment; `unreadable` holds a sentence for each damaged file."""
 
     seconds: tuple[SecondRow, ...] = ()
@@ -53,7 +53,7 @@ class Observed:
     unreadable: tuple[str, ...] = ()
 
 
-def observe(stored: StoredExperiment) -> Observed:
+def observe(stored: StoredExperiment) -> ObservedSeries:
     """Read what the trials' folders hold; what is missing is left out, what is damaged is named."""
     arms = {arm.id: arm for arm in stored.experiment.arms}
     by_arm: dict[str, list[StoredTrial]] = {arm_id: [] for arm_id in arms}
@@ -73,7 +73,7 @@ def observe(stored: StoredExperiment) -> Observed:
         if arm.role != "twin":
             cells += cells_of(clean(arm.stratum), group, trials, damaged)
     stratum, timelines = arm_timelines(stored, damaged)
-    return Observed(tuple(seconds), tuple(latencies), tuple(cells), timelines, stratum, tuple(damaged))
+    return ObservedSeries(tuple(seconds), tuple(latencies), tuple(cells), timelines, stratum, tuple(damaged))
 
 
 def _seconds(arm: Arm, group: str, trials: list[StoredTrial]) -> Iterator[SecondRow]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from pgassay.analysis.diff.differences import Difference
-from pgassay.analysis.diff.experiments import Change, Diff
+from pgassay.analysis.diff.experiments import Diff, EffectChange
 from pgassay.analysis.verdicts.verdict import TWIN_DIFFERS
 from pgassay.model.result import CompareResult
 from pgassay.report.text import clean, interval, join, percent, plural, quantity, ratio
@@ -60,7 +60,7 @@ def content_of(diff: Diff) -> DiffContent:
     )
 
 
-def sentence(change: Change, margin: float) -> str:
+def sentence(change: EffectChange, margin: float) -> str:
     """What became of one effect: 'a against b: 1.2× in A, 1.1× in B: …'."""
     effects = f"{ratio(change.first.ratio) or 'unknown'} in A, {ratio(change.second.ratio) or 'unknown'} in B"
     head = f"{clean(change.name)} against {clean(change.control)}: {effects}"
@@ -75,21 +75,21 @@ def sentence(change: Change, margin: float) -> str:
     return f"{head}: {word} ({ends})."
 
 
-def _unfitting(change: Change) -> str:
+def _unfitting(change: EffectChange) -> str:
     """In which of the two the effect has no interval; '' in neither."""
     arms = (("A", change.first), ("B", change.second))
     sides = [side for side, arm in arms if arm.interval is None and arm.ratio is not None]
     return f"no single effect fits all blocks of {join(sides)}" if sides else ""
 
 
-def _why_withheld(change: Change) -> str:
+def _why_withheld(change: EffectChange) -> str:
     notes = (arm.note for arm in (change.first, change.second) if arm.withheld)
     if all(note in ("", TWIN_DIFFERS) for note in notes):
         return "a twin makes one of the two doubtful"
     return "the verdict on one of the two is withheld"
 
 
-def _is_withheld(change: Change) -> bool:
+def _is_withheld(change: EffectChange) -> bool:
     return change.first.withheld or change.second.withheld
 
 
@@ -133,7 +133,7 @@ def _medians(diff: Diff) -> Iterator[Row]:
         yield clean(arm.name), quantity(arm.median, diff.unit), quantity(other.median, diff.unit)
 
 
-def _statement(change: Change, margin: float) -> Row:
+def _statement(change: EffectChange, margin: float) -> Row:
     words = {
         "unchanged": f"unchanged within ±{percent(margin)}",
         "larger": "more in B",
@@ -150,7 +150,7 @@ def _statement(change: Change, margin: float) -> Row:
     )
 
 
-def _statement_word(change: Change, word: str) -> str:
+def _statement_word(change: EffectChange, word: str) -> str:
     if _unfitting(change):
         return "can't be compared"
     return "withheld" if _is_withheld(change) else word

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from pgassay.analysis.diff.experiments import Change, Diff
+from pgassay.analysis.diff.experiments import Diff, EffectChange
 from pgassay.model.result import CompareResult
 from pgassay.report.diff.content import (
     MEDIAN_HEADS,
@@ -101,7 +101,7 @@ def _experiment(result: CompareResult) -> dict[str, object]:
     return {key: getattr(result, key) for key in keys} | {"metric": result.metric.model_dump()}
 
 
-def _change(change: Change) -> dict[str, object]:
+def _change(change: EffectChange) -> dict[str, object]:
     return {
         "name": change.name,
         "stratum": change.stratum,

@@ -21,7 +21,7 @@ from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError, first_line
 from pgassay.model.running_server.statement import PlanFrom
 from pgassay.plans.explain_plan import read_plans
-from pgassay.running_server.open_server import Target
+from pgassay.running_server.open_server import OpenServer
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import IndexFacts, SchemaFacts, TableFacts
 from pgassay.tune.rewrites.tree import RefusedError, names_of, read, walk, write
@@ -49,7 +49,7 @@ class _Text:
 
 
 def with_plans(
-    target: Target, interval: Interval, seen: Mapping[str, str], counted: Mapping[str, str]
+    target: OpenServer, interval: Interval, seen: Mapping[str, str], counted: Mapping[str, str]
 ) -> Interval:
     """The interval with the plans of the statements that took most, and with the tables that they read.
 

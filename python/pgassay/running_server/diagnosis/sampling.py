@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 
-from pgassay.analysis.causes.evidence import MB, Caps
+from pgassay.analysis.causes.evidence import MB, EvidenceCaps
 from pgassay.analysis.diagnosis.interval import Cost, Interval, SessionsSample
 from pgassay.environment.cgroup import caps
 from pgassay.environment.last_probe import last_probe
@@ -26,7 +26,7 @@ from pgassay.running_server.diagnosis import other_processes, server_queries
 from pgassay.running_server.diagnosis import thread_observer as observers
 from pgassay.running_server.diagnosis.counted_statements import CalledStatements, Statements
 from pgassay.running_server.diagnosis.estimated_plans import with_plans
-from pgassay.running_server.open_server import Target
+from pgassay.running_server.open_server import OpenServer
 from pgassay.trial.observe.base import Sampler
 from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
@@ -58,7 +58,7 @@ class _Totals:
     statements: CalledStatements | None
     texts: dict[str, str]
     upkeep: VacuumState | None
-    caps: Caps
+    caps: EvidenceCaps
     group: dict[str, float]
     missing: tuple[str, ...]
     clients_cpu_s: float
@@ -68,7 +68,7 @@ class _Totals:
 class _Edges:
     """Everything that is read at both ends; `__init__` is the first of them."""
 
-    def __init__(self, target: Target, session: psycopg.Connection) -> None:
+    def __init__(self, target: OpenServer, session: psycopg.Connection) -> None:
         self._target = target
         self._session = session
         self._views = server_queries.views(session)
@@ -92,7 +92,7 @@ class _Edges:
             statements=called,
             texts=self._statements.whole_texts([each.query_id for each in called.chosen] if called else []),
             upkeep=vacuum_state_or_none(self._session),
-            caps=Caps(self._caps.cpus, self._caps.memory_bytes),
+            caps=EvidenceCaps(self._caps.cpus, self._caps.memory_bytes),
             group={name: value - self._group.get(name, 0.0) for name, value in group.items()},
             missing=(*self._target.missing, *filter(None, [self._statements.reason])),
             clients_cpu_s=clients_cpu_s,
@@ -126,7 +126,7 @@ class _Course:
 
 
 def sample(
-    target: Target,
+    target: OpenServer,
     seconds: float,
     folder: Path,
     progress: OnElapsed = lambda _: None,
@@ -202,7 +202,11 @@ def _unused(vcpus: float | None, *, is_local: bool) -> tuple[str, ...]:
 
 
 def _run(
-    target: Target, session: psycopg.Connection, runner: SamplerRunner, seconds: float, progress: OnElapsed
+    target: OpenServer,
+    session: psycopg.Connection,
+    runner: SamplerRunner,
+    seconds: float,
+    progress: OnElapsed,
 ) -> _Course:
     samples: list[SessionsSample] = []
     texts: dict[str, str] = {}
@@ -243,7 +247,7 @@ def _threads(observer: Observer, session_pid: int) -> _Threads:
     )
 
 
-def _samplers(target: Target, device: BlockDevice, stack: ExitStack) -> list[Sampler]:
+def _samplers(target: OpenServer, device: BlockDevice, stack: ExitStack) -> list[Sampler]:
     """Those of a trial's that the rules ask for, where their sources are here; without a device what the
     server itself counts of its reads."""
     candidates: list[Sampler] = [DeviceSampler(device), HostCpuSampler()] if target.local else []
@@ -293,7 +297,7 @@ def _write(folder: Path, files: dict[str, bytes]) -> None:
         (observations / name).write_bytes(content)
 
 
-def _described(target: Target, vcpus: float | None) -> DiagnosedServer:
+def _described(target: OpenServer, vcpus: float | None) -> DiagnosedServer:
     local = target.local
     return DiagnosedServer(
         vcpus=vcpus,
@@ -309,7 +313,7 @@ def _described(target: Target, vcpus: float | None) -> DiagnosedServer:
     )
 
 
-def _ceiling(target: Target, device: BlockDevice) -> ArmCeiling:
+def _ceiling(target: OpenServer, device: BlockDevice) -> ArmCeiling:
     """The lower of what the last probe of the device found and what the server's control groups allow it."""
     if target.local is None or device.name is None:
         return ArmCeiling()

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pgassay.analysis.accounts.samples import IDLE_CONNECTION
-from pgassay.native.observer import ObservedServer, Ready, Row, Window
-from pgassay.running_server.open_server import Target
+from pgassay.native.observer import ObservedServer, ObserverWindow, Ready, Row
+from pgassay.running_server.open_server import OpenServer
 
 # Samples per second of threads and waits, for few connections; for more of them as many fewer. A sample takes
 # a millisecond of the server and of the sampler each, where processors have other things in their caches.
@@ -37,7 +37,7 @@ def output_s(connections: int, *, is_local: bool = True) -> float:
     return min(_OUTPUT_S_MAX, _OUTPUT_S * max(1.0, connections / _CONNECTIONS_AT_FULL_RATE))
 
 
-def sources(target: Target, application_name: str) -> ObservedServer:
+def sources(target: OpenServer, application_name: str) -> ObservedServer:
     """What of a target is sampled.
 
     Where the role may not see what others' sessions do, /proc alone is read: a server that hides a session's
@@ -49,7 +49,9 @@ def sources(target: Target, application_name: str) -> ObservedServer:
     return observed
 
 
-def mark_own_and_idle(ready: Ready, windows: Iterable[Window], session_pid: int) -> list[Window]:
+def mark_own_and_idle(
+    ready: Ready, windows: Iterable[ObserverWindow], session_pid: int
+) -> list[ObserverWindow]:
     """Windows in which `session_pid`, the other session of pgassay, is of the kind of its own sessions, and
     connections without work are told from those that wait for their client (IDLE_CONNECTION)."""
     return [
@@ -83,7 +85,7 @@ def _with(row: Row, position: int, value: str) -> Row:
     return [*row[:position], value, *row[position + 1 :]]
 
 
-def sessions_cpu_s(ready: Ready, windows: Iterable[Window]) -> float | None:
+def sessions_cpu_s(ready: Ready, windows: Iterable[ObserverWindow]) -> float | None:
     """CPU seconds of all sessions of pgassay in this server; None where its processes are not seen.
 
     windows: as `with_own_and_idle_marked` makes them.

@@ -27,7 +27,7 @@ from pgassay.trial.measure import maintenance_effects, statement_plans
 from pgassay.trial.measure.maintenance_progress import FILE, ProgressSampler
 from pgassay.trial.snapshots import verify
 from pgassay.trial.snapshots.counters import Snapshot, block_bytes, database_bytes, snapshot
-from pgassay.trial.target import LocalServer, ServerSession
+from pgassay.trial.target import LocalTrialServer, ServerSession
 from pgassay.trial.trial_state import Observation, Plan
 
 _QUERY_CANCELED = "57014"
@@ -58,7 +58,7 @@ class StatementTimer:
         server: ServerSession,
         spec: ArmSpec,
         protocol: Protocol,
-        local: LocalServer | None,
+        local: LocalTrialServer | None,
         relations: list[Relation],
         on_step: Callable[[str], None],
         *,
@@ -216,7 +216,7 @@ class StatementTimer:
                     with suppress(StatementError):
                         self.session.execute("warm the catalogs", "EXPLAIN " + part.sql)
 
-    def _prepare_further(self, statement: Statement, local: LocalServer, keeper: CacheKeeper) -> None:
+    def _prepare_further(self, statement: Statement, local: LocalTrialServer, keeper: CacheKeeper) -> None:
         """Before a further statement: what a command needs around it, and the cache state of each."""
         if self._spec.workload.is_maintenance:
             maintenance_effects.run_untimed(self._server.control, statement)
@@ -290,7 +290,7 @@ class StatementTimer:
         return self._time_local(statement, facts, self._local)
 
     def _time_local(
-        self, statement: Statement, facts: statement_plans.PlanFacts | None, local: LocalServer
+        self, statement: Statement, facts: statement_plans.PlanFacts | None, local: LocalTrialServer
     ) -> tuple[StatementObservation, Executed]:
         """Time it between two readings of what the server, the device and the processes have done."""
         cold = self._starts_cold(facts)
@@ -335,7 +335,7 @@ class StatementTimer:
         )
         return observed, done
 
-    def _edge(self, local: LocalServer) -> _Edge:
+    def _edge(self, local: LocalTrialServer) -> _Edge:
         return _Edge(
             views=snapshot(self._server.control, self._spec.build.major),
             device=counters(local.device) if local.device.name else None,

@@ -20,7 +20,7 @@ from pgassay.model.plans.executed_plan import PreparedKind, WorkPlan
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.trial.measure.plan_safety import could_write, is_reading
 from pgassay.trial.measure.prepared_plans import document, explain_prepared, is_prepared, rolled_back
-from pgassay.trial.target import Machine, ServerSession
+from pgassay.trial.target import ServerSession, TrialMachine
 from pgassay.trial.trial_state import Plan, TrialState
 from pgassay.workloads.transactions import rolls_back
 
@@ -284,7 +284,7 @@ class _Attempt:
 
 def _of_changed_data(
     trial: TrialState,
-    machine: Machine,
+    machine: TrialMachine,
     session: _Session,
     explained: Mapping[str, Plan],
     due: Mapping[str, Plan],

@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Protocol as TrialProtocol
-from pgassay.native.observer import ObservedServer, Observer, Ready, Row, Value, Window
+from pgassay.native.observer import ObservedServer, Observer, ObserverWindow, Ready, Row, Value
 from pgassay.record.columns import Column, to_parquet
 
 THREADS_FILE = "threads.parquet"
@@ -120,9 +120,9 @@ class ServerObserver:
         return window_files(self._observer.ready, self._observer.windows)
 
 
-def window_files(ready: Ready, windows: Sequence[Window]) -> dict[str, bytes]:
+def window_files(ready: Ready, windows: Sequence[ObserverWindow]) -> dict[str, bytes]:
     """Windows as Parquet files of threads, waits and asynchronous I/O, those that have any row."""
-    tables: tuple[tuple[str, Sequence[str], Callable[[Window], Sequence[Row]]], ...] = (
+    tables: tuple[tuple[str, Sequence[str], Callable[[ObserverWindow], Sequence[Row]]], ...] = (
         (THREADS_FILE, ready.thread_columns, lambda window: window.threads),
         (WAITS_FILE, ready.wait_columns, lambda window: window.waits),
         (AIOS_FILE, ready.aio_columns, lambda window: window.aios),
@@ -135,7 +135,9 @@ def window_files(ready: Ready, windows: Sequence[Window]) -> dict[str, bytes]:
     return files
 
 
-def _columns(windows: Sequence[tuple[Window, Sequence[Row]]], names: Sequence[str]) -> Mapping[str, Column]:
+def _columns(
+    windows: Sequence[tuple[ObserverWindow, Sequence[Row]]], names: Sequence[str]
+) -> Mapping[str, Column]:
     """The rows of all windows as columns, with the window's clock readings before them."""
     columns: dict[str, list[Value]] = {name: [] for name in ("from_ns", "clock_ns", "edge", *names)}
     for window, rows in windows:

@@ -13,7 +13,7 @@ from pgassay.trial.observe.remote import observed_by_sql
 from pgassay.trial.observe.runner import SamplerRunner
 from pgassay.trial.observe.server_observer import ServerObserver, rate_hz
 from pgassay.trial.snapshots import readings
-from pgassay.trial.target import LocalServer, ServerSession
+from pgassay.trial.target import LocalTrialServer, ServerSession
 from pgassay.trial.trial_state import TrialState
 
 
@@ -36,7 +36,9 @@ def volume_imposed(trial: TrialState) -> Iterator[None]:
 
 
 @contextmanager
-def threads_observed(trial: TrialState, server: ServerSession, local: LocalServer | None) -> Iterator[None]:
+def threads_observed(
+    trial: TrialState, server: ServerSession, local: LocalTrialServer | None
+) -> Iterator[None]:
     """What the threads of a server on this machine do and wait for, meanwhile; elsewhere what SQL tells."""
     if local is None:
         with observed_by_sql(trial, server):
@@ -54,7 +56,7 @@ def threads_observed(trial: TrialState, server: ServerSession, local: LocalServe
 
 @contextmanager
 def machine_sampled(
-    trial: TrialState, local: LocalServer | None, relations: Sequence[Relation]
+    trial: TrialState, local: LocalTrialServer | None, relations: Sequence[Relation]
 ) -> Iterator[None]:
     """The samplers of this machine, meanwhile, and the distance of its clocks at both ends."""
     if local is None:

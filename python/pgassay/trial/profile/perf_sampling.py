@@ -4,12 +4,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pgassay.environment.linux.perf import Recording, Stacks, find_perf
+from pgassay.environment.linux.perf import PerfRecording, Stacks, find_perf
 from pgassay.errors import MeasurementError
 from pgassay.model.build import Build
 from pgassay.record.stacks import STACKS_FILE, to_folded
 from pgassay.trial.profile.script_text import ScriptReader, fold
-from pgassay.trial.target import LocalServer
+from pgassay.trial.target import LocalTrialServer
 from pgassay.trial.trial_state import TrialState
 
 FRAME_POINTERS = "-fno-omit-frame-pointer"
@@ -21,7 +21,7 @@ def stacks_of(build: Build) -> Stacks:
 
 
 @contextmanager
-def profiled(trial: TrialState, local: LocalServer | None) -> Iterator[None]:
+def profiled(trial: TrialState, local: LocalTrialServer | None) -> Iterator[None]:
     """perf samples all processes of the server meanwhile; does nothing where none is asked for.
 
     What it recorded becomes folded stacks: those of the measured part, on the clock of the trial.
@@ -32,7 +32,7 @@ def profiled(trial: TrialState, local: LocalServer | None) -> Iterator[None]:
         yield
         return
     perf, stacks = find_perf(), stacks_of(trial.arm.build)
-    recording = Recording(perf, local.running.server.process_ids(), rate_hz, stacks)
+    recording = PerfRecording(perf, local.running.server.process_ids(), rate_hz, stacks)
     try:
         with recording:
             began_ns = time.monotonic_ns()

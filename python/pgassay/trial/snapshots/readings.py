@@ -14,7 +14,7 @@ from pgassay.model.trial import CounterRow
 from pgassay.trial.snapshots import verify
 from pgassay.trial.snapshots.counters import Snapshot, block_bytes, database_bytes, difference, snapshot
 from pgassay.trial.snapshots.verify import BytesRead
-from pgassay.trial.target import LocalServer, ServerSession
+from pgassay.trial.target import LocalTrialServer, ServerSession
 from pgassay.trial.trial_caps import group_counters
 
 
@@ -43,7 +43,7 @@ class Readings:
 
 
 @dataclass(frozen=True)
-class Moved:
+class CounterChange:
     """How the readings moved over the measured part.
 
     `counters`: rows that moved by view, ready for JSON. `wal_bytes`: None where the server isn't on this
@@ -55,7 +55,7 @@ class Moved:
     wal_bytes: int | None
 
 
-def readings(server: ServerSession, local: LocalServer | None, major: int) -> Readings:
+def readings(server: ServerSession, local: LocalTrialServer | None, major: int) -> Readings:
     """Read them all, now: the server's CPU time last, so that reading the rest is no work of the workload."""
     if local is None:
         return Readings(views=snapshot(server.control, major), steal_s=steal_s(), local=None)
@@ -70,7 +70,9 @@ def readings(server: ServerSession, local: LocalServer | None, major: int) -> Re
     )
 
 
-def moved_since(before: Readings, server: ServerSession, local: LocalServer | None, major: int) -> Moved:
+def moved_since(
+    before: Readings, server: ServerSession, local: LocalTrialServer | None, major: int
+) -> CounterChange:
     """Read the counters again; how they moved since."""
     wal_bytes = device_bytes = reads = None
     wal = verify.wal_position(server.control) if local else 0
@@ -84,7 +86,7 @@ def moved_since(before: Readings, server: ServerSession, local: LocalServer | No
         if group := group_counters(local.capped_group, local.inherited):
             moved["control_group"] = [usage.difference(before.local.group, group)]
     postgres = database_bytes(before.views, after, block_bytes(server.control))[0]
-    return Moved(moved, BytesRead(postgres=postgres, device=device_bytes, server=reads), wal_bytes)
+    return CounterChange(moved, BytesRead(postgres=postgres, device=device_bytes, server=reads), wal_bytes)
 
 
 def steal_s() -> float:

@@ -11,7 +11,7 @@ from pgassay.model.running_server.watch import WatchSample
 from pgassay.report import text
 from pgassay.watch.drawing import screen_parts as watch_parts
 from pgassay.watch.drawing.figures import clock
-from pgassay.watch.drawing.screen_parts import BOLD, DIM, Line, Part
+from pgassay.watch.drawing.screen_parts import BOLD, DIM, Line, ScreenPart
 
 # Bars and means are over this long: one interval alone jumps too much to be read.
 SHOWN_S = 10.0
@@ -35,7 +35,7 @@ def layout(samples: Sequence[WatchSample], width: int, height: int, *, unicode: 
     What is most asked for stands first; lists share the lines that are left.
     """
     shown, last = recent(samples), samples[-1]
-    top, parts = _head(last), list[Part]()
+    top, parts = _head(last), list[ScreenPart]()
     if last.experiment is not None:
         top += watch_parts.experiment(last.experiment)
         parts.append(watch_parts.estimates(last.experiment, width, unicode=unicode))
@@ -86,7 +86,7 @@ def _head(sample: WatchSample) -> list[Line]:
 
 
 def _fitted(
-    top: list[Line], parts: list[Part], bottom: list[Line], missing: list[Line], height: int
+    top: list[Line], parts: list[ScreenPart], bottom: list[Line], missing: list[Line], height: int
 ) -> list[Line]:
     """Give each list in turn one more row while there is room; then empty lines between parts."""
     fixed = len(top) + len(bottom) + len(missing) + sum(len(part.heading) for part in parts)

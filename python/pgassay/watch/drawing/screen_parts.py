@@ -39,7 +39,7 @@ _FIGURE_WIDTH = 6
 
 
 @dataclass
-class Part:
+class ScreenPart:
     """A heading with rows below it; of the rows as many are shown as fit, the first ones."""
 
     heading: list[Line]
@@ -114,13 +114,13 @@ def throughput(server: ServerSample) -> list[Line]:
     return lines
 
 
-def waits(samples: Sequence[WatchSample], seconds: float, width: int, *, unicode: bool) -> Part:
+def waits(samples: Sequence[WatchSample], seconds: float, width: int, *, unicode: bool) -> ScreenPart:
     """Connections and their parallel workers by what they are at, with bars in what `width` leaves."""
     found = mean_waits(samples, _CLIENTS)
     bar_width = min(_WAIT_BAR_WIDTH_MAX, max(4, width - _WAIT_WIDTH))
     full = max((mean for _, mean in found), default=0.0)
     over = f"mean over {seconds:.0f} s"
-    part = Part(
+    part = ScreenPart(
         [[(f"{'connections wait for':<{_NAME_WIDTH}} {'scheduler':<9} {'state':<20} {over}", HEADING)]]
     )
     for wait, mean in found:
@@ -138,10 +138,10 @@ def waits(samples: Sequence[WatchSample], seconds: float, width: int, *, unicode
     return part
 
 
-def threads(server: ServerSample, samples: Sequence[WatchSample]) -> Part:
+def threads(server: ServerSample, samples: Sequence[WatchSample]) -> ScreenPart:
     """What the threads of each kind used in the last interval, and what they are at most often."""
     columns = f"{'number':>7} {'CPU':>6} {'queue':>6} {'read/s':>9} {'write/s':>9}  most often"
-    part = Part([[(f"{'threads':<18}", HEADING), (columns, HEADING)]])
+    part = ScreenPart([[(f"{'threads':<18}", HEADING), (columns, HEADING)]])
     for use in server.threads or ():
         most = mean_waits(samples, (use.kind,))
         wait = most[0][0] if most else None
@@ -160,7 +160,7 @@ def threads(server: ServerSample, samples: Sequence[WatchSample]) -> Part:
     return part
 
 
-def statements(samples: Sequence[WatchSample]) -> Part:
+def statements(samples: Sequence[WatchSample]) -> ScreenPart:
     """The statements that run, the most waiting first, as means over the samples."""
     active: dict[tuple[int | None, str], float] = defaultdict(float)
     waiting: dict[tuple[int | None, str], float] = defaultdict(float)
@@ -179,7 +179,7 @@ def statements(samples: Sequence[WatchSample]) -> Part:
             texts[key] = each.query
             events[key] = each.event or events.get(key, "")
     heading = f"{'waiting':>7} {'of':>5}  {'most often for':<26} statement"
-    part = Part([[(heading, HEADING)]])
+    part = ScreenPart([[(heading, HEADING)]])
     for key in sorted(active, key=lambda key: (-waiting[key], -active[key], texts[key])):
         part.rows.append([
             (f"{waiting[key]:>7.1f} {active[key]:>5.1f}", BOLD if waiting[key] >= 0.05 else ""),
@@ -189,9 +189,9 @@ def statements(samples: Sequence[WatchSample]) -> Part:
     return part
 
 
-def progress(server: ServerSample) -> Part:
+def progress(server: ServerSample) -> ScreenPart:
     """Commands that report how far they are: phase, how much of it is done, the room for dead rows."""
-    part = Part([[(f"{'progress':<16} {'of phase':>8}  {'phase':<28} relation", HEADING)]])
+    part = ScreenPart([[(f"{'progress':<16} {'of phase':>8}  {'phase':<28} relation", HEADING)]])
     for each in server.progress or ():
         done = "" if each.done is None or not each.total else percent(min(1.0, each.done / each.total))
         name = f"{each.command} (auto)" if each.autovacuum else each.command
@@ -319,13 +319,13 @@ def ending(state: ExperimentState) -> str:
     return words[state.stopped]
 
 
-def estimates(state: ExperimentState, width: int, *, unicode: bool) -> Part:
+def estimates(state: ExperimentState, width: int, *, unicode: bool) -> ScreenPart:
     """The arms against their controls so far, with intervals."""
     names = [
         text.clean(f"{arm.name} at {arm.stratum}" if arm.stratum else arm.name) for arm in state.estimates
     ]
     wide = min(40, max((len(name) for name in names), default=3))
-    part = Part([[(f"{'arm':<{wide}} {'speed':>8} {'interval so far':>17}  so far", HEADING)]])
+    part = ScreenPart([[(f"{'arm':<{wide}} {'speed':>8} {'interval so far':>17}  so far", HEADING)]])
     scale = interval_bar.scale_for(
         [arm.interval for arm in state.estimates], [arm.ratio for arm in state.estimates],
         state.margin, _INTERVAL_BAR_WIDTH,

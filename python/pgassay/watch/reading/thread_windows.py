@@ -5,7 +5,7 @@ from typing import Self
 from pgassay.errors import MeasurementError
 from pgassay.model.running_server.watch import AioHandles, ThreadUse, Wait
 from pgassay.native.observer import ObservedServer, Observer, Ready
-from pgassay.watch.reading.window_figures import Seen, aios, seen, states, thread_use, waits
+from pgassay.watch.reading.window_figures import SeenThreads, aios, seen, states, thread_use, waits
 
 AIO_MAJOR_MIN = 18
 _EDGE_TIMEOUT_S = 5.0
@@ -23,7 +23,7 @@ class ProcessWatch:
 
     def __init__(self, server: ObservedServer, rate_hz: float) -> None:
         self._observer = Observer(server, rate_hz, _OUTPUT_S)
-        self._before: Seen | None = None
+        self._before: SeenThreads | None = None
 
     def __enter__(self) -> Self:
         self._observer.__enter__()
@@ -48,7 +48,7 @@ class ProcessWatch:
             raise MeasurementError(f"{_NO_MORE}: {reason}" if reason else _NO_MORE)
         self._before, self._now = self._now, self._seen()
 
-    def _seen(self) -> Seen:
+    def _seen(self) -> SeenThreads:
         windows = self._observer.take()
         if not windows:
             raise MeasurementError(_NO_MORE)

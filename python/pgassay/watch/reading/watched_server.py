@@ -10,7 +10,7 @@ import psycopg
 
 from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.model.running_server.watch import Connections, ServerSample, WatchSample
-from pgassay.running_server.open_server import Target, open_target
+from pgassay.running_server.open_server import OpenServer, open_target
 from pgassay.watch.reading import command_progress, counters
 from pgassay.watch.reading.machine_rates import MachineWatch
 from pgassay.watch.reading.thread_windows import ProcessWatch
@@ -106,7 +106,7 @@ class ServerWatch:
 class _OpenServer:
     """All that is open on a server: a session, the observer, this machine's samplers."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: OpenServer) -> None:
         self._target = target
         self._stack = ExitStack()
         try:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgassay.model.running_server.watch import AioHandles, SchedulerState, ThreadUse, Wait
-from pgassay.native.observer import Ready, Value, Window, named
+from pgassay.native.observer import ObserverWindow, Ready, Value, named
 
 Row = Mapping[str, Value]
 _SCHEDULER: dict[str, SchedulerState] = {"R": "running", "S": "asleep", "I": "asleep", "D": "device"}
@@ -16,7 +16,7 @@ _RESTING = "Activity"
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenThreads:
     """What was seen between two readings, its rows with the names of their columns.
 
     `threads`: each thread's counters when it was last seen; `aios`: the handles in use at the end.
@@ -30,10 +30,10 @@ class Seen:
     aios: Sequence[Row]
 
 
-def seen(ready: Ready, windows: Sequence[Window]) -> Seen:
+def seen(ready: Ready, windows: Sequence[ObserverWindow]) -> SeenThreads:
     """Several windows in a row, at least one, as one."""
     threads = {_key(row): row for window in windows for row in named(window.threads, ready.thread_columns)}
-    return Seen(
+    return SeenThreads(
         from_ns=windows[0].from_ns,
         clock_ns=windows[-1].clock_ns,
         samples=sum(window.samples for window in windows),

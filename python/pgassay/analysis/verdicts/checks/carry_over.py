@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pgassay.analysis.statistics.assignment import log_draw_evidence
-from pgassay.analysis.statistics.carry_over import Figure, Separated, can_explain, separate
+from pgassay.analysis.statistics.carry_over import CarryOverFigure, Separated, can_explain, separate
 from pgassay.analysis.statistics.eprocess import BoolArray
 from pgassay.analysis.statistics.equivalence import log_margin
 from pgassay.analysis.verdicts.checks.trial_order import (
@@ -183,7 +183,7 @@ def _follows(rows: list[OrderedBlock], names: list[str], before: frozenset[str])
     return np.array(cells, dtype=np.bool_).reshape(len(rows), len(names))
 
 
-def _change(figure: Figure) -> str:
+def _change(figure: CarryOverFigure) -> str:
     """'5.0 % slower [4.1 %, 5.9 %]' of a negative log ratio."""
     slower = figure.estimate < 0
     ends = sorted((1 if not slower else -1) * math.expm1(end) for end in (figure.lower, figure.upper))
@@ -193,7 +193,7 @@ def _change(figure: Figure) -> str:
     )
 
 
-def _effect(figure: Figure) -> str:
+def _effect(figure: CarryOverFigure) -> str:
     estimate, lower, upper = (math.expm1(each) for each in (figure.estimate, figure.lower, figure.upper))
     return f"{_signed(estimate)} [{_signed(lower)}, {_signed(upper)}]"
 

@@ -10,7 +10,7 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pgassay.sysbench.connection import Server
+    from pgassay.sysbench.connection import SysbenchServer
     from pgassay.sysbench.options import Options
 
 NAME = "sysbench"
@@ -107,7 +107,7 @@ def _do(chosen: "Options") -> int:
     return 0
 
 
-def _run(chosen: "Options", server: "Server", say: "Callable[[str], None]") -> int:
+def _run(chosen: "Options", server: "SysbenchServer", say: "Callable[[str], None]") -> int:
     from pgassay.sysbench import extra_report, report, run_load
     from pgassay.sysbench.options import SysbenchError
 
