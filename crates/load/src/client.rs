@@ -7,6 +7,7 @@ use bytes::{Buf, BytesMut};
 use pgassay_protocol::{Answer, AnswerState, Failure, InputBuffer, TransactionStatus, requests};
 use rand_xoshiro::Xoroshiro128StarStar;
 
+use crate::connections::{Idling, Pauses};
 use crate::interpreter::Interpreter;
 use crate::programs::Programs;
 use crate::script::Script;
@@ -16,8 +17,10 @@ use crate::tally::Timing;
 use crate::transaction::{Queries, Statement, Transaction};
 use crate::transport::Transport;
 
+mod connection;
 mod counted;
 mod failures;
+mod idling;
 mod scripted;
 mod statements;
 
@@ -65,6 +68,10 @@ pub struct Work {
     pub counts_queries: bool,
     /// Whether a failure says which client met it and where, or only what the server says.
     pub tells_place: bool,
+    /// Whether each statement's time is taken.
+    pub times_statements: bool,
+    /// How long a client is idle within its transactions.
+    pub idling: Option<Idling>,
 }
 
 /// One connection, its place in the transaction that is running, and its random numbers.
@@ -96,6 +103,12 @@ pub struct Client<T> {
     pub free_ns: u64,
     /// Why the last transaction that was given up was.
     given_up: Option<Failure>,
+    /// The connection has yet to be told what is prepared.
+    is_fresh: bool,
+    pauses: Option<Box<Pauses>>,
+    /// When the statement that is running was sent, and what those before it took.
+    asked_ns: u64,
+    took: Vec<(usize, u64)>,
 }
 
 impl<T: Transport> Client<T> {
@@ -117,15 +130,13 @@ impl<T: Transport> Client<T> {
                     input.keep_rows();
                 }
                 let programs = Arc::clone(programs);
-                Some(Box::new(Interpreter::new(
-                    programs,
-                    work.protocol,
-                    number,
-                    random.clone(),
-                )))
+                let mut interpreter = Interpreter::new(programs, work.protocol, number, random.clone());
+                interpreter.idles = work.idling.is_some();
+                Some(Box::new(interpreter))
             }
         };
         let counts_changes = work.counts_queries;
+        let pauses = work.idling.map(|idling| Box::new(Pauses::new(idling, number)));
         Self {
             number,
             transport,
@@ -150,6 +161,10 @@ impl<T: Transport> Client<T> {
             timing: Timing::default(),
             free_ns: 0,
             given_up: None,
+            is_fresh: false,
+            pauses,
+            asked_ns: 0,
+            took: Vec::new(),
         }
     }
 
@@ -172,6 +187,7 @@ impl<T: Transport> Client<T> {
     pub fn begin(&mut self, now_ns: u64, choose: &mut Xoroshiro128StarStar) -> Result<Outcome, Failure> {
         self.timing = Timing::at_once(now_ns, 0);
         self.state = State::Running;
+        self.took.clear();
         match &self.work.source {
             Source::Builtin(script) => {
                 script.draw(&mut self.random, &mut self.place, &mut self.transaction);
@@ -179,6 +195,7 @@ impl<T: Transport> Client<T> {
                 if self.transaction.is_empty() {
                     return Ok(self.finish(Outcome::Committed));
                 }
+                self.asked_ns = now_ns;
                 self.send_statement()?;
                 Ok(Outcome::Waiting)
             }
@@ -292,9 +309,15 @@ impl<T: Transport> Client<T> {
         if self.work.counts_queries {
             self.count_query();
         }
+        if self.work.times_statements {
+            self.note_statement();
+        }
         match self.state {
             State::Running if self.step + 1 < self.transaction.len() => {
                 self.step += 1;
+                if let Some(pausing) = self.pause_before_end(status) {
+                    return Ok(pausing);
+                }
                 self.send_statement()?;
                 Ok(Outcome::Waiting)
             }

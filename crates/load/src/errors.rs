@@ -12,6 +12,25 @@ pub const NOT_CONNECTED: &str = "08001";
 pub const CONNECTION_LOST: &str = "08006";
 const LOST: &str = "the connection to the server was lost";
 
+/// What a server that can only be read answers to a change: the connection goes to what was a primary.
+const READ_ONLY: &str = "25006";
+/// Classes of what stays wrong however often a connection is tried: the name or the password, the database.
+const LASTING: [&str; 2] = ["28", "3D"];
+
+/// Whether a connection is of no use any more, and another one may be: it was lost, or the server ended it.
+pub fn is_outage(failure: &Failure) -> bool {
+    match failure.sqlstate.as_deref() {
+        Some(state) => failure.fatal || state == READ_ONLY,
+        None => failure.message.contains(LOST),
+    }
+}
+
+/// Whether opening a connection will fail again in the same way.
+pub fn is_lasting(refused: &Failure) -> bool {
+    let state = refused.sqlstate.as_deref().unwrap_or_default();
+    LASTING.iter().any(|class| state.starts_with(class))
+}
+
 /// Errors of one SQLSTATE.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OfState {
@@ -68,6 +87,21 @@ mod tests {
             sqlstate: Some(state.to_owned()),
             ..Failure::client(message)
         }
+    }
+
+    #[test]
+    fn a_connection_that_the_server_ended_is_tried_again_and_a_wrong_password_is_not() {
+        let ended = Failure {
+            fatal: true,
+            ..server("57P01", "terminating connection due to administrator command")
+        };
+        let statement = Failure {
+            fatal: false,
+            ..server("42P01", "no table")
+        };
+        assert!(is_outage(&ended) && is_outage(&Failure::client(format!("{LOST}: it is gone"))));
+        assert!(!is_outage(&statement) && !is_outage(&Failure::client("division by zero")));
+        assert!(is_lasting(&server("28P01", "wrong")) && !is_lasting(&server("57P03", "starting up")));
     }
 
     #[test]

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use pgassay_pgbench::command::{Action, Capture, Word};
 use pgassay_pgbench::expression::{Evaluation, Expression};
-use pgassay_pgbench::number_text::leading_integer;
 use pgassay_pgbench::query::{PARAMETERS_MAX, Query};
 use pgassay_pgbench::value::Value;
 use pgassay_pgbench::variables::{Variables, is_name};
@@ -18,10 +17,13 @@ use crate::spec::QueryProtocol;
 
 pub mod command_times;
 mod debug;
+mod pauses;
 mod seen;
+pub mod sessions;
 mod shell;
 
 use command_times::CommandTimes;
+use sessions::Session;
 
 /// What a client does after its script went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +32,8 @@ pub enum Step {
     Wait(usize),
     /// Go on after so many nanoseconds.
     Sleep(u64),
+    /// Be idle in the transaction for a while, then go on to its end.
+    Idle,
     /// The script is at its end.
     End,
 }
@@ -47,11 +51,12 @@ pub struct Interpreter {
     running: usize,
     /// The answers that a pipeline is owed; none outside of one.
     pipeline: Option<usize>,
-    /// By command the number in the name it was prepared under; 0 where it was not.
-    prepared: Vec<u32>,
+    session: Session,
     /// What was sent to be prepared and not answered yet.
     unconfirmed: Vec<usize>,
-    generation: u32,
+    /// Whether it is idle before the end of each transaction, and has been so in this one.
+    pub idles: bool,
+    has_idled: bool,
     capture: Option<Capture>,
     /// Whether the branch before was left out, so that an \\elif is asked.
     is_skipping: bool,
@@ -71,7 +76,6 @@ impl Interpreter {
         client: usize,
         random: Xoroshiro128StarStar,
     ) -> Self {
-        let commands = work.offsets.last().copied().unwrap_or(0);
         Self {
             variables: work.variables_of(client),
             work,
@@ -83,9 +87,10 @@ impl Interpreter {
             at: 0,
             running: 0,
             pipeline: None,
-            prepared: vec![0; commands],
+            session: Session::default(),
             unconfirmed: Vec::new(),
-            generation: 1,
+            idles: false,
+            has_idled: false,
             capture: None,
             is_skipping: false,
             text: String::new(),
@@ -112,15 +117,10 @@ impl Interpreter {
         self.pipeline = None;
         self.is_skipping = false;
         self.capture = None;
+        self.has_idled = false;
         if let Some(times) = &mut self.times {
             times.forget();
         }
-    }
-
-    /// Forgets what was prepared: the session is a new one.
-    pub fn forget_prepared(&mut self) {
-        self.prepared.fill(0);
-        self.unconfirmed.clear();
     }
 
     /// Whether the rows of the answer that is awaited are read.
@@ -144,6 +144,9 @@ impl Interpreter {
         let program = &work.programs[self.script];
         self.end_command();
         while let Some(command) = program.commands.get(self.at) {
+            if self.idles && self.is_idle_before(&command.action, status) {
+                return Ok(Step::Idle);
+            }
             self.running = self.at;
             self.at += 1;
             self.begin_command(command);
@@ -276,12 +279,11 @@ impl Interpreter {
             return Ok(String::new());
         }
         let number = self.work.offsets[self.script] + self.running;
-        let is_new = self.prepared[number] == 0;
+        let (is_new, generation) = self.session.prepared(number);
         if is_new {
-            self.prepared[number] = self.generation;
             self.unconfirmed.push(number);
         }
-        let name = format!("P{}_{}_{}", self.script, self.running, self.prepared[number]);
+        let name = format!("P{}_{}_{generation}", self.script, self.running);
         if is_new {
             requests::prepare(&name, &query.prepared_text(), [], output)?;
         }
@@ -306,37 +308,9 @@ impl Interpreter {
     /// be told: it is prepared again, under another name.
     pub fn answered(&mut self, succeeded: bool) {
         if !succeeded && !self.unconfirmed.is_empty() {
-            self.generation += 1;
-            for &number in &self.unconfirmed {
-                self.prepared[number] = 0;
-            }
+            self.session.forget(&self.unconfirmed);
         }
         self.unconfirmed.clear();
-    }
-
-    fn sleep(&mut self, amount: &Word, unit_us: i64) -> Result<Step, Failure> {
-        let count = match amount {
-            Word::Text(text) => leading_integer(text),
-            Word::Variable(place) => {
-                let mut text = String::new();
-                if !self.variables.write(*place, &mut text) {
-                    let name = self.work.names.name(*place);
-                    return Err(failed(&format!("\\sleep: undefined variable \"{name}\"")));
-                }
-                if !text
-                    .trim_start()
-                    .starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+')
-                {
-                    let name = self.work.names.name(*place);
-                    return Err(failed(&format!(
-                        "\\sleep: invalid sleep time \"{text}\" for variable \"{name}\""
-                    )));
-                }
-                leading_integer(&text)
-            }
-        };
-        let nanoseconds = count.saturating_mul(unit_us).saturating_mul(1000);
-        Ok(Step::Sleep(u64::try_from(nanoseconds).unwrap_or(0)))
     }
 
     fn shell_command(&self, context: &str, words: &[Word]) -> Result<String, Failure> {

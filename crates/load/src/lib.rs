@@ -7,6 +7,7 @@
 
 pub mod client;
 pub mod clock;
+pub mod connections;
 pub mod errors;
 pub mod interpreter;
 pub mod meter;
@@ -18,6 +19,7 @@ pub mod run;
 pub mod script;
 pub mod seconds;
 pub mod spec;
+pub mod statements;
 pub mod sysbench;
 pub mod tally;
 pub mod timed;
@@ -26,7 +28,7 @@ pub mod transport;
 pub mod worker;
 
 pub use programs::{Programs, ScriptSpec};
-pub use record::{Progress, Record};
+pub use record::{Partial, Progress, Record, Told};
 pub use run::run;
 pub use script::{BuiltinScript, Script};
 pub use spec::{LoadSpec, QueryProtocol};

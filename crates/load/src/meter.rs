@@ -1,10 +1,15 @@
 //! What one thread counts and times.
 
+use hdrhistogram::Histogram;
 use pgassay_protocol::Failure;
 
 use crate::clock::{RunQueue, thread_cpu_ns};
+use crate::seconds::latencies;
 use crate::spec::{Counting, Schedule};
 use crate::tally::{Tally, Timing};
+
+mod connections;
+mod live;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -27,6 +32,8 @@ pub struct Meter {
     run_queue: RunQueue,
     run_queue_from_ns: u64,
     ended: u64,
+    /// Latencies since somebody looked last.
+    live: Histogram<u32>,
     tally: Tally,
 }
 
@@ -45,6 +52,7 @@ impl Meter {
             run_queue: RunQueue::of_this_thread(),
             run_queue_from_ns: 0,
             ended: 0,
+            live: latencies(),
             tally: Tally::new(interval_ns, counting.kinds),
         }
     }
@@ -95,16 +103,16 @@ impl Meter {
             Phase::WarmUp => self.tally.warmup_transactions += 1,
             Phase::Over => self.tally.late_transactions += 1,
         }
-        let latency_ns = ended_ns.saturating_sub(timing.due_ns);
+        let latency_ns = ended_ns.saturating_sub(timing.due_ns + timing.paused_ns);
+        self.note_live(latency_ns);
         if self.counting.is_paced {
             if !self.schedule.is_measured(timing.due_ns) {
                 return is_over;
             }
             self.tally.balance.scheduled += 1;
             self.tally.balance.done += 1;
-            self.tally
-                .from_send
-                .count(ended_ns.saturating_sub(timing.sent_ns));
+            let sent_ns = timing.sent_ns + timing.paused_ns;
+            self.tally.from_send.count(ended_ns.saturating_sub(sent_ns));
             self.tally.held.count(timing.held_ns);
             let second = self.second_of(timing.due_ns);
             self.tally.seconds[second].count(latency_ns);
@@ -115,11 +123,28 @@ impl Meter {
         }
         self.tally.latency.count(latency_ns);
         self.tally.own_delay.count(timing.held_ns + read_ns);
+        if let Some(counts) = &mut self.tally.connections {
+            counts.waits.count(timing.waited_ns);
+        }
         if let Some(kind) = self.tally.kinds.get_mut(timing.kind) {
             kind.count(latency_ns);
         }
         self.tally.over_limit += u64::from(self.counting.limit_ns.is_some_and(|limit| latency_ns > limit));
         is_over
+    }
+
+    /// Counts the statements of a transaction that was committed: which, and how long each took.
+    #[inline]
+    pub fn statements(&mut self, timing: Timing, took: &[(usize, u64)]) {
+        let is_counted = match self.counting.is_paced {
+            true => self.schedule.is_measured(timing.due_ns),
+            false => self.phase != Phase::WarmUp,
+        };
+        if is_counted {
+            for &(statement, nanoseconds) in took {
+                self.tally.statement(statement).count(nanoseconds);
+            }
+        }
     }
 
     /// Counts a transaction that the server gave up, and why; `true` once the measured interval is over.
@@ -286,6 +311,7 @@ mod tests {
             sent_ns,
             held_ns,
             kind,
+            ..Timing::default()
         };
         // Of the warm-up, though it ends in the interval.
         meter.committed(due(FROM - 1, FROM, 0, 0), FROM + 5, 0);

@@ -1,5 +1,7 @@
 //! An open loop: when transactions are due, whatever the server does.
 
+use std::sync::Arc;
+
 use pgassay_pgbench::random::fraction;
 use pgassay_protocol::Failure;
 use rand_xoshiro::Xoroshiro128StarStar;
@@ -77,9 +79,13 @@ impl Pace {
 
     /// How long the queue of an interval of this length is worked off, in seconds.
     pub fn drain_s(&self, duration_s: f64) -> f64 {
-        self.drain_s
-            .unwrap_or_else(|| (duration_s / 2.0).min(DRAIN_S_MAX))
+        self.drain_s.unwrap_or_else(|| drain_s(duration_s))
     }
+}
+
+/// How long what is queued after an interval of this length is worked off, if nothing else is said.
+pub fn drain_s(duration_s: f64) -> f64 {
+    (duration_s / 2.0).min(DRAIN_S_MAX)
 }
 
 /// A stretch in which the rate changes by the same amount in each second.
@@ -143,7 +149,7 @@ fn stretches(rates: &[(f64, f64)], warmup_s: f64) -> Vec<Stretch> {
 pub struct Pacer {
     arrivals: Arrivals,
     random: Xoroshiro128StarStar,
-    stretches: Vec<Stretch>,
+    stretches: Arc<[Stretch]>,
     place: usize,
     /// Arrivals of all threads that are expected before the next one.
     expected: f64,
@@ -165,7 +171,7 @@ impl Pacer {
         let mut pacer = Self {
             arrivals: pace.arrivals,
             random,
-            stretches: stretches(&pace.rates, warmup_s),
+            stretches: stretches(&pace.rates, warmup_s).into(),
             place: 0,
             expected: 0.0,
             threads: threads as f64,

@@ -3,14 +3,16 @@
 use pgassay_protocol::Failure;
 use serde::Serialize;
 
+use crate::connections::ConnectionRecord;
 use crate::errors::Errors;
 use crate::seconds::{LatencyBySecond, Second};
 use crate::spec::Counting;
+use crate::statements::{Label, StatementRecord, records};
 use crate::tally::{Balance, Tally};
 use crate::timed::{Latency, Timed, serialise};
 
 /// One second of a running load.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Progress {
     /// Which second since the start, counted from 1, the warm-up included.
     pub second: u64,
@@ -20,6 +22,52 @@ pub struct Progress {
     pub transactions: u64,
     /// Transactions that the server gave up in it.
     pub errors: u64,
+    /// Half of them took no longer; none where none ended.
+    pub p50_ms: Option<f64>,
+    /// 99 % took no longer.
+    pub p99_ms: Option<f64>,
+    /// Transactions that were due and had not begun at its end, or waited for a connection; 100,000 and more are one.
+    pub queue: u64,
+}
+
+/// What was counted of a load that a failure ended before its time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Partial {
+    /// How long it had been measured; 0 where the warm-up was not over.
+    pub elapsed_s: f64,
+    /// Transactions that had ended in that time.
+    pub transactions: u64,
+    /// Those that had failed.
+    pub errors: u64,
+    /// The same by SQLSTATE.
+    pub states: Errors,
+    /// Latencies.
+    pub latency_ms: Latency,
+}
+
+impl Partial {
+    /// Of these counts, when the failure came.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn new(counting: Counting, tally: &Tally, at_ns: u64) -> Self {
+        let schedule = counting.schedule;
+        let until_ns = at_ns.min(schedule.measured_to_ns);
+        Self {
+            elapsed_s: until_ns.saturating_sub(schedule.measured_from_ns) as f64 / 1e9,
+            transactions: tally.transactions,
+            errors: tally.errors,
+            states: tally.states.clone(),
+            latency_ms: tally.latency.figures(),
+        }
+    }
+}
+
+/// What is told of a load while it runs.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// A second is over.
+    Progress(Progress),
+    /// It has ended before its time.
+    Partial(Partial),
 }
 
 /// What an open loop adds to a record.
@@ -128,6 +176,10 @@ pub struct Record {
     pub threads: usize,
     /// The scripts, where there are several.
     pub kinds: Vec<Kind>,
+    /// The statements of its transactions, where these have several.
+    pub statements: Vec<StatementRecord>,
+    /// Where connections come and go.
+    pub connections: Option<ConnectionRecord>,
     /// Of an open loop.
     pub open_loop: Option<OpenLoop>,
 }
@@ -138,7 +190,7 @@ impl Record {
     /// # Errors
     /// When no transaction ended within the interval: there is nothing to report. An open loop has its balance.
     #[allow(clippy::cast_precision_loss)] // Nanoseconds of up to 104 days are exact in a double.
-    pub fn new(counting: Counting, tally: &Tally, threads: usize) -> Result<Self, Failure> {
+    pub fn new(counting: Counting, tally: &Tally, threads: usize, labels: &[Label]) -> Result<Self, Failure> {
         let schedule = counting.schedule;
         let elapsed_s = (schedule.measured_to_ns - schedule.measured_from_ns) as f64 / 1e9;
         if tally.transactions == 0 && !counting.is_paced {
@@ -154,7 +206,7 @@ impl Record {
             end_ns: schedule.measured_to_ns,
             errors: tally.errors,
             states: tally.states.clone(),
-            client_cpu_s: tally.cpu_ns as f64 / 1e9,
+            client_cpu_s: (tally.cpu_ns + tally.opening_cpu_ns) as f64 / 1e9,
             latency_ms: tally.latency.figures(),
             histogram: serialise(&tally.latency.histogram)?,
             own_delay_ms: tally.own_delay.figures(),
@@ -173,6 +225,11 @@ impl Record {
             client_idle_s: tally.idle_ns as f64 / 1e9,
             threads,
             kinds: tally.kinds.iter().map(Kind::new).collect::<Result<_, _>>()?,
+            statements: records(&tally.statements, labels)?,
+            connections: match &tally.connections {
+                Some(counts) => Some(ConnectionRecord::new(counts, schedule)?),
+                None => None,
+            },
             open_loop: if counting.is_paced {
                 Some(OpenLoop::new(tally)?)
             } else {
@@ -208,7 +265,7 @@ mod tests {
             let timing = Timing::at_once(1_000_000_000, 0);
             meter.committed(timing, 1_000_000_000 + 12_345_678 + index, 0);
         }
-        let record = Record::new(COUNTING, &meter.into_tally(), 1).unwrap();
+        let record = Record::new(COUNTING, &meter.into_tally(), 1, &[]).unwrap();
         let latency = record.latency_ms;
         assert!(latency.min <= latency.p50 && latency.p99_9 <= latency.max);
         assert!((latency.mean - 12.346_177_5).abs() < 1e-9, "{}", latency.mean);
@@ -225,7 +282,7 @@ mod tests {
 
     #[test]
     fn nothing_measured_is_an_error() {
-        let failure = Record::new(COUNTING, &Meter::new(COUNTING).into_tally(), 1).unwrap_err();
+        let failure = Record::new(COUNTING, &Meter::new(COUNTING).into_tally(), 1, &[]).unwrap_err();
         assert!(failure.message.contains("no transaction ended"), "{failure}");
     }
 
@@ -241,7 +298,7 @@ mod tests {
             meter.left_queue(from + due, from + due * 300_000_000);
         }
         meter.queued(from + 1_999_999_999, from + 9_000_000_000);
-        let open = Record::new(counting, &meter.into_tally(), 1)
+        let open = Record::new(counting, &meter.into_tally(), 1, &[])
             .unwrap()
             .open_loop
             .unwrap();

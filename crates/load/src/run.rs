@@ -5,60 +5,66 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
-use std::time::Duration;
 
 use mio::{Poll, Waker};
+use pgassay_pgbench::command::Command;
 use pgassay_pgbench::random::Streams;
 use pgassay_protocol::Failure;
 
 use crate::client::{Source, Work};
 use crate::clock::monotonic_ns;
 use crate::programs::Programs;
-use crate::record::{Progress, Record};
-use crate::spec::{LoadSpec, Schedule};
+use crate::record::{Partial, Record, Told};
+use crate::spec::LoadSpec;
+use crate::statements::Label;
 use crate::tally::Tally;
 use crate::transport::Connector;
 use crate::worker::{Share, Shared, Worker, waker};
 
 /// Long enough for every thread to have been told before it comes.
 pub(crate) const START_DELAY_NS: u64 = 5_000_000;
-const SECOND_NS: u64 = 1_000_000_000;
 pub(crate) const STACK_BYTES: usize = 16 << 20;
+
+mod ticker;
+use ticker::Ticker;
 
 enum Message {
     Ready,
-    Finished(Box<Tally>),
+    /// What a thread counted, and what ended it before its time.
+    Finished(Box<Tally>, Option<Failure>),
     Failed(Failure),
 }
 
+/// A thread of the load, as the coordinator has it.
 struct Handle {
     shared: Arc<Shared>,
-    waker: Waker,
+    waker: Arc<Waker>,
 }
 
-/// Runs a load from the first connection to the last answer; `report` is called once a second.
+/// Runs a load from the first connection to the last answer; `report` is called once a second, and with what was
+/// counted until a failure ended the load before its time.
 ///
 /// # Errors
 /// When the specification can't be run, a connection can't be opened or is lost, or a statement fails for good.
 /// The threads that remain then end by themselves.
-pub fn run<C: Connector>(
-    spec: &LoadSpec,
-    connector: C,
-    report: impl FnMut(Progress),
-) -> Result<Record, Failure> {
+pub fn run<C: Connector>(spec: &LoadSpec, connector: C, report: impl FnMut(Told)) -> Result<Record, Failure> {
     spec.check()?;
     let (sender, receiver) = channel();
     let mut handles = Vec::new();
     let outcome = start_workers(spec, connector, &sender, &mut handles)
-        .and_then(|()| coordinate(spec, &handles, &receiver, report));
+        .and_then(|labels| coordinate(spec, &handles, (&labels, &receiver), report));
     if outcome.is_err() {
-        for handle in &handles {
-            handle.shared.stop.store(true, Ordering::Relaxed);
-            // A thread that can't be woken ends with the process.
-            let _ = handle.waker.wake();
-        }
+        stop(&handles);
     }
     outcome
+}
+
+fn stop(handles: &[Handle]) {
+    for handle in handles {
+        handle.shared.stop.store(true, Ordering::Relaxed);
+        // A thread that can't be woken ends with the process.
+        let _ = handle.waker.wake();
+    }
 }
 
 fn start_workers<C: Connector>(
@@ -66,7 +72,7 @@ fn start_workers<C: Connector>(
     connector: C,
     sender: &Sender<Message>,
     handles: &mut Vec<Handle>,
-) -> Result<(), Failure> {
+) -> Result<Vec<Label>, Failure> {
     let connector = Arc::new(connector);
     let threads = spec.threads.min(spec.clients);
     let streams = streams_of(
@@ -82,12 +88,19 @@ fn start_workers<C: Connector>(
             (spec.seed, streams.default_seed),
         )?)),
     };
+    let times_statements = match &source {
+        Source::Builtin(script) => script.kind_texts.len() > 1,
+        Source::Programs(_) => true,
+    };
+    let labels = labels_of(&source);
     let work = Arc::new(Work {
         source,
         protocol: spec.protocol,
         continues_on_error: false,
         counts_queries: false,
         tells_place: true,
+        times_statements,
+        idling: spec.idling(),
     });
     let mut client_streams = streams.clients;
     let mut first = 0;
@@ -102,16 +115,20 @@ fn start_workers<C: Connector>(
             throttle: thread_streams.throttle,
             thread: (thread, threads),
             work: Arc::clone(&work),
-            connects: true,
+            connects: !spec.connections.is_managed(),
+        };
+        let pool_size = match spec.connections.pool {
+            Some(pool) => pool / threads + usize::from(thread < pool % threads),
+            None => clients,
         };
         client_streams = rest;
         first += clients;
         let poll = Poll::new().map_err(|error| system_failure(&error))?;
-        let waker = waker(&poll).map_err(|error| system_failure(&error))?;
+        let waker = Arc::new(waker(&poll).map_err(|error| system_failure(&error))?);
         let shared = Arc::new(Shared::default());
         handles.push(Handle {
             shared: Arc::clone(&shared),
-            waker,
+            waker: Arc::clone(&waker),
         });
         let (spec, connector, sender) = (spec.clone(), Arc::clone(&connector), sender.clone());
         thread::Builder::new()
@@ -119,32 +136,55 @@ fn start_workers<C: Connector>(
             // Deep expressions of scripts are evaluated level by level.
             .stack_size(STACK_BYTES)
             .spawn(move || {
-                let outcome = Worker::open(&*connector, share, poll, shared).and_then(|worker| {
+                let outcome = Worker::open(&*connector, share, poll, shared).and_then(|mut worker| {
+                    if spec.connections.is_managed() {
+                        worker.open_pool(&connector, &waker, &spec.connections, pool_size)?;
+                    }
                     // The coordinator is gone only when the load has failed.
                     let _ = sender.send(Message::Ready);
                     worker.run(&spec)
                 });
                 let _ = sender.send(match outcome {
-                    Ok(tally) => Message::Finished(Box::new(tally)),
+                    Ok((tally, failure)) => Message::Finished(Box::new(tally), failure),
                     Err(failure) => Message::Failed(failure),
                 });
             })
             .map_err(|error| system_failure(&error))?;
     }
-    Ok(())
+    Ok(labels)
+}
+
+/// By statement the script it is of, its line there, and its text; nothing where there is one statement alone.
+fn labels_of(source: &Source) -> Vec<Label> {
+    match source {
+        Source::Builtin(script) if script.kind_texts.len() > 1 => script
+            .kind_texts
+            .iter()
+            .map(|text| Label::new("", 0, text))
+            .collect(),
+        Source::Builtin(_) => Vec::new(),
+        Source::Programs(programs) => programs
+            .programs
+            .iter()
+            .flat_map(|program| {
+                let of = |command: &Command| Label::new(&program.name, command.line, &command.text);
+                program.commands.iter().map(of)
+            })
+            .collect(),
+    }
 }
 
 fn coordinate(
     spec: &LoadSpec,
     handles: &[Handle],
-    receiver: &Receiver<Message>,
-    mut report: impl FnMut(Progress),
+    (labels, receiver): (&[Label], &Receiver<Message>),
+    mut report: impl FnMut(Told),
 ) -> Result<Record, Failure> {
     for _ in handles {
         match receiver.recv() {
             Ok(Message::Ready) => {}
             Ok(Message::Failed(failure)) => return Err(failure),
-            Ok(Message::Finished(_)) | Err(_) => return Err(thread_failure()),
+            Ok(Message::Finished(..)) | Err(_) => return Err(thread_failure()),
         }
     }
     let counting = spec.counting(monotonic_ns() + START_DELAY_NS);
@@ -157,17 +197,24 @@ fn coordinate(
     let mut ticker = Ticker::new(schedule);
     let interval_ns = schedule.measured_to_ns - schedule.measured_from_ns;
     let mut tally = Tally::new(interval_ns, counting.kinds);
-    let mut running = handles.len();
+    let (mut running, mut failure) = (handles.len(), None);
     while running > 0 {
         match receiver.recv_timeout(ticker.wait()) {
-            Ok(Message::Finished(part)) => {
+            Ok(Message::Finished(part, why)) => {
                 tally.merge(&part);
                 running -= 1;
+                if failure.is_none() && why.is_some() {
+                    failure = why.map(|why| (why, monotonic_ns()));
+                    stop(handles);
+                }
             }
             Ok(Message::Failed(failure)) => return Err(failure),
             Err(RecvTimeoutError::Timeout) => {
-                ticker.tick(monotonic_ns(), counts(handles), &mut report);
-                if ticker.at_edge {
+                let threads = handles.iter().map(|handle| &*handle.shared);
+                ticker.tick(monotonic_ns(), threads, |progress| {
+                    report(Told::Progress(progress))
+                });
+                if ticker.wakes {
                     // Threads whose clients all wait for long transactions take the CPU clock here.
                     wake_all(handles)?;
                 }
@@ -175,18 +222,11 @@ fn coordinate(
             Ok(Message::Ready) | Err(RecvTimeoutError::Disconnected) => return Err(thread_failure()),
         }
     }
-    Record::new(counting, &tally, handles.len())
-}
-
-/// Transactions that ended so far, and those of them that the server gave up.
-fn counts(handles: &[Handle]) -> (u64, u64) {
-    let shared = handles.iter().map(|handle| &handle.shared);
-    shared.fold((0, 0), |(ended, failed), each| {
-        (
-            ended + each.ended.load(Ordering::Relaxed),
-            failed + each.failed.load(Ordering::Relaxed),
-        )
-    })
+    if let Some((why, at_ns)) = failure {
+        report(Told::Partial(Partial::new(counting, &tally, at_ns)));
+        return Err(why);
+    }
+    Record::new(counting, &tally, handles.len(), labels)
 }
 
 fn wake_all(handles: &[Handle]) -> Result<(), Failure> {
@@ -194,62 +234,6 @@ fn wake_all(handles: &[Handle]) -> Result<(), Failure> {
         handle.waker.wake().map_err(|error| system_failure(&error))?;
     }
     Ok(())
-}
-
-/// When the coordinator has something to do: at each second since the start, and at both ends of the interval.
-struct Ticker {
-    schedule: Schedule,
-    second: u64,
-    before: (u64, u64),
-    edges_ns: Vec<u64>,
-    at_edge: bool,
-}
-
-impl Ticker {
-    fn new(schedule: Schedule) -> Self {
-        let edges_ns = vec![schedule.measured_to_ns, schedule.measured_from_ns];
-        Self {
-            schedule,
-            second: 1,
-            before: (0, 0),
-            edges_ns,
-            at_edge: false,
-        }
-    }
-
-    fn second_end_ns(&self) -> u64 {
-        self.schedule.start_ns + self.second * SECOND_NS
-    }
-
-    fn wait(&self) -> Duration {
-        let next_ns = self
-            .edges_ns
-            .last()
-            .map_or(u64::MAX, |&edge| edge)
-            .min(self.second_end_ns());
-        Duration::from_nanos(next_ns.saturating_sub(monotonic_ns()))
-    }
-
-    fn tick(&mut self, now_ns: u64, (ended, failed): (u64, u64), report: &mut impl FnMut(Progress)) {
-        self.at_edge = false;
-        while self.edges_ns.last().is_some_and(|&edge| now_ns >= edge) {
-            self.edges_ns.pop();
-            self.at_edge = true;
-        }
-        if now_ns < self.second_end_ns() {
-            return;
-        }
-        if self.second_end_ns() <= self.schedule.measured_to_ns {
-            report(Progress {
-                second: self.second,
-                warmup: self.second_end_ns() <= self.schedule.measured_from_ns,
-                transactions: ended - self.before.0,
-                errors: failed - self.before.1,
-            });
-        }
-        self.before = (ended, failed);
-        self.second = (now_ns - self.schedule.start_ns) / SECOND_NS + 1;
-    }
 }
 
 pub(crate) fn system_failure(error: &io::Error) -> Failure {

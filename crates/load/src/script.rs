@@ -3,6 +3,8 @@
 //! The built-in transactions are pgbench's own, statement for statement and draw for draw
 //! (src/bin/pgbench/pgbench.c, builtin_script), so that results can be set beside pgbench's.
 
+use std::collections::HashMap;
+
 use rand_xoshiro::Xoroshiro128StarStar;
 use serde::Deserialize;
 
@@ -60,6 +62,10 @@ pub struct Script {
     source: Source,
     /// All that transactions are made of; in a transaction each waits for the answer to the one before.
     pub statements: Vec<Statement>,
+    /// By statement which kind it is of: those that differ by sysbench's table alone are of one.
+    pub kinds: Vec<usize>,
+    /// By kind the text of its first statement.
+    pub kind_texts: Vec<String>,
 }
 
 impl Script {
@@ -112,9 +118,25 @@ impl Script {
     /// A script of sysbench's, for so many clients.
     pub fn sysbench(options: &SysbenchOptions, clients: usize, seed: u64) -> Self {
         let (plan, statements) = Plan::new(options, clients, seed);
+        Self::of(Source::Sysbench(plan), statements)
+    }
+
+    fn of(source: Source, statements: Vec<Statement>) -> Self {
+        let (mut kinds, mut kind_texts) = (Vec::with_capacity(statements.len()), Vec::new());
+        let mut places = HashMap::new();
+        for statement in &statements {
+            let text = on_first_table(&statement.text);
+            let kind = *places.entry(text.clone()).or_insert(kind_texts.len());
+            if kind == kind_texts.len() {
+                kind_texts.push(text);
+            }
+            kinds.push(kind);
+        }
         Self {
-            source: Source::Sysbench(plan),
+            source,
             statements,
+            kinds,
+            kind_texts,
         }
     }
 
@@ -136,10 +158,7 @@ impl Script {
         let statement =
             |(number, text): (usize, &&str)| Statement::parse(number, text, &names, Wire::default());
         let statements = texts.iter().enumerate().map(statement).collect();
-        Self {
-            source: Source::Variables(variables),
-            statements,
-        }
+        Self::of(Source::Variables(variables), statements)
     }
 
     /// Draws one transaction; variables in the order of their declaration.
@@ -154,6 +173,18 @@ impl Script {
             }
             Source::Sysbench(plan) => plan.draw(random, place, transaction),
         }
+    }
+}
+
+/// The text with the first of sysbench's tables in place of any.
+fn on_first_table(text: &str) -> String {
+    let Some((before, after)) = text.split_once("sbtest") else {
+        return text.to_owned();
+    };
+    let rest = after.trim_start_matches(|c: char| c.is_ascii_digit());
+    match rest.len() < after.len() {
+        true => format!("{before}sbtest1{rest}"),
+        false => text.to_owned(),
     }
 }
 
@@ -183,6 +214,24 @@ mod tests {
         );
         assert_eq!(script.statements.len(), 7);
         assert_eq!(script.statements[6].prepared_text(), "END;");
+    }
+
+    #[test]
+    fn statements_of_sysbench_are_of_one_kind_on_all_tables() {
+        let options = SysbenchOptions {
+            tables: 3,
+            ..SysbenchOptions::from(&ReadOnlyOptions::default())
+        };
+        let script = Script::sysbench(&options, 1, 0);
+        // BEGIN, COMMIT, the point select, four ranges.
+        assert_eq!(script.kind_texts.len(), 7);
+        assert_eq!(script.statements.len(), 2 + 3 * 5);
+        let point = "SELECT c FROM sbtest1 WHERE id=";
+        assert!(
+            script.kind_texts.iter().any(|text| text.starts_with(point)),
+            "{:?}",
+            script.kind_texts
+        );
     }
 
     #[test]

@@ -11,6 +11,15 @@ use crate::timed::serialise;
 const LATENCY_US_MAX: u64 = 60_000_000;
 const SIGNIFICANT_DIGITS: u8 = 2;
 
+/// A histogram for the latencies of a second.
+///
+/// # Panics
+/// Never: its bounds are valid.
+#[must_use]
+pub fn latencies() -> Histogram<u32> {
+    Histogram::new_with_bounds(1, LATENCY_US_MAX, SIGNIFICANT_DIGITS).expect("valid histogram bounds")
+}
+
 /// One second: how many transactions ended in it, and how long they took.
 #[derive(Clone)]
 pub struct Second {
@@ -31,8 +40,7 @@ impl Default for Second {
             due: 0,
             left_queue: 0,
             latency_ns: 0,
-            histogram: Histogram::new_with_bounds(1, LATENCY_US_MAX, SIGNIFICANT_DIGITS)
-                .expect("valid histogram bounds"),
+            histogram: latencies(),
         }
     }
 }

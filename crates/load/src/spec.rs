@@ -6,7 +6,8 @@ use pgassay_protocol::{Failure, Parameters};
 use serde::Deserialize;
 
 pub use crate::clock::Schedule;
-use crate::pacing::{Pace, check_limit};
+use crate::connections::{Holding, Idling};
+use crate::pacing::{Pace, check_limit, drain_s};
 use crate::programs::ScriptSpec;
 use crate::script::{BuiltinScript, Script};
 use crate::sysbench::options::SysbenchOptions;
@@ -68,6 +69,12 @@ pub struct LoadSpec {
     /// The mean of the pauses that each client of a closed loop makes before its transactions; 0 for none.
     #[serde(default)]
     pub think_s: f64,
+    /// The mean of the pauses that clients make within each transaction, before its end; 0 for none.
+    #[serde(default)]
+    pub idle_in_transaction_s: f64,
+    /// How clients come to their connections; none where each opens one and keeps it.
+    #[serde(default)]
+    pub connections: Holding,
     /// Transactions that take longer are counted; those of an open loop that can't be done within it are skipped.
     #[serde(default)]
     pub latency_limit_ms: Option<f64>,
@@ -110,6 +117,11 @@ impl LoadSpec {
             format!("think_s is {}, but must be from 0 to {SECONDS_MAX}", self.think_s)
         } else if self.think_s > 0.0 && self.pace.is_some() {
             "it has pauses and a pace, which both say when transactions begin".to_owned()
+        } else if !seconds.contains(&self.idle_in_transaction_s) {
+            let found = self.idle_in_transaction_s;
+            format!("idle_in_transaction_s is {found}, but must be from 0 to {SECONDS_MAX}")
+        } else if let Some(fault) = self.connections.fault(self.threads.min(self.clients)) {
+            fault
         } else if let Some(fault) = SysbenchOptions::from(&self.oltp_read_only).fault() {
             fault
         } else if let Some(fault) = self.sysbench.fault() {
@@ -129,6 +141,14 @@ impl LoadSpec {
             BuiltinScript::OltpReadOnly => sysbench(&(&self.oltp_read_only).into()),
             BuiltinScript::Sysbench => sysbench(&self.sysbench),
             script => Script::builtin(script, self.scale),
+        })
+    }
+
+    /// How clients are idle within their transactions.
+    pub fn idling(&self) -> Option<Idling> {
+        (self.idle_in_transaction_s > 0.0).then_some(Idling {
+            mean_ns: self.idle_in_transaction_s * 1e9,
+            seed: self.seed,
         })
     }
 
@@ -153,12 +173,12 @@ impl LoadSpec {
         }
     }
 
-    /// When an open loop stops to work off its queue.
+    /// When an open loop stops to work off its queue, and clients of any stop to wait for a connection.
     pub fn closes_ns(&self, schedule: Schedule) -> u64 {
-        let drain_s = self
-            .pace
-            .as_ref()
-            .map_or(0.0, |pace| pace.drain_s(self.duration_s));
+        let drain_s = match &self.pace {
+            Some(pace) => pace.drain_s(self.duration_s),
+            None => drain_s(self.duration_s),
+        };
         schedule.measured_to_ns.saturating_add(to_ns(drain_s))
     }
 }

@@ -1,5 +1,6 @@
 //! What is counted of a load: the sums of all threads are those of the load.
 
+use crate::connections::ConnectionCounts;
 use crate::errors::Errors;
 use crate::seconds::Second;
 use crate::timed::Timed;
@@ -15,6 +16,10 @@ pub struct Timing {
     pub sent_ns: u64,
     /// For how long the load generator alone held it up: it was due, a connection was free, and it did not begin.
     pub held_ns: u64,
+    /// For how long it waited for a connection, where clients share them or they come and go.
+    pub waited_ns: u64,
+    /// For how long its client let it lie idle.
+    pub paused_ns: u64,
     /// Which of the scripts it is of.
     pub kind: usize,
 }
@@ -25,8 +30,8 @@ impl Timing {
         Self {
             due_ns: now_ns,
             sent_ns: now_ns,
-            held_ns: 0,
             kind,
+            ..Self::default()
         }
     }
 }
@@ -57,6 +62,11 @@ pub struct Tally {
     pub held: Timed,
     /// `latency` by script, where there are several.
     pub kinds: Vec<Timed>,
+    /// By statement, of all scripts one after the other, from its send to its answer: of transactions that were
+    /// committed. Those behind the last that was counted are not here.
+    pub statements: Vec<Timed>,
+    /// What became of connections, where they come and go.
+    pub connections: Option<ConnectionCounts>,
     /// What became of the arrivals; zeros of a closed loop.
     pub balance: Balance,
     /// Arrivals of the warm-up that had not begun at its end, and were dropped.
@@ -65,6 +75,8 @@ pub struct Tally {
     pub over_limit: u64,
     /// The thread's CPU time over the interval.
     pub cpu_ns: u64,
+    /// That of opening connections beside it.
+    pub opening_cpu_ns: u64,
     /// For how long the thread was ready to run in it and had no processor.
     pub run_queue_ns: u64,
     /// For how long it had nothing to do in it: it slept, or polled and found nothing.
@@ -87,13 +99,25 @@ impl Tally {
             own_delay: Timed::default(),
             held: Timed::default(),
             kinds: vec![Timed::default(); if kinds > 1 { kinds } else { 0 }],
+            statements: Vec::new(),
+            connections: None,
             balance: Balance::default(),
             warmup_dropped: 0,
             over_limit: 0,
             cpu_ns: 0,
+            opening_cpu_ns: 0,
             run_queue_ns: 0,
             idle_ns: 0,
         }
+    }
+
+    /// What a statement took.
+    #[inline]
+    pub fn statement(&mut self, number: usize) -> &mut Timed {
+        if self.statements.len() <= number {
+            self.statements.resize_with(number + 1, Timed::default);
+        }
+        &mut self.statements[number]
     }
 
     /// Adds another thread's counts of the same interval.
@@ -109,6 +133,12 @@ impl Tally {
         for (mine, theirs) in self.kinds.iter_mut().zip(&other.kinds) {
             mine.merge(theirs);
         }
+        for (number, theirs) in other.statements.iter().enumerate() {
+            self.statement(number).merge(theirs);
+        }
+        if let Some(theirs) = &other.connections {
+            self.connections.get_or_insert_default().merge(theirs);
+        }
         self.latency.merge(&other.latency);
         self.from_send.merge(&other.from_send);
         self.own_delay.merge(&other.own_delay);
@@ -117,6 +147,7 @@ impl Tally {
         self.warmup_dropped += other.warmup_dropped;
         self.over_limit += other.over_limit;
         self.cpu_ns += other.cpu_ns;
+        self.opening_cpu_ns += other.opening_cpu_ns;
         self.run_queue_ns += other.run_queue_ns;
         self.idle_ns += other.idle_ns;
     }

@@ -20,11 +20,18 @@ use crate::tally::Tally;
 use crate::transport::{Connector, Transport};
 
 mod arriving;
+pub mod live;
+pub mod opener;
 mod paced;
+mod pool;
+mod pooled;
+mod serving;
 mod thinking;
 pub mod timer;
 mod waiting;
 use arriving::Arriving;
+use live::Live;
+use pool::Pool;
 use thinking::Thinking;
 use timer::Timer;
 
@@ -43,6 +50,8 @@ pub struct Shared {
     pub failed: AtomicU64,
     /// Set when another worker failed.
     pub stop: AtomicBool,
+    /// What is told of the last second.
+    pub live: Live,
 }
 
 /// A worker.
@@ -63,6 +72,8 @@ pub struct Worker<C: Connector> {
     arriving: Option<Arriving>,
     /// Of a closed loop with pauses.
     thinking: Option<Thinking>,
+    /// Where connections come and go.
+    pool: Option<Pool<C::Transport>>,
     throttle: Xoroshiro128StarStar,
     thread: (usize, usize),
     pub(crate) shared: Arc<Shared>,
@@ -132,53 +143,49 @@ impl<C: Connector> Worker<C> {
             told_ns: 0,
             arriving: None,
             thinking: None,
+            pool: None,
             throttle: share.throttle,
             thread: share.thread,
             shared,
         };
-        worker.prepare()?;
+        if share.connects {
+            worker.prepare()?;
+        }
         Ok(worker)
     }
 
-    fn prepare(&mut self) -> Result<(), Failure> {
-        let mut unprepared = 0;
-        for index in 0..self.clients.len() {
-            if self.clients[index].prepare()? == Outcome::Waiting {
-                unprepared += 1;
-            }
-            self.watch_sending(index)?;
-        }
-        while unprepared > 0 && !self.shared.stop.load(Ordering::Relaxed) {
-            self.wait()?;
-            let ready: Vec<Ready> = self.ready().collect();
-            for client in ready {
-                if self.serve(client)? == Outcome::Prepared {
-                    unprepared -= 1;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Runs transactions from the common start to the end of the measured interval, and lets those that have
-    /// begun by then end. Nothing at all when the load is stopped before it begins.
+    /// begun by then end. Nothing at all when the load is stopped before it begins. With what was counted comes what
+    /// ended it before its time: a connection was lost, or a statement failed for good.
     ///
     /// # Errors
-    /// When a connection is lost or a statement fails for good.
-    pub fn run(mut self, spec: &LoadSpec) -> Result<Tally, Failure> {
+    /// When it can't begin.
+    pub fn run(mut self, spec: &LoadSpec) -> Result<(Tally, Option<Failure>), Failure> {
         let Some(start_ns) = self.await_start()? else {
-            return Ok(Tally::new(0, 1));
+            return Ok((Tally::new(0, 1), None));
         };
         let counting = spec.counting(start_ns);
         let mut meter = Meter::new(counting);
+        if let Some(pool) = &mut self.pool {
+            pool.begins(start_ns, spec.closes_ns(counting.schedule));
+            meter.count_connections();
+        }
         self.arriving = Arriving::new(spec, counting.schedule, self.thread, &self.throttle);
         let ends_ns = counting.schedule.measured_to_ns;
         self.thinking = Thinking::new(spec.think_s, self.clients.len(), ends_ns, &self.throttle);
         sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
+        let failure = self.all_transactions(&mut meter).err();
+        self.clients.iter_mut().for_each(Client::terminate);
+        self.end_pool(&mut meter);
+        self.count_the_queue(&mut meter);
+        Ok((meter.into_tally(), failure))
+    }
+
+    fn all_transactions(&mut self, meter: &mut Meter) -> Result<(), Failure> {
         let mut running = self.clients.len();
         for index in 0..self.clients.len() {
             let now_ns = monotonic_ns();
-            let is_over = self.begin_next(index, now_ns, &mut meter)?;
+            let is_over = self.begin_next(index, now_ns, meter)?;
             running -= usize::from(is_over);
         }
         let mut ready = Vec::with_capacity(EVENTS_PER_WAIT);
@@ -187,8 +194,11 @@ impl<C: Connector> Worker<C> {
             if let Some(from_ns) = from_ns {
                 meter.idled(from_ns, monotonic_ns());
             }
-            running -= self.go_on_without_answers(&mut meter)?;
-            running -= self.begin_what_is_due(&mut meter)?;
+            running -= self.go_on_without_answers(meter)?;
+            running -= self.begin_what_is_due(meter)?;
+            if self.pool.is_some() {
+                running -= self.tend_connections(meter)?;
+            }
             ready.clear();
             ready.extend(self.ready());
             if ready.len() < self.events.iter().count() {
@@ -197,21 +207,31 @@ impl<C: Connector> Worker<C> {
                     break;
                 }
                 meter.tick(monotonic_ns());
+                self.show(meter);
             }
             for &event in &ready {
-                let outcome = self.serve(event)?;
-                running -= usize::from(self.follow(event.index, outcome, &mut meter)?);
+                let Some(index) = self.client_of(event) else {
+                    self.look_at_free(event, meter)?;
+                    continue;
+                };
+                let outcome = self.serve(Ready { index, ..event });
+                running -= usize::from(self.follow_or_lose(index, outcome, meter)?);
             }
         }
-        self.clients.iter_mut().for_each(Client::terminate);
-        self.count_the_queue(&mut meter);
-        Ok(meter.into_tally())
+        Ok(())
     }
 
     /// What comes after a client's outcome; `true` where it was its last transaction.
     #[inline]
     fn follow(&mut self, index: usize, outcome: Outcome, meter: &mut Meter) -> Result<bool, Failure> {
         match outcome {
+            Outcome::Prepared if self.pool.is_some() => {
+                let outcome = self.begin_wanted(index, monotonic_ns());
+                return match outcome {
+                    Ok(outcome) => self.follow_begun(index, outcome, meter),
+                    Err(failure) => self.lose(index, failure, meter),
+                };
+            }
             Outcome::Waiting | Outcome::Prepared => self.watch_sending(index)?,
             Outcome::Sleeping(until_ns) => {
                 self.sleepers.push(Reverse((until_ns, index)));
@@ -223,7 +243,13 @@ impl<C: Connector> Worker<C> {
                 client.free_ns = now_ns;
                 let is_over = match outcome {
                     Outcome::Committed => {
-                        meter.committed(client.timing, now_ns, now_ns.saturating_sub(self.told_ns))
+                        let read_ns = now_ns.saturating_sub(self.told_ns);
+                        let is_over = meter.committed(client.timing, now_ns, read_ns);
+                        meter.statements(client.timing, client.took());
+                        if let Some(pool) = &mut self.pool {
+                            pool.ended(now_ns, meter);
+                        }
+                        is_over
                     }
                     _ => {
                         self.shared.failed.fetch_add(1, Ordering::Relaxed);
@@ -231,6 +257,7 @@ impl<C: Connector> Worker<C> {
                     }
                 };
                 self.shared.ended.store(meter.ended(), Ordering::Relaxed);
+                self.release(index, now_ns, meter)?;
                 if is_over && self.arriving.is_none() {
                     return Ok(true);
                 }
@@ -256,8 +283,10 @@ impl<C: Connector> Worker<C> {
             self.sleepers.push(Reverse((until_ns, index)));
             return Ok(false);
         }
-        let outcome = self.clients[index].begin(now_ns, &mut self.choose)?;
-        self.follow_begun(index, outcome, meter)
+        match self.begin_due(index, now_ns, now_ns) {
+            Ok(outcome) => self.follow_begun(index, outcome, meter),
+            Err(failure) => self.lose(index, failure, meter),
+        }
     }
 
     #[inline]
@@ -297,69 +326,11 @@ impl<C: Connector> Worker<C> {
             ended += usize::from(if is_pausing {
                 meter.tick(now_ns) || self.begin_next(index, now_ns, meter)?
             } else {
-                let outcome = self.clients[index].go_on(now_ns)?;
-                self.follow(index, outcome, meter)?
+                let outcome = self.clients[index].go_on(now_ns);
+                self.follow_or_lose(index, outcome, meter)?
             });
         }
         Ok(ended)
-    }
-
-    pub(crate) fn await_start(&mut self) -> Result<Option<u64>, Failure> {
-        loop {
-            let start_ns = self.shared.start_ns.load(Ordering::Acquire);
-            if start_ns != 0 {
-                return Ok(Some(start_ns));
-            }
-            if self.shared.stop.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            self.wait()?;
-            // Notices may come while waiting, and the end of a connection is better found now than later.
-            let ready: Vec<Ready> = self.ready().collect();
-            for client in ready {
-                self.serve(client)?;
-            }
-        }
-    }
-
-    #[inline]
-    pub(crate) fn ready(&self) -> impl Iterator<Item = Ready> + '_ {
-        let clients = self.events.iter().filter(|event| event.token().0 < TIMER.0);
-        clients.map(|event| Ready {
-            index: event.token().0,
-            is_closing: event.is_read_closed(),
-        })
-    }
-
-    #[inline]
-    pub(crate) fn serve(&mut self, Ready { index, is_closing }: Ready) -> Result<Outcome, Failure> {
-        let client = &mut self.clients[index];
-        if client.has_unsent() {
-            client.send()?;
-        }
-        let outcome = client.receive(is_closing)?;
-        self.watch_sending(index)?;
-        Ok(outcome)
-    }
-
-    /// Asks for an event when the socket takes bytes again, if there are any left to send; usually there are none.
-    #[inline]
-    pub(crate) fn watch_sending(&mut self, index: usize) -> Result<(), Failure> {
-        let wants = self.clients[index].has_unsent();
-        if wants == self.is_waiting_to_send[index] {
-            return Ok(());
-        }
-        self.is_waiting_to_send[index] = wants;
-        let interest = if wants {
-            Interest::READABLE | Interest::WRITABLE
-        } else {
-            Interest::READABLE
-        };
-        let Some(transport) = self.clients[index].transport() else {
-            return Ok(());
-        };
-        let registered = self.poll.registry().reregister(transport, Token(index), interest);
-        registered.map_err(|error| epoll_failure(&error))
     }
 }
 

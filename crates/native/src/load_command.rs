@@ -2,9 +2,9 @@
 
 use std::process::exit;
 
-use pgassay_load::LoadSpec;
 use pgassay_load::pgbench::{Event, PgbenchSpec, Said};
 use pgassay_load::sysbench::{self, SysbenchSpec};
+use pgassay_load::{LoadSpec, Told};
 use pgassay_protocol::{Failure, Parameters};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +15,10 @@ use crate::link::{LinkConnector, allow_many_sockets};
 
 /// Runs the command and gives its exit status.
 pub fn load() -> i32 {
-    let report = |progress| write_line(&json!({ "progress": progress }));
+    let report = |told| match told {
+        Told::Progress(progress) => write_line(&json!({ "progress": progress })),
+        Told::Partial(partial) => write_line(&json!({ "partial": partial })),
+    };
     run(LoadSpec::check, |spec: LoadSpec| {
         let connector = connector(&spec.connect);
         pgassay_load::run(&spec, connector, report)

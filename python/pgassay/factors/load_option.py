@@ -1,9 +1,10 @@
-"""Options of a load: `rate=1000,2000`, `arrivals=`, `latency_limit=`; `var.NAME=VALUE` of pgbench scripts."""
+"""Options of a load: `rate=1000,2000`, `pool=10,20` and their like; `var.NAME=VALUE` of pgbench scripts."""
 
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
 from pgassay.native.scripts import read_scripts
+from pgassay.workloads.holding import check, has_transaction, with_connections
 from pgassay.workloads.pace import with_pace
 from pgassay.workloads.pgbench import VARIABLE, check_variable
 from pgassay.workloads.pgbench_builtin import THROUGHPUT, metric_of
@@ -32,6 +33,20 @@ def _with_pace(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     return spec.model_copy(update={"workload": workload.model_copy(update={"load": load, "metric": metric})})
 
 
+def _with_connections(name: str, level: str, spec: ArmSpec) -> ArmSpec:
+    """The arm whose clients hold their connections so; raises UsageError for a workload that is no load."""
+    workload = spec.workload
+    if workload.load is None or workload.is_replay or workload.is_series:
+        raise UsageError(
+            f"{name}= says how the clients of a load hold their connections, and {workload.text} has no such "
+            "clients: use tpcb, select-only, sysbench:SCRIPT or pgbench:file=FILE"
+        )
+    load = with_connections(workload.load, {name: level}, "factor")
+    if not load.scripts and load.of_sysbench is None:
+        check(load, workload.family, has_transaction=has_transaction(workload.family))
+    return spec.model_copy(update={"workload": workload.model_copy(update={"load": load})})
+
+
 def _with_variable(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     """The arm whose scripts get this text for the variable; raises UsageError where no script uses it."""
     load = spec.workload.load
@@ -47,5 +62,6 @@ def _with_variable(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     return spec.model_copy(update={"workload": spec.workload.model_copy(update={"load": changed})})
 
 
+CONNECTIONS = FactorKind(split=split_levels, apply=_with_connections)
 PACE = FactorKind(split=split_levels, apply=_with_pace)
 VARIABLE_OF_SCRIPTS = FactorKind(split=split_levels, apply=_with_variable)

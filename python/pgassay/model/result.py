@@ -13,7 +13,15 @@ from pgassay.model.further_results.effects import FactorEffects
 from pgassay.model.maintenance import WorkResult
 from pgassay.model.plans.executed_plan import StatementPlan
 from pgassay.model.profile.result import ProfileResult
-from pgassay.model.server_statement import ArmErrors, ArmLatency, ArmPooler, ArmStatements, TableCache
+from pgassay.model.server_statement import (
+    ArmConnections,
+    ArmErrors,
+    ArmLatency,
+    ArmLoadStatement,
+    ArmPooler,
+    ArmStatements,
+    TableCache,
+)
 from pgassay.model.volumes.arm import ArmVolumes
 from pgassay.model.workload import Metric
 
@@ -251,6 +259,8 @@ class CompareResult(Frozen):
     capacities: tuple[ArmCapacity, ...] = Field(default=(), exclude_if=lambda capacities: not capacities)
     errors: tuple[ArmErrors, ...] = Field(default=(), exclude_if=lambda errors: not errors)
     poolers: tuple[ArmPooler, ...] = Field(default=(), exclude_if=lambda poolers: not poolers)
+    connections: tuple[ArmConnections, ...] = Field(default=(), exclude_if=lambda found: not found)
+    load_statements: tuple[ArmLoadStatement, ...] = Field(default=(), exclude_if=lambda found: not found)
     verdict: str = ""
 
     @property

@@ -75,6 +75,49 @@ class ArmErrors(Frozen):
     example: str = ""
 
 
+class ArmConnections(Frozen):
+    """How an arm's clients came to their connections, medians over its valid trials.
+
+    `opened_per_s`: how many were opened in a second, which took `opening_ms`. `wait_*_ms`: how long a
+    transaction waited for one. Of all trials together: `lost`, ended by the server; `refused`, attempts that
+    failed, by SQLSTATE; `outages`, of how many seconds each was.
+    """
+
+    arm: str
+    stratum: str = ""
+    trials: int
+    pool: int | None
+    lifetime_s: float | None
+    opened_per_s: float
+    opening_ms: float
+    wait_mean_ms: float
+    wait_p99_ms: float
+    wait_max_ms: float
+    lost: int
+    refused: dict[str, int]
+    outages: tuple[float, ...]
+
+
+class ArmLoadStatement(Frozen):
+    """The latencies of one statement of an arm's transactions, medians over its valid trials.
+
+    `name`: its place in a script, '' where there is none; `text`: its first line. `executions`: in all of
+    them.
+    """
+
+    arm: str
+    stratum: str = ""
+    name: str
+    text: str
+    trials: int
+    executions: int
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    max_ms: float
+
+
 class ArmPooler(Frozen):
     """What stood between an arm's clients and its server, medians over its valid trials.
 

@@ -15,7 +15,7 @@ from pgassay.model.profile.result import ProfileFacts
 from pgassay.model.storage import StorageFacts, VolumeFacts
 from pgassay.model.traffic.trial_replay import Replayed
 from pgassay.model.vacuum_state import VacuumState
-from pgassay.model.workload import PoolerUse
+from pgassay.model.workload import ConnectionUse, LoadStatement, PoolerUse
 
 TrialStatus = Literal["ok", "failed", "invalid", "interrupted"]
 TRIAL_FORMAT = 1
@@ -137,6 +137,7 @@ class LoadObservation(Extended):
     ready to run without a processor. `over_limit`: transactions that took longer than the latency limit.
     `replayed`: of a load that plays a capture, whose statements are its transactions. `failures`: `errors` by
     SQLSTATE; `failure_examples`: the first message of each. `pooler`: what stood before the server.
+    `connections`: of a load that shares, closes or reopens them. `statements`: of its transactions.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
@@ -152,6 +153,8 @@ class LoadObservation(Extended):
             "failures",
             "failure_examples",
             "pooler",
+            "connections",
+            "statements",
         ),
     )
 
@@ -176,6 +179,8 @@ class LoadObservation(Extended):
     failures: dict[str, int] = Field(default_factory=dict)
     failure_examples: dict[str, str] = Field(default_factory=dict)
     pooler: PoolerUse | None = None
+    connections: ConnectionUse | None = None
+    statements: tuple[LoadStatement, ...] = ()
 
     @property
     def latencies(self) -> int:

@@ -9,6 +9,8 @@ from pgassay.model.base import Extended, Frozen
 QueryProtocol = Literal["prepared", "extended", "simple"]
 Distribution = Literal["uniform", "special", "gaussian", "pareto", "zipfian"]
 Arrivals = Literal["poisson", "constant"]
+# What stands before the host of a client on another one.
+BY_SSH = "ssh:"
 # A thread that has work for so much of the time has nothing left to give.
 POOLER_BUSY_MIN = 0.9
 
@@ -168,11 +170,16 @@ class LoadSpec(Extended):
     transactions are counted; those of an open loop that are later than that already are skipped.
     `replay`: a capture that is played instead; each of its statements counts as a transaction, `clients` is
     how many sessions were open at once, and `duration_s` what it takes at its speed, or took. `think_s`: the
-    mean of the pauses that a client of a closed loop makes before its transactions.
+    mean of the pauses that a client of a closed loop makes before its transactions; `idle_in_transaction_s`:
+    within each, before its end. `pool`: so many connections are shared by the clients, each for a
+    transaction; None: each client has its own. `lifetime_s`: when one is closed and opened again, 0 after
+    each transaction; None: never. `reconnects`: whether one that the server ended is opened again. `host`:
+    where the load generator runs, as ssh knows it; '' for here.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
         *("scripts", "variables", "pace", "latency_limit_ms", "sysbench", "replay", "think_s"),
+        *("idle_in_transaction_s", "pool", "lifetime_s", "reconnects", "host"),
     )
 
     script: str
@@ -189,6 +196,21 @@ class LoadSpec(Extended):
     sysbench: SysbenchOptions | None = None
     replay: ReplayOptions | None = None
     think_s: float = 0.0
+    idle_in_transaction_s: float = 0.0
+    pool: int | None = None
+    lifetime_s: float | None = None
+    reconnects: bool = False
+    host: str = ""
+
+    @property
+    def connections(self) -> int:
+        """How many connections it has open."""
+        return self.clients if self.pool is None else self.pool
+
+    @property
+    def has_pauses(self) -> bool:
+        """Whether clients wait of their own accord."""
+        return self.think_s > 0 or self.idle_in_transaction_s > 0
 
     @property
     def of_sysbench(self) -> SysbenchOptions | None:
@@ -221,6 +243,50 @@ class ClientCeiling(Frozen):
     latency_p99_ms: float
     own_delay_p99_ms: float
     memory_bytes: int | None = None
+
+
+class LoadStatement(Frozen):
+    """The latencies of one statement of a load's transactions, from its send to its answer.
+
+    `name`: its place in a script, as "my.sql:3"; '' of a transaction of pgassay's own. `text`: its first
+    line.
+    """
+
+    name: str = ""
+    text: str
+    executions: int
+    latency_ms: dict[str, float] = Field(default_factory=dict)
+
+
+class Outage(Frozen):
+    """A stretch in which no transaction ended and connections were lost.
+
+    `from_s`: when the last one before it had ended, from the beginning of the measured interval. `is_over`:
+    whether transactions ended again before the load did.
+    """
+
+    from_s: float
+    length_s: float
+    is_over: bool
+
+
+class ConnectionUse(Frozen):
+    """What became of the connections of a load that shares, closes or reopens them.
+
+    `opened`: in the measured interval, `opening_ms`: how long it took. `wait_ms`: how long transactions
+    waited for a connection, a part of their latency. `lost`: ended by the server; `refused`: attempts that
+    failed, by SQLSTATE, with the first message of each. `abandoned`: transactions that got none until the
+    load ended.
+    """
+
+    opened: int
+    opening_ms: dict[str, float] = Field(default_factory=dict)
+    wait_ms: dict[str, float] = Field(default_factory=dict)
+    lost: int = 0
+    refused: dict[str, int] = Field(default_factory=dict)
+    refused_examples: dict[str, str] = Field(default_factory=dict)
+    abandoned: int = 0
+    outages: tuple[Outage, ...] = ()
 
 
 class PoolerUse(Frozen):
@@ -279,7 +345,7 @@ class WorkloadSpec(Extended):
     @property
     def connections(self) -> int:
         """How many sessions run it at once."""
-        return max(1, self.clients) if self.load is None else self.load.clients
+        return max(1, self.clients) if self.load is None else self.load.connections
 
     @property
     def is_mix(self) -> bool:

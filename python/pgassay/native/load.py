@@ -1,19 +1,28 @@
 """A load of many clients, run and timed by the native binary's command `load`."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypedDict
 
 from pgassay.model.workload import LoadSpec, SysbenchOptions
-from pgassay.native.process import ErrorsOfState, NativeProcess
+from pgassay.native.other_host import ClockOfHost
+from pgassay.native.process import ErrorsOfState, NativeProcess, StatementError
 
 
 class LoadProgress(TypedDict):
-    """One second of a load: its number from the start (warm-up included, from 1), and what it had."""
+    """One second of a load: its number from the start (warm-up included, from 1), and what it had.
+
+    `queue`: transactions that were due and had not begun at its end, or waited for a connection; 100,000
+    stands for as many and more.
+    """
 
     second: int
     warmup: bool
     transactions: int
     errors: int
+    p50_ms: float | None
+    p99_ms: float | None
+    queue: int
 
 
 class LatencyBySecond(TypedDict):
@@ -53,6 +62,48 @@ class KindRecord(TypedDict):
     histogram: str
 
 
+class StatementRecord(TypedDict):
+    """The latencies of one statement, from its send to its answer; `line` 0 and no `script` of our own."""
+
+    script: str
+    line: int
+    text: str
+    count: int
+    latency_ms: dict[str, float]
+    histogram: str
+
+
+class OutageRecord(TypedDict):
+    """A stretch in which no transaction ended and connections were lost, by the measured interval's clock."""
+
+    from_s: float
+    length_s: float
+    is_over: bool
+
+
+class ConnectionRecord(TypedDict):
+    """What became of connections that are shared, closed or opened again."""
+
+    opened: int
+    opening_ms: dict[str, float]
+    wait_ms: dict[str, float]
+    wait_histogram: str
+    lost: int
+    refused: dict[str, ErrorsOfState]
+    abandoned: int
+    outages: list[OutageRecord]
+
+
+class PartialRecord(TypedDict):
+    """What was counted of a load that a failure ended; `elapsed_s` 0 where the warm-up was not over."""
+
+    elapsed_s: float
+    transactions: int
+    errors: int
+    states: dict[str, ErrorsOfState]
+    latency_ms: dict[str, float]
+
+
 class LoadRecord(TypedDict):
     """What a load measured after its warm-up; CLOCK_MONOTONIC nanoseconds.
 
@@ -63,7 +114,7 @@ class LoadRecord(TypedDict):
     `client_run_queue_s`, `client_idle_s`: for how long its threads together were ready to run and had no
     processor, and had nothing to do.
     `states`: those errors by SQLSTATE. `over_limit`: how many took longer than the limit.
-    `kinds`: by script, where there are several.
+    `kinds`: by script, where there are several. `statements`: of its transactions, where these have several.
     """
 
     transactions: int
@@ -87,6 +138,8 @@ class LoadRecord(TypedDict):
     client_idle_s: float
     threads: int
     kinds: list[KindRecord]
+    statements: list[StatementRecord]
+    connections: ConnectionRecord | None
     open_loop: OpenLoopRecord | None
 
 
@@ -112,8 +165,16 @@ def load_document(
         "seed": seed,
         **({} if pace is None else {"pace": {"arrivals": pace.arrivals, "rates": pace.rates}}),
         **({"think_s": load.think_s} if load.think_s else {}),
+        **({"idle_in_transaction_s": load.idle_in_transaction_s} if load.idle_in_transaction_s else {}),
+        **_connections_document(load),
         **({} if load.latency_limit_ms is None else {"latency_limit_ms": load.latency_limit_ms}),
     }
+
+
+def _connections_document(load: LoadSpec) -> dict[str, object]:
+    found = {"pool": load.pool, "lifetime_s": load.lifetime_s, "reconnects": load.reconnects or None}
+    named = {name: value for name, value in found.items() if value is not None}
+    return {"connections": named} if named else {}
 
 
 def sysbench_document(options: SysbenchOptions) -> dict[str, object]:
@@ -128,6 +189,7 @@ def run_load(
     on_progress: Callable[[LoadProgress], None] | None = None,
     cpu_affinity: Iterable[int] | None = None,
     on_progress_of: Callable[[int, LoadProgress], None] | None = None,
+    host: str = "",
 ) -> LoadRecord:
     """Runs a load to its end.
 
@@ -139,20 +201,51 @@ def run_load(
         on_progress: called each second. When it raises, the load is ended.
         on_progress_of: the same with the number of the load's process before it.
         cpu_affinity: the CPUs the load generator may run on; all when None.
+        host: where it runs, as ssh knows it; '' for here. Instants of the record are of our clock even so.
 
     Raises:
-        StatementError: a server that can't be reached or refuses, or a statement that fails for good.
+        StatementError: a server that can't be reached or refuses, or a statement that fails for good; its
+            message says what was measured until then.
         UsageError: there is no native binary of this version.
     """
-    with NativeProcess("load", cpu_affinity) as process:
+    partial: PartialRecord | None = None
+    warmup_s = spec.get("warmup_s", 0.0)
+    clock = ClockOfHost(warmup_s if isinstance(warmup_s, int | float) else 0.0)
+    with NativeProcess("load", cpu_affinity, host=host) as process:
         process.send(spec)
         while True:
-            document = process.receive()
+            try:
+                document = process.receive()
+            except StatementError as error:
+                raise _with_partial(error, partial) from None
+            if "partial" in document:
+                partial = document["partial"]
+                continue
             if "record" in document:
                 record: LoadRecord = document["record"]
                 break
+            clock.told(document["progress"]["second"], time.monotonic_ns())
             if on_progress is not None:
                 on_progress(document["progress"])
             if on_progress_of is not None:
                 on_progress_of(process.pid, document["progress"])
+    if host:
+        offset_ns = clock.offset_ns(record["start_ns"])
+        record["start_ns"] += offset_ns
+        record["end_ns"] += offset_ns
     return record
+
+
+def _with_partial(error: StatementError, partial: PartialRecord | None) -> StatementError:
+    """The error, with what was measured before it."""
+    if partial is None:
+        return error
+    if partial["elapsed_s"] > 0:
+        failed = f" and {partial['errors']:,} failed" if partial["errors"] else ""
+        until = (
+            f"{partial['transactions']:,} transactions had ended{failed} in the {partial['elapsed_s']:.1f} s "
+            "that were measured until then"
+        )
+    else:
+        until = "the warm-up was not over"
+    return StatementError(f"{error.message} ({until})", error.sqlstate, error.detail, error.hint)

@@ -16,6 +16,7 @@ from typing import IO, Any, Self, TypedDict
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.native.binary import binary
+from pgassay.native.other_host import command_on
 
 _EXIT_TIMEOUT_S = 5.0
 
@@ -53,20 +54,27 @@ class NativeProcess:
         command: "sql", "load", "pgbench", "observe", "probe", "simulate", "volume" or "capture".
         cpu_affinity: the CPUs it may run on; all when None.
         passes_errors: let its standard error be ours, for what the user's scripts write there.
+        host: where it runs, as ssh knows it; '' for here.
 
     Raises:
         UsageError: there is no native binary of this version, or the CPUs can't be used.
     """
 
     def __init__(
-        self, command: str, cpu_affinity: Iterable[int] | None = None, *, passes_errors: bool = False
+        self,
+        command: str,
+        cpu_affinity: Iterable[int] | None = None,
+        *,
+        passes_errors: bool = False,
+        host: str = "",
     ):
+        words = command_on(host, command) if host else [str(binary()), command]
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed in `end`)
         try:
             with _affinity(cpu_affinity):
                 # A process group of its own: Ctrl-C in a terminal reaches pgassay alone, which ends this.
                 self._process = subprocess.Popen(
-                    [binary(), command],
+                    words,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=None if passes_errors else self._errors,

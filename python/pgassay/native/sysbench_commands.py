@@ -23,6 +23,7 @@ class SysbenchProgress(TypedDict):
     events: int
     queries: Queries
     errors: int
+    reconnects: int
     percentile_ms: float
     queued: int
     running: int
@@ -47,7 +48,8 @@ class ConnectionRecord(TypedDict):
 class SysbenchRecord(TypedDict):
     """A whole run.
 
-    `errors`: events that were begun again, by SQLSTATE. `failure`: what ended the run before its time.
+    `errors`: events that were begun again, by SQLSTATE. `reconnects`: connections opened anew.
+    `failure`: what ended the run before its time.
     `latency_ms`: mean, min, max and percentiles by name ("p99"), from when events began; `from_due_ms`: from
     when they were due, None without a rate. `queued`: due and not begun when time was over. `histogram`:
     base64 of a compressed V2 HdrHistogram of microseconds; `places`: sysbench's own, milliseconds and counts.
@@ -58,6 +60,7 @@ class SysbenchRecord(TypedDict):
     events: int
     queries: Queries
     errors: dict[str, ErrorsOfState]
+    reconnects: int
     failure: Ended | None
     latency_ms: dict[str, float]
     latency_sum_ms: float

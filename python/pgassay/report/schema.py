@@ -129,9 +129,9 @@ def _close_causes(schema: dict[str, Any], published: Path) -> None:
 # Keys that are written only where there is something, by the model: documents before them had none.
 _WHERE_KNOWN = {
     **dict.fromkeys(("ArmResult", "SecondaryArmResult"), ("starts", "assumption")),
-    "CompareResult": ("profile", "capacities", "errors", "poolers"),
+    "CompareResult": ("profile", "capacities", "errors", "poolers", "connections", "load_statements"),
     "PgbenchResult": ("errors", "error_examples"),
-    "SysbenchResult": ("error_examples", "ended_by"),
+    "SysbenchResult": ("error_examples", "ended_by", "reconnects"),
     "ProbeResult": ("proof",),
     "GateUnit": ("starts",),
     "UpgradeResult": ("traffic",),

@@ -104,6 +104,7 @@ def document(run: Run) -> SysbenchResult:
             "errors": {state: found["count"] for state, found in record["errors"].items()},
             "error_examples": {state: found["example"] for state, found in record["errors"].items()},
             "ended_by": "" if record["failure"] is None else ended_by(record["failure"]),
+            "reconnects": record["reconnects"],
             "latency_ms": record["latency_ms"],
             "from_due_ms": record["from_due_ms"],
             "queued": record["queued"],

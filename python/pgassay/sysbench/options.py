@@ -57,6 +57,7 @@ GENERAL = (
     SysbenchOption("time", "whole", "10", "seconds that the run takes (0: no limit)", most=10_000_000),
     SysbenchOption("warmup-time", "whole", "0", "seconds before it that are not counted", most=10_000_000),
     SysbenchOption("rate", "whole", "0", "events a second that are due (0: as many as can be)"),
+    SysbenchOption("reconnect", "whole", "0", "open a connection anew after so many events (0: never)"),
     SysbenchOption("report-interval", "whole", "0", "tell of progress each so many seconds (0: not)"),
     SysbenchOption(
         "percentile", "whole", "95", "the percentile of latencies that is reported (0: none)", most=100
@@ -126,7 +127,6 @@ REFUSED = {
     "validate": f"sysbench's OLTP scripts validate nothing: {_HERE}",
     "debug": f"sysbench's own internals are not here: {_HERE}",
     "db-debug": f"sysbench's own internals are not here: {_HERE}",
-    "reconnect": f"connections last as long as the run: {_HERE}, or use pgassay pgbench -C",
     "pgsql-variant": f"other servers than PostgreSQL are not supported: {_HERE}",
     "use-file": f"texts are drawn, not read from a file: {_HERE}",
     "test": "write the script's name, as in pgassay sysbench oltp_read_write run",
@@ -202,7 +202,7 @@ def _take(chosen: Options, name: str, value: str | None) -> None:
         raise SysbenchError(f"--{name} is an option for MySQL: {_HERE}")
     if name in REFUSED:
         is_off = value in _OFF and (name in _REFUSED_SWITCHES or name == "forced-shutdown")
-        if is_off or (name == "reconnect" and value == "0"):
+        if is_off:
             return
         raise SysbenchError(f"--{name} is not possible: {REFUSED[name]}")
     option = BY_NAME.get(name)

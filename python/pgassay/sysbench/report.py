@@ -26,7 +26,7 @@ def lines(run: Run) -> Iterator[str]:
         ("transactions:", events),
         ("queries:", total),
         ("ignored errors:", errors),
-        ("reconnects:", 0),
+        ("reconnects:", record["reconnects"]),
     ):
         yield f"    {name:<36} {count:<6} ({count / seconds:.2f} per sec.)"
     yield ""

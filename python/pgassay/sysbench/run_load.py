@@ -79,6 +79,8 @@ def _spec(chosen: Options, server: SysbenchServer) -> dict[str, object]:
         "duration_s": chosen.whole("time") or None,
         "warmup_s": chosen.whole("warmup-time"),
         "rate": chosen.whole("rate") or None,
+        # As in sysbench, whose other scripts don't look at it.
+        "reconnect_after": chosen.whole("reconnect") if chosen.script.startswith("oltp_") else 0,
         "report_interval_s": chosen.whole("report-interval") or None,
         "percentile": chosen.whole("percentile"),
         "wants_histogram": chosen.switch("histogram"),
@@ -94,7 +96,7 @@ def progress_lines(chosen: Options, progress: SysbenchProgress) -> list[str]:
         f"{head} thds: {progress['connections']} tps: {progress['events'] / seconds:.2f} "
         f"qps: {read + write + other:.2f} (r/w/o: {read:.2f}/{write:.2f}/{other:.2f}) "
         f"lat (ms,{chosen.whole('percentile')}%): {progress['percentile_ms']:.2f} "
-        f"err/s: {progress['errors'] / seconds:.2f} reconn/s: 0.00"
+        f"err/s: {progress['errors'] / seconds:.2f} reconn/s: {progress['reconnects'] / seconds:.2f}"
     ]
     if chosen.whole("rate"):
         lines.append(f"{head} queue length: {progress['queued']}, concurrency: {progress['running']}")

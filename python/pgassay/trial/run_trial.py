@@ -23,8 +23,10 @@ from pgassay.trial.measure.timed_statements import StatementTimer
 from pgassay.trial.measure.work_plans import PlanWork, execute_plans
 from pgassay.trial.observe.trial_observers import volume_imposed
 from pgassay.trial.snapshots import machine_speed
+from pgassay.trial.snapshots.verify import outages
 from pgassay.trial.target import Target
 from pgassay.trial.trial_state import NeutralTrial, OnStep, TrialState, outcome
+from pgassay.words import plural
 
 
 def run_trial(
@@ -54,6 +56,7 @@ def run_trial(
             reason += trial_caps.out_of_memory_reason(
                 trial.arm, trial.machine.group if trial.machine else None
             )
+            reason += _outage_of(trial)
             lost = abandon(target)
         record = write_trial(trial, writer, status, reason)
         if lost is not None:
@@ -69,6 +72,17 @@ def run_trial(
     finally:
         writer.discard()
     return writer.final, record
+
+
+def _outage_of(trial: TrialState) -> str:
+    """What the clients of its load met where the server was gone; '' where it was not, or they had to end."""
+    load = trial.observation.load
+    sentences = outages(load) if load is not None else []
+    if load is None or not sentences:
+        return ""
+    states = ", ".join(f"{state} {count}" for state, count in sorted(load.failures.items()))
+    failed = [f"{plural(load.errors, 'transaction')} failed ({states})"] if states else []
+    return "; meanwhile " + "; ".join([*sentences, *failed])
 
 
 def abandon(target: Target) -> MeasurementError | None:

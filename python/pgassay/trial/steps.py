@@ -36,6 +36,9 @@ _OTHER_SESSIONS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE state = 'active' AND backend_type = 'client backend' AND application_name NOT LIKE 'pgassay%'"""
 
+# A queue is counted so far.
+_QUEUE_COUNTED_MAX = 100_000
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -209,8 +212,17 @@ def _run_workload(trial: TrialState, prepared: Prepared, timer: StatementTimer |
 
 
 def _second(told: LoadProgress) -> str:
-    failed = f", {told['errors']:,} failed" if told["errors"] else ""
-    return f"second {told['second']}, {told['transactions']:,} transactions{failed}"
+    """What the last second of a load had, in words for whoever looks."""
+    parts = [f"second {told['second']}", f"{told['transactions']:,} transactions"]
+    if told["p50_ms"] is not None and told["p99_ms"] is not None:
+        parts.append(f"p50 {told['p50_ms']:.3g} ms")
+        parts.append(f"p99 {told['p99_ms']:.3g} ms")
+    if told["errors"]:
+        parts.append(f"{told['errors']:,} failed")
+    if told["queue"]:
+        least = " or more" if told["queue"] >= _QUEUE_COUNTED_MAX else ""
+        parts.append(f"{told['queue']:,}{least} wait")
+    return ", ".join(parts)
 
 
 def _progress(told: ReplayProgress) -> str:

@@ -33,12 +33,15 @@ def of(text: str, subject: str, known: Collection[str]) -> dict[str, str]:
 def pairs(parts: Collection[str], subject: str, known: Collection[str]) -> dict[str, str]:
     """NAME=VALUE of each part, in their order.
 
-    `subject`: what has the options, as "workload tpcb". Raises UsageError for a name that is not in `known`,
+    `subject`: what has the options, as "workload tpcb". A dash in a name may stand for
+    an underscore. Raises UsageError for a name that is not in `known`,
     a part without a value, and a name that is given twice.
     """
     found: dict[str, str] = {}
     for part in parts:
         name, equals, value = (piece.strip() for piece in part.partition("="))
+        if name not in known and name.replace("-", "_") in known:
+            name = name.replace("-", "_")
         if name not in known:
             listing = ", ".join(known) or "none"
             raise UsageError(f"{subject} has no option '{name}': its options are {listing}")

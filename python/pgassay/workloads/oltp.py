@@ -4,7 +4,7 @@ from pgassay.errors import UsageError
 from pgassay.model.workload import Distribution, ReadOnlyOptions, Statement, WorkloadSpec
 from pgassay.typed import option_lists as typed_options
 from pgassay.typed import quantities
-from pgassay.workloads import pgbench_builtin
+from pgassay.workloads import holding, pgbench_builtin
 from pgassay.workloads.sql_files import shipped_statements
 
 TABLES_MAX = 10_000
@@ -75,6 +75,7 @@ def parse(family: str, text: str) -> WorkloadSpec:
             "leave one of them above 0"
         )
     made = pgbench_builtin.load_of(family, given)
+    holding.check(made, family, has_transaction=not options.skip_trx)
     spec = WorkloadSpec(
         text=f"{family}:{text}" if text else family,
         family=family,

@@ -8,6 +8,7 @@ from pgassay.model.workload import LoadScript, WorkloadSpec
 from pgassay.native.scripts import ReadScripts, read_scripts
 from pgassay.typed import option_lists as typed_options
 from pgassay.typed import quantities
+from pgassay.workloads import holding
 from pgassay.workloads.pgbench_builtin import OPTIONS, load_of, metric_of
 from pgassay.workloads.sql_files import read_sql_file
 from pgassay.workloads.statements import begins_or_ends_transaction, changes_data
@@ -46,6 +47,7 @@ def parse(family: str, text: str) -> WorkloadSpec:
             "workload pgbench: a pipeline is not possible with protocol=simple: "
             "add protocol=prepared or protocol=extended"
         )
+    holding.check(load, family, has_transaction=_has_transaction(read))
     values = {name.removeprefix(VARIABLE): given[name] for name in variables}
     for name in values:
         check_variable(name, read["variables"])
@@ -87,6 +89,10 @@ def _script(typed: str) -> LoadScript:
     if not path:
         raise UsageError("workload pgbench: a file has no name: write file=FILE@WEIGHT+FILE@WEIGHT")
     return LoadScript(name=path, text=read_sql_file(Path(path)), weight=weight)
+
+
+def _has_transaction(read: ReadScripts) -> bool:
+    return any(begins_or_ends_transaction(statement["sql"]) for statement in read["statements"])
 
 
 def _writes(read: ReadScripts) -> bool:

@@ -5,17 +5,17 @@ from pgassay.model.workload import LoadSpec, Metric, QueryProtocol, Statement, W
 from pgassay.sql_text import literals
 from pgassay.typed import option_lists as typed_options
 from pgassay.typed import quantities
-from pgassay.workloads import pace
+from pgassay.workloads import holding, pace
 from pgassay.workloads.sql_files import shipped_statements
 
 THROUGHPUT = Metric(name="throughput", unit="transactions/s", better="higher")
-OPTIONS = ("clients", "threads", "duration", "warmup", "protocol", *pace.OPTIONS)
+OPTIONS = ("clients", "threads", "duration", "warmup", "protocol", *pace.OPTIONS, *holding.OPTIONS)
 CLIENTS_MAX = 5000
 _WRITES = {"select-only": False, "tpcb": True, "simple-update": True}
 
 
 def with_clients(load: LoadSpec, clients: int) -> LoadSpec:
-    """The same load with another number of connections (never fewer than its threads)."""
+    """The same load with another number of clients (never fewer than its threads)."""
     return load.model_copy(update={"clients": clients, "threads": min(load.threads, clients)})
 
 
@@ -50,7 +50,7 @@ def load_of(family: str, options: dict[str, str]) -> LoadSpec:
         warmup_s=warmup,
         protocol=_query_protocol(options.get("protocol", "prepared")),
     )
-    return pace.with_pace(load, options)
+    return holding.with_connections(pace.with_pace(load, options), options)
 
 
 def metric_of(load: LoadSpec) -> Metric:
@@ -75,6 +75,7 @@ def with_parameters(statement: Statement) -> tuple[str, tuple[str, ...]]:
 def parse(family: str, text: str) -> WorkloadSpec:
     """`FAMILY:clients=8,threads=2,duration=10s,warmup=2s,protocol=prepared|simple,rate=2000`."""
     load = load_of(family, typed_options.of(text, f"workload {family}", OPTIONS))
+    holding.check(load, family, has_transaction=holding.has_transaction(family))
     return WorkloadSpec(
         text=f"{family}:{text}" if text else family,
         family=family,

@@ -6,7 +6,7 @@ from pgassay.errors import UsageError
 from pgassay.model.workload import Distribution, Statement, SysbenchOptions, WorkloadSpec
 from pgassay.typed import option_lists as typed_options
 from pgassay.typed import quantities
-from pgassay.workloads import pgbench_builtin, sysbench_micro
+from pgassay.workloads import holding, pgbench_builtin, sysbench_micro
 from pgassay.workloads.oltp import NUMBERS as NUMBERS_OF_READING
 from pgassay.workloads.oltp import STATEMENTS_MAX
 from pgassay.workloads.sql_files import shipped_statements
@@ -168,7 +168,9 @@ def parse(family: str, text: str) -> WorkloadSpec:
         writes=SCRIPTS[script],
         load=made,
     )
-    return with_options(spec, SysbenchOptions.model_validate({**_fields(given), "script": script}))
+    options = SysbenchOptions.model_validate({**_fields(given), "script": script})
+    holding.check(made, f"{family}:{script}", has_transaction=has_transaction(options))
+    return with_options(spec, options)
 
 
 def _fields(given: dict[str, str]) -> dict[str, object]:

@@ -7,13 +7,15 @@ each sends stands in `crates/load/src/sysbench/micro.rs`.
 from pgassay.errors import UsageError
 from pgassay.model.workload import Metric, Statement, SysbenchOptions, WorkloadSpec
 from pgassay.typed import option_lists as typed_options
-from pgassay.workloads import pace, pgbench_builtin
+from pgassay.workloads import holding, pace, pgbench_builtin
 from pgassay.workloads.sql_files import shipped_statements
 
 SCRIPT = "micro"
 # The total of the means: what one execution of each takes.
 ONE_OF_EACH = Metric(name="time of one of each", unit="s", better="lower")
-_LOAD_OPTIONS = tuple(name for name in pgbench_builtin.OPTIONS if name not in pace.OPTIONS)
+_LOAD_OPTIONS = tuple(
+    name for name in pgbench_builtin.OPTIONS if name not in (*pace.OPTIONS, *holding.OPTIONS)
+)
 OPTIONS = ("only", "tables", "table_size", "range_size", "rand_type", *_LOAD_OPTIONS)
 PART_S_MIN = 0.1
 DURATION_DEFAULT = "1m"

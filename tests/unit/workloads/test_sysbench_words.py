@@ -61,7 +61,7 @@ def test_what_is_refused_says_what_to_write(word: str, complaint: str) -> None:
 
 
 def test_what_is_refused_can_be_switched_off() -> None:
-    assert not parse(["--debug=off", "--forced-shutdown=off", "--reconnect=0"]).values
+    assert not parse(["--debug=off", "--forced-shutdown=off"]).values
 
 
 def test_a_third_word_and_a_histogram_without_a_percentile_are_refused() -> None:
@@ -79,13 +79,14 @@ def test_the_line_of_an_interval_is_sysbench_s() -> None:
         "events": 10,
         "queries": {"read": 140, "write": 40, "other": 20},
         "errors": 1,
+        "reconnects": 5,
         "percentile_ms": 1.234,
         "queued": 4,
         "running": 3,
     }
     assert progress_lines(Options(values={"rate": "9", "percentile": "99"}), progress) == [
         "[ 2s ] thds: 3 tps: 5.00 qps: 100.00 (r/w/o: 70.00/20.00/10.00) lat (ms,99%): 1.23 "
-        "err/s: 0.50 reconn/s: 0.00",
+        "err/s: 0.50 reconn/s: 2.50",
         "[ 2s ] queue length: 4, concurrency: 3",
     ]
 

@@ -1,8 +1,8 @@
 //! A client that runs a script of the user's: how it goes on, and what an answer means to it.
 
-use pgassay_protocol::{Answer, Captured, Failure, InputBuffer, TransactionStatus};
+use pgassay_protocol::{Captured, Failure, TransactionStatus};
 
-use super::{Client, Outcome, Source, State};
+use super::{Client, Outcome, State};
 use crate::clock::monotonic_ns;
 use crate::interpreter::{Interpreter, Step};
 use crate::transport::Transport;
@@ -14,9 +14,10 @@ impl<T: Transport> Client<T> {
     /// When the connection is lost, or a command fails for good.
     pub fn go_on(&mut self, now_ns: u64) -> Result<Outcome, Failure> {
         let Some(interpreter) = &mut self.interpreter else {
-            return Ok(Outcome::Waiting);
+            return self.go_on_at_end(now_ns);
         };
         self.state = State::Running;
+        self.asked_ns = now_ns;
         match interpreter.advance(&mut self.output, self.status) {
             Ok(Step::Wait(answers)) => {
                 self.awaited = answers;
@@ -31,6 +32,7 @@ impl<T: Transport> Client<T> {
                 self.send()?;
                 Ok(Outcome::Sleeping(now_ns.saturating_add(nanoseconds)))
             }
+            Ok(Step::Idle) => Ok(self.pause(now_ns)),
             Ok(Step::End) => Ok(self.finish(Outcome::Committed)),
             Err(failure) => Err(self.with_context(failure)),
         }
@@ -50,6 +52,7 @@ impl<T: Transport> Client<T> {
             return Ok(Outcome::Waiting);
         };
         interpreter.answered(self.failure.is_none());
+        let command = interpreter.command();
         self.answer.error = self.failure.take();
         if self.answer.error.is_some() {
             return self.answered_error(status);
@@ -58,7 +61,11 @@ impl<T: Transport> Client<T> {
             let kept = interpreter.keep(captured);
             kept.map_err(|failure| self.with_context(failure))?;
         }
-        self.go_on(monotonic_ns())
+        let now_ns = monotonic_ns();
+        if self.work.times_statements {
+            self.note(command, now_ns);
+        }
+        self.go_on(now_ns)
     }
 
     /// Begins a transaction of this script.
@@ -81,33 +88,6 @@ impl<T: Transport> Client<T> {
             interpreter.begin_again();
         }
         self.go_on(now_ns)
-    }
-
-    /// Whether it has a connection.
-    pub fn is_connected(&self) -> bool {
-        self.transport.is_some()
-    }
-
-    /// Goes on with another connection, of which nothing is known yet.
-    pub fn connect(&mut self, (transport, mut input): (T, InputBuffer)) {
-        if let (Source::Programs(programs), Some(interpreter)) = (&self.work.source, &mut self.interpreter) {
-            if programs.captures() {
-                input.keep_rows();
-            }
-            interpreter.forget_prepared();
-        }
-        (self.transport, self.input) = (Some(transport), input);
-        self.status = TransactionStatus::Idle;
-        self.failure = None;
-        self.answer = Answer::default();
-    }
-
-    /// Ends the session, and gives back its stream.
-    pub fn disconnect(&mut self) -> Option<T> {
-        self.terminate();
-        self.output.clear();
-        self.state = State::Idle;
-        self.transport.take()
     }
 
     /// Its number among all clients.

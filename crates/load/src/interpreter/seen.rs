@@ -4,12 +4,27 @@ use pgassay_pgbench::command::{Action, Command};
 
 use super::Interpreter;
 use super::command_times::CommandTimes;
+use super::sessions::Session;
 use crate::spec::QueryProtocol;
 
 impl Interpreter {
+    /// Goes on with what is prepared on another connection.
+    pub fn set_session(&mut self, session: Session) {
+        self.session = session;
+        self.unconfirmed.clear();
+    }
+
+    /// Gives what is prepared back with its connection.
+    pub fn take_session(&mut self) -> Session {
+        self.unconfirmed.clear();
+        std::mem::take(&mut self.session)
+    }
+
     /// From now on the time of each command is taken.
     pub fn take_times(&mut self) {
-        self.times = Some(Box::new(CommandTimes::new(self.prepared.len())));
+        self.times = Some(Box::new(CommandTimes::new(
+            self.work.offsets.last().copied().unwrap_or(0),
+        )));
     }
 
     /// The times that were taken.

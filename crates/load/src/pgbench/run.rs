@@ -97,6 +97,8 @@ fn start<C: Connector>(
         continues_on_error: spec.continues_on_error,
         counts_queries: false,
         tells_place: false,
+        times_statements: false,
+        idling: None,
     });
     let mut first = 0;
     for (number, of_thread) in streams.threads.into_iter().enumerate() {

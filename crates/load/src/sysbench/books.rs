@@ -26,6 +26,8 @@ pub struct Books {
     pub from_due: Timed,
     /// With a rate: how many were due and not begun when time was over.
     pub queued: u64,
+    /// Connections that were opened anew.
+    pub reconnects: u64,
     /// By connection.
     pub connections: Vec<OfConnection>,
     /// The thread's CPU time; of all threads the sum, and the most that one of them used.
@@ -44,6 +46,7 @@ impl Books {
         self.latency.merge(&other.latency);
         self.from_due.merge(&other.from_due);
         self.queued += other.queued;
+        self.reconnects += other.reconnects;
         self.connections.extend_from_slice(&other.connections);
         self.cpu_ns += other.cpu_ns;
         self.cpu_most_ns = self.cpu_most_ns.max(other.cpu_most_ns);
@@ -58,6 +61,8 @@ pub struct Seen {
     pub queries: Queries,
     /// Events that were begun again.
     pub errors: u64,
+    /// Connections that were opened anew.
+    pub reconnects: u64,
     /// Events that ended.
     pub latency: Timed,
     /// With a rate: how many are due and wait for a connection, and how many run.
@@ -81,6 +86,7 @@ impl Seen {
     pub fn merge(&mut self, other: &Self) {
         self.queries.merge(other.queries);
         self.errors += other.errors;
+        self.reconnects += other.reconnects;
         self.latency.merge(&other.latency);
         self.queued += other.queued;
         self.running += other.running;

@@ -29,6 +29,8 @@ pub struct SysbenchProgress {
     pub queries: Queries,
     /// Events that were begun again.
     pub errors: u64,
+    /// Connections that were opened anew.
+    pub reconnects: u64,
     /// The percentile that was asked for; 0 of no event.
     pub percentile_ms: f64,
     /// With a rate: how many are due and wait for a connection, and how many run.
@@ -47,6 +49,7 @@ impl SysbenchProgress {
             events: seen.latency.histogram.len(),
             queries: seen.queries,
             errors: seen.errors,
+            reconnects: seen.reconnects,
             percentile_ms: quantile_ms(&seen.latency, spec.percentile),
             queued: seen.queued,
             running: seen.running,
@@ -74,6 +77,8 @@ pub struct SysbenchRecord {
     pub queries: Queries,
     /// Events that were begun again, by SQLSTATE.
     pub errors: Errors,
+    /// Connections that were opened anew.
+    pub reconnects: u64,
     /// What ended the run before its time.
     pub failure: Option<Failure>,
     /// How long events took.
@@ -121,6 +126,7 @@ impl SysbenchRecord {
             events: books.latency.histogram.len(),
             queries: books.queries,
             errors: books.errors.clone(),
+            reconnects: books.reconnects,
             failure,
             latency_ms: books.latency.figures(),
             latency_sum_ms: books.latency.sum_ns as f64 / 1e6,

@@ -21,6 +21,7 @@ use crate::pacing::{Arrivals, Pace, Pacer};
 use crate::run::{STACK_BYTES, START_DELAY_NS, streams_of, system_failure, thread_failure};
 use crate::script::Script;
 use crate::transport::Connector;
+use crate::worker::opener::Opener;
 use crate::worker::{Share, Shared, Worker, waker};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -44,7 +45,7 @@ enum Message {
 struct Thread {
     shared: Arc<Shared>,
     seen: Arc<Mutex<Seen>>,
-    waker: Waker,
+    waker: Arc<Waker>,
 }
 
 /// Runs a script from the first connection to the last answer.
@@ -98,6 +99,8 @@ fn start<C: Connector>(
         continues_on_error: false,
         counts_queries: true,
         tells_place: true,
+        times_statements: false,
+        idling: None,
     });
     let begun = Arc::new(AtomicU64::new(0));
     let mut first = 0;
@@ -141,7 +144,8 @@ fn start_thread<C: Connector>(
         connects: true,
     };
     let poll = Poll::new().map_err(|error| system_failure(&error))?;
-    let waker = waker(&poll).map_err(|error| system_failure(&error))?;
+    let waker = Arc::new(waker(&poll).map_err(|error| system_failure(&error))?);
+    let waker_of_opener = Arc::clone(&waker);
     let (shared, seen) = (Arc::new(Shared::default()), Arc::new(Mutex::new(Seen::default())));
     let thread = Thread {
         shared: Arc::clone(&shared),
@@ -163,11 +167,16 @@ fn start_thread<C: Connector>(
             };
             Pacer::new(&pace, schedule, (number, place.count), place.of_thread.throttle)
         });
+        let opener = match spec.reconnect_after {
+            0 => None,
+            _ => Some(Opener::start(&connector, &waker_of_opener, worker.clients.len())?),
+        };
         thread::sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
         let seat = Seat {
             worker,
             spec,
             pacer,
+            opener,
             seen,
             begun,
             counts_from_ns: schedule.measured_from_ns,

@@ -14,7 +14,8 @@ use crate::clock::{RunQueue, monotonic_ns, thread_cpu_ns};
 use crate::pacing::Pacer;
 use crate::transaction::Queries;
 use crate::transport::Connector;
-use crate::worker::Worker;
+use crate::worker::opener::Opener;
+use crate::worker::{Worker, watch};
 
 /// So many events that ask the server nothing are run before others get their turn.
 const EVENTS_AT_ONCE: usize = 256;
@@ -26,6 +27,10 @@ struct Slot {
     began_ns: u64,
     /// It waits for its next event to be due.
     is_throttled: bool,
+    /// Its events since its connection was opened.
+    events: u64,
+    /// Its event is done but for the new connection, which belongs to it.
+    is_reconnecting: bool,
     /// It sends what it had gathered, and is over then.
     is_closing: bool,
     is_over: bool,
@@ -39,6 +44,8 @@ pub struct Seat<C: Connector> {
     pub spec: Arc<SysbenchSpec>,
     /// Where events are due by a rate.
     pub pacer: Option<Pacer>,
+    /// With --reconnect.
+    pub opener: Option<Opener<C::Transport>>,
     /// What the coordinator reads of the counts meanwhile.
     pub seen: Arc<Mutex<Seen>>,
     /// Events that any connection has begun, where there is a limit of them.
@@ -101,6 +108,7 @@ impl<C: Connector> Run<C> {
                 self.follow(index, Outcome::Committed)?;
             }
             self.wake_sleepers()?;
+            self.take_opened()?;
             ready.clear();
             ready.extend(self.seat.worker.ready());
             if self.seat.worker.shared.stop.load(Ordering::Relaxed) {
@@ -134,6 +142,10 @@ impl<C: Connector> Run<C> {
     fn follow(&mut self, index: usize, mut outcome: Outcome) -> Result<(), Failure> {
         for _ in 0..EVENTS_AT_ONCE {
             outcome = match outcome {
+                Outcome::Prepared if self.slots[index].is_reconnecting => {
+                    self.slots[index].is_reconnecting = false;
+                    self.end_event(index)?
+                }
                 Outcome::Waiting | Outcome::Prepared => return self.seat.worker.watch_sending(index),
                 Outcome::Sleeping(until_ns) => {
                     self.seat.worker.sleepers.push(Reverse((until_ns, index)));
@@ -144,17 +156,59 @@ impl<C: Connector> Run<C> {
                     self.finish(index);
                     return Ok(());
                 }
-                Outcome::Committed => {
-                    let now_ns = monotonic_ns();
-                    self.count(index, now_ns);
-                    self.begin_next(index, now_ns)?
-                }
+                Outcome::Committed if self.reconnects(index) => return Ok(()),
+                Outcome::Committed => self.end_event(index)?,
                 Outcome::GivenUp => self.begin_again(index)?,
             };
         }
         match outcome {
             Outcome::Committed => self.seat.worker.again.push(index),
             _ => return self.follow(index, outcome),
+        }
+        Ok(())
+    }
+
+    fn end_event(&mut self, index: usize) -> Result<Outcome, Failure> {
+        let now_ns = monotonic_ns();
+        self.count(index, now_ns);
+        self.begin_next(index, now_ns)
+    }
+
+    /// Has a connection opened anew where its events are that many; `true` where it is (check_reconnect in
+    /// src/lua/oltp_common.lua).
+    fn reconnects(&mut self, index: usize) -> bool {
+        let (Some(opener), slot) = (&self.seat.opener, &mut self.slots[index]) else {
+            return false;
+        };
+        slot.events += 1;
+        if slot.events < self.seat.spec.reconnect_after {
+            return false;
+        }
+        (slot.events, slot.is_reconnecting) = (0, true);
+        self.seat.worker.clients[index].disconnect();
+        self.seat.worker.is_waiting_to_send[index] = false;
+        opener.open(index);
+        true
+    }
+
+    /// Goes on with the connections that were opened anew.
+    fn take_opened(&mut self) -> Result<(), Failure> {
+        while let Some(opened) = self.seat.opener.as_ref().and_then(Opener::next) {
+            let (index, worker) = (opened.slot, &mut self.seat.worker);
+            let connection = opened
+                .outcome
+                .map_err(|failure| failure.within("a connection could not be opened again"))?;
+            let client = &mut worker.clients[index];
+            client.connect(connection);
+            watch(&worker.poll, client, index)?;
+            let outcome = client.prepare()?;
+            if monotonic_ns() >= self.seat.counts_from_ns {
+                self.books.reconnects += 1;
+                if self.seat.spec.report_interval_s.is_some() {
+                    self.seen(|seen| seen.reconnects += 1);
+                }
+            }
+            self.follow(index, outcome)?;
         }
         Ok(())
     }

@@ -43,6 +43,9 @@ pub struct SysbenchSpec {
     /// --percentile, of what is told at intervals.
     #[serde(default)]
     pub percentile: f64,
+    /// --reconnect: a connection is opened anew after so many events; 0 for never.
+    #[serde(default)]
+    pub reconnect_after: u64,
     /// --histogram.
     #[serde(default)]
     pub wants_histogram: bool,

@@ -51,6 +51,17 @@ impl Arriving {
         self.idle.len()
     }
 
+    /// How many are due and have not begun; no more than `most` are counted.
+    pub fn queue(&self, now_ns: u64, most: u64) -> u64 {
+        let mut pacer = self.pacer.clone();
+        let mut count = 0;
+        while count < most && pacer.due_ns() <= now_ns.min(u64::MAX - 1) {
+            pacer.take();
+            count += 1;
+        }
+        count
+    }
+
     /// The next arrival that is to be begun now; those that are not are counted.
     pub fn next(&mut self, now_ns: u64, meter: &mut Meter) -> Next {
         loop {

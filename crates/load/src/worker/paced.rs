@@ -6,7 +6,6 @@ use super::Worker;
 use super::arriving::Next;
 use crate::clock::monotonic_ns;
 use crate::meter::Meter;
-use crate::tally::Timing;
 use crate::transport::Connector;
 
 impl<C: Connector> Worker<C> {
@@ -26,16 +25,10 @@ impl<C: Connector> Worker<C> {
                 arriving.idle.push_back(index);
                 Ok(false)
             }
-            Next::Begin(due_ns) => {
-                let client = &mut self.clients[index];
-                let outcome = client.begin(now_ns, &mut self.choose)?;
-                client.timing = Timing {
-                    due_ns,
-                    held_ns: now_ns.saturating_sub(due_ns.max(client.free_ns)),
-                    ..client.timing
-                };
-                self.follow_begun(index, outcome, meter)
-            }
+            Next::Begin(due_ns) => match self.begin_due(index, due_ns, now_ns) {
+                Ok(outcome) => self.follow_begun(index, outcome, meter),
+                Err(failure) => self.lose(index, failure, meter),
+            },
         }
     }
 

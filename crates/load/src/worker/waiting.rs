@@ -7,6 +7,7 @@ use std::time::Duration;
 use pgassay_protocol::Failure;
 
 use super::arriving::Arriving;
+use super::pool::Pool;
 use super::{TIMER, Worker, epoll_failure};
 use crate::clock::monotonic_ns;
 use crate::transport::Connector;
@@ -86,13 +87,18 @@ impl<C: Connector> Worker<C> {
             .sleepers
             .peek()
             .map_or(u64::MAX, |&Reverse((until_ns, _))| until_ns);
-        sleeper_ns.min(self.arriving.as_ref().map_or(u64::MAX, Arriving::next_begin_ns))
+        let begin_ns = self.arriving.as_ref().map_or(u64::MAX, Arriving::next_begin_ns);
+        let connection_ns = self.pool.as_ref().map_or(u64::MAX, Pool::next_instant);
+        sleeper_ns.min(begin_ns).min(connection_ns)
     }
 
     #[inline]
     fn waiting_clients(&self) -> usize {
         let idle = self.arriving.as_ref().map_or(0, Arriving::idle);
-        self.clients.len().saturating_sub(idle + self.sleepers.len())
+        let wanting = self.pool.as_ref().map_or(0, |pool| pool.wanting);
+        self.clients
+            .len()
+            .saturating_sub(idle + self.sleepers.len() + wanting)
     }
 
     #[inline]

@@ -138,7 +138,7 @@ def load_of_trial(record: TrialRecord, arm: Arm) -> Load | None:
         asked.clients,
         asked.threads,
         asked.warmup_s,
-        has_pauses=asked.replay is not None or asked.think_s > 0,
+        has_pauses=asked.replay is not None or asked.has_pauses,
         pooler=done.pooler,
         client_waited_s=done.client_run_queue_s,
     )

@@ -16,6 +16,7 @@ from pgassay.analysis.descriptive.credits import credit_sentences
 from pgassay.analysis.descriptive.device_use import device_use
 from pgassay.analysis.descriptive.errors_and_poolers import arm_errors, arm_poolers
 from pgassay.analysis.descriptive.latencies import arm_latencies
+from pgassay.analysis.descriptive.load_details import arm_connections, arm_load_statements
 from pgassay.analysis.descriptive.maintenance_work import work_results
 from pgassay.analysis.descriptive.network import network_sentences
 from pgassay.analysis.descriptive.server_statements import arm_statements
@@ -219,13 +220,21 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         effects=factor_effects(study, primary.twins),
         profile=profile_result(stored),
         capacities=arm_capacities(stored),
-        errors=arm_errors(stored),
-        poolers=arm_poolers(stored),
     )
     # Rates that can't be held are tried on purpose where the highest one is looked for.
     unheld = () if result.metric.bound_ms else unheld_lines(study)
     lines = (*capacity_sentences(result), headline(result), *unheld)
-    return result.model_copy(update={"verdict": "\n".join(lines)})
+    return result.model_copy(update={"verdict": "\n".join(lines), **_of_loads(stored)})
+
+
+def _of_loads(stored: StoredExperiment) -> dict[str, object]:
+    """What describes the loads of the arms, by the field of the result."""
+    return {
+        "errors": arm_errors(stored),
+        "poolers": arm_poolers(stored),
+        "connections": arm_connections(stored),
+        "load_statements": arm_load_statements(stored),
+    }
 
 
 def _all_warnings(

@@ -99,6 +99,7 @@ class ProvisionedServers:
     def check(self, candidates: list[Candidate]) -> None:
         """Every build can be given its data, and the covariate is alike for all arms; raises UsageError."""
         _check_data(candidates)
+        _check_client(candidates)
         storages = {
             (each.kind, each.path, each.size_bytes) for _, spec in candidates for each in (spec.storage,)
         }
@@ -164,6 +165,16 @@ class ProvisionedServers:
             environment=_environment(_as_judged(spec.build, grid.arms), grid.arms, defaults, limits),
             dataset_loads=dataset_loads(grid.arms),
         )
+
+
+def _check_client(candidates: Sequence[Candidate]) -> None:
+    """Raise UsageError for a client on another host: servers of pgassay's own have a Unix socket alone."""
+    for _, spec in candidates:
+        if spec.workload.load is not None and spec.workload.load.host:
+            raise UsageError(
+                f"client=ssh:{spec.workload.load.host}: a server that pgassay starts listens on a socket of "
+                "this machine alone: compare servers that run already, as server=DSN,DSN, with host=NAME"
+            )
 
 
 def _check_data(candidates: Sequence[Candidate]) -> None:

@@ -24,7 +24,8 @@ class SysbenchResult(Frozen):
     and percentiles by name ("p99"), from when events began; `from_due_ms`: from when they were due, null
     without a rate. `queued`: due and not begun when time was over. `histogram`: base64 of a compressed V2
     HdrHistogram of microseconds. `profile`: whose defaults, `1.0.20` or `head`. `error_examples`: the first
-    message of each SQLSTATE; `ended_by`: what ended the run before its time.
+    message of each SQLSTATE; `ended_by`: what ended the run before its time. `reconnects`: connections that
+    were opened anew, with --reconnect.
     """
 
     schema_: int = Field(default=SYSBENCH_SCHEMA, alias="schema")
@@ -39,6 +40,7 @@ class SysbenchResult(Frozen):
     errors: dict[str, int]
     error_examples: dict[str, str] = Field(default_factory=dict, exclude_if=lambda errors: not errors)
     ended_by: str = Field(default="", exclude_if=lambda why: not why)
+    reconnects: int = Field(default=0, exclude_if=lambda count: not count)
     latency_ms: dict[str, float]
     from_due_ms: dict[str, float] | None
     queued: int

@@ -58,6 +58,8 @@ SECTIONS = (
     SectionOfComparison(trial_changes.transactions),
     SectionOfComparison(trial_changes.failures),
     SectionOfComparison(trial_changes.poolers),
+    SectionOfComparison(trial_changes.connections),
+    SectionOfComparison(trial_changes.load_statements, MARKDOWN | HTML),
     SectionOfComparison(trial_changes.latency),
     SectionOfComparison(arm_volumes.section),
     SectionOfComparison(summary.basis),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from pgassay.model.arm import Arm
+from pgassay.model.server_statement import ArmConnections
 from pgassay.model.trial import StatementObservation
 from pgassay.report import text
 from pgassay.report.compare.material import Material
@@ -26,6 +27,7 @@ from pgassay.report.section import (
 
 _TIMELINES_OPEN_MAX = 2
 _EXAMPLE_MAX = 100
+_STATEMENT_MAX = 60
 _CLOSED_LOOP = (
     "A closed loop of connections: a connection that waits sends nothing meanwhile, so waits for a busy "
     "server are counted once."
@@ -190,6 +192,80 @@ def poolers(material: Material) -> Section:
         "the median trial. None of it is the server's."
     )
     return Section(title, "poolers", (plain_table(heads, rows), Paragraph(note, QUIET)))
+
+
+def connections(material: Material) -> Section:
+    """How the clients came to their connections, for each arm that shares, closes or reopens them."""
+    title = "The clients' connections"
+    opening = ("opened a second", "to open one")
+    heads = ("arm", "connections", *opening, "wait: mean", "p99", "longest", "lost", "trials")
+    found = material.result.connections
+    rows = [
+        [
+            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            _connections(each),
+            f"{each.opened_per_s:.3g}",
+            text.seconds(each.opening_ms / 1e3) if each.opened_per_s else "-",
+            *(text.seconds(ms / 1e3) for ms in (each.wait_mean_ms, each.wait_p99_ms, each.wait_max_ms)),
+            f"{each.lost:,}",
+            str(each.trials),
+        ]
+        for each in found
+    ]
+    if not rows:
+        return Section(title, "connections", ())
+    blocks: list[Block] = [plain_table(heads, rows)]
+    blocks += [Paragraph(sentence, ALARM) for each in found if (sentence := _outages(each))]
+    note = (
+        "Wait: from when a client wanted a connection until it could begin, a part of its latency. Medians "
+        "over the trials; the longest, and those that were lost, of all of them."
+    )
+    return Section(title, "connections", (*blocks, Paragraph(note, QUIET)))
+
+
+def _connections(each: ArmConnections) -> str:
+    held = "one for each client" if each.pool is None else f"a pool of {each.pool}"
+    if each.lifetime_s is None:
+        return held
+    return f"{held}, each for {text.seconds(each.lifetime_s) if each.lifetime_s else 'one transaction'}"
+
+
+def _outages(each: ArmConnections) -> str:
+    """How long the server was gone, and what was tried meanwhile; '' where it was not."""
+    if not each.lost:
+        return ""
+    lengths = [text.seconds(length) for length in each.outages]
+    gone = f"; no transaction ended for {text.join(lengths)}" if lengths else ", and others went on"
+    states = ", ".join(f"{state} {count:,}" for state, count in each.refused.items())
+    refused = f"; attempts to open one that failed, by SQLSTATE: {states}" if states else ""
+    lost = f"{text.plural(each.lost, 'connection')} {'was' if each.lost == 1 else 'were'} lost"
+    return text.clean(f"{each.arm}: {lost}{gone}{refused}.")
+
+
+def load_statements(material: Material) -> Section:
+    """What each statement of a load's transactions took in each arm."""
+    title = "Statements of the transactions"
+    heads = ("statement", "arm", "mean", "p50", "p95", "p99", "slowest", "executions", "trials")
+    found = material.result.load_statements
+    order = list(dict.fromkeys((each.name, each.text) for each in found))
+    rows = [
+        [
+            text.excerpt(text.clean(f"{each.name} {each.text}".strip()), _STATEMENT_MAX),
+            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            *(text.seconds(ms / 1e3) for ms in (each.mean_ms, each.p50_ms, each.p95_ms, each.p99_ms)),
+            text.seconds(each.max_ms / 1e3),
+            f"{each.executions:,}",
+            str(each.trials),
+        ]
+        for each in sorted(found, key=lambda each: order.index((each.name, each.text)))
+    ]
+    if not rows:
+        return Section(title, "load-statements", ())
+    note = (
+        "From sending a statement to its answer, of transactions that were committed; medians over the "
+        "trials, and no verdict. Histograms of each trial are in its latency.hlog."
+    )
+    return Section(title, "load-statements", (plain_table(heads, rows), Paragraph(note, QUIET)))
 
 
 def _statements(material: Material) -> tuple[list[Arm], list[list[StatementObservation]]]:

@@ -6,9 +6,18 @@ from typing import Protocol
 
 from pgassay.environment.server.pooler import Pooler
 from pgassay.environment.server.sessions import ConnectionParameters
+from pgassay.errors import MeasurementError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.trial import LoadKind, LoadObservation, OpenLoop
-from pgassay.native.load import LoadProgress, LoadRecord, load_document, run_load
+from pgassay.model.workload import ConnectionUse, LoadStatement, Outage
+from pgassay.native.load import (
+    ConnectionRecord,
+    LoadProgress,
+    LoadRecord,
+    StatementRecord,
+    load_document,
+    run_load,
+)
 from pgassay.record import layout
 from pgassay.record.columns import to_parquet
 from pgassay.record.observations import stddev_ms
@@ -72,7 +81,14 @@ def _run(
 ) -> Observation:
     if spec.workload.is_series:
         return micro_benchmarks.run(server.parameters(), spec, seed, on_progress)
-    record = run_load(document_of(server, spec, seed), on_progress)
+    document, load = document_of(server, spec, seed), spec.workload.load
+    host = load.host if load is not None else ""
+    if host and str(server.parameters()["host"]).startswith("/"):
+        raise MeasurementError(
+            f"client=ssh:{host}: the server is reached by a Unix socket, which is on this machine alone: "
+            "name the server by host=NAME in its connection string"
+        )
+    record = run_load(document, on_progress, host=host)
     names = [script.name for script in spec.workload.load.scripts] if spec.workload.load else []
     return Observation(
         load=_observed(record, names),
@@ -113,6 +129,32 @@ def _observed(record: LoadRecord, names: list[str]) -> LoadObservation:
         open_loop=None if opened is None else OpenLoop.model_validate(figures),
         failures={state: found["count"] for state, found in record["states"].items()},
         failure_examples={state: found["example"] for state, found in record["states"].items()},
+        connections=_connections(record["connections"]),
+        statements=tuple(
+            LoadStatement(
+                name=_place(each), text=each["text"], executions=each["count"], latency_ms=each["latency_ms"]
+            )
+            for each in record["statements"]
+        ),
+    )
+
+
+def _place(statement: StatementRecord) -> str:
+    return f"{statement['script']}:{statement['line']}" if statement["script"] else ""
+
+
+def _connections(record: ConnectionRecord | None) -> ConnectionUse | None:
+    if record is None:
+        return None
+    return ConnectionUse(
+        opened=record["opened"],
+        opening_ms=record["opening_ms"],
+        wait_ms=record["wait_ms"],
+        lost=record["lost"],
+        refused={state: found["count"] for state, found in record["refused"].items()},
+        refused_examples={state: found["example"] for state, found in record["refused"].items()},
+        abandoned=record["abandoned"],
+        outages=tuple(Outage.model_validate(each) for each in record["outages"]),
     )
 
 
@@ -145,6 +187,13 @@ def _histogram_log(record: LoadRecord, names: list[str]) -> str:
         lines.append(line_of("from-send", 0, whole_s, slowest, opened["from_send_histogram"]))
     for name, kind in zip(names, record["kinds"], strict=False):
         lines.append(line_of(f"script:{name}", 0, whole_s, kind["latency_ms"]["max"], kind["histogram"]))
+    for number, each in enumerate(record["statements"], start=1):
+        tag, slowest = f"statement:{_place(each) or number}", each["latency_ms"]["max"]
+        lines.append(line_of(tag, 0, whole_s, slowest, each["histogram"]))
+    waits = record["connections"]
+    if waits is not None:
+        slowest = waits["wait_ms"]["max"]
+        lines.append(line_of("connection-wait", 0, whole_s, slowest, waits["wait_histogram"]))
     slowest_ms = record["per_second_latency_ms"]["max"]
     for second, histogram in enumerate(record["per_second_histogram"]):
         if histogram:

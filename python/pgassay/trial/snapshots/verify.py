@@ -134,9 +134,35 @@ def load_warnings(load: LoadObservation, spec: LoadSpec | None) -> list[str]:
     if load.errors:
         states = ", ".join(f"{state} {count}" for state, count in sorted(load.failures.items()))
         told = f" (by SQLSTATE: {states})" if states else ""
-        sentences.append(f"{load.errors} transactions ended in a serialisation failure or deadlock{told}")
+        lost = load.connections is not None and load.connections.lost
+        why = "failed" if lost else "ended in a serialisation failure or deadlock"
+        sentences.append(f"{plural(load.errors, 'transaction')} {why}{told}")
+    sentences += outages(load)
     if load.per_second and min(load.per_second) == 0:
         sentences.append("in some seconds no transaction ended at all: the throughput is not steady")
+    return sentences
+
+
+def outages(load: LoadObservation) -> list[str]:
+    """How long the server was gone for the clients of a load that reconnect, and what that cost."""
+    use = load.connections
+    if use is None or not (use.lost or use.outages):
+        return []
+    states = ", ".join(f"{state} {count}" for state, count in sorted(use.refused.items()))
+    lost = f"{plural(use.lost, 'connection')} {'was' if use.lost == 1 else 'were'} lost"
+    refused = f"; attempts to open one that failed, by SQLSTATE: {states}" if states else ""
+    sentences = [f"{lost} and opened again{refused}"]
+    for each in use.outages:
+        if each.is_over:
+            sentences.append(
+                f"no transaction ended for {each.length_s:.2f} s from second {each.from_s:.2f} on: the "
+                "server, or the way to it, was gone"
+            )
+        else:
+            sentences.append(
+                f"no transaction ended from second {each.from_s:.2f} to the end, for {each.length_s:.2f} s: "
+                "the server, or the way to it, did not come back"
+            )
     return sentences
 
 
@@ -149,14 +175,16 @@ def unaccounted_clients(load: LoadObservation, spec: LoadSpec) -> str:
     """
     mean_ms, longest_ms = load.latency_ms.get("mean", 0.0), load.latency_ms.get("max", 0.0)
     is_series = spec.sysbench is not None and bool(spec.sysbench.series)
-    if spec.pace is not None or is_series or not load.transactions or not load.elapsed_s > 0:
+    is_troubled = load.connections is not None and (load.connections.lost or load.connections.abandoned)
+    if spec.pace is not None or is_series or is_troubled or not load.transactions or not load.elapsed_s > 0:
         return ""
-    found = load.transactions / load.elapsed_s * (mean_ms / 1e3 + spec.think_s)
+    pauses_s = spec.think_s + spec.idle_in_transaction_s
+    found = load.transactions / load.elapsed_s * (mean_ms / 1e3 + pauses_s)
     failed = load.errors / (load.transactions + load.errors)
     allowed = LITTLE_FRACTION_MAX + longest_ms / 1e3 / load.elapsed_s + 2 * failed
-    if spec.think_s:
+    if pauses_s:
         # Pauses are drawn, and are cut at both edges.
-        allowed += 4 / load.transactions**0.5 + 3 * spec.think_s / load.elapsed_s
+        allowed += 4 / load.transactions**0.5 + 3 * pauses_s / load.elapsed_s
     if abs(found / spec.clients - 1) <= allowed:
         return ""
     return (

@@ -1,0 +1,41 @@
+//! What scripts have prepared on a connection, which goes with it from client to client.
+
+/// The prepared statements of one connection.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// By command the number in the name it was prepared under; 0 where it was not.
+    prepared: Vec<u32>,
+    generation: u32,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self {
+            prepared: Vec::new(),
+            generation: 1,
+        }
+    }
+}
+
+impl Session {
+    /// Whether a command has yet to be prepared, which it counts as from now on, and the number in its name.
+    pub(super) fn prepared(&mut self, command: usize) -> (bool, u32) {
+        if self.prepared.len() <= command {
+            self.prepared.resize(command + 1, 0);
+        }
+        let number = &mut self.prepared[command];
+        let is_new = *number == 0;
+        if is_new {
+            *number = self.generation;
+        }
+        (is_new, *number)
+    }
+
+    /// These may have been prepared or not: the next time they have other names.
+    pub(super) fn forget(&mut self, commands: &[usize]) {
+        self.generation += 1;
+        for &command in commands {
+            self.prepared[command] = 0;
+        }
+    }
+}

@@ -1,0 +1,62 @@
+"""How clients hold their connections: what is typed, what it becomes, what a trial then says."""
+
+import pytest
+
+from pgassay.model.trial import LoadObservation
+from pgassay.model.workload import ConnectionUse, LoadSpec, Outage
+from pgassay.native.load import load_document
+from pgassay.trial.snapshots.verify import load_warnings, unaccounted_clients
+from pgassay.workloads.registry import parse_workload
+
+
+def load_of(text: str) -> LoadSpec:
+    load = parse_workload(text).load
+    assert load is not None
+    return load
+
+
+def test_options_reach_the_load_generator() -> None:
+    load = load_of("tpcb:clients=9,pool=3,lifetime=30s,idle-in-transaction=20ms,reconnect=yes,client=ssh:a@b")
+    assert (load.connections, load.has_pauses, load.host) == (3, True, "a@b")
+    document = load_document({}, load, scale=1, seed=0)
+    assert document["connections"] == {"pool": 3, "lifetime_s": 30.0, "reconnects": True}
+    assert document["idle_in_transaction_s"] == 0.02
+    plain = load_document({}, load_of("tpcb:clients=9,pool=none,lifetime=none,reconnect=no"), scale=1, seed=0)
+    assert "connections" not in plain and "idle_in_transaction_s" not in plain
+    assert load_document({}, load_of("tpcb:lifetime=0s"), scale=1, seed=0)["connections"] == {
+        "lifetime_s": 0.0
+    }
+    # What was stored before stays byte for byte what it was.
+    assert not {"pool", "lifetime_s", "host"} & set(load_of("tpcb").model_dump())
+
+
+def observed(**changes: object) -> LoadObservation:
+    usual = {"transactions": 1000, "elapsed_s": 10.0, "errors": 0, "client_cpu_s": 1.0}
+    return LoadObservation.model_validate({**usual, "latency_ms": {"mean": 10.0, "max": 20.0}, **changes})
+
+
+def test_an_outage_is_told_with_what_it_cost() -> None:
+    use = ConnectionUse(
+        opened=8,
+        lost=8,
+        refused={"57P03": 3, "08001": 9},
+        outages=(
+            Outage(from_s=2.5, length_s=3.25, is_over=True),
+            Outage(from_s=9, length_s=1, is_over=False),
+        ),
+    )
+    load = observed(errors=8, failures={"57P01": 7, "08006": 1}, connections=use)
+    assert load_warnings(load, load_of("tpcb:clients=8,reconnect=yes")) == [
+        "8 transactions failed (by SQLSTATE: 08006 1, 57P01 7)",
+        "8 connections were lost and opened again; attempts to open one that failed, by SQLSTATE: 08001 9, "
+        "57P03 3",
+        "no transaction ended for 3.25 s from second 2.50 on: the server, or the way to it, was gone",
+        "no transaction ended from second 9.00 to the end, for 1.00 s: the server, or the way to it, did not "
+        "come back",
+    ]
+
+
+@pytest.mark.parametrize(("idle", "is_accounted"), [("100ms", True), ("0s", False)])
+def test_pauses_within_transactions_are_accounted_for(idle: str, is_accounted: bool) -> None:
+    load = load_of(f"tpcb:clients=11,idle_in_transaction={idle}")
+    assert (not unaccounted_clients(observed(), load)) is is_accounted
