@@ -92,6 +92,8 @@ class Plant:
         words += ["--blocks", "1", "--json", "--quiet", "--out", str(folder / "results")]
         if self.is_remote:
             return words
+        # What is planted is planted in trials.
+        words += ["--restart", "each"]
         # Whoever chooses a plan with workers adds a second cause to what is planted.
         settings = {"shared_buffers": "64MB", "max_parallel_workers_per_gather": "0", **self.settings}
         compared = self.factor.partition("=")[0]

@@ -117,6 +117,7 @@ def planned(
         margin=margin,
         max_time_s=1e9,
         decide=decide,
+        restart="each",
     )
     servers = NoServers(factors)
     parsed_workload = parse_workload(workload)

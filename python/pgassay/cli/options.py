@@ -183,8 +183,13 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output_options(parser: argparse.ArgumentParser) -> None:
-    """The formats, `--redact`, `--fail-if`, `--quiet` and `--no-wait`, alike in compare, run and resume."""
+    """The formats, `--details`, `--redact`, `--fail-if` and so on, alike in compare, run and resume."""
     add_formats(parser, html=HTML_INSTEAD)
+    parser.add_argument(
+        "--details",
+        action="store_true",
+        help="print the whole report instead of ten lines (as pgassay report does)",
+    )
     parser.add_argument(
         "--fail-if",
         choices=("slower", "faster"),

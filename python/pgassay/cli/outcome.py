@@ -4,11 +4,11 @@ import argparse
 
 from pgassay.analysis.redaction.redacted_experiment import redacted, redacted_result
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.cli.output import publish
+from pgassay.cli.output import is_for_reading, print_page, publish
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import verdicts
-from pgassay.report.compare.page import page_of
+from pgassay.report.compare.page import brief_page, page_of
 from pgassay.terminal import live_progress
 from pgassay.terminal.progress import Progress
 
@@ -25,10 +25,20 @@ def progress_of(arguments: argparse.Namespace) -> Progress:
 def finish(stored: StoredExperiment, arguments: argparse.Namespace) -> int:
     """Print the result, write the HTML report to its records, and choose the exit status."""
     stored, result = analysed(stored, redact=arguments.redact)
+    is_brief = is_for_reading(arguments) and not arguments.details
+    if is_brief:
+        print_page(brief_page(result, stored), arguments)
     # The page is longer than a screen: what a person came for stands at its end as well.
-    below = ("", *verdicts.headline_lines(result))
+    below = () if is_brief else ("", *verdicts.headline_lines(result))
     report = stored.folder / REPORT_FILE if arguments.draws_page else None
-    publish(page_of(result, stored), arguments, keep=report, below=below, is_measured=True)
+    publish(
+        page_of(result, stored),
+        arguments,
+        keep=report,
+        below=below,
+        is_measured=True,
+        is_printed=is_brief,
+    )
     if stored.stopped == "failed":
         return EXIT_FAILED
     if arguments.fail_if and any(

@@ -49,11 +49,11 @@ class TrialOptions:
         "--restart",
         Words["Restart"](("needed", "each")),
         "needed: arms that one running server can be (settings of a session, texts, indexes) take turns "
-        "in it, in warm caches, and a block is one start; each: a trial of each arm",
-        default="each",
-        guide="`each`: a trial of each arm. `needed`: arms that one running server can be (settings of a "
-        "session, texts, indexes) [take turns in it](compare-how-it-works.md#arms-in-one-server), in "
-        "warm caches",
+        "in it, in warm caches, and a block is one start; all others have a trial of each arm, as with each",
+        default="needed",
+        guide="`needed`: arms that one running server can be (settings of a session, texts, indexes) "
+        "[take turns in it](compare-how-it-works.md#arms-in-one-server), in warm caches. `each`: a trial "
+        "of each arm",
     )
     plans: "PlanKind | None" = maybe(
         "--plans",

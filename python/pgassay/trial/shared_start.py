@@ -5,10 +5,10 @@ executed once between readings and samplers, as in a trial of its own. Then they
 arm once in each round, in a session of its own that stays open, in an order that was drawn for the round. The
 figure of an arm is made of its rounds, whose seconds are all kept.
 
-How many rounds there are, how often a turn executes a short statement, and whether its first execution after
-a switch is thrown away, follows from an execution of each arm before the first round that counts for nothing,
-so it can't favour an arm. Records are written when the last round has ended: a start either counts for all
-arms, or for none.
+How often a turn executes a short statement, and whether its first execution after a switch is thrown away,
+follows from an execution of each arm before the first round that counts for nothing, so it can't favour an
+arm. How many rounds there are follows from their noise (`is_exact_enough`). Records are written when the last
+round has ended: a start either counts for all arms, or for none.
 """
 
 import time
@@ -31,14 +31,10 @@ from pgassay.trial.snapshots import machine_speed
 from pgassay.trial.target import LocalTrialServer, Target, TrialMachine
 from pgassay.trial.trial_state import OnStep, TrialState, outcome
 
-# What the rounds of a start are to take together, and how many there are at least, and at most.
-ROUNDS_S = 2.0
-ROUNDS_MIN, ROUNDS_MAX = 5, 200
-# Where so many rounds would take longer than this, there are fewer; and one where these would take so long.
-ROUNDS_S_MAX, ROUNDS_LEAST, ROUNDS_S_LONG = 20.0, 3, 60.0
-# Where the arms' times differ by this factor, rounds take half of that, and the fewest are enough: few starts
-# prove such a difference, and what limits them is their number.
-DIFFERENT = 1.3
+# How many rounds a start has at least, and at most; and one where the fewest would take so long.
+ROUNDS_LEAST, ROUNDS_MAX, ROUNDS_S_LONG = 3, 200, 60.0
+# What the rounds of a start usually take, and how many they are, where nothing is known of their noise yet.
+ROUNDS_S_USUAL, ROUNDS_USUAL, ROUNDS_S_USUAL_MAX = 2.0, 5, 20.0
 # An arm that takes longer needs no execution beside the observed one to tell how long its rounds are.
 REHEARSED_BELOW_S = 0.2
 # After a switch the processor's caches hold another arm's data, and the session learns of what is hidden,
@@ -54,10 +50,16 @@ Figures = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Turns:
-    """How arms take turns: their places in a round (from 0), and what is made of all rounds' seconds."""
+    """How arms take turns: their places in a round (from 0), and what is made of all rounds' seconds.
+
+    are_enough: whether no more rounds are wanted, by the rounds so far, the seconds before the first of them
+    and those that one takes. most_s: after so many seconds there is no further round.
+    """
 
     order: Callable[[int], Sequence[int]]
     figures: Callable[[RoundSeconds], Figures]
+    are_enough: Callable[[RoundSeconds, float, float], bool]
+    most_s: float
 
 
 @dataclass
@@ -81,17 +83,19 @@ class _Start:
     def __init__(self, trials: Sequence[TrialState], turns: Turns, works: Sequence[PlanWork | None]) -> None:
         self.trials = trials
         self.at = trials[0]
-        self._switch_s = 0.0
         self._turns = turns
         self._works = works
+        self._began_s = time.monotonic()
 
-    def measure(self, machine: TrialMachine) -> None:
-        """The whole start, up to the records."""
-        was_restored = steps.restore(self.at, machine)
+    def measure(self, machine: TrialMachine, *, settles: bool) -> None:
+        """The whole start, up to the records. settles: it waits until all is written, restored or not."""
+        was_restored = steps.restore(self.at, machine, settles=settles)
+        canary_s = machine_speed.canary_s()
         with ExitStack() as sessions:
             ready = []
             for trial in self.trials:
                 self.at = trial
+                trial.fields["canary_s"] = canary_s
                 ready.append(self._measure_alone(trial, machine, sessions))
                 trial.facts["restored"] = was_restored
             self._take_turns(ready)
@@ -131,8 +135,6 @@ class _Start:
             )
             sessions.enter_context(timer)
             steps.finish_caches(trial, prepared)
-            trial.stage("canary")
-            trial.fields["canary_s"] = machine_speed.canary_s()
             with volume_imposed(trial):
                 before = steps.measure_between_readings(trial, prepared, counted, timer)
                 trial.stage("verifying")
@@ -146,13 +148,16 @@ class _Start:
         """The rounds; each arm's observations then hold its figures, and the seconds they are made of."""
         self.trials[0].on_step("taking turns")
         rehearsed_s = [self._rehearsed_s(each) for each in ready]
-        turns = planned_turns(rehearsed_s, switch_s=self._switch_s)
-        for number in range(turns.rounds):
+        planned = planned_turns(rehearsed_s)
+        begun_s = time.monotonic()
+        for number in range(ROUNDS_MAX):
+            if number >= planned.least and self._is_done(ready, number, begun_s):
+                break
             for place in self._turns.order(number):
                 each = ready[place]
                 self.at = each.trial
                 self._switch(each.trial, each.local, each.timer)
-                each.rounds_s.append(each.timer.take_turn(turns.repeats[place]))
+                each.rounds_s.append(each.timer.take_turn(planned.repeats[place]))
         figures = self._turns.figures([each.rounds_s for each in ready])
         for each, of_arm in zip(ready, figures, strict=True):
             observed = each.trial.observation
@@ -168,6 +173,14 @@ class _Start:
                     observed.statements, of_arm, zip(*each.rounds_s, strict=True), strict=True
                 )
             ]
+
+    def _is_done(self, ready: Sequence[_Ready], rounds: int, begun_s: float) -> bool:
+        """Whether there is no further round, for want of time or since nothing would come of it."""
+        took_s = time.monotonic() - begun_s
+        if took_s * (rounds + 1) / rounds > self._turns.most_s:
+            return True
+        before_s = begun_s - self._began_s
+        return self._turns.are_enough([each.rounds_s for each in ready], before_s, took_s / rounds)
 
     def _rehearsed_s(self, ready: _Ready) -> tuple[float, ...]:
         """What each of an arm's statements takes, by an execution that counts for nothing.
@@ -188,24 +201,23 @@ class _Start:
         self, trial: TrialState, local: LocalTrialServer, timer: StatementTimer | None = None
     ) -> None:
         """Make the server what the arm is: its indexes alone are there, its settings are read anew."""
-        began_s = time.monotonic()
         switch_to(trial, local, timer.session if timer is not None else None)
-        self._switch_s = time.monotonic() - began_s
 
 
 @dataclass(frozen=True)
 class PlannedTurns:
-    """How many rounds a start has; by arm and place how many executions of a statement a turn has.
+    """How many rounds a start has at least, and usually; by arm and place how often a turn has a statement.
 
-    0: one, with none before it that is thrown away.
+    0: once, with none before it that is thrown away.
     """
 
-    rounds: int
+    least: int
+    usual: int
     repeats: tuple[tuple[int, ...], ...]
 
 
-def planned_turns(rehearsed_s: Sequence[Sequence[float]], switch_s: float = 0.0) -> PlannedTurns:
-    """The rounds of a start; rehearsed_s: the seconds by arm and statement, switch_s: before each turn.
+def planned_turns(rehearsed_s: Sequence[Sequence[float]]) -> PlannedTurns:
+    """The turns of a start; rehearsed_s: the seconds by arm and statement.
 
     Where the arms have as many statements each, those at the same place are executed equally often in all.
     """
@@ -218,13 +230,10 @@ def planned_turns(rehearsed_s: Sequence[Sequence[float]], switch_s: float = 0.0)
         for of_arm, counts in zip(rehearsed_s, repeats, strict=True)
         for seconds, often in zip(of_arm, counts, strict=True)
     )
-    round_s = max(round_s + switch_s * len(rehearsed_s), 1e-6)
-    fewest = 1 if ROUNDS_LEAST * round_s > ROUNDS_S_LONG else ROUNDS_LEAST
-    arms_s = [sum(of_arm) for of_arm in rehearsed_s]
-    differ = max(arms_s) >= DIFFERENT * min(arms_s)
-    least = fewest if differ else max(fewest, min(ROUNDS_MIN, int(ROUNDS_S_MAX / round_s)))
-    wanted = int((ROUNDS_S / 2 if differ else ROUNDS_S) / round_s)
-    return PlannedTurns(min(ROUNDS_MAX, max(least, wanted)), repeats)
+    round_s = max(round_s, 1e-6)
+    least = 1 if ROUNDS_LEAST * round_s > ROUNDS_S_LONG else ROUNDS_LEAST
+    usual = max(least, min(ROUNDS_USUAL, int(ROUNDS_S_USUAL_MAX / round_s)), int(ROUNDS_S_USUAL / round_s))
+    return PlannedTurns(least, min(ROUNDS_MAX, usual), repeats)
 
 
 def _repeats(seconds: float) -> int:
@@ -241,11 +250,15 @@ def run_start(
     turns: Turns,
     works: Sequence[PlanWork | None],
     on_step: OnStep = lambda _: None,
+    *,
+    settles: bool = True,
 ) -> list[tuple[Path, TrialRecord]]:
     """Run one start for the arms of a block, in their order; returns the folder and record of each.
 
     Where an arm fails there is the record of that one alone, with its reason: nothing counts of the others.
-    An interruption is recorded for the first, and goes on. Raises as `run_trial`.
+    An interruption is recorded for the first, and goes on. settles: wait until all is written before it
+    begins, as where data have just been copied; else that is waited for only where it restores some. Raises
+    as `run_trial`.
     """
     begun = time.monotonic()
     machine = target.machine
@@ -254,7 +267,9 @@ def run_start(
     trials = [TrialState(spec, target, on_step) for spec in specs]
     start = _Start(trials, turns, works)
     try:
-        status, reason = outcome(lambda: start.measure(machine), f": see {layout.SERVER_LOG_FILE}")
+        status, reason = outcome(
+            lambda: start.measure(machine, settles=settles), f": see {layout.SERVER_LOG_FILE}"
+        )
         if status != "ok":
             reason += trial_caps.out_of_memory_reason(start.at.arm, machine.group)
             lost = abandon(target)

@@ -54,15 +54,19 @@ class Prepared:
     keeper: CacheKeeper | None
 
 
-def restore(trial: TrialState, machine: TrialMachine) -> bool:
-    """The arm's data as they were at first, on a server that is stopped where the trial is cold."""
+def restore(trial: TrialState, machine: TrialMachine, *, settles: bool = True) -> bool:
+    """The arm's data as they were at first, on a server that is stopped where the trial is cold.
+
+    settles: wait until all is written even where nothing was restored.
+    """
     trial.stage("restoring")
     if _is_cold(trial):
         trial.stage("stopping the last server")
         machine.stop_server()
         trial.stage("restoring")
     was_restored = machine.restore(trial.spec.arm)
-    _settle(trial)
+    if settles or was_restored:
+        _settle(trial)
     return was_restored
 
 

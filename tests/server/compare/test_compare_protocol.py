@@ -10,7 +10,7 @@ import pytest
 import whole_tool
 
 pytestmark = pytest.mark.server
-ONE_BLOCK = (*whole_tool.SMALL, "--blocks", "1", "--seed", "2", "--json", "--quiet")
+ONE_BLOCK = ("--restart", "each", *whole_tool.SMALL, "--blocks", "1", "--seed", "2", "--json", "--quiet")
 
 
 def compare(folder: Path, *words: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:

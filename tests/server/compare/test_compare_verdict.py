@@ -58,7 +58,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory, require: Callable[..., No
     words = [
         "compare", "enable_indexscan=on,off", "--workload", f"sql:{folder / 'point.sql'}",
         "--cache", "warm-buffers", "--set", "enable_bitmapscan=off", *whole_tool.SMALL,
-        "--blocks", "12", "--seed", "4", "--json",
+        "--blocks", "12", "--seed", "4", "--json", "--restart", "each",
     ]  # fmt: skip
     done = whole_tool.run(*words, "--fail-if", "slower", "--out", folder / "out")
     yield Finished(folder / "out", words, done.returncode, done.stdout, done.stderr)
@@ -204,7 +204,7 @@ def test_no_direction_without_a_difference_that_the_interval_shows(
 ) -> None:
     """Two values that mean the same. Noise decides about the word; the interval must be the one it says."""
     require("server")
-    words = ["compare", "work_mem=4MB,4097kB", "--workload", "full-scan:only=read-table"]
+    words = ["compare", "work_mem=4MB,4097kB", "--workload", "full-scan:only=read-table", "--restart", "each"]
     options = ["--cache", "warm-buffers", *whole_tool.SMALL, "--margin", "50%", "--seed", "1", "--json"]
     out = tmp_path / "out"
     few = whole_tool.run(*words, *options, "--quiet", "--blocks", "2", "--out", out, "--fail-if", "slower")

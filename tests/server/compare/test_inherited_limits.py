@@ -70,6 +70,7 @@ def test_half_a_processor_around_the_command_is_the_limit(
     (tmp_path / "burn.sql").write_text(BURN)
     out = tmp_path / "results"
     words = ["compare", "work_mem=4MB,8MB", "--workload", f"sql:{tmp_path}/burn.sql", "--cache", "as-is"]
+    words += ["--restart", "each"]
     with limited("cpu", {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "50000"}) as group:
         result = run_inside(group, [*words, *whole_tool.SMALL, *options(out)], home)
         (warning,) = limit_warnings(result)
@@ -93,6 +94,7 @@ def test_the_same_without_a_limit_is_not_called_one(
     (tmp_path / "burn.sql").write_text(BURN)
     out = tmp_path / "results"
     words = ["compare", "work_mem=4MB,8MB", "--workload", f"sql:{tmp_path}/burn.sql", "--cache", "as-is"]
+    words += ["--restart", "each"]
     with limited("cpu", {}) as group:
         result = run_inside(group, [*words, *whole_tool.SMALL, *options(out)], home)
     assert limit_warnings(result) == []

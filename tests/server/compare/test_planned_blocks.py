@@ -155,7 +155,7 @@ def test_how_many_blocks_run_on_a_set_of_copies_follows_from_what_a_trial_takes(
     index.write_text("CREATE INDEX made ON pgbench_accounts (abalance);")
     request = CompareRequest(
         factors=(f"prepare=none,{index}",), workload=f"sql:{statement}", scale=1, cache="as-is",
-        build=best_build().bin_directory, max_time_s=400, seed=3, out=tmp_path / "out",
+        build=best_build().bin_directory, max_time_s=400, seed=3, out=tmp_path / "out", restart="each",
     )  # fmt: skip
     with pytest.raises(InterruptionError):
         run_experiment.run_new(request, UntilTheFirstTrial(), wait=True)

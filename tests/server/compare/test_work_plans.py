@@ -40,6 +40,7 @@ def test_the_report_says_where_each_sort_went(tmp_path: Path, require: Callable[
     (tmp_path / "q.sql").write_text(QUERIES)
     words = ["compare", "work_mem=1MB,64MB", "--workload", f"sql:{tmp_path / 'q.sql'}", "--prepare", PREPARE]
     words += ["--cache", "warm-buffers", *whole_tool.SMALL, "--set", "max_parallel_workers_per_gather=0"]
+    words += ["--restart", "each"]
     limits = ["--blocks", "4", "--seed", "3", "--quiet", "--out", str(tmp_path / "out")]
     result = whole_tool.result_of(whole_tool.run(*words, *limits, "--json"))
 
@@ -132,7 +133,12 @@ def request(folder: Path, sql: str, *factors: str, **fields: Any) -> CompareRequ
     (folder / "w.sql").write_text(sql)
     workload = f"sql:{folder / 'w.sql'}"
     return CompareRequest(
-        factors=factors or ("work_mem=1MB,2MB",), workload=workload, scale=1, memory=None, **fields
+        factors=factors or ("work_mem=1MB,2MB",),
+        workload=workload,
+        scale=1,
+        memory=None,
+        restart="each",
+        **fields,
     )
 
 

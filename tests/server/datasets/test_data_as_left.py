@@ -57,7 +57,7 @@ def run(folder: Path, build: str, cache: str, settle: str, *texts: str) -> Any:
     (folder / "statements.sql").write_text(statements(*texts))
     words = ["compare", "work_mem=4MB,8MB", "--workload", f"sql:{folder / 'statements.sql'}"]
     words += ["--prepare", str(folder / "prepare.sql"), "--settle", settle, "--cache", cache, "--pg", build]
-    words += [*whole_tool.SMALL, "--blocks", "1", "--seed", "3", "--quiet", "--json"]
+    words += [*whole_tool.SMALL, "--blocks", "1", "--seed", "3", "--restart", "each", "--quiet", "--json"]
     return whole_tool.result_of(whole_tool.run(*words, "--out", folder / "out"))
 
 

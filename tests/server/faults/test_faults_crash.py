@@ -76,7 +76,7 @@ def slow(home: Path) -> Iterator[SlowSql]:
 def words_of(workload: str, out: Path, *more: str) -> list[str]:
     return [
         "compare", "work_mem=1MB,2MB", "--workload", workload, "--cache", "as-is", *whole_tool.SMALL,
-        *whole_tool.build(), "--seed", "3", "--out", str(out), "--json", *more,
+        *whole_tool.build(), "--restart", "each", "--seed", "3", "--out", str(out), "--json", *more,
     ]  # fmt: skip
 
 

@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 def words_of(out: Path, *more: str) -> list[str]:
     return [
         "compare", "work_mem=1MB,2MB", "--workload", "full-scan:only=sum", "--cache", "as-is",
+        "--restart", "each",
         *whole_tool.SMALL, *whole_tool.build(), "--blocks", "3", "--seed", "3", "--out", str(out), *more,
     ]  # fmt: skip
 

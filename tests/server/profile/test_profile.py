@@ -25,7 +25,7 @@ def test_the_functions_of_both_arms_are_sampled_and_told(
     folder = tmp_path / "out"
     done = whole_tool.run(
         *("compare", "work_mem=1MB,2MB", *WORDS, "--profile", "--profile-rounds", "2"),
-        *(*OPTIONS, "--out", folder),
+        *(*OPTIONS, "--details", "--out", folder),
     )
     assert done.returncode == 0, done.stderr
     assert "profile: 2 further rounds of trials with perf" in done.stderr

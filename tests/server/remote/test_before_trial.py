@@ -41,7 +41,7 @@ def compare(
     file = folder / "one.sql"
     file.write_text(STATEMENT)
     words = ("work_mem=4MB,8MB", "--server", server.uri(), "--workload", f"sql:{file}", *words)
-    words = (*words, "--before-trial", command, "--blocks", "1", "--out", str(folder / "out"))
+    words = (*words, "--before-trial", command, "--blocks", "1", "--details", "--out", str(folder / "out"))
     environment = whole_tool.environment(home, PGPASSWORD="another s3cret")
     return whole_tool.run("compare", *words, env=environment)
 

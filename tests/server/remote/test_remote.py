@@ -75,7 +75,7 @@ def test_a_server_behind_a_slow_network_compared_with_itself(
         uris = [
             server.uri(port, sslmode="verify-full", sslrootcert=str(server.root)) for port in (one, other)
         ]
-        words = (f"server={','.join(uris)}", *QUICK, "--blocks", "1", "--out", str(out))
+        words = (f"server={','.join(uris)}", *QUICK, "--blocks", "1", "--details", "--out", str(out))
         finished = compare("compare", *words, home=home)
     assert finished.returncode == 0, finished.stderr
     result = whole_tool.result_of(whole_tool.run("report", out, "--json"))

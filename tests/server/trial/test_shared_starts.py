@@ -19,7 +19,6 @@ GROUPS = "-- name: groups\nSELECT bid, aid % 7, count(*) FROM pgbench_accounts G
 
 def compared(folder: Path, *words: object) -> tuple[dict[str, Any], StoredExperiment]:
     options = [*whole_tool.SMALL, "--max-time", "5m", "--json", "--quiet"]
-    options += [] if "--restart" in words else ["--restart", "needed"]
     finished = whole_tool.run("compare", *words, *options, "--out", folder / "out")
     return whole_tool.result_of(finished), load(folder / "out")
 
@@ -103,7 +102,7 @@ def test_a_statement_that_fails_in_one_arm_voids_the_block(
     file = statement(tmp_path, "slow", slow)
     finished = whole_tool.run(
         *("compare", "statement_timeout=0,100ms", "--workload", f"sql:{file}", "--cache", "warm-buffers"),
-        *("--restart", "needed", *whole_tool.SMALL, "--blocks", "3", "--max-time", "5m", "--json", "--quiet"),
+        *(*whole_tool.SMALL, "--blocks", "3", "--max-time", "5m", "--json", "--quiet"),
         *("--out", tmp_path / "out"),
     )
     stored = load(tmp_path / "out")
@@ -142,7 +141,7 @@ def test_indexes_are_switched_in_one_start_and_nothing_of_that_is_left(
     index.write_text("BEGIN;\nCREATE INDEX ON pgbench_accounts (abalance);\nCOMMIT;\n")
     with whole_tool.prepared_home() as home:
         finished = whole_tool.run(
-            *("compare", f"prepare=none,{index}", "--workload", f"sql:{file}", "--restart", "needed"),
+            *("compare", f"prepare=none,{index}", "--workload", f"sql:{file}"),
             *(
                 *whole_tool.build(),
                 *whole_tool.SMALL,

@@ -35,7 +35,7 @@ def compared(file: Path, options: str, out: Path) -> tuple[str, list[dict]]:
     """What the comparison says, and its trials."""
     words = (
         *("compare", "work_mem=4MB,8MB", "--workload", f"sql:{file}{options}", *whole_tool.SMALL),
-        *("--blocks", "1", "--quiet", "--out", out),
+        *("--blocks", "1", "--quiet", "--details", "--out", out),
     )
     with whole_tool.prepared_home() as home:
         done = whole_tool.run(*words, *whole_tool.build(), home=home)

@@ -4,43 +4,59 @@ import math
 from collections import Counter
 
 import pytest
+from plans_for_tests import make_experiment
 
 from pgassay.analysis.statistics.start_rounds import start_seconds
 from pgassay.design.schedule import round_order
+from pgassay.experiment.running.start_blocks import turns_of
 from pgassay.trial.shared_start import planned_turns
 
 
 @pytest.mark.parametrize(
-    ("rehearsed_s", "rounds", "repeats"),
+    ("rehearsed_s", "least", "usual", "repeats"),
     [
-        ([[0.001]] * 3, 60, [10]),
-        ([[0.01]] * 3, 33, [1]),
-        ([[0.3]] * 3, 5, [0]),
-        ([[6.0]] * 3, 3, [0]),
+        ([[0.001]] * 3, 3, 60, [10]),
+        ([[0.01]] * 3, 3, 33, [1]),
+        ([[0.3]] * 3, 3, 5, [0]),
+        ([[6.0]] * 3, 3, 3, [0]),
         # Starts are what counts: three rounds of minutes would say no more than one.
-        ([[30.0]] * 3, 1, [0]),
-        # The slow arm decides for all of them; and so large a difference needs half the rounds.
-        ([[0.001], [0.1]], 9, [0]),
-        ([[0.3], [0.39]], 3, [0]),
-        ([[0.3], [0.38]], 5, [0]),
+        ([[30.0]] * 3, 1, 1, [0]),
+        # The slow arm decides for all of them.
+        ([[0.001], [0.1]], 3, 19, [0]),
         # A short statement beside a long one is executed several times in each of the few rounds.
-        ([[0.5, 0.001], [0.5, 0.0002]], 5, [0, 10]),
+        ([[0.5, 0.001], [0.5, 0.0002]], 3, 5, [0, 10]),
     ],
 )
-def test_rounds_follow_from_an_execution_that_counts_for_nothing(
-    rehearsed_s: list[list[float]], rounds: int, repeats: list[int]
+def test_turns_follow_from_an_execution_that_counts_for_nothing(
+    rehearsed_s: list[list[float]], least: int, usual: int, repeats: list[int]
 ) -> None:
     turns = planned_turns(rehearsed_s)
-    assert turns.rounds == rounds and turns.repeats == (tuple(repeats),) * len(rehearsed_s)
+    assert (turns.least, turns.usual) == (least, usual)
+    assert turns.repeats == (tuple(repeats),) * len(rehearsed_s)
 
 
 def test_arms_of_other_statements_are_repeated_by_their_own() -> None:
     assert planned_turns([[0.001], [0.1, 0.001]]).repeats == ((10,), (0, 10))
 
 
-def test_what_a_switch_takes_is_a_part_of_each_turn() -> None:
-    assert planned_turns([[0.3]] * 3, switch_s=0.0).rounds == 5
-    assert planned_turns([[0.01]] * 2, switch_s=0.03).rounds == 20
+def test_rounds_end_by_the_noise_of_the_contrasts_of_those_arms_that_take_part() -> None:
+    experiment = make_experiment(["work_mem=1MB,2MB"])
+    turns = turns_of(experiment, 0, experiment.arms)
+    even, uneven = [[0.3]] * 4, [[0.2], [0.9], [0.4], [0.3]]
+    same = [even for _ in experiment.arms]
+    assert turns.are_enough(same, 3.0, 1.0)
+    assert not turns.are_enough([uneven, *same[1:]], 3.0, 1.0)
+    # Rounds that cost next to nothing go on for longer than such as take as long as a start.
+    noisy = [[[0.3], [0.303], [0.3], [0.303]], *same[1:]]
+    assert turns.are_enough(noisy, 1.0, 10.0) and not turns.are_enough(noisy, 100.0, 0.01)
+
+
+def test_no_start_takes_more_than_a_part_of_the_time_with_its_rounds() -> None:
+    experiment = make_experiment(["work_mem=1MB,2MB"])
+    short = experiment.contract.model_copy(update={"time_max_s": 60.0})
+    assert turns_of(experiment.model_copy(update={"contract": short}), 0, experiment.arms).most_s == 7.5
+    long = experiment.contract.model_copy(update={"time_max_s": 3600.0})
+    assert turns_of(experiment.model_copy(update={"contract": long}), 0, experiment.arms).most_s == 20.0
 
 
 def test_each_round_has_an_order_of_its_own() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from plans_for_tests import base_spec
@@ -14,9 +15,10 @@ from pgassay.experiment.planning.shared_data import on_shared_data
 from pgassay.experiment.planning.start_sharing import Sharing, share
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import Protocol
+from pgassay.model.storage import StorageSpec
 from pgassay.workloads.registry import parse_workload
 
-REQUEST = CompareRequest(factors=(), restart="needed")
+REQUEST = CompareRequest(factors=())
 CONTEXTS = {
     "work_mem": "user",
     "jit": "user",
@@ -179,6 +181,33 @@ def test_caches_are_warm_where_none_are_asked_for_and_as_always_where_nothing_is
     assert shared(prepared([], [ON_A]), cache="cold-each").reason.startswith("with --cache cold-each an")
     each = replace(REQUEST, restart="each")
     assert shared(prepared([], [ON_A]), cache=None, request=each).protocol.cache == "cold-each"
+
+
+def test_what_only_cold_caches_show_is_shared_where_warm_ones_are_asked_for() -> None:
+    reading = with_settings({"effective_io_concurrency": "1"}, {"effective_io_concurrency": "16"})
+    found = shared(reading, cache=None)
+    assert found.said.startswith("caches are cold, since effective_io_concurrency decides how pages are read")
+    assert found.protocol.cache == "cold-each"
+    assert shared(reading, cache="as-is").reason == ""
+    storage = StorageSpec(kind="loop")
+    slow = arms(*(each.spec.model_copy(update={"storage": storage}) for each in prepared([], [ON_A])[:2]))
+    assert shared(slow, cache=None).said.startswith("caches are cold, since a storage is given")
+    assert shared(slow, cache="as-is").reason == ""
+
+
+@pytest.mark.parametrize(
+    "changes", [{"restart": "each"}, {"calibrates": True}, {"profile": True}, {"covariate": "canary"}]
+)
+def test_whoever_asks_for_trials_has_them_and_is_told_nothing(changes: dict[str, Any]) -> None:
+    found = shared(prepared([], [ON_A]), request=replace(REQUEST, **changes))
+    assert found.reason and not found.said
+
+
+def test_nobody_is_told_that_loads_have_servers_of_their_own() -> None:
+    workload = parse_workload("select-only:duration=1s")
+    made = arms(*(base_spec().model_copy(update={"workload": workload}) for _ in range(2)))
+    assert shared(made).reason and not shared(made).said
+    assert shared(with_settings({"shared_buffers": "1GB"}, {"shared_buffers": "2GB"})).said
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ FACTORS = ("work_mem=1MB,2MB",)
     ("changes", "words"),
     [
         ({"server": "host=elsewhere"}, "leave --server and server= out"),
-        ({"restart": "needed"}, "--restart needed has one for all"),
         ({"cache": "cold-each"}, "use --cache cold"),
     ],
 )

@@ -186,3 +186,26 @@ def test_bars_below_a_narrow_table_tell_long_names_apart() -> None:
     rows = [line.split()[0] for line in page.splitlines() if line.startswith(" io_met")]
     assert len(set(rows)) >= 2
     assert any(name.endswith("two") for name in rows) and any(name.endswith("ten") for name in rows)
+
+
+@pytest.mark.parametrize("levels", [2, 3, 7, 12])
+def test_a_comparison_ends_with_ten_lines_and_says_where_the_rest_is(levels: int) -> None:
+    stored = examples.stored(levels=[f"level{each}" for each in range(levels)])
+    said = comparison.brief_page(analyse(stored), stored).terminal(width=140).splitlines()
+    assert len(said) <= 10
+    assert said[-1].startswith("More: pgassay report ") and said[-1].endswith("(or --details).")
+    assert any("12 blocks of a trial of each arm" in line for line in said)
+    assert ("Median of" in " ".join(said)) == (levels < 12)
+
+
+def test_the_ten_lines_say_what_a_shared_server_shares_and_what_is_to_be_doubted() -> None:
+    stored = examples.stored()
+    found = analyse(stored)
+    arms = tuple(arm.model_copy(update={"starts": 12}) for arm in found.arms)
+    doubted = found.model_copy(
+        update={"arms": arms, "failures": 2, "warnings": ("one",), "twin": examples.lying_twin()}
+    )
+    said = " ".join(comparison.brief_page(doubted, stored).terminal(width=100).split())
+    assert "12 starts of one server, in which all arms took turns and share caches and statistics" in said
+    assert "2 trials FAILED." in said and "DIFFERS from the control" in said
+    assert "Read as well what qualifies this: 1 warning." in said

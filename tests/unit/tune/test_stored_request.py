@@ -27,6 +27,13 @@ def test_a_kept_request_reads_again_with_all_its_options(tmp_path: Path) -> None
     assert kept[0].compare.cache == "warm-pages" and kept[0].compare.plans == "work"
     assert (kept[0].compare.margin, kept[0].compare.seed) == (0.02, 3)
     assert kept[0].start is not None and kept[0].start.statements == samples.STATEMENTS
+    assert kept[0].compare.restart == "needed"
+    # One without the key is older than arms that take turns in one server.
+    document = json.loads((tmp_path / TUNE_REQUEST_FILE).read_text())
+    del document["request"]["compare"]["restart"]
+    (tmp_path / TUNE_REQUEST_FILE).write_text(json.dumps(document))
+    older = kept_request(tmp_path)
+    assert older is not None and older[0].compare.restart == "each"
     # A value that an option can't have is another version's, or damage.
     document = json.loads((tmp_path / TUNE_REQUEST_FILE).read_text())
     document["request"]["compare"]["cache"] = "lukewarm"

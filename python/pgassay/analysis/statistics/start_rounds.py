@@ -7,6 +7,8 @@ log ratios. The median and not the mean: one round in a hundred that meets a che
 takes 20 times as long, which moves the mean of 200 logs by 2 or 3 % in one start and not in the next; starts
 are few, and none may be left out. The price is a wider error where noise is normal (by a quarter), and rounds
 are cheap. What only a few executions suffer is asked of percentiles, not of this.
+
+How many rounds a start has is decided by their noise while it runs (`is_exact_enough`).
 """
 
 import math
@@ -18,8 +20,13 @@ import numpy as np
 from pgassay.analysis.statistics.eprocess import FloatArray
 
 _NORMAL_MEDIAN_DEVIATION = 0.6745
-# The standard error of a median of n normal values is this times σ/√n.
-_OF_MEDIAN = math.sqrt(math.pi / 2)
+# The standard error of a median of n normal values is this times σ/√n, and σ this times their mean deviation.
+_OF_MEDIAN = _OF_DEVIATION = math.sqrt(math.pi / 2)
+# By how much starts change a ratio, as this machine and others showed (`benchmarks/time_to_verdict.py --aa`).
+START_SPREAD = 0.01
+# Three starts prove a difference of so many times its error within each. For the figure's own sake the error
+# may be so large at most.
+CLEAR, CLEAR_ERROR_MAX = 6.0, 0.15
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,37 @@ def start_figures(logs: FloatArray) -> StartFigures:
     return StartFigures(values, errors, rounds)
 
 
+def is_exact_enough(
+    logs: FloatArray, contrasts: Sequence[tuple[int, Sequence[int]]], start_s: float, round_s: float
+) -> bool:
+    """Whether another start tells more than more rounds of this one; logs: as of `start_figures`.
+
+    contrasts: the columns of an arm and of its controls; start_s: what a start took before its rounds;
+    round_s: what a round takes. Of starts that differ by σ and rounds by ω, n rounds tell most in a given
+    time at n = ω/σ·√(start_s/round_s) (the optimal allocation of two-stage sampling: Cochran, "Sampling
+    Techniques", 1977, section 10.6). A clear difference needs no more rounds than make it clear. Of several
+    statements half must be so.
+
+    Only the amount of a difference counts and never its side: where arms are alike, the figure at which a
+    start ends is as likely on the one as on the other, as that of a fixed number of rounds
+    (`test_rounds_of_a_start.py`).
+    """
+    rounds = logs.shape[-2]
+    if rounds < 2:
+        return False
+    enough = np.ones(logs.shape[:-2], dtype=bool)
+    for arm, controls in contrasts:
+        differences = logs[..., arm] - logs[..., list(controls)].mean(axis=-1)
+        middle = np.median(differences, axis=-1)
+        deviations = np.abs(differences - middle[..., np.newaxis]).sum(axis=-1) / (rounds - 1)
+        noise = _OF_MEDIAN * _OF_DEVIATION * deviations
+        clear = np.minimum(np.abs(middle) / CLEAR, CLEAR_ERROR_MAX)
+        enough &= (noise / math.sqrt(rounds) <= clear) | (
+            noise * math.sqrt(start_s / round_s) <= START_SPREAD * rounds
+        )
+    return bool(np.mean(enough) >= 0.5)
+
+
 def start_seconds(rounds: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
     """The figures of one start as seconds, by arm and statement; `rounds`: seconds by arm, round, statement.
 
@@ -63,7 +101,16 @@ def start_seconds(rounds: Sequence[Sequence[Sequence[float]]]) -> list[list[floa
     """
     if len({len(of_round) for of_arm in rounds for of_round in of_arm}) > 1:
         return [np.exp(np.median(np.log(of_arm), axis=0)).tolist() for of_arm in rounds]
-    # (statements, rounds, arms)
-    logs = -np.log(np.array(rounds, dtype=float)).transpose(2, 1, 0)
-    seconds: list[list[float]] = np.exp(-start_figures(logs).values).T.tolist()
+    seconds: list[list[float]] = np.exp(-start_figures(start_logs(rounds)).values).T.tolist()
     return seconds
+
+
+def start_logs(rounds: Sequence[Sequence[Sequence[float]]]) -> FloatArray:
+    """The rounds' log speeds, (statements, rounds, arms).
+
+    Those of all statements together, (1, rounds, arms), where arms don't execute as many each.
+    """
+    if len({len(of_round) for of_arm in rounds for of_round in of_arm}) > 1:
+        rounds = [[[math.fsum(of_round)] for of_round in of_arm] for of_arm in rounds]
+    logs: FloatArray = -np.log(np.array(rounds, dtype=float)).transpose(2, 1, 0)
+    return logs

@@ -155,7 +155,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         skipped=(*judged.skipped, *without),
         baseline=request.baseline,
         compared=description.compared,
-        restarts="" if request.restart == "each" else sharing.reason,
+        restarts=sharing.said,
         confounds=description.confounds,
         warnings=description.warnings,
         swap=description.swap,
@@ -241,10 +241,6 @@ def check_profile(request: CompareRequest) -> None:
         raise UsageError(
             "--profile samples the processes of servers that pgassay starts: leave --server and server= out, "
             "or run perf on the server's own machine"
-        )
-    if request.restart == "needed":
-        raise UsageError(
-            "--profile needs a trial of each arm, and --restart needed has one for all: leave one of them out"
         )
     if request.cache == "cold-each":
         raise UsageError(

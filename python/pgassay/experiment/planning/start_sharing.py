@@ -3,6 +3,7 @@
 Arms that differ by what a session can change, by their statements' text, by indexes or by a setting that a
 reload changes and nothing remembers, take turns in one server. What a server must be started with, data of an
 arm's own, and a cache state that an execution uses up, ask for a trial of each arm with a server of its own.
+Where no state was asked for, caches are warm, unless the arms differ in what only cold caches show.
 """
 
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ DEFAULT_OF_SHARED: CacheState = "as-is"
 # logs, and how the background writer looks for dirty pages, of which reading makes none. Those of autovacuum,
 # checkpoints, WAL, workers and replication do.
 _FORGOTTEN = ("bgwriter_", "log_")
+# What decides how pages are read changes little where none are.
+_OF_READING = ("effective_io_concurrency", "io_combine_limit", "maintenance_io_concurrency")
 
 
 @dataclass(frozen=True)
@@ -31,12 +34,14 @@ class Sharing:
     """The arms and the protocol as they run. reason: why each trial has a server of its own, in a clause.
 
     '' where the arms take turns in one server: their data may then have all indexes, of which each hides
-    those that it is without.
+    those that it is without. said: the reason where it's worth telling: nobody expects of loads, of servers
+    that run already, and of what asks for trials by itself, that arms share a server.
     """
 
     arms: tuple[Arm, ...]
     protocol: Protocol
     reason: str
+    said: str = ""
 
 
 def share(request: CompareRequest, arms: tuple[Arm, ...], protocol: Protocol) -> Sharing:
@@ -44,13 +49,18 @@ def share(request: CompareRequest, arms: tuple[Arm, ...], protocol: Protocol) ->
     asked = protocol
     if request.cache is None and protocol.cache == "cold-each":
         asked = protocol.model_copy(update={"cache": DEFAULT_OF_SHARED})
-    reason = _of_request(request, asked) or next(filter(None, (_of_arm(arm, asked) for arm in arms)), "")
+    expected = _of_request(request) or next(filter(None, map(_of_workload, arms)), "")
+    if expected:
+        return Sharing(arms, protocol, expected)
+    reason = _of_protocol(asked) or next(filter(None, (_of_arm(arm, asked) for arm in arms)), "")
+    if not reason and asked.cache != protocol.cache:
+        reason = _shown_by_cold_caches(arms)
     if reason:
-        return Sharing(arms, protocol, reason)
+        return Sharing(arms, protocol, reason, reason)
     data = on_shared_data(arms)
     reason = data.reason or _unlike(data.arms)
     if reason:
-        return Sharing(arms, protocol, reason)
+        return Sharing(arms, protocol, reason, reason)
     switched = (*asked.switched_indexes, *data.switched)
     reloaded = tuple(
         sorted({name for arm in arms for name in _varied(arm, arms) if not _is_session(arm, name)})
@@ -59,28 +69,53 @@ def share(request: CompareRequest, arms: tuple[Arm, ...], protocol: Protocol) ->
     return Sharing(data.arms, asked.model_copy(update=update), "")
 
 
-def _of_request(request: CompareRequest, protocol: Protocol) -> str:
+def _of_request(request: CompareRequest) -> str:
     if request.restart == "each":
         return "--restart each asks for it"
-    if protocol.cache not in LASTING:
-        return f"with --cache {protocol.cache} an execution changes what the next one finds in memory"
+    if request.calibrates:
+        return "how starts differ is what a calibration tells"
+    if request.profile:
+        return "a profile is of one arm's server"
     if request.between == "neutral":
         return "--between neutral is for trials, one after the other"
     if request.covariate != "none":
         return f"--covariate {request.covariate} is read before each trial"
+    return ""
+
+
+def _of_workload(arm: Arm) -> str:
+    workload = arm.spec.workload
+    if arm.spec.server is not None:
+        return "the servers run already"
+    if workload.kind != "statements" or workload.is_mix or workload.is_maintenance:
+        return "only statements that are executed one by one can take turns"
+    if any(statement.parts for statement in workload.statements):
+        return "the parts of transactions are told one by one"
+    return ""
+
+
+def _of_protocol(protocol: Protocol) -> str:
+    if protocol.cache not in LASTING:
+        return f"with --cache {protocol.cache} an execution changes what the next one finds in memory"
     if protocol.executions or protocol.repetitions > 1:
         return "a trial executes its statements several times by itself"
     return ""
 
 
+def _shown_by_cold_caches(arms: Sequence[Arm]) -> str:
+    """What nobody asks about in warm caches, as a reason why they are cold then."""
+    shares = "(--cache warm-buffers shares a server)"
+    if any(arm.spec.storage.kind != "host" for arm in arms):
+        return f"caches are cold, since a storage is given {shares}"
+    varied = {name for arm in arms for name in _varied(arm, arms)}
+    for name in sorted(varied.intersection(_OF_READING)):
+        return f"caches are cold, since {name} decides how pages are read {shares}"
+    return ""
+
+
 def _of_arm(arm: Arm, protocol: Protocol) -> str:
-    workload = arm.spec.workload
-    if arm.spec.server is not None:
-        return "the servers run already"
     if copy.NAME in arm.levels:
         return "each arm has the copy of the data that it names"
-    if workload.kind != "statements" or workload.is_mix or workload.is_maintenance:
-        return "only statements that are executed one by one can take turns"
     if arm.spec.leaves_data_changed and not (protocol.rolls_back and arm.spec.dataset.settled):
         return "the statements change the data"
     if arm.spec.memory_bytes is not None or arm.spec.cpus is not None:

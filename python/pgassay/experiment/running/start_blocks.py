@@ -10,16 +10,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pgassay.analysis.statistics.start_rounds import start_seconds
+from pgassay.analysis.statistics.contrasts import member_ids
+from pgassay.analysis.statistics.start_rounds import is_exact_enough, start_logs, start_seconds
 from pgassay.design.schedule import round_order
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.trial.measure.work_plans import PlanWork
-from pgassay.trial.shared_start import Turns, run_start
+from pgassay.trial.shared_start import RoundSeconds, Turns, run_start
 from pgassay.trial.target import Target
 from pgassay.trial.trial_state import OnStep
+
+# No start has longer rounds together, nor such as take more than this share of the time: one proves nothing.
+ROUNDS_S_MAX, ROUNDS_S_MIN, ROUNDS_SHARE = 20.0, 2.0, 1 / 8
 
 
 class StartTrials:
@@ -30,6 +34,7 @@ class StartTrials:
         self._target = target
         self._folder = folder
         self._ended: dict[int, tuple[Path, TrialRecord]] = {}
+        self._is_first = True
 
     def run(
         self,
@@ -42,9 +47,11 @@ class StartTrials:
         """The record of `spec`, or that of the arm of its block which failed; `arms` are the block's."""
         if spec.number not in self._ended:
             specs = specs_of_block(spec, arms, recorded)
-            turns = turns_of(self._experiment.contract.seed, spec.block, len(arms))
+            turns = turns_of(self._experiment, spec.block, arms)
             works = [work_of(each.arm.id) for each in specs]
-            found = run_start(specs, self._target, self._folder, turns, works, on_step)
+            # The first may follow copies that were just made.
+            settles, self._is_first = self._is_first, False
+            found = run_start(specs, self._target, self._folder, turns, works, on_step, settles=settles)
             self._ended = {record.number: (path, record) for path, record in found}
             if spec.number not in self._ended:
                 return found[0]
@@ -73,9 +80,26 @@ def specs_of_block(
     )
 
 
-def turns_of(seed: int, block: int, arms: int) -> Turns:
+def turns_of(experiment: Experiment, block: int, arms: Sequence[Arm]) -> Turns:
     """How the arms of a block take turns: an order drawn for each round from the seed, block and round."""
-    return Turns(lambda number: round_order(seed, block, number, arms), start_seconds)
+    contract = experiment.contract
+    columns = {arm.id: place for place, arm in enumerate(arms)}
+    members = [member_ids(each, pool_twin=contract.pool_twin) for each in experiment.contrasts]
+    contrasts = [
+        (columns[names[0]], [columns[name] for name in names[1:]])
+        for names in members
+        if columns.keys() >= set(names)
+    ]
+
+    def are_enough(rounds_s: RoundSeconds, before_s: float, round_s: float) -> bool:
+        return is_exact_enough(start_logs(rounds_s), contrasts, before_s, round_s)
+
+    return Turns(
+        lambda number: round_order(contract.seed, block, number, len(arms)),
+        start_seconds,
+        are_enough,
+        min(ROUNDS_S_MAX, max(ROUNDS_S_MIN, contract.time_max_s * ROUNDS_SHARE)),
+    )
 
 
 def without_half_starts(stored: StoredExperiment) -> StoredExperiment:

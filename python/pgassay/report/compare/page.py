@@ -84,6 +84,11 @@ SECTIONS = (
 )
 
 
+def brief_page(result: CompareResult, stored: StoredExperiment) -> Page:
+    """What a comparison ends with on a terminal; the whole is `page_of`."""
+    return Page("", result, lambda: [summary.brief(Material(result, stored))])
+
+
 def page_of(result: CompareResult, stored: StoredExperiment) -> Page:
     """The report of a comparison; with --text it is a mail of its own."""
     material = Material(result, stored)

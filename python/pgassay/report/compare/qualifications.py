@@ -1,5 +1,6 @@
 """What a reader must know before believing a result: defaults compared, alarms, confounds, warnings."""
 
+from pgassay.model.result import CompareResult
 from pgassay.report import text
 from pgassay.report.compare.material import Material
 from pgassay.report.section import ALARM, HTML, WARNING, Block, Fold, Paragraph, Section, bullets, plain_table
@@ -27,15 +28,19 @@ def alarm(material: Material) -> Section:
 
 def notice(material: Material) -> Section:
     """How many qualifications there are, with the way to them."""
-    result = material.result
+    found = counted(material.result)
+    blocks = (Paragraph(f"{found}: what qualifies this", link=_ANCHOR),) if found else ()
+    return Section("", "notice", blocks)
+
+
+def counted(result: CompareResult) -> str:
+    """How many qualifications there are of each kind; '' without any."""
     counts = [
         text.plural(len(result.confounds), "confound") if result.confounds else "",
         text.plural(len(result.warnings), "warning") if result.warnings else "",
         f"{text.plural(len(result.skipped), 'arm')} left out" if result.skipped else "",
     ]
-    counted = text.join([each for each in counts if each])
-    blocks = (Paragraph(f"{counted}: what qualifies this", link=_ANCHOR),) if counted else ()
-    return Section("", "notice", blocks)
+    return text.join([each for each in counts if each])
 
 
 def compared(material: Material) -> Section:

@@ -1,23 +1,30 @@
-"""What was measured, how sure the verdicts are, and how the experiment ended."""
+"""What was measured, how sure the verdicts are, how the experiment ended; and all of it in ten lines."""
+
+import shlex
 
 from pgassay.analysis.statistics.starts import STARTS_WITHOUT_BOUND
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
+from pgassay.report.compare.causes import difference_sentences
 from pgassay.report.compare.material import Material
+from pgassay.report.compare.qualifications import counted
+from pgassay.report.compare.verdicts import headline_lines, is_tallied
 from pgassay.report.section import (
     ALARM,
     EVERYWHERE,
     HTML,
     MARKDOWN,
     QUIET,
+    STRONG,
     TERMINAL,
+    WARNING,
     Block,
     Bullets,
     Item,
     Paragraph,
     Section,
 )
-from pgassay.report.text import clean, join, percent, plural, twin_sentence
+from pgassay.report.text import clean, join, percent, plural, quantity, twin_sentence
 
 _STOPPED = {
     "decided": "stopped because every comparison was decided",
@@ -40,6 +47,8 @@ _POOLED = (
     "A ratio compares an arm, block by block, with the control and the twin together, and a median is of one "
     "arm alone: of two that are nearly equal they need not point the same way."
 )
+# Of the ten lines that a comparison ends with on a terminal these may be verdicts.
+_BRIEF_VERDICTS_MAX = 4
 # With more strata than this the twins are counted, and only those that differ are named.
 _TWINS_MAX = 3
 
@@ -161,6 +170,41 @@ def _control(material: Material) -> str:
     if len(controls) < 2:
         return clean(material.result.control)
     return f"{material.label(controls[0])} in each stratum"
+
+
+def brief(material: Material) -> Section:
+    """Ten lines at most: verdicts, medians, what they rest on, why it is so, what qualifies them."""
+    result = material.result
+    said = headline_lines(result)
+    more = len(said) - _BRIEF_VERDICTS_MAX
+    lines = [Paragraph(line, STRONG) for line in said[: _BRIEF_VERDICTS_MAX if more > 1 else len(said)]]
+    lines += [Paragraph(f"And {more} more verdicts.", STRONG)] if more > 1 else []
+    if result.blocks and not is_tallied(result):
+        unit = result.metric.unit
+        medians = [
+            f"{material.label_at(arm)} {quantity(arm.median, unit)}" for arm in result.arms if arm.median
+        ]
+        lines.append(Paragraph(f"Median of {metric_text(result)}: {join(medians)}."))
+    cache = f", cache {result.cache}" if result.cache else ""
+    lines.append(Paragraph(f"Workload {clean(result.workload)}{cache}: {_rest(result)}", QUIET))
+    lines += [Paragraph(sentence) for sentence in difference_sentences(result)[:1]]
+    if result.failures:
+        lines.append(Paragraph(f"{plural(result.failures, 'trial')} FAILED.", ALARM))
+    if result.twin.ok is False:
+        lines.append(Paragraph(twin_sentence(result.twin), ALARM))
+    if qualified := counted(result):
+        lines.append(Paragraph(f"Read as well what qualifies this: {qualified}.", WARNING))
+    folder = clean(shlex.quote(str(material.stored.folder)))
+    lines.append(Paragraph(f"More: pgassay report {folder} (or --details).", QUIET))
+    return Section("", "brief", tuple(lines))
+
+
+def _rest(result: CompareResult) -> str:
+    """What the verdicts rest on, in a line."""
+    if any(arm.starts is not None for arm in result.arms):
+        shared = "of one server, in which all arms took turns and share caches and statistics"
+        return f"{plural(result.blocks, 'start')} {shared}; {ended(result)}."
+    return f"{plural(result.blocks, 'block')} of a trial of each arm; {ended(result)}."
 
 
 def basis(material: Material) -> Section:

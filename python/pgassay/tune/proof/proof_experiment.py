@@ -75,7 +75,7 @@ def prove(
 
     The caller holds the host's lock. Raises UsageError where the disk can't hold the arms' data.
     """
-    request = replace(planned.request, max_time_s=max(1.0, seconds), out=folder)
+    request = replace(planned.request, max_time_s=max(1.0, seconds), out=folder, restart="each")
     weights = importance_of(statements, times[0])
     if shared is None:
         arms = arms_of(planned.spec, statements, members, weights)

@@ -54,6 +54,8 @@ def kept_request(folder: Path) -> tuple[TuneRequest, bool] | None:
         document = json.loads((folder / TUNE_REQUEST_FILE).read_bytes())
         if document["format"] != FORMAT:
             return None
+        # One that was kept before arms could take turns in one server means a trial of each.
+        document["request"]["compare"].setdefault("restart", "each")
         return _adapter().validate_python(document["request"]), bool(document["rewrites"])
     except (OSError, ValueError, KeyError, TypeError, ValidationError):
         return None

@@ -40,7 +40,7 @@ def start_s(
         for of_arm, counts in zip(arms, turns.repeats, strict=True)
         for seconds, often in zip(of_arm, counts, strict=True)
     )
-    return opened_s + START_OVERHEAD_S + EXECUTIONS_OF_AN_ARM * waited_s + turns.rounds * round_s
+    return opened_s + START_OVERHEAD_S + EXECUTIONS_OF_AN_ARM * waited_s + turns.usual * round_s
 
 
 def _of_arm(shared: SharedArms, left_out: Sequence[str], base: Seconds, chosen: Seconds) -> tuple[float, ...]:
