@@ -216,6 +216,8 @@ def test_a_password_that_became_wrong_ends_the_load(server: NativeTestServer) ->
 def test_seconds_are_told_with_percentiles_and_queues(server: NativeTestServer) -> None:
     told: list[Any] = []
     pace = {"rates": [[0, 3_000_000.0]], "drain_s": 0.0}
-    run_load(spec(server, "live", pace=pace, duration_s=2.0), on_progress=told.append)
-    assert told[0]["queue"] >= 100_000
-    assert all(0 < each["p50_ms"] <= each["p99_ms"] for each in told)
+    run_load(spec(server, "live", pace=pace, duration_s=4.0), on_progress=told.append)
+    # A thread that gets no processor in time says it a second later.
+    assert max(each["queue"] for each in told) >= 100_000
+    seen = [each for each in told if each["p50_ms"] is not None]
+    assert seen and all(0 < each["p50_ms"] <= each["p99_ms"] for each in seen)

@@ -1,7 +1,7 @@
 """Starts whose rounds end by their own noise: equal arms get no direction by it, and rounds tell most.
 
-As a start runs (`trial/shared_start.py`): after each round from the third on the rule is asked, and the figures are
-those of the rounds so far.
+As a start runs (`trial/shared_start.py`): after each round from the third on the rule is asked, and the
+figures are those of the rounds so far.
 """
 
 import math

@@ -90,13 +90,23 @@ def capacity_sentences(result: CompareResult) -> list[str]:
             f"{where}{control.arm} holds {_span(control)} transactions a second {within}, {each.arm} "
             f"{_span(each)}{compared}."
         )
+    if sentences and any(_is_unbounded(each) for each in result.capacities):
+        sentences.append(
+            f"Intervals of such rates take about 25 to 30 blocks, and {result.blocks} "
+            f"{'is' if result.blocks == 1 else 'are'} complete: a longer --max-time helps."
+        )
     return sentences
+
+
+def _is_unbounded(each: ArmCapacity) -> bool:
+    ends = _ends(each.interval)
+    return ends.lower <= 0 and not math.isfinite(ends.upper)
 
 
 def _span(each: ArmCapacity) -> str:
     lower, upper = _ends(each.interval).lower, _ends(each.interval).upper
-    if lower <= 0 and not math.isfinite(upper):
-        return f"about {each.rate:,.0f} [not bounded yet]"
+    if _is_unbounded(each):
+        return f"about {each.rate:,.0f} (no interval yet)"
     if lower <= 0:
         return f"less than {upper:,.0f}"
     return f"{each.rate:,.0f} [{lower:,.0f}, {upper:,.0f}]" if upper < math.inf else f"more than {lower:,.0f}"
