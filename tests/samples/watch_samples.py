@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from pgassay.analysis.descriptive.iostat import iostat
 from pgassay.model.running_server.watch import (
     AioHandles,
     ArmEstimate,
@@ -18,7 +19,6 @@ from pgassay.model.running_server.watch import (
     WaitingStatement,
     WatchSample,
 )
-from pgassay.watch.reading.rates import iostat
 
 HOSTILE = "\x1b[2J\x07größe\n\u202e"
 LOCK = Wait(

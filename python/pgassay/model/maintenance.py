@@ -28,7 +28,8 @@ class WorkFigure(Frozen):
 class WorkResult(Frozen):
     """What one maintenance command did in each arm. Descriptive: medians without a verdict.
 
-    `arms` and `strata` are in the order of the result's arms.
+    `arms` and `strata` are in the order of the result's arms. `server_times`: what the server's statistics of
+    tables counted of it (from 18 on); not written where no arm's did.
     """
 
     statement: str
@@ -36,6 +37,7 @@ class WorkResult(Frozen):
     arms: tuple[str, ...]
     strata: tuple[str, ...]
     figures: tuple[WorkFigure, ...]
+    server_times: tuple[WorkFigure, ...] = Field(default=(), exclude_if=lambda times: not times)
 
 
 class VacuumedIndex(Frozen):

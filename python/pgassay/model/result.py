@@ -11,11 +11,13 @@ from pgassay.model.changes import ArmChanges
 from pgassay.model.experiment import Baseline
 from pgassay.model.further_results.effects import FactorEffects
 from pgassay.model.maintenance import WorkResult
-from pgassay.model.plans.executed_plan import StatementPlan
+from pgassay.model.plans.executed_plan import PlanChanged, StatementPlan
 from pgassay.model.profile.result import ProfileResult
 from pgassay.model.server_statement import (
+    ArmCheckpoints,
     ArmConnections,
     ArmErrors,
+    ArmIostat,
     ArmLatency,
     ArmLoadStatement,
     ArmPooler,
@@ -213,7 +215,8 @@ class CompareResult(Frozen):
     `volumes`: of arms whose data or WAL lie on imitated volumes, these and what they cost.
     `effects`: of a grid what every factor does; None where one factor alone is varied. `profile`: of further
     trials in which perf sampled the servers; not written where there were none.
-    `capacities`: the most that each arm holds within a bound, where that is asked for.
+    `capacities`: the most that each arm holds within a bound, where that is asked for. `plan_changes`: what
+    executed plans do otherwise than the control's.
     """
 
     schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
@@ -258,6 +261,9 @@ class CompareResult(Frozen):
     profile: ProfileResult | None = Field(default=None, exclude_if=lambda profile: profile is None)
     capacities: tuple[ArmCapacity, ...] = Field(default=(), exclude_if=lambda capacities: not capacities)
     errors: tuple[ArmErrors, ...] = Field(default=(), exclude_if=lambda errors: not errors)
+    checkpoints: tuple[ArmCheckpoints, ...] = Field(default=(), exclude_if=lambda found: not found)
+    iostat: tuple[ArmIostat, ...] = Field(default=(), exclude_if=lambda iostat: not iostat)
+    plan_changes: tuple[PlanChanged, ...] = Field(default=(), exclude_if=lambda changes: not changes)
     poolers: tuple[ArmPooler, ...] = Field(default=(), exclude_if=lambda poolers: not poolers)
     connections: tuple[ArmConnections, ...] = Field(default=(), exclude_if=lambda found: not found)
     load_statements: tuple[ArmLoadStatement, ...] = Field(default=(), exclude_if=lambda found: not found)

@@ -1,5 +1,7 @@
 """What is counted per arm beside its metric: statements, tables and latencies, by the server or the load."""
 
+from pydantic import Field
+
 from pgassay.model.base import Frozen
 
 
@@ -145,6 +147,8 @@ class ArmLatency(Frozen):
     """Latencies of all transactions of an arm's valid trials together, in milliseconds.
 
     `latency_stddev_ms`: the standard deviation of all of them, as pgbench reports it, and not of a sample.
+    `latency_stddev_ratio`: over the control's, by the median over blocks of the trials' own; its interval
+    holds at any look, and all arms' together. Neither is written of a control, nor before blocks bound it.
     """
 
     arm: str
@@ -153,3 +157,36 @@ class ArmLatency(Frozen):
     transactions: int
     latency_mean_ms: float
     latency_stddev_ms: float
+    latency_stddev_ratio: float | None = Field(default=None, exclude_if=lambda ratio: ratio is None)
+    latency_stddev_interval: tuple[float, float] | None = Field(
+        default=None, exclude_if=lambda interval: interval is None
+    )
+
+
+class ArmIostat(Frozen):
+    """The device below an arm's data in iostat's columns, by their names and in their units.
+
+    Each is over the measured part of a trial, and the mean of the arm's valid trials. `%iowait` is that of
+    the processors.
+    """
+
+    arm: str
+    stratum: str = ""
+    trials: int
+    columns: dict[str, float]
+
+
+class ArmCheckpoints(Frozen):
+    """Checkpoints and WAL of an arm whose workload writes, means of its valid trials.
+
+    `requested`: for the WAL that was written (max_wal_size) or by command; `timed`: by checkpoint_timeout.
+    `full_page_images`: pages that were written whole, as the first change after a checkpoint does.
+    """
+
+    arm: str
+    stratum: str = ""
+    trials: int
+    requested: float
+    timed: float
+    wal_bytes: float
+    full_page_images: float

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
-from pgassay.model.plans.executed_plan import StatementPlan, WorkPlan
+from pgassay.model.plans.executed_plan import PlanChanged, StatementPlan, WorkPlan
 from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.plans.explain_output.find_plans import FoundPlan
 from pgassay.plans.explain_plan import explained
-from pgassay.plans.plan_comparison import what_changed
+from pgassay.plans.explain_versions import notes
+from pgassay.plans.plan_comparison import blocks_in_all, what_changed
 from pgassay.plans.plan_shape import shape
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 
@@ -139,12 +140,16 @@ def statement_plans(stored: StoredExperiment) -> tuple[StatementPlan, ...]:
 
 @dataclass(frozen=True)
 class PlanChange:
-    """What became of the control's plan of a statement in an arm; A is the control's."""
+    """What became of the control's plan of a statement in an arm; A is the control's.
+
+    `notes`: what the two versions print differently.
+    """
 
     statement: str
     control: Arm
     arm: Arm
     sentences: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def plan_changes(stored: StoredExperiment, plans: list[ArmPlan]) -> Iterator[PlanChange]:
@@ -156,7 +161,24 @@ def plan_changes(stored: StoredExperiment, plans: list[ArmPlan]) -> Iterator[Pla
             mine, theirs = (latest.get((name, statement)) for name in (contrast.control_id, contrast.arm_id))
             if mine is None or theirs is None or mine.plan is None or theirs.plan is None:
                 continue
-            sentences = what_changed(mine.plan, theirs.plan)
-            if sentences:
+            changed = what_changed(mine.plan, theirs.plan)
+            in_all = blocks_in_all(mine.plan, theirs.plan, even_little=bool(changed))
+            if changed or in_all:
                 control, arm = arms[contrast.control_id], arms[contrast.arm_id]
-                yield PlanChange(statement, control, arm, sentences)
+                printed = tuple(notes(mine.plan, theirs.plan))
+                yield PlanChange(statement, control, arm, (*in_all, *changed), printed)
+
+
+def changed_plans(stored: StoredExperiment) -> tuple[PlanChanged, ...]:
+    """The same as the document for scripts has them."""
+    return tuple(
+        PlanChanged(
+            statement=each.statement,
+            arm=each.arm.name,
+            control=each.control.name,
+            stratum=each.arm.stratum,
+            sentences=each.sentences,
+            notes=each.notes,
+        )
+        for each in plan_changes(stored, arm_plans(stored))
+    )

@@ -16,6 +16,7 @@ from pgassay.words import join, percent_fixed, plural
 _SAME = "Both plans have the same nodes."
 _SHARE_MIN = 0.1
 _FEWER_MIN = 2.0
+_OTHER_BLOCKS_MIN = 1.1
 _MANY = 8
 _LARGE = 1000
 Pair = tuple[PlanNode, PlanNode]
@@ -67,6 +68,20 @@ def what_changed(first: ExplainedPlan, second: ExplainedPlan) -> tuple[str, ...]
     """What the second plan does otherwise than the first, without any time; () where nothing differs."""
     both = _matched(first, second)
     return (*_shape(both), *_work(both.pairs), *_estimates(first, second, both.pairs))
+
+
+def blocks_in_all(first: ExplainedPlan, second: ExplainedPlan, *, even_little: bool) -> tuple[str, ...]:
+    """The blocks of both plans as a sentence; () where they are the same, or a little difference is no news.
+
+    Two executions of one plan differ by a few blocks, of the catalogue or of pages that were cleaned up.
+    """
+    tops = [plan.nodes[0] for plan in (first, second) if plan.nodes]
+    if len(tops) < 2 or any(top.buffers_hit is None for top in tops):
+        return ()
+    low, high = sorted((top.buffers_hit or 0) + (top.buffers_read or 0) for top in tops)
+    if not even_little and high < _OTHER_BLOCKS_MIN * low:
+        return ()
+    return tuple(_blocks_sentence(*tops))
 
 
 def _differs(first: PlanNode, second: PlanNode) -> bool:
@@ -268,11 +283,7 @@ def _estimates(first: ExplainedPlan, second: ExplainedPlan, pairs: Sequence[Pair
 def _statement(first: ExplainedPlan, second: ExplainedPlan) -> Iterator[str]:
     mine, theirs = (plan.nodes[0] if plan.nodes else None for plan in (first, second))
     if mine and theirs and mine.buffers_hit is not None and theirs.buffers_hit is not None:
-        change = _blocks_change(mine, theirs)
-        read = (mine.buffers_read or 0, theirs.buffers_read or 0)
-        if change:
-            shown = f", {read[0]:,} → {read[1]:,} of them read" if any(read) else ""
-            yield f"In all{change.removeprefix(':')}{shown}."
+        yield from _blocks_sentence(mine, theirs)
     names = sorted(first.settings.keys() | second.settings.keys())
     for name in [name for name in names if not same_setting(name, first, second)][:_MANY]:
         values = [setting_words(name, plan) for plan in (first, second)]
@@ -282,6 +293,14 @@ def _statement(first: ExplainedPlan, second: ExplainedPlan) -> Iterator[str]:
     if first.planning_ms and second.planning_ms and slow > _SHARE_MIN * max(executions) and slow > 1.0:
         times = [milliseconds(plan.planning_ms) for plan in (first, second)]
         yield f"Planning took {times[0]} in A, {times[1]} in B."
+
+
+def _blocks_sentence(mine: PlanNode, theirs: PlanNode) -> Iterator[str]:
+    change = _blocks_change(mine, theirs)
+    read = (mine.buffers_read or 0, theirs.buffers_read or 0)
+    if change:
+        shown = f", {read[0]:,} → {read[1]:,} of them read" if any(read) else ""
+        yield f"In all{change.removeprefix(':')}{shown}."
 
 
 def _times(first: ExplainedPlan, second: ExplainedPlan, pairs: Sequence[Pair]) -> Iterator[str]:

@@ -129,7 +129,19 @@ def _close_causes(schema: dict[str, Any], published: Path) -> None:
 # Keys that are written only where there is something, by the model: documents before them had none.
 _WHERE_KNOWN = {
     **dict.fromkeys(("ArmResult", "SecondaryArmResult"), ("starts", "assumption")),
-    "CompareResult": ("profile", "capacities", "errors", "poolers", "connections", "load_statements"),
+    "CompareResult": (
+        "profile",
+        "capacities",
+        "errors",
+        "poolers",
+        "connections",
+        "load_statements",
+        "checkpoints",
+        "iostat",
+        "plan_changes",
+    ),
+    "WorkResult": ("server_times",),
+    "ArmLatency": ("latency_stddev_ratio", "latency_stddev_interval"),
     "PgbenchResult": ("errors", "error_examples"),
     "SysbenchResult": ("error_examples", "ended_by", "reconnects"),
     "ProbeResult": ("proof",),

@@ -10,6 +10,9 @@ from pgassay.volumes.explain import offer
 from pgassay.volumes.pattern import parse_pattern, simulate_load
 from pgassay.volumes.sustained_volumes import sustained_volumes
 
+# As providers count a month.
+_MONTH_S = 730 * 3600
+
 
 def offer_facts(spec: VolumeSpec | None, loaded: LoadedCatalogue, name: str) -> dict[str, object]:
     """The fields of `ImitatedFacts` that the catalogue knows; spec None: a volume that nobody sells."""
@@ -31,12 +34,18 @@ def offer_facts(spec: VolumeSpec | None, loaded: LoadedCatalogue, name: str) -> 
 def simulated_words(spec: VolumeSpec, loaded: LoadedCatalogue, clients: Sequence[int]) -> str:
     """What the simulator says of random reads by so many connections, and the price, in sentences."""
     offered = offer(spec, loaded.catalogue)
-    found = []
+    found, fastest = [], 0.0
     for count in clients or (1,):
         (load,) = simulate_load([offered], parse_pattern(f"depth={count},size=8kB,duration=10s"))
         found.append(f"{load.requests_per_s:,.0f} a second with {count} at a time")
+        fastest = max(fastest, load.requests_per_s)
     price = offered.price
-    month = "" if price.per_month is None else f", for {price.per_month:,.2f} {price.currency} a month"
+    month = ""
+    if price.per_month is not None:
+        month = f", for {price.per_month:,.2f} {price.currency} a month"
+        if fastest:
+            of_million = price.per_month * 1e6 / (fastest * _MONTH_S)
+            month += f", a million of them for {of_million:.5f} {price.currency}"
     return f"Simulated in its place: random reads of 8 kB, {', '.join(found)}{month}."
 
 

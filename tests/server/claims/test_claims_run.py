@@ -27,6 +27,14 @@ against = "sql=many.sql"
 says = "{{says}}"
 {{rest}}
 """
+ORDER = """
+[[claim]]
+id = "order"
+text = "Fewer rows are faster than many"
+source = { title = "A page" }
+order = ["sql=few.sql", "sql=many.sql"]
+says = "ordered"
+"""
 FILE = """
 scale = 1
 cache = "warm-pages"
@@ -53,7 +61,7 @@ def file(tmp_path: Path, require: Callable[..., None]) -> Path:
     path = tmp_path / "rows.toml"
     elsewhere = 'needs = { elsewhere = "a managed service" }'
     content = FILE + claim("right", "faster") + claim("wrong", "slower") + claim("far", "equal", elsewhere)
-    path.write_text(content, "utf-8")
+    path.write_text(content + ORDER, "utf-8")
     return path
 
 
@@ -74,9 +82,11 @@ def test_claims_are_decided_once(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "claims"
     document = run(file, impossible, "--out", out)
     decided = {"right": "reproduced", "wrong": "refuted", "far": "can't be tried here"}
+    decided |= {"order": "reproduced"}
     of_file = [each for each in document["claims"] if each["file"] == str(file)]
     assert {each["id"]: each["verdict"] for each in of_file} == decided
-    right, wrong, far = of_file
+    right, wrong, far, order = of_file
+    assert order["why"] == "each is faster than the next here"
     assert right["here"] == wrong["here"] > 10 and right["interval"][0] > 1
     assert "managed service" in far["why"] and far["here"] is None
     assert f"pgassay run {file} --seed" in right["command"]

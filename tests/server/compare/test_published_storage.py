@@ -59,7 +59,7 @@ def trials(folder: Path) -> list[tuple[str, dict[str, Any], dict[str, list[float
 
 def test_the_credits_of_gp2_end_in_their_second_and_the_volume_collapses(run: Run, tmp_path: Path) -> None:
     """With few credits, so that it happens within 20 s: a clock is never compressed."""
-    changes = {"duration=60s": "duration=20s", "credits=60000": "credits=4000"}
+    changes = {"duration=15s": "duration=20s", "credits=15000": "credits=4000"}
     result = run("volume-credits-end", changes=changes)
     measured = trials(tmp_path / "out")
     assert {name.split("=")[-1] for name, _, _ in measured} == {"3", "32"}
@@ -86,7 +86,7 @@ def test_the_credits_of_gp2_end_in_their_second_and_the_volume_collapses(run: Ru
 
 
 def test_both_storages_of_rds_are_what_was_ordered(run: Run, tmp_path: Path) -> None:
-    changes = {"duration=60s": "duration=4s", "warmup=5s": "warmup=1s"}
+    changes = {"duration=10s": "duration=4s", "warmup=3s": "warmup=1s"}
     result = run("volume-gp2-against-gp3", changes=changes)
     assert {arm["stratum"] for arm in result["arms"]} == {"io_method=sync", "io_method=worker"}
     for name, record, _ in trials(tmp_path / "out"):
@@ -122,7 +122,8 @@ def test_the_matrix_is_planned_with_its_prices_and_the_local_disk_simulated(
     assert len(planned["cells"]) in ((1 + 2) * 3 * 2, (1 + 3) * 3 * 2)
     assert {len(cell["arms"]) for cell in planned["cells"]} == {2}
     (local,) = [sentence for sentence in planned["skipped"] if "local-i7i.2xlarge" in sentence]
-    assert "this machine can imitate" in local and "Simulated in its place" in local and "551.15 USD" in local
+    assert "this machine can imitate" in local and "Simulated in its place" in local
+    assert "for 551.15 USD a month, a million of them for 0.0" in local
     assert all(isinstance(cell["is_decidable"], bool) for cell in planned["cells"])
 
 

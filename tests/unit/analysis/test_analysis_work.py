@@ -170,3 +170,22 @@ def test_it_is_said_whether_the_arms_did_the_same_work(second: dict[str, float],
 
 def test_what_is_no_work_is_named_as_the_table_names_it() -> None:
     assert {words for words, _ in COUNTS.values()} >= HOW_SERVED
+
+
+def test_the_server_s_own_time_of_a_command_stands_beside_it() -> None:
+    """From 18 on its statistics have it; not where two such commands share a trial."""
+    plan = experiment()
+    work = (vacuum(3.0, tuples_removed=1e6),)
+    rows = {"pg_stat_user_tables": [{"relname": "t", "total_vacuum_time": 2900.0}]}
+    records = records_of(plan, {"s0-0": work, "s0-1": work}, counters=rows)
+    (result,) = results_of(plan, records)
+    (time,) = result.server_times
+    assert time.name == "total_vacuum_time (pg_stat_user_tables)" and time.medians == (2900.0, 2900.0)
+    (table,) = work_tables(analyse(stored(plan, records)))
+    row = next(row for row in table.rows if row.name == time.name)
+    assert row.cells == ("2.900 s", "2.900 s") and not row.differs
+    both = (*work, vacuum(1.0, name="again"))
+    twice = results_of(plan, records_of(plan, {"s0-0": both, "s0-1": both}, counters=rows))
+    assert [each.server_times for each in twice] == [(), ()]
+    (older,) = results_of(plan, records_of(plan, {"s0-0": work, "s0-1": work}))
+    assert older.server_times == () and "server_times" not in older.model_dump()

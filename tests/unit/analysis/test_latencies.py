@@ -77,3 +77,41 @@ def test_every_output_has_it_beside_the_mean(tmp_path: Path) -> None:
     for shown in texts:
         assert "standard deviation" in shown
         assert "2.89 ms" in shown
+
+
+def _spread(stored: StoredExperiment, times: float, seed: int = 3) -> StoredExperiment:
+    """The arm's latencies spread `times` as much as the control's and the twin's."""
+    random = np.random.default_rng(seed)
+    arms = {arm.id for arm in stored.experiment.arms if arm.role == "arm"}
+    trials = []
+    for trial in stored.trials:
+        load = trial.record.load
+        assert load is not None
+        spread_ms = float(np.exp(0.05 * random.standard_normal()))
+        spread_ms *= times if trial.record.arm_id in arms else 1.0
+        load = load.model_copy(update={"latency_ms": {"mean": 2.0, "stddev": spread_ms}})
+        trials.append(replace(trial, record=trial.record.model_copy(update={"load": load})))
+    return replace(stored, trials=tuple(trials))
+
+
+def test_the_spread_of_latencies_is_compared_with_an_interval(tmp_path: Path) -> None:
+    stored = _spread(write_load(tmp_path / "x", strata=[""], blocks=12), 1.5)
+    control, worker = arm_latencies(stored)
+    assert control.latency_stddev_ratio is None and "latency_stddev_ratio" not in control.model_dump()
+    assert worker.latency_stddev_ratio == pytest.approx(1.5, rel=0.05)
+    assert worker.latency_stddev_interval is not None
+    low, high = worker.latency_stddev_interval
+    assert 1.3 < low < 1.5 < high < 1.7
+    page = page_of(analyse(stored), stored).markdown()
+    assert "of the control's" in page and f"{worker.latency_stddev_ratio:.3f}× (" in page
+    first = tuple(trial for trial in stored.trials if trial.record.block < 4)
+    _, few = arm_latencies(replace(stored, trials=first))
+    assert few.latency_stddev_interval is None
+
+
+def test_equal_spreads_are_seldom_excluded_from_their_interval(tmp_path: Path) -> None:
+    wrong, written = 0, write_load(tmp_path / "x", strata=[""], blocks=9)
+    for seed in range(40):
+        interval = arm_latencies(_spread(written, 1.0, seed))[1].latency_stddev_interval
+        wrong += interval is not None and not interval[0] <= 1 <= interval[1]
+    assert wrong <= 6  # of 40 at 5 %: more are as improbable as 2 %

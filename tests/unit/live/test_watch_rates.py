@@ -2,9 +2,10 @@
 
 import pytest
 
+from pgassay.analysis.descriptive.iostat import IOSTAT_COLUMNS, iostat
 from pgassay.native.observer import Value, named
 from pgassay.watch.reading import counters
-from pgassay.watch.reading.rates import IOSTAT_COLUMNS, increase, iostat, rate, shares
+from pgassay.watch.reading.rates import increase, rate, shares
 from pgassay.watch.reading.waiting_statements import STATEMENTS_MAX, ActiveSession, StatementTally
 from pgassay.watch.reading.window_figures import aios, states, thread_use, waits
 from watch_samples import COUNTERS

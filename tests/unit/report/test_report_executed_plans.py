@@ -1,5 +1,6 @@
 """The sections of executed plans and of what was found in shared buffers: words, hostile names, absence."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -66,6 +67,57 @@ def test_what_an_arms_plan_does_otherwise_is_said_in_every_output() -> None:
         assert "It took 120 ms in all, 0.019 % of the experiment's time." in shown
     page = page_of(result, stored).html()
     assert "51.0 ms under ANALYZE" in page and "untraced in the trial before" in page
+
+
+def with_changed_documents(changes: dict[str, dict[str, Any]]) -> StoredExperiment:
+    """Each arm's executed plan with these keys in its topmost node."""
+    made = with_plans("accounts")
+    names = {arm.id: arm.name for arm in made.experiment.arms}
+
+    def changed(trial: StoredTrial, work: WorkPlan) -> WorkPlan:
+        if work.document is None:
+            return work
+        plan = work.document["Plan"]
+        assert isinstance(plan, dict)
+        more = changes[names[trial.record.arm_id]]
+        scan = {**plan["Plans"][0], **more.get("scan", {})}
+        top = {**plan, "Sort Method": "quicksort", **more.get("top", {}), "Plans": [scan]}
+        return work.model_copy(update={"document": {**work.document, "Plan": top}})
+
+    trials = tuple(
+        replace(trial, work_plans={name: changed(trial, work) for name, work in trial.work_plans.items()})
+        for trial in made.trials
+    )
+    return replace(made, trials=trials)
+
+
+def test_the_blocks_of_both_plans_and_what_versions_print_are_said_by_every_output() -> None:
+    def buffers(hit: int) -> dict[str, int]:
+        return {"Shared Hit Blocks": hit, "Shared Read Blocks": 0}
+
+    control, arm = "io_method=1MB", "io_method=64MB"
+    # Until 16 times of reads have this name, from 18 on index searches are counted.
+    old = {"top": buffers(163_935) | {"I/O Read Time": 1.0, "I/O Write Time": 0.0}}
+    new = {"top": buffers(1_632), "scan": {"Node Type": "Index Scan", "Index Name": "i", "Index Searches": 1}}
+    stored = with_changed_documents({control: old, arm: new})
+    result = analyse(stored)
+    (change,) = result.plan_changes
+    assert (change.statement, change.arm, change.control) == ("count_accounts", arm, control)
+    assert change.sentences[0] == "In all 163,935 → 1,632 blocks."
+    page = page_of(result, stored)
+    assert json.loads(page.json())["plan_changes"][0]["sentences"] == [*change.sentences]
+    assert any("Index Searches" in note and "from 18 on" in note for note in change.notes)
+    for shown in (" ".join(page.terminal(width=100).split()), page.markdown()):
+        assert "In all 163,935 → 1,632 blocks." in shown
+        assert "What the versions print differently" in shown and "their absence is no zero" in shown
+    # A few blocks more are no news where the plans do the same.
+    alike = with_changed_documents(
+        {
+            control: {"top": buffers(1000) | {"Sort Space Type": "Memory"}},
+            arm: {"top": buffers(1010) | {"Sort Space Type": "Memory"}},
+        }
+    )
+    assert analyse(alike).plan_changes == () and "plan_changes" not in page_of(analyse(alike), alike).json()
 
 
 def test_hostile_names_of_a_plan_harm_no_page() -> None:

@@ -26,14 +26,10 @@ _INSTEAD = "name the folder of an experiment of this file"
 
 def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> JudgedClaim:
     """The claim with its verdict, of an experiment that compares its arms."""
-    arms = _arms_of(claim, result)
-    found = next((arm for arm in arms if is_named(arm.name, claim.arm, claim)), None)
-    other = next((arm for arm in arms if is_named(arm.name, claim.against, claim)), None)
-    if found is not None and other is not None and other.verdict != "control":
-        found = _between(found, other, result.margin)
+    found = compared(claim, claim.arm, claim.against, result)
     if found is None:
         return judged(claim, "undecided", "nothing of it is measured yet", experiment)
-    verdict, why = _verdict(claim, found, blocks_least(experiment))
+    verdict, why = verdict_of(claim, found, blocks_least(experiment))
     limit = limit_of(found.name, found.stratum, result) if verdict != "undecided" else ""
     return judged(
         claim,
@@ -43,6 +39,16 @@ def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> Judged
         found.ratio,
         found.interval,
     )
+
+
+def compared(claim: Claim, arm: str, against: str, result: CompareResult) -> ArmResult | None:
+    """The arm as it compares with the other, or with the control where that is not there; None: no arm."""
+    arms = _arms_of(claim, result)
+    found = next((each for each in arms if is_named(each.name, arm, claim)), None)
+    other = next((each for each in arms if is_named(each.name, against, claim)), None)
+    if found is not None and other is not None and other.verdict != "control":
+        return _between(found, other, result.margin)
+    return found
 
 
 def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str = _INSTEAD) -> str:
@@ -55,17 +61,23 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
     if missing:
         return missing
     arms = [arm for arm in experiment.arms if _named(arm.stratum) == claim.stratum]
-    for named in filter(None, (claim.against, claim.arm)):
+    for named in claim.named_arms:
         if not any(is_named(arm.name, named, claim) and arm.role != "twin" for arm in arms):
             skipped = next((each for each in experiment.skipped if _is_of(named, each)), None)
             if skipped is not None:
                 return skipped
             _refuse(claim, f"there is no arm {named} in {where}", instead)
+    varied = {factor for arm in experiment.arms for factor in arm.levels}
+    for factor in filter(None, (claim.factor, claim.against_factor)):
+        if factor not in varied:
+            _refuse(claim, f"{factor} is no factor of {where}", instead)
     roles = {arm.role: arm.name for arm in arms if arm.role != "arm"}
     if claim.kind == "speed" and is_named(roles["control"], claim.arm, claim):
         _refuse(claim, f"{claim.arm} is the control in {where}, which others are compared with", instead)
     if claim.kind == "speed" and claim.statement and not is_named(roles["control"], claim.against, claim):
         _refuse(claim, f"a claim on a statement is against the control, {roles['control']}", instead)
+    if claim.kind == "factors":
+        return ""
     known = {statement.name for arm in arms for statement in arm.spec.workload.statements}
     for statement in filter(None, (claim.statement, claim.against_statement)):
         if statement not in known:
@@ -152,12 +164,12 @@ def _between(found: ArmResult, other: ArmResult, margin: float) -> ArmResult:
     )
 
 
-def _verdict(claim: Claim, found: ArmResult, least: int) -> tuple[ClaimVerdict, str]:
+def verdict_of(claim: Claim, found: ArmResult, least: int) -> tuple[ClaimVerdict, str]:
     """The verdict and why. A verdict on an arm is one on a direction; the size is the estimate's."""
     if found.withheld:
         return "undecided", "the hidden twin differed from its control, so the verdict is withheld"
     if found.ratio is None or found.verdict not in ("faster", "slower", "equivalent"):
-        return "undecided", _further(found, least)
+        return "undecided", further(found, least)
     here = f"{amount(found.ratio)} here"
     if found.verdict == "equivalent":
         same = "the same within the margin here"
@@ -179,7 +191,8 @@ def judge_direction(claim: Claim, ratio: float, here: str, *, is_opposite: bool)
     return "same direction, other size", f"{here}, outside the band of {low} to {high} ×"
 
 
-def _further(found: ArmResult, least: int) -> str:
+def further(found: ArmResult, least: int) -> str:
+    """What the verdict on an arm still takes, in words."""
     if found.blocks < least:
         return f"it has {plural(found.blocks, 'block')}, and a verdict takes {least} at least"
     median = found.forecast.blocks[1] if found.forecast is not None else None

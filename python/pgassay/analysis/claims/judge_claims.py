@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from pgassay.analysis.claims import arm_claims, record_claims
+from pgassay.analysis.claims import arm_claims, derived, figures, record_claims
 from pgassay.analysis.claims.arm_claims import is_named, missing_for
 from pgassay.model.further_results.claims import Claim, JudgedClaim
 from pgassay.model.result import CompareResult
@@ -19,9 +19,10 @@ def judge(
 ) -> tuple[JudgedClaim, ...]:
     """Each claim with its verdict; raises UsageError for an experiment that doesn't compare its arms.
 
-    Claims on two statements of one arm are a family of their own, each at an equal share of its level.
+    Claims on two statements of one arm, and on figures that are measured, are a family of their own, each at
+    an equal share of its level.
     """
-    pairs = sum(claim.kind == "statements" for claim in claims)
+    pairs = sum(claim.kind == "statements" or figures.is_measured(claim) for claim in claims)
     level = stored.experiment.contract.alpha / max(1, pairs)
     return tuple(_one(claim, result, stored, level) for claim in claims)
 
@@ -34,6 +35,14 @@ def _one(claim: Claim, result: CompareResult, stored: StoredExperiment, level: f
         return record_claims.judge_statements(claim, result, stored, level)
     if claim.kind == "blocks":
         return record_claims.judge_blocks(claim, result, stored)
+    if claim.kind == "figure":
+        return figures.judge(claim, result, stored, level)
+    if claim.kind == "price":
+        return derived.judge_price(claim, result, stored.experiment)
+    if claim.kind == "order":
+        return derived.judge_order(claim, result, stored.experiment)
+    if claim.kind == "factors":
+        return derived.judge_factors(claim, result, stored.experiment)
     if claim.kind == "setting":
         return record_claims.judge_setting(claim, stored)
     if claim.kind == "limit":
@@ -41,15 +50,27 @@ def _one(claim: Claim, result: CompareResult, stored: StoredExperiment, level: f
     return arm_claims.judge(claim, result, stored.experiment)
 
 
+def open_of(claims: Sequence[Claim], result: CompareResult, stored: StoredExperiment) -> tuple[Claim, ...]:
+    """Those of which more blocks are wanted."""
+    pairs = zip(claims, judge(claims, result, stored), strict=True)
+    return tuple(claim for claim, each in pairs if is_open(claim, each, result.blocks))
+
+
 def wanted_by(claims: Sequence[Claim], result: CompareResult, stored: StoredExperiment) -> frozenset[str]:
     """The ids of the arms of which these claims are open."""
-    pairs = zip(claims, judge(claims, result, stored), strict=True)
-    wanted = [claim for claim, each in pairs if is_open(claim, each, result.blocks)]
+    return arms_for(open_of(claims, result, stored), stored)
+
+
+def arms_for(wanted: Sequence[Claim], stored: StoredExperiment) -> frozenset[str]:
+    """The ids of the arms that these claims are of, and of those that bring a control that one is of."""
     found = {
         arm.id
         for arm in stored.experiment.arms
         if arm.role == "arm"
-        and any(is_named(arm.name, named, claim) for claim in wanted for named in (claim.arm, claim.against))
+        and any(
+            claim.kind == "factors" or any(is_named(arm.name, named, claim) for named in claim.named_arms)
+            for claim in wanted
+        )
     }
     for claim in wanted:
         if claim.kind != "speed":
@@ -57,10 +78,27 @@ def wanted_by(claims: Sequence[Claim], result: CompareResult, stored: StoredExpe
     return frozenset(found)
 
 
+def blocks_first(claims: Sequence[Claim], least: int) -> int:
+    """After how many blocks the first of these claims can be decided; `least`: of a verdict on an arm."""
+    return min((_blocks_of(claim, least) for claim in claims), default=least)
+
+
+def _blocks_of(claim: Claim, least: int) -> int:
+    if claim.kind in ("blocks", "setting") or figures.is_of_plans(claim):
+        return 1
+    if claim.kind == "limit" or (claim.kind == "figure" and not figures.is_measured(claim)):
+        return min(least, record_claims.TRIALS_LEAST)
+    return least
+
+
 def _that_brings_the_control(claim: Claim, stored: StoredExperiment) -> set[str]:
     """An arm of the stratum of a claim on its control alone, which runs where any arm does."""
     arms_ = stored.experiment.arms
-    strata = {arm.stratum for arm in arms_ if arm.role == "control" and is_named(arm.name, claim.arm, claim)}
+    strata = {
+        arm.stratum
+        for arm in arms_
+        if arm.role == "control" and any(is_named(arm.name, named, claim) for named in claim.named_arms)
+    }
     return {arm.id for arm in arms_ if arm.role == "arm" and arm.stratum in strata}
 
 
@@ -76,4 +114,5 @@ def is_open(claim: Claim, judged: JudgedClaim, blocks: int) -> bool:
     low, high = (end if end is not None else math.nan for end in judged.interval)
     is_apart = high < claim.band[0] or low > claim.band[1]
     is_within = claim.band[0] <= low and high <= claim.band[1]
-    return not is_apart and not is_within and blocks < _BLOCKS_FOR_A_SIZE and claim.kind != "blocks"
+    is_counted = claim.kind == "blocks" or (claim.kind == "figure" and not figures.is_measured(claim))
+    return not is_apart and not is_within and blocks < _BLOCKS_FOR_A_SIZE and not is_counted

@@ -1,7 +1,7 @@
 """Claims that are not of two arms' speeds: of two statements of an arm, of blocks, of settings, of limits."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import fmean, median
 
 import numpy as np
@@ -9,6 +9,7 @@ import numpy as np
 from pgassay.analysis.claims.arm_claims import is_named, judge_direction, judged, limit_of
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.model.arm import Arm
+from pgassay.model.experiment import Experiment
 from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import StatementObservation, TrialRecord
@@ -16,8 +17,8 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.words import AMOUNT, SPEED, amount, plural
 
 _BLOCK_BYTES = 8192
-# The limit of an arm is that of most of its trials: of one trial it says little.
-_TRIALS_FOR_A_LIMIT = 3
+# The limit of an arm is that of most of its trials, and counts differ between them: one trial says little.
+TRIALS_LEAST = 3
 
 
 def judge_statements(
@@ -28,8 +29,14 @@ def judge_statements(
     The interval is that of the sign test, which holds at any look and asks nothing of the distribution but
     that blocks are alike and independent (`median_sequence`).
     """
-    experiment = stored.experiment
-    pairs = np.array(list(_log_ratios(claim, stored)))
+    return by_median(claim, list(_log_ratios(claim, stored)), result.margin, stored.experiment, level)
+
+
+def by_median(
+    claim: Claim, logs: Sequence[float], margin: float, experiment: Experiment, level: float
+) -> JudgedClaim:
+    """By the median of one log ratio of each block."""
+    pairs = np.array(logs)
     least = _blocks_least(level)
     if pairs.size < least:
         why = f"it has {plural(pairs.size, 'block')}, and a verdict takes {least} at least"
@@ -38,14 +45,14 @@ def judge_statements(
     sequence = median_sequence(pairs, level)
     low, high = math.exp(float(sequence.lower[()])), math.exp(float(sequence.upper[()]))
     ratio = math.exp(median(pairs))
-    verdict, why = _of_ratio(claim, ratio, (low, high), result.margin, "the trials' blocks")
+    verdict, why = of_ratio(claim, ratio, (low, high), margin, "the trials' blocks")
     return judged(claim, verdict, why, experiment, ratio, (low, high))
 
 
 def _log_ratios(claim: Claim, stored: StoredExperiment) -> Iterator[float]:
     """Of each block, the log of the other statement's seconds over the statement's: above 0 is faster."""
     blocks: dict[int, list[float]] = {}
-    for record in _trials(_arm(claim, claim.arm, stored), stored):
+    for record in trials_of(arm_of(claim, claim.arm, stored), stored):
         named = {each.name: each for each in record.statements}
         own, other = named[claim.statement], named[claim.against_statement]
         if not own.stopped and not other.stopped:
@@ -70,10 +77,10 @@ def judge_blocks(claim: Claim, result: CompareResult, stored: StoredExperiment) 
     """
     other = claim.against_statement or claim.statement
     pairs = (claim.arm, claim.statement), (claim.against or claim.arm, other)
-    own, others = (_of_plans(_arm(claim, arm, stored), statement, result) for arm, statement in pairs)
+    own, others = (_of_plans(arm_of(claim, arm, stored), statement, result) for arm, statement in pairs)
     where = "in the executed plans"
     if not own or not others:
-        own, others = (_of_trials(_arm(claim, arm, stored), statement, stored) for arm, statement in pairs)
+        own, others = (_of_trials(arm_of(claim, arm, stored), statement, stored) for arm, statement in pairs)
         where = f"in {plural(len(own), 'trial')}"
     if not own or not others:
         return judged(claim, "undecided", "nothing of it is counted yet", stored.experiment)
@@ -82,7 +89,7 @@ def judge_blocks(claim: Claim, result: CompareResult, stored: StoredExperiment) 
     ratio = median(own) / median(others)
     interval = (min(own) / max(others), max(own) / min(others))
     counted = f"{median(own):,.0f} and {median(others):,.0f} blocks {where}"
-    verdict, why = _of_ratio(claim, ratio, interval, result.margin, counted)
+    verdict, why = of_ratio(claim, ratio, interval, result.margin, counted)
     return judged(claim, verdict, f"{counted}; {why}", stored.experiment, ratio, interval)
 
 
@@ -112,7 +119,7 @@ def _of_plans(arm: Arm, statement: str, result: CompareResult) -> list[float]:
 def _of_trials(arm: Arm, statement: str, stored: StoredExperiment) -> list[float]:
     """Of each trial of an arm the blocks of 8 kB that its statements hit or read, where counted."""
     found = []
-    for record in _trials(arm, stored):
+    for record in trials_of(arm, stored):
         chosen = [each for each in record.statements if not statement or each.name == statement]
         counts = [_asked_for(each) for each in chosen]
         if counts and None not in counts:
@@ -131,7 +138,7 @@ def judge_setting(claim: Claim, stored: StoredExperiment) -> JudgedClaim:
     values = [_values(claim, arm, stored) for arm in (claim.arm, claim.against)]
     if not all(values):
         why = f"{claim.setting} is not among the settings that trials record"
-        if not any(_trials(_arm(claim, claim.arm, stored), stored)):
+        if not any(trials_of(arm_of(claim, claim.arm, stored), stored)):
             why = "nothing of it is measured yet"
         return judged(claim, "undecided", why, stored.experiment)
     own, other = (", ".join(sorted(each)) for each in values)
@@ -142,18 +149,18 @@ def judge_setting(claim: Claim, stored: StoredExperiment) -> JudgedClaim:
 
 
 def _values(claim: Claim, arm: str, stored: StoredExperiment) -> set[str]:
-    records = _trials(_arm(claim, arm, stored), stored)
+    records = trials_of(arm_of(claim, arm, stored), stored)
     found = (record.facts.settings.get(claim.setting) for record in records)
     return {value for value in found if value is not None}
 
 
 def judge_limit(claim: Claim, result: CompareResult, stored: StoredExperiment) -> JudgedClaim:
     """Whether the arm's limit is the cause that the claim names."""
-    arm = _arm(claim, claim.arm, stored)
-    trials = len(list(_trials(arm, stored)))
+    arm = arm_of(claim, claim.arm, stored)
+    trials = len(list(trials_of(arm, stored)))
     limit = limit_of(arm.name, arm.stratum, result)
-    if trials < _TRIALS_FOR_A_LIMIT:
-        why = f"it has {plural(trials, 'trial')}, and a limit takes {_TRIALS_FOR_A_LIMIT} at least"
+    if trials < TRIALS_LEAST:
+        why = f"it has {plural(trials, 'trial')}, and a limit takes {TRIALS_LEAST} at least"
         return judged(claim, "undecided", why, stored.experiment)
     if not limit:
         return judged(claim, "undecided", "what limits it here is not known", stored.experiment)
@@ -161,24 +168,25 @@ def judge_limit(claim: Claim, result: CompareResult, stored: StoredExperiment) -
     return judged(claim, "reproduced" if limit == claim.cause else "refuted", why, stored.experiment)
 
 
-def _arm(claim: Claim, name: str, stored: StoredExperiment) -> Arm:
+def arm_of(claim: Claim, name: str, stored: StoredExperiment) -> Arm:
     """The arm of this name in the claim's stratum, which `missing_for` has found to be there."""
     arms = (arm for arm in stored.experiment.arms if arm.role != "twin")
     return next(arm for arm in arms if is_named(arm.name, name, claim))
 
 
-def _trials(arm: Arm, stored: StoredExperiment) -> Iterator[TrialRecord]:
+def trials_of(arm: Arm, stored: StoredExperiment) -> Iterator[TrialRecord]:
+    """The valid trials of an arm."""
     for trial in stored.trials:
         if trial.record.arm_id == arm.id and trial.record.status == "ok":
             yield trial.record
 
 
-def _of_ratio(
+def of_ratio(
     claim: Claim, ratio: float, interval: tuple[float, float], margin: float, by: str
 ) -> tuple[ClaimVerdict, str]:
     """The verdict of a ratio with an interval, and why."""
     low, high = interval
-    here = f"{amount(ratio, AMOUNT if claim.kind == 'blocks' else SPEED)} here"
+    here = f"{amount(ratio, AMOUNT if claim.kind in ('blocks', 'figure') else SPEED)} here"
     is_same = low >= 1 / (1 + margin) and high <= 1 + margin
     if claim.says == "equal":
         if is_same:

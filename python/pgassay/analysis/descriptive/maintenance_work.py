@@ -1,15 +1,15 @@
 """What maintenance commands did, per arm, and what a unit of that work cost. Pure; descriptive."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pgassay.analysis.verdicts.study import Study
 from pgassay.model.arm import Arm
-from pgassay.model.maintenance import MaintenanceObservation, WorkFigure, WorkResult
-from pgassay.model.trial import TrialRecord
+from pgassay.model.maintenance import MaintenanceCommand, MaintenanceObservation, WorkFigure, WorkResult
+from pgassay.model.trial import Counters, TrialRecord
 
 # A figure of `MaintenanceObservation.done` → its name in words and its unit; in the order of the report.
 COUNTS = {
@@ -48,6 +48,13 @@ COUNTS = {
     "delay_ms": ("cost delay", "ms"),
     "cpu_user_s": ("CPU user time", "s"),
     "cpu_system_s": ("CPU system time", "s"),
+}
+
+
+# Counters of pg_stat_user_tables, from 18 on, in milliseconds.
+_SERVER_TIMES: Mapping[MaintenanceCommand, str] = {
+    "vacuum": "total_vacuum_time",
+    "analyze": "total_analyze_time",
 }
 
 
@@ -112,7 +119,28 @@ def _result(study: Study, arms: Sequence[Arm], name: str) -> WorkResult:
         arms=tuple(arm.name for arm in arms),
         strata=tuple(arm.stratum for arm in arms),
         figures=tuple(figure for figure in figures if any(figure.medians)),
+        server_times=_server_times(study, arms, command),
     )
+
+
+def _server_times(study: Study, arms: Sequence[Arm], command: MaintenanceCommand) -> tuple[WorkFigure, ...]:
+    """The command's time as the server summed it over tables; () of several such commands in a trial."""
+    name = _SERVER_TIMES.get(command)
+    valid = [study.table.valid[arm.id] for arm in arms]
+    is_alone = all(
+        sum(work.command == command for work in record.maintenance) == 1
+        for records in valid
+        for record in records
+    )
+    if name is None or not is_alone:
+        return ()
+    medians = []
+    for records in valid:
+        found = [Counters(record.counters).total("pg_stat_user_tables", name) for record in records]
+        known = [each for each in found if each]
+        medians.append(float(np.median(known)) if known else None)
+    made = WorkFigure(name=f"{name} (pg_stat_user_tables)", unit="ms", per_unit=False, medians=tuple(medians))
+    return (made,) if any(medians) else ()
 
 
 def _works(records: Sequence[TrialRecord], name: str) -> list[MaintenanceObservation]:

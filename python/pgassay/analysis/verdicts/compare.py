@@ -11,10 +11,12 @@ from pgassay.analysis.causes.difference import explanations
 from pgassay.analysis.causes.rank import arm_causes
 from pgassay.analysis.causes.remedies import judged
 from pgassay.analysis.changes.arm_changes import arm_changes
+from pgassay.analysis.descriptive.checkpoints import arm_checkpoints
 from pgassay.analysis.descriptive.confounds import compared_defaults, compared_settings, find_confounds
 from pgassay.analysis.descriptive.credits import credit_sentences
 from pgassay.analysis.descriptive.device_use import device_use
 from pgassay.analysis.descriptive.errors_and_poolers import arm_errors, arm_poolers
+from pgassay.analysis.descriptive.iostat import arm_iostat
 from pgassay.analysis.descriptive.latencies import arm_latencies
 from pgassay.analysis.descriptive.load_details import arm_connections, arm_load_statements
 from pgassay.analysis.descriptive.maintenance_work import work_results
@@ -58,7 +60,7 @@ from pgassay.model.result import (
     Verdict,
 )
 from pgassay.model.volumes.arm import ArmVolumes
-from pgassay.plans.experiment_plans import statement_plans
+from pgassay.plans.experiment_plans import changed_plans, statement_plans
 from pgassay.plans.plan_shape import plan_findings
 from pgassay.record.experiment import StoredExperiment
 
@@ -214,6 +216,9 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         cache=experiment.protocol.cache,
         skipped=experiment.skipped,
         plans=statement_plans(stored),
+        plan_changes=changed_plans(stored),
+        checkpoints=arm_checkpoints(stored),
+        iostat=arm_iostat(stored),
         table_cache=table_cache(stored),
         latencies=arm_latencies(stored),
         volumes=volumes,
@@ -221,10 +226,14 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         profile=profile_result(stored),
         capacities=arm_capacities(stored),
     )
+    return result.model_copy(update={"verdict": _in_words(result, study), **_of_loads(stored)})
+
+
+def _in_words(result: CompareResult, study: Study) -> str:
+    """The headline and what goes with it, a line each."""
     # Rates that can't be held are tried on purpose where the highest one is looked for.
     unheld = () if result.metric.bound_ms else unheld_lines(study)
-    lines = (*capacity_sentences(result), headline(result), *unheld)
-    return result.model_copy(update={"verdict": "\n".join(lines), **_of_loads(stored)})
+    return "\n".join((*capacity_sentences(result), headline(result), *unheld))
 
 
 def _of_loads(stored: StoredExperiment) -> dict[str, object]:

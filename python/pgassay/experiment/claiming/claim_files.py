@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pgassay.analysis.causes.registry import cause_names
+from pgassay.analysis.claims.figures import FIGURES
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_file import read_document
 from pgassay.model.further_results.claims import Claim, Kind, Says
@@ -22,8 +23,12 @@ _OF: dict[Kind, str] = {
     "speed": "speed",
     "statements": "the speed of two statements",
     "blocks": "blocks",
+    "figure": "a figure",
     "setting": "a setting",
     "limit": "a limit",
+    "price": "a price",
+    "order": "an order",
+    "factors": "two factors",
 }
 
 
@@ -93,34 +98,72 @@ _SAYS: dict[Kind, tuple[Says, ...]] = {
     "speed": ("faster", "slower", "equal"),
     "statements": ("faster", "slower", "equal"),
     "blocks": ("fewer", "more", "equal"),
+    "figure": ("less", "more", "equal"),
     "setting": ("differs", "equal"),
     "limit": ("limited",),
+    "price": ("cheaper", "dearer", "equal"),
+    "order": ("ordered",),
+    "factors": ("larger",),
 }
+# Words that say a ratio above 1, below 1, and those that need none.
+_ABOVE: tuple[Says, ...] = ("faster", "more", "dearer")
+_WITHOUT_SIZE: tuple[Says, ...] = ("equal", "differs", "limited", "ordered", "larger")
+_MARKS = ("blocks", "figure", "setting", "cause", "price", "order", "factor")
 
 
 def _refuse_mixed(claim: Claim, where: str) -> None:
     """Raise UsageError for a claim whose keys don't belong to one kind."""
     kind, says = claim.kind, _SAYS[claim.kind]
-    named = [key for key in ("blocks", "setting", "cause") if getattr(claim, key)]
+    named = [key for key in _MARKS if getattr(claim, key)]
     if len(named) > 1:
         raise UsageError(f"{where} has {join(named)}: keep one of them")
+    if kind == "figure":
+        says = _says_of_figure(claim, where)
     if claim.says not in says:
         raise UsageError(f'{where} is of {_OF[kind]}, and says = "{claim.says}": write {" or ".join(says)}')
     if claim.against_statement and (claim.against or not claim.statement):
         raise UsageError(f"{where} has against_statement: give it a statement, and leave against out")
     if kind == "limit" and claim.cause not in cause_names():
         raise UsageError(f"{where}: there is no cause '{claim.cause}': docs/causes.md has their names")
-    is_alone = kind == "limit" or bool(claim.against_statement)
-    if is_alone is bool(claim.against):
-        wrong = "is of one arm: leave against out" if is_alone else "lacks against: name an arm"
-        raise UsageError(f"{where} {wrong}")
-    if kind in ("setting", "limit") and (claim.statement or claim.published is not None):
+    if kind in ("order", "factors"):
+        _refuse_arms(claim, where)
+    else:
+        is_alone = kind == "limit" or bool(claim.against_statement)
+        if is_alone is bool(claim.against):
+            wrong = "is of one arm: leave against out" if is_alone else "lacks against: name an arm"
+            raise UsageError(f"{where} {wrong}")
+        if not claim.arm:
+            raise UsageError(f"{where} lacks arm: name one")
+    if kind not in ("speed", "statements", "blocks", "figure", "price") and (
+        claim.statement or claim.published is not None
+    ):
         raise UsageError(f"{where} is of {_OF[kind]}: leave statement and published out")
+
+
+def _says_of_figure(claim: Claim, where: str) -> tuple[Says, ...]:
+    """The words for the figure of a claim; raises UsageError for one that there is not."""
+    kind = FIGURES.get(claim.figure)
+    if kind is None:
+        raise UsageError(f"{where}: there is no figure '{claim.figure}': write one of {', '.join(FIGURES)}")
+    if kind.has_table is not bool(claim.table):
+        wrong = "is of a table: add table" if kind.has_table else "is not of one table: leave table out"
+        raise UsageError(f"{where}: {claim.figure} {wrong}")
+    return ("differs", "equal") if kind.in_text else _SAYS["figure"]
+
+
+def _refuse_arms(claim: Claim, where: str) -> None:
+    """Raise UsageError for an order or two factors with the keys of a claim on two arms."""
+    if claim.arm or claim.against:
+        raise UsageError(f"{where} is of {_OF[claim.kind]}: leave arm and against out")
+    if claim.kind == "order" and len({*claim.order}) < max(2, len(claim.order)):
+        raise UsageError(f"{where}: an order is of two arms or more, each named once: correct it")
+    if claim.kind == "factors" and (claim.stratum or claim.against_factor in ("", claim.factor)):
+        raise UsageError(f"{where} is of two factors: add against_factor, and leave stratum out")
 
 
 def _with_band(claim: Claim, where: str) -> Claim:
     published = claim.published
-    if claim.says in ("equal", "differs", "limited"):
+    if claim.says in _WITHOUT_SIZE:
         if published is not None or claim.band is not None:
             raise UsageError(f'{where} has says = "{claim.says}": leave published and band out')
         return claim
@@ -128,8 +171,8 @@ def _with_band(claim: Claim, where: str) -> Claim:
         if claim.band is not None:
             raise UsageError(f"{where} has a band and no published figure: add published")
         return claim
-    if published <= 0 or (published > 1) is not (claim.says in ("faster", "more")):
-        sign = "above" if claim.says in ("faster", "more") else "between 0 and"
+    if published <= 0 or (published > 1) is not (claim.says in _ABOVE):
+        sign = "above" if claim.says in _ABOVE else "between 0 and"
         raise UsageError(f'{where}: published = {published:g} with says = "{claim.says}": write one {sign} 1')
     low, high = claim.band or (published / BAND_DEFAULT, published * BAND_DEFAULT)
     if not low <= published <= high:

@@ -1,16 +1,16 @@
 """Where the claims of a file stand: by its stored experiment, or by a plan that says what can be tried."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.analysis.claims.arm_claims import blocks_least, missing_condition, missing_for
-from pgassay.analysis.claims.judge_claims import is_open, judge, wanted_by
+from pgassay.analysis.claims.judge_claims import arms_for, blocks_first, is_open, judge
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import earlier_experiments
 from pgassay.environment.linux import machine
-from pgassay.errors import UsageError
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.claiming.claim_files import ClaimedFile
 from pgassay.experiment.claiming.run_order import Waiting, weight_of
 from pgassay.experiment.planning.experiment_file import read_document, read_file
@@ -94,10 +94,23 @@ def with_plan(found: Standing, progress: Progress, *, wait: bool) -> Standing:
             experiment = plan(parse_request(found.request, progress.stage), progress.stage)
         except UsageError as error:
             return without(found, {claim.id: str(error) for claim in file.claims})
+        except (MeasurementError, OSError) as error:
+            return replace(found, note=str(error), is_out=True)
     where, instead = str(file.path), "correct the claim"
     lacking = {claim.id: missing_for(claim, experiment, where, instead) for claim in file.claims}
-    least_s = planned(experiment, earlier_experiments.recall(experiment)).least_s
-    return replace(without(found, lacking), least_s=least_s)
+    listed = without(found, lacking)
+    wanted = [claim for claim in file.claims if claim.id in listed.open_claims]
+    of_plan = planned(experiment, earlier_experiments.recall(experiment))
+    least_s = of_plan.least_s
+    if least_s is not None:
+        least_s *= blocks_first(wanted, of_plan.blocks_least) / of_plan.blocks_least
+    # Strata of which no claim can be tried would be run for nothing.
+    strata, planned_for = strata_of(wanted), found.request.strata
+    if strata and {*strata} < {*planned_for}:
+        if least_s is not None:
+            least_s *= len(strata) / len(planned_for)
+        listed = replace(listed, request=replace(found.request, strata=strata))
+    return replace(listed, least_s=least_s)
 
 
 def without(found: Standing, lacking: Mapping[str, str]) -> Standing:
@@ -136,8 +149,12 @@ def keep_file(file: ClaimedFile, folder: Path) -> None:
 
 
 def _strata(file: ClaimedFile) -> tuple[str, ...]:
+    return strata_of([claim for claim in file.claims if not claim.needs.elsewhere])
+
+
+def strata_of(claims: Sequence[Claim]) -> tuple[str, ...]:
     """Those of a grid that claims are of, which are all that is run of it; () where one has no stratum."""
-    strata = tuple(dict.fromkeys(claim.stratum for claim in file.claims if not claim.needs.elsewhere))
+    strata = tuple(dict.fromkeys(claim.stratum for claim in claims))
     # SQL files have a folder in the name of a stratum, which a claim leaves out.
     return strata if all(strata) and ".sql" not in "".join(strata) else ()
 
@@ -176,16 +193,14 @@ def _next_verdict_s(
 ) -> float | None:
     """The median of what the nearest open claim on an arm takes; None where no forecast can be made."""
     undecided = tuple(
-        claim
-        for claim, found in zip(claims, judged, strict=True)
-        if found.verdict == "undecided" and not claim.statement
+        claim for claim, found in zip(claims, judged, strict=True) if found.verdict == "undecided"
     )
     if not result.blocks:
         return None
-    missing = blocks_least(stored.experiment) - result.blocks
+    missing = blocks_first(undecided, blocks_least(stored.experiment)) - result.blocks
     if missing > 0:
         return missing * stored.seconds_used / result.blocks
-    wanted = wanted_by(undecided, result, stored)
+    wanted = arms_for([claim for claim in undecided if not claim.statement], stored)
     names = {arm.name for arm in stored.experiment.arms if arm.id in wanted}
     medians = [
         arm.forecast.seconds[1] for arm in result.arms if arm.name in names and arm.forecast is not None

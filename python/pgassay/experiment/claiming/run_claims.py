@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.analysis.claims.arm_claims import blocks_least
-from pgassay.analysis.claims.judge_claims import wanted_by
+from pgassay.analysis.claims.judge_claims import arms_for, blocks_first, open_of
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.claiming.claim_files import ClaimedFile
 from pgassay.experiment.claiming.claim_status import (
@@ -98,11 +98,12 @@ class _Budget:
         self._begun = time.monotonic()
 
     def __call__(self, result: CompareResult, stored: StoredExperiment) -> Collection[str]:
-        open_arms = wanted_by(self._claims, result, stored)
+        open_claims = open_of(self._claims, result, stored)
+        open_arms = arms_for(open_claims, stored)
         now = time.monotonic()
         if result.blocks == self._blocks_before:
             return open_arms
-        missing = blocks_least(stored.experiment) - result.blocks
+        missing = blocks_first(open_claims, blocks_least(stored.experiment)) - result.blocks
         if missing > 0:
             block_s = (expected_trial_s(stored) or 0.0) * len(stored.experiment.arms)
             return open_arms if now + missing * block_s <= self._ends_at else ()
@@ -168,10 +169,12 @@ class _Run:
             after = measured(found, self._measure(found, share_s))
         except UsageError as error:
             if before:
-                raise
+                return replace(self._failed(found, str(error)), is_out=True)
             lacking = {claim.id: str(error) for claim in found.file.claims}
             return replace(without(found, lacking), is_out=True)
-        except MeasurementError as error:
+        except (MeasurementError, OSError) as error:
+            # One that fails must not cost the others their time; the page says why it has no more.
+            self._progress.message(f"{found.file.path}: not run further: {error}")
             return replace(self._failed(found, str(error)), is_out=True)
         for claim in after.judged:
             if claim.id in wanted:

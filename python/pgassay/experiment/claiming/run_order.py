@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pgassay.analysis.claims.figures import is_measured
 from pgassay.model.further_results.claims import Claim
 
 # Less is no time for a block of anything.
@@ -21,11 +22,15 @@ _USED_OF_BOUND = 0.2
 # A difference of less than this takes several times the blocks of a large one, as does "equal".
 _LARGE = 1.5
 _WEIGHT_OF_SMALL = 0.25
+# What is counted or read, which a few trials show.
+_COUNTED = ("blocks", "setting", "limit", "factors")
 
 
 def weight_of(claim: Claim) -> float:
     """How much a claim counts: the fewer blocks its verdict takes if what was published is so, the more."""
-    if claim.says == "equal":
+    if claim.kind in _COUNTED or (claim.kind == "figure" and not is_measured(claim)):
+        return 1.0
+    if claim.says in ("equal", "ordered"):
         return _WEIGHT_OF_SMALL
     if claim.published is None:
         return 1.0

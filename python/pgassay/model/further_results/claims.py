@@ -7,10 +7,14 @@ from pydantic import Field
 from pgassay.model.base import Frozen
 
 CLAIMS_SCHEMA = 1
-Says = Literal["faster", "slower", "equal", "fewer", "more", "differs", "limited"]
-# What is compared: speeds of arms, of two statements of one arm, blocks that were asked for, values of a
-# setting; or what limits an arm.
-Kind = Literal["speed", "statements", "blocks", "setting", "limit"]
+Says = Literal[
+    "faster", "slower", "equal", "fewer", "less", "more", "cheaper", "dearer", "differs", "limited",
+    "ordered", "larger",
+]  # fmt: skip
+# What is compared: speeds of arms, of two statements of one arm, blocks that were asked for, a figure of
+# trials or plans, values of a setting, what a unit of work costs, all arms of an order, the effects of two
+# factors; or what limits an arm.
+Kind = Literal["speed", "statements", "blocks", "figure", "setting", "limit", "price", "order", "factors"]
 ClaimVerdict = Literal[
     "reproduced",
     "same direction, other size",
@@ -40,18 +44,21 @@ class Needs(Frozen):
 class Claim(Frozen):
     """A sentence that compares an arm with another (`against`), the control of its experiment or not.
 
-    `published`: the speed of the arm over that of `against`, so that 2 is twice as fast, or its blocks over
-    theirs; None where no figure was given. `band`: the ratios that count as the same size. `statement`: one
-    of the experiment's list, '' for all of them; `stratum` as in the result. `against_statement`: another
-    statement of the same arm, which it is compared with in place of `against`. `blocks`: it is of blocks of
-    8 kB that statements asked for, hit or read. `setting`: it is of this setting's value. `cause`: it is of
-    what limits the arm.
+    `published`: the speed of the arm over that of `against`, so that 2 is twice as fast, or its blocks, its
+    figure or its price over theirs; None where no figure was given. `band`: the ratios that count as the same
+    size. `statement`: one of the experiment's list, '' for all of them; `stratum` as in the result.
+    `against_statement`: another statement of the same arm, which it is compared with in place of `against`.
+    `blocks`: it is of blocks of 8 kB that statements asked for, hit or read. `figure`: it is of this figure
+    of trials or plans, with `table` where it is one table's. `setting`: it is of this setting's value.
+    `cause`: it is of what limits the arm. `price`: it is of what a unit of work costs on the arms' volumes.
+    `order`: these arms, the fastest first, in place of `arm` and `against`. `factor`, `against_factor`: the
+    first has the larger effect, in place of arms.
     """
 
     id: str
     text: str
     source: Source
-    arm: str
+    arm: str = ""
     against: str = ""
     says: Says
     published: float | None = None
@@ -60,26 +67,42 @@ class Claim(Frozen):
     stratum: str = ""
     against_statement: str = ""
     blocks: bool = False
+    figure: str = ""
+    table: str = ""
     setting: str = ""
     cause: str = ""
+    price: bool = False
+    order: tuple[str, ...] = ()
+    factor: str = ""
+    against_factor: str = ""
     needs: Needs = Needs()
 
     @property
     def kind(self) -> Kind:
         """What is compared."""
-        if self.cause:
-            return "limit"
-        if self.setting:
-            return "setting"
-        if self.blocks:
-            return "blocks"
-        return "statements" if self.against_statement else "speed"
+        marked: dict[Kind, object] = {
+            "limit": self.cause,
+            "setting": self.setting,
+            "blocks": self.blocks,
+            "figure": self.figure,
+            "price": self.price,
+            "order": self.order,
+            "factors": self.factor,
+            "statements": self.against_statement,
+        }
+        return next((kind for kind, mark in marked.items() if mark), "speed")
+
+    @property
+    def named_arms(self) -> tuple[str, ...]:
+        """Every arm that it names."""
+        return tuple(filter(None, (self.against, self.arm, *self.order)))
 
 
 class JudgedClaim(Frozen):
     """A claim with what was found; the contract of `pgassay claims --json`.
 
-    `here` and `interval`: speed (or blocks) over that of what it is compared with, None where there is none.
+    `here` and `interval`: speed (or blocks, a figure, a price) over that of what it is compared with, None
+    where there is none.
     `verdict` is None where nothing was measured of it; `why` is then what it needs, or why it was not run.
     `command` runs or repeats the experiment of `file`.
     """

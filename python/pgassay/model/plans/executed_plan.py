@@ -63,3 +63,18 @@ class StatementPlan(Frozen):
     execution_ms: float | None = None
     nodes: tuple[PlanNode, ...] = ()
     findings: tuple[str, ...] = ()
+
+
+class PlanChanged(Frozen):
+    """What the executed plan of a statement does otherwise in an arm than in its control, in sentences.
+
+    A is the control's plan, B the arm's. `notes`: what the two versions print differently, so that it is no
+    difference of the plans.
+    """
+
+    statement: str
+    arm: str
+    control: str
+    stratum: str = ""
+    sentences: tuple[str, ...]
+    notes: tuple[str, ...] = ()

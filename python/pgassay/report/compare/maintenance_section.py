@@ -72,7 +72,7 @@ def _table(result: CompareResult, work: WorkResult, stratum: str) -> WorkTable:
                 tuple(_cell(figure, place) for place in places),
                 _differs(figure, places),
             )
-            for figure in work.figures
+            for figure in (*work.figures, *work.server_times)
             if any(figure.medians[place] is not None for place in places)
         ),
     )

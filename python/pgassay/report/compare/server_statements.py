@@ -11,6 +11,7 @@ from pgassay.report.section import (
     HTML,
     MARKDOWN,
     QUIET,
+    TERMINAL,
     Cell,
     Column,
     Group,
@@ -35,6 +36,16 @@ _QUERY_CHARACTERS_MAX = 300
 _TABLES_HEADING = "Found in shared buffers"
 _TABLES_MAX = 12
 _ARMS_MAX = 8
+_DEVICE_HEADING = "The device, in iostat's columns"
+# A terminal has what people look at first; --json and the page have all of them.
+_DEVICE_SHORT = (
+    *("r/s", "rkB/s", "r_await", "w/s", "wkB/s", "w_await"),
+    *("aqu-sz", "%util", "%iowait"),
+)
+_DEVICE_NOTE = (
+    "Of the device below the data, over the measured part, the mean of the valid trials; kB are of 1024 "
+    "bytes, waits in ms. %iowait is of the processors."
+)
 _TABLES_NOTE = (
     "Of the blocks that the trials asked for, the share that was in shared buffers (pg_statio_user_tables, "
     "pg_statio_user_indexes). The rest may have been in the system's page cache. Descriptive, without "
@@ -171,8 +182,33 @@ def tables(material: Material) -> Section:
     return Section(
         _TABLES_HEADING,
         "table-cache",
-        (Paragraph(note, QUIET, where=HTML), plain_table(heads, rows, where=HTML | MARKDOWN)),
+        (Paragraph(note, QUIET, where=HTML), plain_table(heads, rows)),
         link=_TABLES_HEADING,
+        folded=MARKDOWN,
+    )
+
+
+def device(material: Material) -> Section:
+    """The device below each arm's data in iostat's columns; empty where none was sampled."""
+    found = material.result.iostat[:_ARMS_MAX]
+    if not found:
+        return Section(_DEVICE_HEADING, "iostat", ())
+    # What nobody asked of the device is left out.
+    names = [name for name in found[0].columns if any(each.columns.get(name) for each in found)]
+    by_arm = {(arm.name, arm.stratum): arm for arm in material.result.arms}
+    arms = [by_arm[each.arm, each.stratum] for each in found]
+    heads = ("column", *(material.label_at(arm) for arm in arms))
+    rows = [(name, *(text.figure(each.columns[name]) for each in found)) for name in names]
+    short = [row for row in rows if row[0] in _DEVICE_SHORT]
+    return Section(
+        _DEVICE_HEADING,
+        "iostat",
+        (
+            plain_table(heads, rows, where=HTML | MARKDOWN),
+            plain_table(heads, short, where=TERMINAL),
+            Paragraph(_DEVICE_NOTE, QUIET),
+        ),
+        link=_DEVICE_HEADING,
         folded=MARKDOWN,
     )
 

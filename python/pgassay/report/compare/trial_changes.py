@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from pgassay.model.arm import Arm
-from pgassay.model.server_statement import ArmConnections
+from pgassay.model.server_statement import ArmConnections, ArmLatency
 from pgassay.model.trial import StatementObservation
 from pgassay.report import text
 from pgassay.report.compare.material import Material
@@ -44,6 +44,12 @@ _REPLAY = (
 _TRANSACTIONS = (
     "Medians over the valid trials; the verdict is on the whole transaction, from its BEGIN to the answer "
     "to its end. Between two statements is the way there and back and the time of the client."
+)
+
+# What is compared needs checkpoints, which a short trial may not have.
+_CHECKPOINTS_MIN = 3
+_SETTINGS_OF_CHECKPOINTS = frozenset(
+    {"max_wal_size", "min_wal_size", "checkpoint_timeout", "checkpoint_completion_target"}
 )
 
 
@@ -96,23 +102,69 @@ def _unit(material: Material) -> str:
 
 def latency(material: Material) -> Section:
     """Mean and standard deviation of a load's latencies, for each arm."""
-    heads = ("arm", "mean", "standard deviation", _unit(material), "trials")
+    found = material.result.latencies
+    is_compared = any(each.latency_stddev_ratio is not None for each in found)
+    heads = (
+        *("arm", "mean", "standard deviation"),
+        *(("of the control's",) if is_compared else ()),
+        *(_unit(material), "trials"),
+    )
     rows = [
         [
             text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
             text.seconds(each.latency_mean_ms / 1000),
             text.seconds(each.latency_stddev_ms / 1000),
+            *([_of_control(each)] if is_compared else []),
             f"{each.transactions:,}",
             str(each.trials),
         ]
-        for each in material.result.latencies
+        for each in found
     ]
     title = f"Latency of {_unit(material)}"
     if not rows:
         return Section(title, "latency", ())
     without = "" if material.is_replay else ", without the warm-up"
     note = f"Of all {_unit(material)} of the valid trials together{without}; no verdict rests on it."
+    if is_compared:
+        note += (
+            " Of the control's: the median over blocks, with an interval that holds for all arms together."
+        )
     return Section(title, "latency", (plain_table(heads, rows), Paragraph(note, QUIET)))
+
+
+def checkpoints(material: Material) -> Section:
+    """Checkpoints and WAL of a load that writes, for each arm."""
+    title = "Checkpoints and WAL"
+    found = material.result.checkpoints
+    if not found:
+        return Section(title, "checkpoints", ())
+    heads = ("arm", "requested", "timed", "WAL", "full-page images", "trials")
+    rows = [
+        [
+            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            text.figure(each.requested),
+            text.figure(each.timed),
+            text.size(each.wal_bytes),
+            f"{each.full_page_images:,.0f}",
+            str(each.trials),
+        ]
+        for each in found
+    ]
+    varied = {factor for arm in material.stored.experiment.arms for factor in arm.levels}
+    few = max(each.requested + each.timed for each in found) < _CHECKPOINTS_MIN
+    note = "Means of the valid trials. Requested: for max_wal_size; timed: for checkpoint_timeout."
+    if few and varied & _SETTINGS_OF_CHECKPOINTS:
+        note += (
+            f" Fewer than {_CHECKPOINTS_MIN} checkpoints in a trial say little of what is compared: raise "
+            "the workload's duration."
+        )
+    return Section(title, "checkpoints", (plain_table(heads, rows), Paragraph(note, QUIET)))
+
+
+def _of_control(each: ArmLatency) -> str:
+    if each.latency_stddev_ratio is None:
+        return ""
+    return f"{text.ratio(each.latency_stddev_ratio)} ({text.interval(each.latency_stddev_interval)})"
 
 
 def _latencies(row: LatencyRow) -> list[str]:

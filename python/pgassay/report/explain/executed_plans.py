@@ -49,6 +49,9 @@ def section(material: Material) -> Section:
     if changes:
         lines = [_changed(material, change) for change in changes]
         blocks.append(_listed(lines, "What the plans do otherwise than the control's"))
+        printed = list(dict.fromkeys(note for change in changes for note in change.notes))
+        if printed:
+            blocks.append(_listed(printed, "What the versions print differently"))
     findings = list(_findings(material, plans))
     if findings:
         listed = _listed(findings, "Worth a look in the plans")

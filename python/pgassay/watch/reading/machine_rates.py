@@ -4,6 +4,7 @@ import os
 import time
 from dataclasses import dataclass
 
+from pgassay.analysis.descriptive.iostat import iostat
 from pgassay.environment.linux.device import BlockDevice
 from pgassay.model.running_server.watch import DeviceRates, HostUse
 from pgassay.trial.observe.base import Sampler
@@ -11,7 +12,7 @@ from pgassay.trial.observe.device import DeviceSampler
 from pgassay.trial.observe.host_cpu import HostCpuSampler
 from pgassay.trial.observe.memory import MemorySampler
 from pgassay.trial.observe.pressure import PressureSampler
-from pgassay.watch.reading.rates import increase, iostat, shares
+from pgassay.watch.reading.rates import increase, shares
 
 
 @dataclass(frozen=True)

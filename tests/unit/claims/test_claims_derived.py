@@ -1,0 +1,157 @@
+"""Claims that follow from the verdicts on arms: of an order, of a price, of two factors."""
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import report_examples as examples
+from pgassay.analysis.claims.judge_claims import judge, wanted_by
+from pgassay.errors import UsageError
+from pgassay.model.further_results.claims import Claim, JudgedClaim, Source
+from pgassay.model.further_results.effects import FactorEffects, FactorSize
+from pgassay.model.result import ArmResult
+from pgassay.model.volumes.arm import ArmVolumes
+
+STORED = examples.stored()
+CONTROL, WORKER, URING = examples.result(STORED).arms[:3]
+NAMES = tuple(arm.name for arm in (CONTROL, WORKER, URING))
+
+
+def claim(**changes: Any) -> Claim:
+    return Claim(**({"id": "one", "text": "…", "source": Source(title="A page")} | changes))
+
+
+def judged(of: Claim, **result: Any) -> JudgedClaim:
+    (found,) = judge((of,), examples.result(STORED, **result), STORED)
+    return found
+
+
+def arm(of: ArmResult, low: float, high: float, margin: float = 0.03, **changes: Any) -> ArmResult:
+    verdict = "faster" if low > 1 else "slower" if high < 1 else "inconclusive"
+    if low >= 1 / (1 + margin) and high <= 1 + margin:
+        verdict = "equivalent"
+    found = {"ratio": (low * high) ** 0.5, "interval": (low, high), "verdict": verdict, "withheld": False}
+    return of.model_copy(update=found | changes)
+
+
+@pytest.mark.parametrize(
+    ("worker", "uring", "verdict"),
+    [
+        ((0.8, 0.9), (0.6, 0.7), "reproduced"),
+        ((0.8, 0.9), (0.85, 0.95), "undecided"),
+        ((1.1, 1.2), (0.6, 0.7), "refuted"),
+        ((0.8, 0.9), (0.92, 0.97), "refuted"),
+        ((0.99, 1.01), (0.6, 0.7), "no difference here"),
+    ],
+)
+def test_an_order_is_that_of_all_neighbours(
+    worker: tuple[float, float], uring: tuple[float, float], verdict: str
+) -> None:
+    found = judged(
+        claim(order=NAMES, says="ordered"), arms=(CONTROL, arm(WORKER, *worker), arm(URING, *uring))
+    )
+    assert found.verdict == verdict and found.why
+
+
+ENDS = st.tuples(st.floats(0.5, 2.0), st.floats(1.001, 1.3)).map(lambda made: (made[0], made[0] * made[1]))
+
+
+@given(worker=ENDS, uring=ENDS, order=st.permutations(NAMES))
+def test_what_is_said_of_an_order_is_true_of_all_speeds_in_the_intervals(
+    worker: tuple[float, float], uring: tuple[float, float], order: list[str]
+) -> None:
+    of = claim(order=tuple(order), says="ordered")
+    verdict = judged(of, arms=(CONTROL, arm(WORKER, *worker), arm(URING, *uring))).verdict
+    for speeds in itertools.product((1.0,), worker, uring):
+        named = dict(zip(NAMES, speeds, strict=True))
+        falls = [named[one] > named[next_] for one, next_ in itertools.pairwise(order)]
+        if verdict == "reproduced":
+            assert all(falls)
+        if verdict == "refuted":
+            assert not all(falls)
+
+
+def test_a_withheld_arm_leaves_the_order_open() -> None:
+    arms = (CONTROL, arm(WORKER, 0.8, 0.9, withheld=True), arm(URING, 0.6, 0.7))
+    of = claim(order=NAMES, says="ordered")
+    assert judged(of, arms=arms).verdict == "undecided"
+    result = examples.result(STORED, arms=arms)
+    open_arms = wanted_by((of,), result, STORED)
+    assert {each.name for each in STORED.experiment.arms if each.id in open_arms} == {*NAMES[1:]}
+
+
+def volumes(name: str, per_month: float | None, currency: str = "USD") -> ArmVolumes:
+    return ArmVolumes.model_construct(
+        arm=name,
+        stratum="",
+        per_month=per_month,
+        currency=currency,
+        missing=() if per_month is not None else ("rds-gp3",),
+    )
+
+
+PRICE = claim(arm=WORKER.name, against=CONTROL.name, price=True, says="cheaper")
+
+
+def priced(of: Claim, low: float, high: float, month: float | None = 110.0, **changes: Any) -> JudgedClaim:
+    of_arms = (volumes(CONTROL.name, 100.0), volumes(WORKER.name, month, **changes))
+    return judged(of, arms=(CONTROL, arm(WORKER, low, high), URING), volumes=of_arms)
+
+
+def test_a_price_is_that_of_a_unit_of_work() -> None:
+    found = priced(PRICE, 1.9, 2.1)
+    assert found.verdict == "reproduced" and found.interval == pytest.approx((1.1 / 2.1, 1.1 / 1.9))
+    assert "110.00 and 100.00 USD a month" in found.why and "cheaper" in found.why
+    assert priced(PRICE, 0.8, 0.9).verdict == "refuted"
+    # Faster by as much as it costs more.
+    assert priced(PRICE, 1.099, 1.101).verdict == "no difference here"
+    assert priced(PRICE, 1.0, 1.2).verdict == "undecided"
+    dearer = PRICE.model_copy(update={"says": "dearer", "published": 1.3, "band": (1.2, 1.5)})
+    assert priced(dearer, 0.8, 0.9).verdict == "reproduced"
+    assert priced(dearer, 0.4, 0.5).verdict == "same direction, other size"
+    equal = PRICE.model_copy(update={"says": "equal"})
+    assert priced(equal, 1.099, 1.101).verdict == "reproduced"
+    assert priced(equal, 1.9, 2.1).verdict == "refuted"
+
+
+def test_without_a_price_the_claim_can_t_be_tried() -> None:
+    found = priced(PRICE, 1.9, 2.1, None)
+    assert (found.verdict, found.why) == (
+        "can't be tried here",
+        "the catalogue of volumes has no price of rds-gp3",
+    )
+    assert priced(PRICE, 1.9, 2.1, currency="EUR").verdict == "can't be tried here"
+    assert judged(PRICE, volumes=()).verdict == "undecided"
+
+
+def effects(storage: FactorSize, method: FactorSize) -> FactorEffects:
+    return FactorEffects.model_construct(ranking=(storage, method))
+
+
+def test_two_factors_are_told_apart_by_what_is_proven_of_each() -> None:
+    factors = {"storage": "gp3", "io_method": "sync"}
+    levels = tuple(each.model_copy(update={"levels": factors}) for each in STORED.experiment.arms)
+    stored = replace(STORED, experiment=STORED.experiment.model_copy(update={"arms": levels}))
+
+    def found(of: Claim, storage: FactorSize, method: FactorSize) -> str | None:
+        (each,) = judge((of,), examples.result(stored, effects=effects(storage, method)), stored)
+        return each.verdict
+
+    large = FactorSize(factor="storage", ratio=2.0, interval=(1.9, 2.2), at_most=2.2)
+    small = FactorSize(factor="io_method", at_most=1.02)
+    open_ = FactorSize(factor="io_method")
+    of = claim(factor="storage", against_factor="io_method", says="larger")
+    assert found(of, large, small) == "reproduced"
+    assert found(of, large, open_) == "undecided"
+    swapped = claim(factor="io_method", against_factor="storage", says="larger")
+    assert found(swapped, large, small) == "refuted"
+    (none,) = judge((of,), examples.result(stored), stored)
+    assert none.verdict == "undecided"
+    wanted = wanted_by((of,), examples.result(stored), stored)
+    assert wanted == {each.id for each in stored.experiment.arms if each.role == "arm"}
+    with pytest.raises(UsageError, match="clients is no factor"):
+        judge((of.model_copy(update={"factor": "clients"}),), examples.result(stored), stored)

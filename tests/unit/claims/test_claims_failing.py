@@ -1,0 +1,97 @@
+"""A run of claims goes on where an experiment fails, and says why that one has no more."""
+
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pgassay.errors import MeasurementError, UsageError
+from pgassay.experiment.claiming import claim_status
+from pgassay.experiment.claiming import run_claims as running
+from pgassay.experiment.claiming.claim_files import claimed_files
+from pgassay.experiment.claiming.run_claims import ClaimsOptions, run_claims
+from pgassay.terminal.progress import NullProgress
+
+CLAIM = '[[claim]]\nid = "{0}"\ntext = "t"\nsource = {{ title = "A page" }}\n{1}\nsays = "faster"\n'
+ARMS = 'arm = "work_mem=8MB"\nagainst = "work_mem=4MB"'
+TEXT = '{0}\nscale = 1\nmax-time = "1m"\n\n[factors]\nwork_mem = ["4MB", "8MB"]\n\n'
+
+
+def options(folder: Path, *names: str) -> ClaimsOptions:
+    paths = [folder / f"{name}.toml" for name in names]
+    for path in paths:
+        content = TEXT.format('workload = "full-scan"') + CLAIM.format(f"of-{path.stem}", ARMS)
+        path.write_text(content, "utf-8")
+    return ClaimsOptions(files=claimed_files(paths), time_max_s=60.0, out=folder / "out", seed=1)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MeasurementError("a server did not start"),
+        UsageError("this build has no such setting"),
+        OSError(28, "No space left on device"),
+    ],
+)
+def test_the_others_are_run_when_one_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    begun: list[str] = []
+
+    def run_new(request: Any, *_: Any, **__: Any) -> None:
+        begun.append(request.out.name)
+        raise error
+
+    monkeypatch.setattr(running, "run_new", run_new)
+    monkeypatch.setattr(running, "with_plan", lambda found, *_, **__: found)
+    result, is_interrupted = run_claims(options(tmp_path, "first", "second"), NullProgress(), wait=True)
+    assert sorted(begun) == ["first", "second"] and not is_interrupted
+    reason = str(error)
+    expected = "can't be tried here" if isinstance(error, UsageError) else None
+    assert [each.verdict for each in result.claims] == [expected] * 2
+    assert all(reason in each.why for each in result.claims)
+
+
+def test_an_experiment_that_can_t_be_planned_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def plan(request: Any, *_: Any) -> Any:
+        if request.out.name == "first":
+            raise MeasurementError("its server did not start")
+        raise UsageError("this build has no such setting")
+
+    monkeypatch.setattr(claim_status, "host_lock", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(claim_status, "parse_request", lambda request, *_: request)
+    monkeypatch.setattr(claim_status, "plan", plan)
+    result, _ = run_claims(options(tmp_path, "first", "second"), NullProgress(), wait=True)
+    assert [each.why for each in result.claims] == [
+        "its server did not start",
+        "this build has no such setting",
+    ]
+
+
+def test_strata_of_which_no_claim_can_be_tried_are_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "grid.toml"
+    content = TEXT.format('workload = "select-only"') + "clients = [1, 8]\n"
+    for clients in (1, 8):
+        content += CLAIM.format(f"at-{clients}", f'{ARMS}\nstratum = "clients={clients}"') + "\n"
+    path.write_text(content.replace('"8MB"]\n\nclients', '"8MB"]\nclients'), "utf-8")
+    (file,) = claimed_files([path])
+    found = claim_status.standing_of(file, tmp_path / "out", 1)
+    assert found.request.strata == ("clients=1", "clients=8")
+    plan = SimpleNamespace(least_s=100.0, blocks_least=4)
+    monkeypatch.setattr(claim_status, "host_lock", lambda *_, **__: nullcontext())
+    monkeypatch.setattr(claim_status, "parse_request", lambda request, *_: request)
+    monkeypatch.setattr(claim_status, "plan", lambda *_: None)
+    monkeypatch.setattr(claim_status.history, "recall", lambda _: None)
+    monkeypatch.setattr(claim_status, "planned", lambda *_: plan)
+    monkeypatch.setattr(
+        claim_status, "missing_for", lambda claim, *_: "skipped" if claim.id == "at-8" else ""
+    )
+    after = claim_status.with_plan(found, NullProgress(), wait=True)
+    assert after.request.strata == ("clients=1",) and after.least_s == 50.0
+    assert [each.verdict for each in after.judged] == [None, "can't be tried here"]
