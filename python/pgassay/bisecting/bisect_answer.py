@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgassay.analysis.bisection.search import LinePart, Search, Sized, size_of
+from pgassay.analysis.profile.result import profile_result
 from pgassay.bisecting.change_kinds import what_changed
 from pgassay.model.further_results.bisection import (
     BisectionResult,
@@ -32,7 +33,7 @@ _REPAIRED = (
 class Answered:
     """What an answer is made from. ends: the verdict on both ends, None before it was measured.
 
-    building_s: what each build of this run took.
+    building_s: what each build of this run took. profiled: both sides of the step, None for no profile.
     """
 
     state: BisectionState
@@ -44,6 +45,7 @@ class Answered:
     aside: int
     building_s: tuple[float, ...]
     command: str
+    profiled: StoredExperiment | None = None
 
 
 def answer(found: Answered) -> BisectionResult:
@@ -75,6 +77,7 @@ def answer(found: Answered) -> BisectionResult:
         seconds_used=state.seconds_used,
         seconds_left=left_s,
         notes=_notes(found, verdict, steps),
+        profile=None if found.profiled is None else profile_result(found.profiled),
         command=found.command,
     )
 

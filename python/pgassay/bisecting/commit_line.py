@@ -154,6 +154,6 @@ def _releases(text: str) -> CommitLine:
     if not best:
         raise UsageError(
             f"version={text}: no origin has both ends at hand: type 'pgassay builds install "
-            f"npm:{match['first']} npm:{match['last']}', and those between them that are to be searched"
+            f"npm:{match['first']}..{match['last']}', which fetches those between them too"
         )
     return CommitLine("builds", tuple(Place(name=each.partition(":")[2], build=each) for each in best))

@@ -21,6 +21,9 @@ from pgassay.record.experiment import StoredExperiment, load
 from pgassay.terminal.progress import NullProgress, Progress
 
 FACTOR = "build"
+PROFILE_FOLDER = "profile"
+# Before the trials with perf: enough to say what connections wait for, which perf does not see.
+PROFILED_BLOCKS = 4
 
 
 class RoundProgress(NullProgress):
@@ -77,13 +80,31 @@ def run_builds(
     out = run.out / folder
     if (out / layout.EXPERIMENT_FILE).is_file():
         stored = load(out)
-        if stored.stopped in ("decided", "blocks"):
+        if stored.stopped in ("decided", "blocks") and _has_profile(stored):
             return stored
         return resume_held(out, replace(limits, time_max_s=stored.seconds_used + run.time_s), run.progress)
     levels = ",".join(map(level_text, builds))
     whole = replace(request, factors=(f"{FACTOR}={levels}",), out=out, max_time_s=run.time_s)
     check_folder(out)
     return run_parsed(parse_request(whole), run.progress, limits=limits)
+
+
+def run_profiled(
+    request: CompareRequest, rounds: int, sides: Sequence[Place], run: RoundRun
+) -> StoredExperiment:
+    """Why a step is slower: compare the places before and after it, then profile them in so many rounds.
+
+    Or continue that. The caller holds the host's lock.
+    """
+    profiled = replace(request, profile=True, profile_rounds=rounds, blocks=PROFILED_BLOCKS)
+    limits = RunLimits(PROFILED_BLOCKS, run.time_s, until_decided=False)
+    return run_builds(profiled, [place.build for place in sides], PROFILE_FOLDER, limits, run)
+
+
+def _has_profile(stored: StoredExperiment) -> bool:
+    """Whether nothing is left of its profile, where it has one."""
+    wanted = stored.experiment.protocol.profile_rounds > 0
+    return not wanted or (stored.profile is not None and stored.profile.stopped == "blocks")
 
 
 def blocks_of(

@@ -11,7 +11,14 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.bisecting.bisect_answer import Answered, answer, ends_verdict
 from pgassay.bisecting.commit_line import CommitLine
 from pgassay.bisecting.revert_check import judged, reverted_build, run_reverted
-from pgassay.bisecting.rounds import RoundProgress, RoundRun, blocks_of, run_round
+from pgassay.bisecting.rounds import (
+    PROFILE_FOLDER,
+    RoundProgress,
+    RoundRun,
+    blocks_of,
+    run_profiled,
+    run_round,
+)
 from pgassay.environment.builds.registry import SOURCE_ORIGIN, resolve
 from pgassay.environment.source.build_step import TreeDoesNotBuildError
 from pgassay.environment.source.tree_syntax import is_source
@@ -34,7 +41,7 @@ ENDS_BLOCKS_MAX = 200
 @dataclass(frozen=True)
 class BisectOptions:
     """What was asked. `compare`: the trials, and `max_time_s` of this run; `asked`: the options that make
-    another search of it, as typed; `command`: what repeats it.
+    another search of it, as typed; `command`: what repeats it; `profile_rounds`: of the found step, 0: none.
     """
 
     line: CommitLine
@@ -43,6 +50,7 @@ class BisectOptions:
     asked: Mapping[str, str]
     command: str
     jobs: int | None = None
+    profile_rounds: int = 0
 
 
 def run_bisection(options: BisectOptions, progress: Progress, *, wait: bool) -> tuple[BisectionResult, bool]:
@@ -102,6 +110,8 @@ class _Run:
                 chosen_again = 0
         if self._has_time():
             self._confirm()
+        if self._has_time():
+            self._profile()
 
     def _confirm(self) -> None:
         """Revert the one commit that was found on the bad end, and compare."""
@@ -116,7 +126,7 @@ class _Run:
         self._progress.message(f"{culprit.name} reverted on the bad end, to confirm it")
 
         def provide(text: str) -> Build:
-            return SOURCE_ORIGIN.provide(text, self._options.jobs, self._progress.stage)
+            return self._from_source(text)
 
         build = reverted_build(culprit, bad, self._out, provide)
         if isinstance(build, Reverted):
@@ -129,6 +139,18 @@ class _Run:
         is_slow_down = parts[0].line.bet().step < 0
         self._stored["revert"] = stored
         self._write(reverted=judged(culprit, stored, is_slow_down=is_slow_down))
+
+    def _profile(self) -> None:
+        """Profile both sides of the one step that was found."""
+        parts, rounds = self._search.parts, self._options.profile_rounds
+        if not rounds or len(parts) != 1 or not self._search.is_found(parts[0]) or self._search.is_gradual:
+            return
+        sides = [self.state.places[place] for place in self._search.sides(parts[0])]
+        self._progress.message(f"profile of {join([place.name for place in sides])}")
+        told = RoundProgress(self._progress, "profile", self._said)
+        with self._lock() as left_s:
+            run = RoundRun(self._out, told, left_s)
+            self._stored[PROFILE_FOLDER] = run_profiled(self._options.compare, rounds, sides, run)
 
     @contextmanager
     def _lock(self) -> Iterator[float]:
@@ -162,6 +184,7 @@ class _Run:
             aside=self._options.line.aside,
             building_s=tuple(self._building_s),
             command=self._options.command,
+            profiled=self._stored.get(PROFILE_FOLDER),
         )
 
     def _recalled(self) -> BisectionState:
@@ -203,7 +226,7 @@ class _Run:
         begun = time.monotonic()
         try:
             if is_source(text):
-                build = SOURCE_ORIGIN.provide(text, self._options.jobs, self._progress.stage)
+                build = self._from_source(text)
                 self._building_s.append(time.monotonic() - begun)
             else:
                 build = resolve(text)
@@ -217,6 +240,10 @@ class _Run:
             return None
         self._built[place] = build.bin_directory
         return build.bin_directory
+
+    def _from_source(self, text: str) -> Build:
+        options = self._options
+        return SOURCE_ORIGIN.provide(text, options.jobs, self._progress.stage, options.compare.layouts)
 
     def _ends_are_alike(self) -> bool:
         first, last = self._provide(0), self._provide(self._search.last)

@@ -13,17 +13,20 @@ if TYPE_CHECKING:
 _NAMES = re.compile(r"(?:^|=|,)'?(?:git:|source:)")
 
 
-def provide_named(words: Iterable[str | None], *, quiet: bool) -> None:
+def provide_named(words: Iterable[str | None], *, quiet: bool, layouts: int | None = None) -> None:
     """Build each tree that is among the words of a command (a build as --pg takes it, or a factor build=…).
 
-    Raises UsageError for one that can't be built; a word that is no tree is left to whoever reads it.
+    layouts: in how many orders of its functions, None for the default. Raises UsageError for one that can't
+    be built; a word that is no tree is left to whoever reads it.
     """
     texts = [text for word in words if word and _NAMES.search(word) for text in _trees(word)]
     if texts:
-        provide(texts, None, quiet=quiet)
+        provide(texts, None, quiet=quiet, layouts=layouts)
 
 
-def provide(texts: Iterable[str], jobs: int | None, *, quiet: bool) -> "list[Build]":
+def provide(
+    texts: Iterable[str], jobs: int | None, *, quiet: bool, layouts: int | None = None
+) -> "list[Build]":
     """Build the trees named by `texts`, one after the other."""
     from pgassay.environment.builds.registry import SOURCE_ORIGIN
 
@@ -32,7 +35,7 @@ def provide(texts: Iterable[str], jobs: int | None, *, quiet: bool) -> "list[Bui
         # A slip in the second name is said before the first is compiled for minutes.
         SOURCE_ORIGIN.find(text)
     with StageLine(quiet=quiet, by_tenth=True) as line:
-        return [SOURCE_ORIGIN.provide(text, jobs, line.step) for text in texts]
+        return [SOURCE_ORIGIN.provide(text, jobs, line.step, layouts) for text in texts]
 
 
 def _trees(word: str) -> list[str]:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from pgassay.design.arms import with_load, with_rate
+from pgassay.design.layouts import at_layout, draw_layouts
 from pgassay.factors import copy
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import ATTEMPTS_MAX, BlockDesign, BlockPlan, Experiment
@@ -79,13 +80,15 @@ def plan_block(
         order = strata_order(seed, fewest, list(visits))
         stratum = next(name for name in order if visits[name] == fewest)
         taking_part &= {arm.id for arm in experiment.arms if arm.stratum == stratum}
-    copies, replicate = data_copies(experiment, stratum, block, visit_of(stratum, earlier))
+    visit = visit_of(stratum, earlier)
+    copies, replicate = data_copies(experiment, stratum, block, visit)
     return BlockPlan(
         block=block,
         stratum=stratum,
         arm_ids=tuple(block_order(seed, block, list(taking_part))),
         data_copies={name: copies[name] for name in sorted(taking_part) if name in copies},
         replicate=replicate,
+        layouts=draw_layouts(experiment, taking_part, visit),
     )
 
 
@@ -99,7 +102,7 @@ def arms_of_block(experiment: Experiment, plan: BlockPlan, visit: int) -> tuple[
     arms = {arm.id: arm for arm in experiment.arms}
     load = load_of(experiment, plan.stratum, visit, plan.replicate)
     return tuple(
-        with_rate(with_load(arms[name], load), plan.rate).model_copy(
+        at_layout(with_rate(with_load(arms[name], load), plan.rate), plan.layouts.get(name, 0)).model_copy(
             update={"data_copy": plan.data_copies.get(name, arms[name].data_copy)}
         )
         for name in plan.arm_ids

@@ -5,6 +5,9 @@ from typing import ClassVar, Literal
 
 from pgassay.model.base import Extended, Frozen
 
+# Where the further layouts of a build stand, below its own folder.
+LAYOUTS_FOLDER = "layouts"
+LAYOUTS_DEFAULT = 4
 GateName = Literal["build", "kernel", "limits"]
 
 
@@ -12,6 +15,11 @@ def major_of(version: str) -> int:
     """The major version of `18.6 (Debian …)` or `19beta4`; 0 when there is none."""
     match = re.match(r"\d+", version)
     return int(match.group()) if match else 0
+
+
+def layout_folder(number: int) -> str:
+    """Where a layout stands below its build's folder; of one length, since a path's moves results as well."""
+    return f"{LAYOUTS_FOLDER}/{number:02d}"
 
 
 class Gate(Frozen):
@@ -22,12 +30,15 @@ class Gate(Frozen):
     remedy: str
 
 
-class SourceTree(Frozen):
+class SourceTree(Extended):
     """What a build from source was made of: what was typed, git's hashes, how it was compiled.
 
     `commit` is '' for a folder, a tarball and a tree that was patched. `lacking`: Debian's packages of
-    libraries that the tree can use and this machine lacks.
+    libraries that the tree can use and this machine lacks. `layouts`: the SHA-256 of the server linked with
+    its functions in another order, by the number of that order from 1.
     """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("layouts",)
 
     name: str
     tree: str
@@ -35,6 +46,7 @@ class SourceTree(Frozen):
     compiler: str
     options: tuple[str, ...]
     lacking: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
 
 
 class Build(Extended):
@@ -62,6 +74,14 @@ class Build(Extended):
     control_version: int = 0
     source: SourceTree | None = None
     data_format: str = ""
+
+    def at_layout(self, number: int) -> "Build":
+        """The same build with its functions in another order; 0: as it was built."""
+        if not number or self.source is None:
+            return self
+        folder = f"{self.bin_directory.removesuffix('/bin')}/{layout_folder(number)}/bin"
+        sha256 = self.source.layouts[number - 1]
+        return self.model_copy(update={"bin_directory": folder, "binary_sha256": sha256})
 
 
 class BuildListing(Frozen):

@@ -117,18 +117,8 @@ class StatisticalContract(Extended):
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = (
-        "sharpness",
-        "sharpness_weights",
-        "first_scale",
-        "equivalence",
-        "drift",
-        "clipped_share",
-        "weights",
-        "slope",
-        "noise",
-        "unit",
-        "start_deviation",
-        "decide",
+        *("sharpness", "sharpness_weights", "first_scale", "equivalence", "drift", "clipped_share"),
+        *("weights", "slope", "noise", "unit", "start_deviation", "decide"),
     )
 
     metric: Metric
@@ -165,9 +155,11 @@ class BlockDesign(Extended):
     `between`: what runs before each trial and counts for nothing: 'neutral' is the workload on the control's
     settings, so that every trial has the same predecessor.
     `rates`: between which rates a second each stratum's highest within a bound is looked for, if it is.
+    `layouts`: in how many orders of its functions a build from source is linked, of which one is drawn for
+    each block: they are the unit of a claim on builds; 0: as they were built.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("rates",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("rates", "layouts")
 
     strata: Literal["together", "apart"] = "together"
     data_copies: int = 0
@@ -175,6 +167,7 @@ class BlockDesign(Extended):
     decided_rest: bool = False
     between: Between = "nothing"
     rates: dict[str, tuple[float, float]] = Field(default_factory=dict)
+    layouts: int = 0
 
 
 class BlockPlan(Extended):
@@ -182,10 +175,11 @@ class BlockPlan(Extended):
 
     `arm_ids` in the order in which they run; `stratum` None when the block holds all strata. `data_copies`:
     the copy of the data of each arm, by its id. `replicate` counts the fresh copies of data that arms own.
-    `rate`: of transactions a second in all its arms; 0: as their workload says.
+    `rate`: of transactions a second in all its arms; 0: as their workload says. `layouts`: of each arm on a
+    build from source, by its id, from 1.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("rate",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("rate", "layouts")
 
     format: int = BLOCK_FORMAT
     block: int
@@ -194,6 +188,7 @@ class BlockPlan(Extended):
     data_copies: dict[str, int]
     replicate: int = 0
     rate: float = 0.0
+    layouts: dict[str, int] = Field(default_factory=dict)
 
 
 class Contrast(Frozen):
@@ -366,14 +361,13 @@ class Experiment(Extended):
     """The plan. `command` is the command line that repeats it; `skipped` the arms left out and why.
 
     `dataset_loads`: the data are loaded so many times for each arm, and block b uses load b modulo it.
-    `design` says how its blocks are made. `baseline`: whether the settings that nobody gave are fixed, alike
-    in all arms, or each version's own; `compared` says what is compared by that beside the levels.
-    `restarts`: why each trial has a server of its own, '' where the contract says that arms share its starts,
-    and in experiments that could not.
-    `confounds` and `warnings` are what the plan itself says against its findings.
-    `swap` is the user's command that swaps the settings of two remote servers halfway ('' for none).
-    `environment` holds the machine's facts, `ceilings` the limits measured by a probe of the same
-    device (empty when there is none), so that analysis needs nothing but this folder.
+    `design` says how its blocks are made. `baseline`: whether the settings that nobody gave are fixed,
+    alike in all arms, or each version's own; `compared` says what is compared by that beside the levels.
+    `restarts`: why each trial has a server of its own, '' where the contract says that arms share its
+    starts, and in experiments that could not. `confounds` and `warnings` are what the plan itself says
+    against its findings. `swap` is the user's command that swaps the settings of two remote servers
+    halfway ('' for none). `environment` holds the machine's facts, `ceilings` the limits measured by a
+    probe of the same device (empty when there is none), so that analysis needs nothing but this folder.
     """
 
     LATER_FIELDS: ClassVar[tuple[str, ...]] = ("design", "baseline", "compared", "restarts")

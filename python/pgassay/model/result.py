@@ -203,6 +203,19 @@ class ArmCapacity(Frozen):
     ratio_interval: tuple[float, float | None] | None = None
 
 
+class LayoutResult(Frozen):
+    """What the order of a server's functions did in one stratum of a comparison of builds from source.
+
+    layouts: in how many orders each build was linked. deviation: of trials by their layout alone, as a
+    fraction of speed; share: of the variance of trials within a block; None while neither is known.
+    """
+
+    stratum: str
+    layouts: int
+    deviation: float | None
+    share: float | None
+
+
 class CompareResult(Frozen):
     """The contract for scripts; schema in schemas/compare.schema.json.
 
@@ -216,7 +229,8 @@ class CompareResult(Frozen):
     `effects`: of a grid what every factor does; None where one factor alone is varied. `profile`: of further
     trials in which perf sampled the servers; not written where there were none.
     `capacities`: the most that each arm holds within a bound, where that is asked for. `plan_changes`: what
-    executed plans do otherwise than the control's.
+    executed plans do otherwise than the control's. `layouts`: of builds
+    from source whose functions were linked in several orders.
     """
 
     schema_: int = Field(default=RESULT_SCHEMA, alias="schema")
@@ -267,6 +281,7 @@ class CompareResult(Frozen):
     poolers: tuple[ArmPooler, ...] = Field(default=(), exclude_if=lambda poolers: not poolers)
     connections: tuple[ArmConnections, ...] = Field(default=(), exclude_if=lambda found: not found)
     load_statements: tuple[ArmLoadStatement, ...] = Field(default=(), exclude_if=lambda found: not found)
+    layouts: tuple[LayoutResult, ...] = Field(default=(), exclude_if=lambda layouts: not layouts)
     verdict: str = ""
 
     @property

@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from pgassay.model.experiment import Between, Covariate, Observe, PlanKind, Restart
 
+LAYOUTS_MAX = 64
 PROFILE_ROUNDS_DEFAULT = 10
 PROFILE_ROUNDS_MAX = 200
 
@@ -65,11 +66,23 @@ class TrialOptions:
         "servers) keeps estimates; `off` nothing: "
         "[how](compare-how-it-works.md#plans-with-their-work)",
     )
+    # None: as many as builds from source are linked with, where they are compared.
+    layouts: int | None = maybe(
+        "--layouts K",
+        partial(whole, least=1, most=LAYOUTS_MAX),
+        "of builds from source that are compared: link each K times with its functions in another order, and "
+        "draw one for each block; 1: as it was built",
+        ("compare", "bisect", FILE),
+        otherwise="4",
+        servers="own",
+        guide="links each build from source K times with [its functions in another "
+        "order](source-builds.md#layout), drawn for each block; `1`: as it was built",
+    )
     profile: bool = switch(
         "--profile",
         "after the verdict, run further trials in which perf samples the servers, and say which "
         "functions take more or less time per transaction",
-        ("compare", FILE),
+        ("compare", "bisect", FILE),
         guide="after the verdict, further rounds with perf: [which functions](profile.md) take more or less"
         " time per transaction",
     )
@@ -77,7 +90,7 @@ class TrialOptions:
         "--profile-rounds N",
         partial(whole, least=1, most=PROFILE_ROUNDS_MAX),
         "with --profile: blocks of such trials",
-        ("compare", FILE),
+        ("compare", "bisect", FILE),
         otherwise=str(PROFILE_ROUNDS_DEFAULT),
         needs="--profile",
     )

@@ -3,6 +3,7 @@
 from functools import partial
 
 from pgassay.model.further_results.bisection import BisectionResult
+from pgassay.model.profile.result import ProfileResult
 from pgassay.report.page import Page
 from pgassay.report.section import (
     QUIET,
@@ -18,7 +19,7 @@ from pgassay.report.section import (
     Section,
     Table,
 )
-from pgassay.words import duration_rounded, interval, plural, ratio
+from pgassay.words import duration_rounded, interval, join, plural, ratio
 
 _COLUMNS = (Column("measured", is_figure=False), Column("speed"), Column("interval"), Column("blocks"))
 
@@ -48,8 +49,22 @@ def _sections(result: BisectionResult) -> list[Section]:
         about = f"Speeds over that of {result.good}, with 95 % intervals, in the order of the line."
         table = Table(_COLUMNS, (Group(rows),))
         sections.append(Section("What was measured", "measured", (table, Paragraph(about, QUIET))))
+    if result.profile is not None:
+        sections.append(Section("Functions", "functions", tuple(_functions(result, result.profile))))
     sections.append(Section("", "notes", tuple(_quiet(result))))
     return sections
+
+
+def _functions(result: BisectionResult, found: ProfileResult) -> list[Block]:
+    """Which functions differ over the step; the profile's own report has all of them."""
+    sides = join([each.name for each in found.arms])
+    said = tuple(Item(f"{line}.") for line in found.sentences)
+    none = Paragraph(f"No function is found to differ per {found.unit}.", STRONG)
+    return [
+        Paragraph(f"{plural(found.rounds, 'round')} with perf, {sides}.", QUIET),
+        Bullets(said) if said else none,
+        Paragraph(f"The table and the flame graph: pgassay report {result.folder}/profile", QUIET),
+    ]
 
 
 def _quiet(result: BisectionResult) -> list[Block]:

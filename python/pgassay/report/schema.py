@@ -139,6 +139,7 @@ _WHERE_KNOWN = {
         "checkpoints",
         "iostat",
         "plan_changes",
+        "layouts",
     ),
     "WorkResult": ("server_times",),
     "ArmLatency": ("latency_stddev_ratio", "latency_stddev_interval"),
@@ -146,6 +147,7 @@ _WHERE_KNOWN = {
     "SysbenchResult": ("error_examples", "ended_by", "reconnects"),
     "ProbeResult": ("proof",),
     "GateUnit": ("starts",),
+    "BisectionResult": ("profile",),
     "UpgradeResult": ("traffic",),
     "UpgradedStatement": ("calls",),
 }

@@ -8,7 +8,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import jsonschema
@@ -81,6 +81,43 @@ def test_the_build_with_another_default_is_found_and_an_interrupted_search_conti
     assert document["headline"].startswith("The slow-down of ")
     other = whole_tool.run(*command, "--scale", "2")
     assert "searched with another scale" in whole_tool.assert_one_sentence(other, 2)
+
+
+@pytest.mark.slow
+def test_releases_of_one_major_are_fetched_and_searched(tmp_path: Path, require: Callable[..., None]) -> None:
+    require("npm")
+    with whole_tool.private_home() as home:
+        fetched = whole_tool.run("builds", "install", "npm:17.8..17.10", home=home)
+        assert fetched.returncode == 0, fetched.stderr
+        words = ("bisect", "version=17.8..17.10", *WORKLOAD, "--margin", "20%", "--json")
+        ended = whole_tool.run(*words, "--max-time", "10m", "--out", tmp_path / "out", home=home)
+        document = whole_tool.result_of(ended)
+    assert (document["kind"], document["candidates"]) == ("builds", 2)
+    assert document["headline"] == "The ends do not differ beyond 20 %: nothing to find."
+
+
+def test_both_sides_of_the_found_step_are_profiled(
+    line: list[Path], tmp_path: Path, require: Callable[..., None]
+) -> None:
+    require("perf")
+    profile = ("--profile", "--profile-rounds", "8")
+    ended = whole_tool.run(*_command(line[2:], tmp_path / "out", *profile))
+    document = whole_tool.result_of(ended)
+    jsonschema.validate(document, BISECT.schema(), cls=jsonschema.Draft202012Validator)
+    assert document["verdict"] == "found"
+    found = document["profile"]
+    assert found["rounds"] == 8
+    # The sides of the step, and not the ends of the line.
+    assert [arm["name"] for arm in found["arms"]] == [
+        f"build={line[place]}" for place in (PLANTED - 1, PLANTED)
+    ]
+    assert any("heapgettup" in each or "ExecScan" in each or "Seq" in each for each in found["sentences"])
+    # What is there is not measured again, and the page names where all functions are.
+    again = [word for word in _command(line[2:], tmp_path / "out", *profile) if word != "--json"]
+    shown = whole_tool.run(*again, "--quiet")
+    assert f"pgassay report {tmp_path / 'out'}/profile" in shown.stdout
+    trials = len(whole_tool.valid_trials(tmp_path / "out" / "profile" / "profile"))
+    assert trials == 8 * 3
 
 
 def test_ends_that_are_one_program_have_nothing_to_find(line: list[Path], tmp_path: Path) -> None:

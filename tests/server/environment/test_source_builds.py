@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 import whole_tool
-from pgassay.environment.builds.apt import SUITES
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.debian import suite_archive
+from samples.builds.planted_tree import distribution_sources
 from samples.builds.source_tree import git
 
 # Measures for long, as few others do, and compiles for minutes where there are two processors.
@@ -31,7 +30,7 @@ def clone(require: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
     """A repository whose branch `changed` has a function more in five files, and `broken` a slip of one."""
     require("apt", "source-tools")
     folder = tmp_path_factory.mktemp("sources")
-    unpacked = _distribution_sources(folder, "18")
+    unpacked = distribution_sources(folder, "18")
     git(unpacked, "init", "--quiet", "--initial-branch=master")
     git(unpacked, "add", "--all")
     git(unpacked, "commit", "--quiet", "--message=released")
@@ -52,25 +51,6 @@ def clone(require: Callable[..., None], tmp_path_factory: pytest.TempPathFactory
 def home() -> Iterator[Path]:
     with whole_tool.private_home() as folder:
         yield folder
-
-
-def _distribution_sources(folder: Path, major: str) -> Path:
-    """Fetch and unpack the source package of a major with the machine's own apt."""
-    archive = suite_archive(SUITES[major].name, f"PostgreSQL {major}")
-    archive.refresh()
-    sources = folder / "apt.sources"
-    sources.write_text(
-        "".join(each.stanza().replace("Types: deb\n", "Types: deb-src\n") for each in archive.sources)
-    )
-    (folder / "lists" / "partial").mkdir(parents=True)
-    settings = [f"Dir::Etc::sourcelist={sources}", f"Dir::State::Lists={folder / 'lists'}"]
-    apt = ["apt-get", "-q", *(word for each in settings for word in ("-o", each))]
-    environment = whole_tool.environment(APT_CONFIG=str(archive.folder / "apt.conf"))
-    for words in (["update"], ["source", "--download-only", f"postgresql-{major}"]):
-        subprocess.run([*apt, *words], check=True, env=environment, cwd=folder, capture_output=True)
-    (tarball,) = folder.glob("*.orig.tar.*")
-    subprocess.run(["tar", "-xf", tarball, "-C", folder, "--no-same-owner"], check=True)
-    return next(path for path in folder.glob("postgresql-*") if path.is_dir())
 
 
 def _build(home: Path, name: str) -> tuple["subprocess.CompletedProcess[str]", float]:

@@ -43,10 +43,13 @@ def test_where_there_is_no_difference_no_commit_is_named(spread: float) -> None:
     assert sum(begun) <= FEW - FEW_RIGHT_MIN
 
 
-@pytest.mark.parametrize("spread", [0.01, 0.03])
-def test_two_steps_are_told_as_two(spread: float) -> None:
+@pytest.mark.parametrize(
+    ("spread", "right_min", "two_min"), [(0.01, 53, 53), (0.03, 53, 52), (0.07, 46, 37)], ids=str
+)
+def test_two_steps_are_told_as_two(spread: float, right_min: int, two_min: int) -> None:
+    """Of 60; in much noise one of them may be named alone, and few answers are wrong."""
     random = np.random.default_rng([40, round(1000 * spread)])
-    right = 0
+    right = two = 0
     for _ in range(FEW):
         first, second = sorted(random.choice(np.arange(1, 1001), 2, replace=False).tolist())
         world = World(
@@ -56,8 +59,11 @@ def test_two_steps_are_told_as_two(spread: float) -> None:
         )
         found = searched(world, random).search
         # Two commits next to each other, or at an end, can be one for all that is measured.
-        right += all({first, second} & {*part.left()} for part in found.parts) and not found.is_gradual
-    assert right >= FEW_RIGHT_MIN
+        is_right = all({first, second} & {*part.left()} for part in found.parts) and not found.is_gradual
+        right += is_right
+        two += is_right and found.was_parted
+    assert right >= right_min
+    assert two >= two_min
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.03, 0.07])

@@ -21,6 +21,7 @@ from pgassay.environment.builds.package import (
     whole_folders,
     write_package_file,
 )
+from pgassay.environment.builds.registry import releases_in
 from pgassay.environment.datasets import snapshots
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
@@ -49,6 +50,32 @@ def test_a_version_that_no_package_has_is_refused_with_those_it_has(version: str
         UsageError, match=rf"no PostgreSQL {version}: the newest of each major are 15.18, 16.13"
     ):
         npm.choose_version(version, OFFERED, "package")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("npm:16.9..17.0", ("npm:16.9", "npm:16.13", "npm:17.0")),
+        ("16.10..16.99", ("npm:16.13",)),
+        ("apt:18", ("apt:18",)),
+    ],
+)
+def test_a_range_is_every_release_that_there_is(
+    monkeypatch: pytest.MonkeyPatch, text: str, found: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(npm, "_npm", lambda: "npm")
+    monkeypatch.setattr(npm, "_package", lambda: "package")
+    monkeypatch.setattr(npm, "_offered", lambda *_: list(OFFERED))
+    assert releases_in(text) == found
+
+
+@pytest.mark.parametrize("text", ["npm:17.1..17.4", "npm:17.0..16.9", "wheel:16.0..18.0"])
+def test_a_range_without_a_release_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(npm, "_npm", lambda: "npm")
+    monkeypatch.setattr(npm, "_package", lambda: "package")
+    monkeypatch.setattr(npm, "_offered", lambda *_: list(OFFERED))
+    with pytest.raises(UsageError, match=r"has no release from .* name the older one first"):
+        releases_in(text)
 
 
 def packed(folder: Path, links: str) -> Path:

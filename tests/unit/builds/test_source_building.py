@@ -13,10 +13,14 @@ import pytest
 
 import whole_tool
 from pgassay.cli import completion, source_builds
+from pgassay.environment.builds.build_identity import binary_sha256
 from pgassay.environment.builds.registry import ORIGINS, SOURCE_ORIGIN, resolve
 from pgassay.environment.builds.source import trees_of
-from pgassay.environment.source import kept_builds
+from pgassay.environment.source import building, kept_builds
+from pgassay.environment.source.build_step import TreeDoesNotBuildError
+from pgassay.environment.source.layouts import Linker
 from pgassay.errors import UsageError
+from pgassay.model.build import Build
 from samples.builds import source_tree
 
 
@@ -67,7 +71,7 @@ def test_each_revision_has_its_own_server_until_they_build_the_same(clone: Path)
     assert subprocess.run([f"{second}/postgres"], check=False, capture_output=True).returncode == 7
     assert third == first
     assert len(SOURCE_ORIGIN.builds()) == 2
-    assert [tree.name for tree in trees_of(resolve(names[0]))] == [names[0], names[2]]
+    assert {tree.name for tree in trees_of(resolve(names[0]))} == {names[0], names[2]}
     assert names[1] in set(completion._trees())
     # Each is told by its own tree, also where the files are another's.
     sources = [resolve(name).source for name in names]
@@ -163,3 +167,64 @@ def test_a_package_is_no_tree(own_home: Path) -> None:
     refused = whole_tool.run("builds", "build", "18", home=own_home)
     assert refused.returncode == 2
     assert "write git:PATH@REVISION" in refused.stderr
+
+
+def layouts_of(build: Build) -> list[str]:
+    """What the servers of a build in each of its layouts print, and what their functions' order is."""
+    found = []
+    for number in range(1, len(build.source.layouts if build.source else ()) + 1):
+        laid = build.at_layout(number)
+        assert binary_sha256(Path(laid.bin_directory) / "postgres") == laid.binary_sha256
+        ended = subprocess.run([f"{laid.bin_directory}/postgres"], check=True, capture_output=True, text=True)
+        assert ended.stdout == "postgres (PostgreSQL) 18.6\n"
+        program = Path(laid.bin_directory) / "postgres"
+        names = subprocess.run(["nm", program], check=True, capture_output=True, text=True).stdout
+        assert re.search(r" [tT] other\n", names)
+        found.append(laid.binary_sha256)
+    return found
+
+
+def test_a_tree_is_linked_with_its_functions_in_several_orders(clone: Path) -> None:
+    text = f"git:{clone}@master"
+    (build,) = source_builds.provide([text], 2, quiet=True)
+    first = layouts_of(build)
+    assert len(set(first)) == 4
+    assert resolve(text).source == build.source
+    # More are added to the build that is there, and none is linked twice.
+    place = Path(build.at_layout(4).bin_directory) / "postgres"
+    inode = place.stat().st_ino
+    (more,) = source_builds.provide([text], 2, quiet=True, layouts=6)
+    assert layouts_of(more)[:4] == first
+    assert len(set(layouts_of(more))) == 6
+    assert (place.stat().st_ino, more.bin_directory) == (inode, build.bin_directory)
+    # The other programs are the build's own.
+    assert (place.parent / "initdb").resolve() == Path(build.bin_directory) / "initdb"
+
+
+def test_one_layout_is_the_build_as_it_is(clone: Path) -> None:
+    (build,) = source_builds.provide([f"git:{clone}@master"], 2, quiet=True, layouts=1)
+    assert build.source is not None and build.source.layouts == ()
+    assert build.at_layout(0) == build
+
+
+def test_a_linker_that_fails_is_told_from_a_tree_that_does_not_build(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = tmp_path / "ld"
+    failing.write_text("#!/bin/sh\nexit 1\n")
+    failing.chmod(0o755)
+    monkeypatch.setattr(building, "find_linker", lambda _: Linker("mold", failing))
+    with pytest.raises(UsageError, match=r"can't link it with its functions .* write --layouts 1") as raised:
+        source_builds.provide([f"git:{clone}@master"], 2, quiet=True)
+    assert not isinstance(raised.value, TreeDoesNotBuildError)
+
+
+def test_without_a_linker_that_shuffles_trees_are_linked_once(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(building, "find_linker", lambda _: None)
+    text = f"git:{clone}@master"
+    (build,) = source_builds.provide([text], 2, quiet=True)
+    assert build.source is not None and build.source.layouts == ()
+    with pytest.raises(UsageError, match=r"--layouts 3 needs a linker .* install the Debian package mold"):
+        source_builds.provide([text], 2, quiet=True, layouts=3)

@@ -18,6 +18,7 @@ from pgassay.options.table import OPTIONS, options_for
 # What a key can be in a file, where the option's own default says nothing.
 VALUES: dict[str, object] = {
     "cache": "warm-pages", "metric": "p99", "plans": "off", "blocks": 7, "profile-rounds": 3, "seed": 9,
+    "layouts": 8,
     "memory": "2GB", "cpus": 0.5, "scale": 3, "margin": "5%", "alpha": 0.01, "max-time": "2 m",
 }  # fmt: skip
 MODELS = {

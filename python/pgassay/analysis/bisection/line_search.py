@@ -5,6 +5,7 @@ so the set of those that are left holds the true one with probability 1 − α h
 whenever one stops. The posterior chooses what is measured, and excludes nothing.
 """
 
+import itertools
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -34,10 +35,13 @@ _KEPT = 0.03
 _CLIPPED_TIMES = 3.0
 _SURE = 0.5
 _BLOCKS_MAX = 3
-# What a single step must be of the difference between the ends, and the blocks after which it is not.
-_SHARE_MIN, _SHARE_BLOCKS = 0.5, 20
+# What a single step must be of the difference between the ends. One that seems to be less than the second is
+# measured on, until that is known so well or so many blocks were spent: the larger of two steps looks so.
+_SHARE_MIN, _SHARE_CLEAR, _ERROR_SMALL, _SHARE_BLOCKS = 0.5, 0.75, 0.08, 60
 # A share that lies below this by so many standard errors leaves a part of the difference to others.
 _WHOLE_MIN, _ERRORS = 0.85, 2.5
+# As many that a share below the half is no chance of few blocks.
+_ERRORS_OF_HALF = 1.5
 
 
 @dataclass
@@ -136,7 +140,11 @@ class Line:
 
         And what was measured before and after them is as the ends are, so they make the step.
         """
-        return self._is_cornered(untestable) and self._share(untestable).value >= _SHARE_MIN
+        if not self._is_cornered(untestable):
+            return False
+        share = self._share(untestable)
+        is_known = share.error < _ERROR_SMALL or len(self.blocks) >= _SHARE_BLOCKS
+        return share.value >= (_SHARE_MIN if is_known else _SHARE_CLEAR)
 
     def is_spread(self, untestable: Collection[int] = ()) -> bool:
         """Whether those that are left make clearly less than the step, so that others have a part in it.
@@ -147,7 +155,8 @@ class Line:
             return False
         share = self._share(untestable)
         is_less = share.value + _ERRORS * share.error < _WHOLE_MIN
-        return is_less or (share.value < _SHARE_MIN and len(self.blocks) >= _SHARE_BLOCKS)
+        is_half = share.value + _ERRORS_OF_HALF * share.error < _WHOLE_MIN
+        return is_less or (share.value < _SHARE_MIN and (is_half or len(self.blocks) >= _SHARE_BLOCKS))
 
     def is_overshot(self, untestable: Collection[int] = ()) -> bool:
         """Whether what was measured before or after them lies beyond the ends: something was repaired."""
@@ -235,14 +244,32 @@ class Line:
                 found.setdefault(place, []).append((_mean_at(block, {place}) - _mean_at(block, {0})) / step)
         return {place: (float(np.median(values)), len(values)) for place, values in sorted(found.items())}
 
-    def breaking_place(self) -> int | None:
-        """The measured commit that is least like either end, by which a line without one step is parted."""
+    def breaking_place(self, untestable: Collection[int] = ()) -> int | None:
+        """The measured commit that lies between two steps, by which a line without a single one is parted.
 
-        def distance(each: tuple[int, tuple[float, int]]) -> float:
-            share, count = each[1]
-            return min(abs(share), abs(1 - share)) * math.sqrt(count)
-
-        return max(self.levels().items(), key=distance, default=(None, None))[0]
+        One side of a step that was found is as its end is, the other lies between both. Without one: of all
+        ways to part what was measured into good ones, ones between and bad ones that with the least squares;
+        of those between the commit that was measured most often.
+        """
+        if self._is_cornered(untestable):
+            below, above = self.sides(untestable)
+            gaps = self._gaps(range(1, below + 1), 0), self._gaps(range(above, self.last), self.last)
+            rests = [abs(float(np.median(each))) if each else 0.0 for each in gaps]
+            return (below if rests[0] > rests[1] else above) if max(rests) > 0 else None
+        levels = [(place, share, count) for place, (share, count) in self.levels().items()]
+        if not levels:
+            return None
+        shares, counts = (np.array([each[place] for each in levels], dtype=np.float64) for place in (1, 2))
+        best, found = math.inf, levels[:1]
+        for first, last in itertools.combinations(range(len(levels) + 1), 2):
+            between = np.average(shares[first:last], weights=counts[first:last])
+            fitted = np.concatenate(
+                [np.zeros(first), np.full(last - first, between), np.ones(len(levels) - last)]
+            )
+            squares = float((counts * (shares - fitted) ** 2).sum())
+            if squares < best:
+                best, found = squares, levels[first:last]
+        return max(found, key=lambda each: each[2])[0]
 
 
 class _Share(NamedTuple):

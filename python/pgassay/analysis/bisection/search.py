@@ -137,7 +137,7 @@ class Search:
             part.line.alike(low - part.low, high - part.low)
 
     def _part(self, part: LinePart) -> None:
-        place = part.line.breaking_place()
+        place = part.line.breaking_place(_within(part, self.untestable))
         if place is None:
             return
         middle, alpha, depth = part.low + place, part.line.alpha / 2, part.depth + 1

@@ -40,6 +40,7 @@ from pgassay.analysis.verdicts.checks.machine_checks import check_machine, machi
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.dropped_arms import dropped_arms, dropped_sentences
 from pgassay.analysis.verdicts.families import crossed_family_words, estimates_sentence, family_words
+from pgassay.analysis.verdicts.layouts import layout_results, layout_warnings
 from pgassay.analysis.verdicts.primary_family import PrimaryResult, analyse_primary
 from pgassay.analysis.verdicts.secondary_family import analyse_secondary
 from pgassay.analysis.verdicts.settings_crossover import crossed_results, crossed_sentences, halves
@@ -170,8 +171,7 @@ def analyse(stored: StoredExperiment) -> CompareResult:
 
 
 def _analyse(stored: StoredExperiment) -> CompareResult:
-    study = gather_study(stored)
-    experiment = study.experiment
+    study, experiment = gather_study(stored), stored.experiment
     primary = analyse_primary(study) if study.blocks else PrimaryResult((), (), {})
     family = analyse_secondary(study, primary.twins)
     plans_differ, plan_sentences = plan_findings(experiment, stored.trials)
@@ -225,6 +225,7 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
         effects=factor_effects(study, primary.twins),
         profile=profile_result(stored),
         capacities=arm_capacities(stored),
+        layouts=layout_results(study),
     )
     return result.model_copy(update={"verdict": _in_words(result, study), **_of_loads(stored)})
 
@@ -263,6 +264,7 @@ def _all_warnings(
         *credit_sentences(stored),
         *collect_warnings(stored, study, primary.twins, plans),
         *copy_warnings(study),
+        *layout_warnings(study.experiment),
     )
 
 

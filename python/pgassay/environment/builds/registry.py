@@ -119,6 +119,31 @@ def install(text: str) -> Build:
     return next(able, providers[0]).install(version)
 
 
+def releases_in(text: str) -> tuple[str, ...]:
+    """`npm:17.0..17.10` → every release from the one to the other that the origin has, oldest first.
+
+    Any other text is itself. Asks the network. Raises UsageError for a range of which there is none.
+    """
+    name, separator, rest = text.rpartition(":")
+    first, is_range, last = rest.partition("..")
+    if not is_range:
+        return (text,)
+    ends = parse_version(check_version(first)), parse_version(check_version(last))
+    origins = [origin_named(name)] if separator else [NpmOrigin()]
+    found = [
+        f"{origin.name}:{version}"
+        for origin in origins
+        for version in sorted(origin.releases(), key=parse_version)
+        if ends[0] <= parse_version(version) <= ends[1]
+    ]
+    if not found:
+        raise UsageError(
+            f"{text}: {origins[0].name} has no release from {first} to {last}: name the older one first, as "
+            "npm:17.0..17.10 (npm alone has all of a major's releases)"
+        )
+    return tuple(found)
+
+
 def offered(origin: Origin) -> list[str]:
     """What of an origin's builds can be installed and measured; asks no network.
 

@@ -8,6 +8,7 @@ from pgassay.environment.builds.base import Origin
 from pgassay.environment.builds.inspect import inspect
 from pgassay.environment.source import building, kept_builds
 from pgassay.environment.source.build_tools import OnStep
+from pgassay.environment.source.layouts import hashes_of
 from pgassay.environment.source.tree_syntax import parse_source
 from pgassay.model.build import Build, SourceTree
 
@@ -30,9 +31,9 @@ class SourceOrigin(Origin):
         built = building.find(parse_source(version))
         return None if built is None else _build_in(built.folder, built.record, version)
 
-    def provide(self, text: str, jobs: int | None, on_step: OnStep) -> Build:
+    def provide(self, text: str, jobs: int | None, on_step: OnStep, layouts: int | None = None) -> Build:
         """Return the build of a tree, building it first; raises UsageError as `building.build` does."""
-        built = building.build(parse_source(text), jobs, on_step)
+        built = building.build(parse_source(text), jobs, on_step, layouts)
         return _build_in(built.folder, built.record, text)
 
 
@@ -51,7 +52,7 @@ def trees_of(build: Build) -> tuple[SourceTree, ...]:
 
 def _build_in(folder: Path, record: kept_builds.Kept, text: str = "") -> Build:
     """The build in a folder with what `record` says of its tree; `text`: what it is called now."""
-    source = _tree(record, text or record.names[-1])
+    source = _tree(record, text or record.names[-1]).model_copy(update={"layouts": hashes_of(folder)})
     build = inspect(folder / "bin", kept_builds.ORIGIN)
     return build.model_copy(update={"source": source, "data_format": record.data_format})
 

@@ -15,6 +15,7 @@ PACKAGES = {
     "xfs_info": "xfsprogs",
     "patchelf": "patchelf",
     "pgbouncer": "pgbouncer",
+    "mold": "mold",
 }
 _ADMINISTRATION_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 

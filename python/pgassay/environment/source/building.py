@@ -20,10 +20,19 @@ from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.source import kept_builds, trees
 from pgassay.environment.source.build_step import OnFraction, run_step
 from pgassay.environment.source.build_tools import BuildTools, OnStep, find_tools
+from pgassay.environment.source.layouts import (
+    Linker,
+    add_layouts,
+    find_linker,
+    hashes_of,
+    link_layouts,
+    missing_linker,
+)
 from pgassay.environment.source.recipe import PREFIX, Recipe, recipe_of
 from pgassay.environment.source.tree_syntax import TypedTree
 from pgassay.environment.source.trees import SourceTree
 from pgassay.errors import UsageError
+from pgassay.model.build import LAYOUTS_DEFAULT
 
 _KEY_CHARACTERS = 24
 # Programs that write sources, and what they are made from: what depends on them is not always said.
@@ -73,20 +82,43 @@ class Built:
     record: kept_builds.Kept
 
 
-def build(typed: TypedTree, jobs: int | None, on_step: OnStep) -> Built:
+@dataclass(frozen=True)
+class _Order:
+    """What is to be built, and with what. `layouts`: the numbers of those that are to be there, from 1."""
+
+    typed: TypedTree
+    tree: SourceTree
+    tools: BuildTools
+    recipe: Recipe
+    linker: Linker | None
+    layouts: range
+
+    @property
+    def key(self) -> str:
+        """The name of the build."""
+        return key_of(self.tree, self.recipe)
+
+
+def build(typed: TypedTree, jobs: int | None, on_step: OnStep, layouts: int | None = None) -> Built:
     """Return the build of a tree, building it first unless it is there.
 
-    jobs: how many compilers run at once, None for one for each processor. Raises UsageError for a tree that
-    does not build, with the first error and its place, and for what the machine lacks.
+    jobs: how many compilers run at once, None for one for each processor. layouts: in how many orders of its
+    functions the server is linked; 1: as it is built alone, None: in LAYOUTS_DEFAULT where the machine has
+    a linker for it. Raises UsageError for a tree that does not build, with the first error and its place,
+    and for what the machine lacks.
     """
     tree = trees.find_tree(typed)
     tools = find_tools(on_step)
+    linker = None if layouts == 1 else find_linker(on_step)
+    if linker is None and layouts is not None and layouts > 1:
+        raise UsageError(missing_linker(layouts))
+    wanted = 0 if linker is None else layouts or LAYOUTS_DEFAULT
     recipe = recipe_of(tools, trees.show(tree, "meson_options.txt"), on_step)
-    key = key_of(tree, recipe)
+    order = _Order(typed, tree, tools, recipe, linker, range(1, wanted + 1))
     with locked(kept_builds.lock_file()):
-        found = finished(key, typed.text)
-        if found is None:
-            found = _built(typed, tree, tools, recipe, key, jobs, on_step)
+        found = finished(order.key, typed.text)
+        if found is None or len(hashes_of(found.folder)) < wanted:
+            found = _built(order, jobs, on_step)
     return found
 
 
@@ -114,16 +146,9 @@ def find(typed: TypedTree) -> Built | None:
     return None
 
 
-def _built(
-    typed: TypedTree,
-    tree: SourceTree,
-    tools: BuildTools,
-    recipe: Recipe,
-    key: str,
-    jobs: int | None,
-    on_step: OnStep,
-) -> Built:
+def _built(order: _Order, jobs: int | None, on_step: OnStep) -> Built:
     begun = time.monotonic()
+    typed, tree, tools, recipe = order.typed, order.tree, order.tools, order.recipe
     work = BuildWork(home() / "builds" / "source-work")
     make_open_folder(work.folder)
     what = f"building {typed.text} ({tree.commit[:10] or tree.hash[:10]})"
@@ -132,6 +157,10 @@ def _built(
     _set_up(typed, tree, tools, recipe, work)
     _ninja(typed, tools, recipe, work, jobs, lambda fraction: on_step(what, fraction))
     staged = _installed(typed, tools, recipe, work)
+    files = _hash_of_files(staged)
+    if order.linker is not None:
+        on_step(f"{what}: {len(order.layouts)} layouts", None)
+        link_layouts(typed.text, recipe.environment, order.linker, work.folder, order.layouts, staged)
     record = kept_builds.Kept(
         names=(typed.text,),
         tree=tree.hash,
@@ -141,17 +170,27 @@ def _built(
         options=recipe.options,
         lacking=recipe.lacking,
         data_format=trees.data_format(tree),
-        files=_hash_of_files(staged),
+        files=files,
         seconds=round(time.monotonic() - begun, 1),
+        linker="" if order.linker is None else order.linker.name,
     )
-    return _keep(staged, record, key)
+    return _keep(staged, record, order.key)
 
 
 def _keep(staged: Path, record: kept_builds.Kept, key: str) -> Built:
-    """Move what was installed to its place, or note that another build has the same files."""
-    same = kept_builds.with_files(record.files)
+    """Move what was installed to its place, or note that another build has the same files.
+
+    A build that is there already lacks only layouts, which are added to it: it may be measured meanwhile.
+    """
+    same, folder = kept_builds.with_files(record.files), kept_builds.folder_of(key)
+    if same is not None and record.linker:
+        add_layouts(staged, same)
+        sync_tree(same)
+    if same is not None and kept_builds.read(folder) is not None:
+        shutil.rmtree(staged)
+        return Built(same, record)
     make_open_folder(origin_folder(kept_builds.ORIGIN))
-    with made_whole(kept_builds.folder_of(key)) as partial:
+    with made_whole(folder) as partial:
         if same is None:
             staged.rename(partial)
             kept_builds.write(partial, record)
@@ -161,7 +200,7 @@ def _keep(staged: Path, record: kept_builds.Kept, key: str) -> Built:
             kept_builds.write(partial, record)
             shutil.rmtree(staged)
         sync_tree(partial)
-    return Built(same or kept_builds.folder_of(key), record)
+    return Built(same or folder, record)
 
 
 def _set_up(typed: TypedTree, tree: SourceTree, tools: BuildTools, recipe: Recipe, work: BuildWork) -> None:
@@ -197,7 +236,8 @@ def _ninja(
     jobs: int | None,
     on_fraction: OnFraction,
 ) -> None:
-    command = [tools.ninja, "-C", str(work.build), "-j", str(jobs or os.cpu_count() or 1)]
+    # What a long link takes as a file is kept: the server is linked again from it.
+    command = [tools.ninja, "-C", str(work.build), "-d", "keeprsp", "-j", str(jobs or os.cpu_count() or 1)]
     run_step(typed.text, command, recipe.environment, work.log, on_fraction)
 
 

@@ -24,7 +24,7 @@ class Kept(Frozen):
 
     names: what was typed for it, the latest last. trees: git's hashes of the trees that build it. files: a
     hash of its programs, libraries and shared files without debug information. same_as: the folder of the
-    build that has the same files, '' when this one has its own.
+    build that has the same files, '' when this one has its own. linker: what linked its layouts, '' for none.
     """
 
     names: tuple[str, ...]
@@ -38,6 +38,7 @@ class Kept(Frozen):
     files: str
     seconds: float
     same_as: str = ""
+    linker: str = ""
 
 
 def folder_of(key: str) -> Path:

@@ -15,7 +15,8 @@ from pgassay.environment.source.build_tools import STATIC, BuildTools, OnStep, p
 RECIPE_VERSION = 1
 # Short and alike in all builds, since paths are compiled in; a server finds its files from where it stands.
 PREFIX = "/pgsql"
-C_ARGS = "-fno-omit-frame-pointer"
+# Each function in a section of its own, so that a linker can put them in another order.
+C_ARGS = "-fno-omit-frame-pointer -ffunction-sections"
 LINK_ARGS = "-Wl,-rpath,$ORIGIN/../lib"
 # Option of the sources, its value with the library, pkg-config's name, Debian's package.
 FEATURES = (

@@ -15,6 +15,7 @@ from pgassay.design.arms import (
     select_strata,
     without_partner,
 )
+from pgassay.design.layouts import planned_layouts
 from pgassay.design.schedule import planned_design
 from pgassay.environment.linux.perf import find_perf
 from pgassay.errors import UsageError
@@ -207,7 +208,8 @@ def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool)
     # Whoever names a number of blocks wants them of all arms, decided or not.
     rests = request.blocks is None and request.decide == "arms"
     design = planned_design(arms, is_crossed=is_crossed, decided_rest=rests)
-    return design.model_copy(update={"between": request.between})
+    layouts = planned_layouts(arms, request.layouts)
+    return design.model_copy(update={"between": request.between, "layouts": layouts})
 
 
 def _title(request: CompareRequest, factors: Sequence[Factor], data: str) -> str:

@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from pgassay.model.base import Frozen
+from pgassay.model.profile.result import ProfileResult
 from pgassay.model.result import Interval
 
 BISECTION_SCHEMA, BISECTION_FORMAT = 1, 1
@@ -106,7 +107,8 @@ class BisectionResult(Frozen):
 
     ratio, interval: speed of the good end over that of the bad one. candidates: the commits or builds that
     were searched; aside: commits between the ends that are none. seconds_left: what is likely to be lacking,
-    None where nothing is or nobody knows. command: repeats or continues the search.
+    None where nothing is or nobody knows. profile: of both sides of the step, not written without one.
+    command: repeats or continues the search.
     """
 
     schema_: int = Field(default=BISECTION_SCHEMA, alias="schema")
@@ -131,4 +133,5 @@ class BisectionResult(Frozen):
     seconds_used: float
     seconds_left: float | None
     notes: tuple[str, ...]
+    profile: ProfileResult | None = Field(default=None, exclude_if=lambda profile: profile is None)
     command: str

@@ -3,7 +3,7 @@
 import shlex
 
 from pgassay.analysis.statistics.starts import STARTS_WITHOUT_BOUND
-from pgassay.model.result import CompareResult
+from pgassay.model.result import CompareResult, LayoutResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.causes import difference_sentences
 from pgassay.report.compare.material import Material
@@ -83,6 +83,7 @@ def how_sure(result: CompareResult, restarts: str = "") -> list[str]:
         lines.append(_ONE_SERVER)
     if restarts:
         lines.append(f"Each trial had a server of its own: {clean(restarts)}.")
+    lines += [_layouts(result, each) for each in result.layouts]
     lines += _assumed(result)
     if result.estimates:
         lines.append(clean(result.estimates))
@@ -91,6 +92,18 @@ def how_sure(result: CompareResult, restarts: str = "") -> list[str]:
     if result.failures:
         lines.append(f"{plural(result.failures, 'trial')} FAILED: see the trials for the reasons.")
     return lines + [clean(each.sentence) for each in result.device_use]
+
+
+def _layouts(result: CompareResult, found: LayoutResult) -> str:
+    """What the order of functions did, and that the intervals hold it."""
+    where = f" at {clean(found.stratum)}" if found.stratum and len(result.layouts) > 1 else ""
+    linked = f"Each tree was linked {found.layouts} times, its functions in another order each time{where}"
+    if found.deviation is None or found.share is None:
+        return f"{linked}: what that does to its speed takes more blocks to say."
+    return (
+        f"{linked}: that moves a trial by ±{percent(found.deviation)}, {percent(found.share)} of what trials "
+        "spread by. Intervals hold it."
+    )
 
 
 def _unit(result: CompareResult) -> str:

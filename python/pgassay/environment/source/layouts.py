@@ -1,0 +1,152 @@
+"""One build's server linked again and again, its functions in another order each time.
+
+Where functions lie in memory moves results by percents, whatever a patch does: a revision that is measured in
+several orders shows how much, and a claim on it no longer rests on one of them.
+"""
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgassay.environment.builds.build_identity import binary_sha256
+from pgassay.environment.debian import has_apt
+from pgassay.environment.debian.toolbox import tool
+from pgassay.environment.source.build_step import TreeDoesNotBuildError, run_step
+from pgassay.environment.source.build_tools import OnStep
+from pgassay.errors import UsageError
+from pgassay.model.build import LAYOUTS_FOLDER, layout_folder
+
+# What each linker takes to shuffle: functions alone, since start-up code has an order that matters.
+_SHUFFLING = {"mold": "-Wl,--shuffle-sections={seed}", "ld.lld": "-Wl,--shuffle-sections=.text*={seed}"}
+_PROGRAM = "postgres"
+_absent: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Linker:
+    """A linker that can shuffle functions: its name, and where it is."""
+
+    name: str
+    path: Path
+
+    def option(self, seed: int) -> str:
+        """What the compiler is given so that it links in the order of a seed."""
+        return _SHUFFLING[self.name].format(seed=seed)
+
+
+def find_linker(on_step: OnStep) -> Linker | None:
+    """A linker that shuffles: the machine's own, else mold unpacked privately; None where there is none."""
+    for name in _SHUFFLING:
+        found = shutil.which(name)
+        if found is not None:
+            return Linker(name, Path(found))
+    if not has_apt() or "mold" in _absent:
+        return None
+    on_step("looking for a linker that shuffles functions (mold)", None)
+    try:
+        return Linker("mold", tool("mold"))
+    except UsageError:
+        # Asked once in a process: two trees of one experiment must not differ by a moment without network.
+        _absent.add("mold")
+        return None
+
+
+def missing_linker(count: int) -> str:
+    """What to do where functions are to be shuffled and no linker is here that can."""
+    return (
+        f"--layouts {count} needs a linker that shuffles functions, which this machine lacks: install the "
+        "Debian package mold or lld, or write --layouts 1"
+    )
+
+
+def link_layouts(
+    name: str,
+    environment: Mapping[str, str],
+    linker: Linker,
+    folder: Path,
+    seeds: Sequence[int],
+    staged: Path,
+) -> None:
+    """Link the server that was just built in `folder`/build once for each seed, beside `staged`'s own.
+
+    name: the tree as it was typed. Raises UsageError where it can't be linked so.
+    """
+    build, log = folder / "build", folder / "log.txt"
+    words = _link_command(environment, build)
+    # By this folder a compiler finds its linker, whatever it is called and however old the compiler is.
+    programs = folder / "linker"
+    shutil.rmtree(programs, ignore_errors=True)
+    programs.mkdir()
+    (programs / "ld").symlink_to(linker.path)
+    for seed in seeds:
+        bin_folder = staged / layout_folder(seed) / "bin"
+        bin_folder.mkdir(parents=True)
+        made = bin_folder / _PROGRAM
+        command = [*_with_output(words, made), f"-B{programs}", linker.option(seed)]
+        try:
+            run_step(name, ["env", "-C", str(build), *command], environment, log)
+        except TreeDoesNotBuildError as error:
+            # The tree itself was built: it is not left out of a search for this.
+            raise UsageError(
+                f"{name}: {linker.path} can't link it with its functions in another order (its output is in "
+                f"{log}): write --layouts 1"
+            ) from error
+        # Names of functions stay, for profiles (mold's own option removes them); lines are the first build's.
+        run_step(name, ["objcopy", "--strip-debug", str(made)], environment, log)
+        _stand_beside(staged, bin_folder)
+
+
+def hashes_of(folder: Path) -> tuple[str, ...]:
+    """The SHA-256 of each layout's server in a build's folder, by its number from 1."""
+    found: list[str] = []
+    while (program := folder / layout_folder(len(found) + 1) / "bin" / _PROGRAM).is_file():
+        found.append(binary_sha256(program))
+    return tuple(found)
+
+
+def add_layouts(staged: Path, folder: Path) -> None:
+    """Move the layouts that were linked below `staged` into a build that is there and lacks them."""
+    for made in sorted((staged / LAYOUTS_FOLDER).iterdir()):
+        final = folder / LAYOUTS_FOLDER / made.name
+        final.parent.mkdir(mode=0o755, exist_ok=True)
+        if not final.exists():
+            made.rename(final)
+
+
+def _link_command(environment: Mapping[str, str], build: Path) -> list[str]:
+    """The command that linked the server, as words."""
+    targets = _said(environment, build, "-t", "targets", "all").splitlines()
+    outputs = [line.partition(":")[0] for line in targets if "_LINKER" in line.rpartition(": ")[2]]
+    program = next((path for path in outputs if Path(path).name == _PROGRAM), _PROGRAM)
+    words = shlex.split(_said(environment, build, "-t", "commands", "-s", program))
+    # Of hundreds of objects the words are in a file, which the build keeps.
+    files = [(build / word[1:]).read_text() if word.startswith("@") else "" for word in words]
+    return [each for word, text in zip(words, files, strict=True) for each in (shlex.split(text) or [word])]
+
+
+def _said(environment: Mapping[str, str], build: Path, *words: str) -> str:
+    command = ["ninja", "-C", str(build), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(environment))
+    if done.returncode != 0:
+        raise UsageError(f"ninja can't say how the server was linked ({done.stderr.strip()}): --layouts 1")
+    return done.stdout.partition(f"Entering directory `{build}'\n")[2] or done.stdout
+
+
+def _with_output(words: list[str], path: Path) -> list[str]:
+    place = words.index("-o") + 1
+    return [*words[:place], str(path), *words[place + 1 :]]
+
+
+def _stand_beside(staged: Path, bin_folder: Path) -> None:
+    """All else is the build's own: a server finds its files from where it stands."""
+    for folder in (bin_folder, bin_folder.parent, bin_folder.parent.parent):
+        folder.chmod(0o755)
+    for path in staged.iterdir():
+        if path.name not in ("bin", LAYOUTS_FOLDER):
+            (bin_folder.parent / path.name).symlink_to(f"../../{path.name}")
+    for path in (staged / "bin").iterdir():
+        if path.name != _PROGRAM:
+            (bin_folder / path.name).symlink_to(f"../../../bin/{path.name}")

@@ -1,0 +1,178 @@
+"""PostgreSQL's own sources with commits of which it is known what they do: each search answers right.
+
+Builds from source and searches for hours: `pytest tests/server/bisecting/test_planted_tree.py -m slow -n 0`,
+with `-k` and a case's name for one of them.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import whole_tool
+from samples.builds.planted_tree import (
+    HOT,
+    NO_INDEX,
+    WARM,
+    another_catalogue,
+    branch,
+    broken,
+    distribution_sources,
+    quiet_line,
+    repaired,
+    seconds_of_a_spin,
+    spinning,
+    without_indexes,
+)
+from samples.builds.source_tree import git
+
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(3 * 3600)]
+WORKLOAD = ("--workload", "select-only:clients=1,duration=3s", "--scale", "1")
+
+
+@dataclass(frozen=True)
+class Planted:
+    """The repository, where its builds are, and the hashes of the plants of each branch, in their order."""
+
+    clone: Path
+    home: Path
+    plants: dict[str, list[str]]
+
+    def search(self, bad: str, out: Path, *more: str, good: str = "released") -> dict:
+        """The answer of a search from a good end to a branch."""
+        ends = (f"git:{self.clone}@{good}", f"git:{self.clone}@{bad}")
+        words = ("bisect", *ends, *WORKLOAD, "--max-time", "1h", "--json", "--out", out, *more)
+        return whole_tool.result_of(whole_tool.run(*words, home=self.home))
+
+
+@pytest.fixture(scope="module")
+def quiet(require: Callable[..., None], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
+    """The repository before anything is planted."""
+    require("apt", "source-tools")
+    clone = distribution_sources(tmp_path_factory.mktemp("sources"), "18")
+    quiet_line(clone)
+    with whole_tool.private_home() as home:
+        yield Planted(clone, home, {})
+
+
+@pytest.fixture(scope="module")
+def planted(quiet: Planted, tmp_path_factory: pytest.TempPathFactory) -> Planted:
+    """The repository with a branch for each plant, as slow as said on this machine."""
+    folder = tmp_path_factory.mktemp("calibrated")
+    names = f"build=git:{quiet.clone}@released,git:{quiet.clone}@quiet"
+    words = (
+        "compare",
+        names,
+        *WORKLOAD,
+        "--layouts",
+        "1",
+        "--blocks",
+        "2",
+        "--json",
+        "--out",
+        folder / "out",
+    )
+    arms = whole_tool.result_of(whole_tool.run(*words, home=quiet.home))["arms"]
+    spins_a_transaction = 1 / arms[0]["median"] / seconds_of_a_spin(folder)
+
+    def slower(share: float, function: tuple[str, str] = HOT) -> tuple[str, list]:
+        return f"{share:.0%} slower", [spinning(function, round(share * spins_a_transaction))]
+
+    clone = quiet.clone
+    subject, edits = slower(0.3)
+    plants = {
+        "slow30": branch(clone, "slow30", slower(0.3)),
+        "slow10": branch(clone, "slow10", slower(0.1)),
+        "slow5": branch(clone, "slow5", slower(0.05)),
+        "two": branch(clone, "two", slower(0.2), slower(0.2, WARM)),
+        "repaired": branch(clone, "repaired", slower(0.3), ("repair", [spinning(HOT, 0)])),
+        "default": branch(clone, "default", ("another default", [without_indexes])),
+        "catalogue": branch(clone, "catalogue", ("catalogue", [another_catalogue]), slower(0.3)),
+        "unbuilt": branch(
+            clone,
+            "unbuilt",
+            ("does not build", [broken(WARM[0])]),
+            (subject, [repaired(WARM[0]), *edits]),
+        ),
+    }
+    plants["cancel"] = branch(
+        clone, "cancel", slower(0.2, WARM), slower(0.2), ("faster", [spinning(WARM, 0)])
+    )
+    assert int(git(clone, "rev-list", "--count", "two")) >= 64
+    return Planted(clone, quiet.home, plants)
+
+
+def culprits(document: dict) -> list[set[str]]:
+    return [{each["name"] for each in step["culprits"]} for step in document["steps"]]
+
+
+def test_a_line_without_a_change_of_speed_has_nothing_to_find(quiet: Planted, tmp_path: Path) -> None:
+    """Moved and unused functions, a slower client, another catalogue, a commit that does not build."""
+    document = quiet.search("quiet", tmp_path / "out", "--margin", "3%")
+    assert document["verdict"] in ("no difference", "undecided")
+    assert document["steps"] == []
+
+
+@pytest.mark.parametrize("name", ["slow30", "slow10", "catalogue"])
+def test_a_slower_function_is_found_within_an_hour(planted: Planted, tmp_path: Path, name: str) -> None:
+    document = planted.search(name, tmp_path / "out")
+    assert document["verdict"] == "found"
+    ((found),) = culprits(document)
+    assert planted.plants[name][-1][:10] in found
+    assert len(found) <= 3
+    if len(found) == 1:
+        assert document["reverted"]["is_confirmed"] is not False
+    assert document["seconds_used"] <= 3700
+
+
+def test_five_percent_are_never_blamed_on_another_commit(planted: Planted, tmp_path: Path) -> None:
+    document = planted.search("slow5", tmp_path / "out")
+    print(json.dumps({name: document[name] for name in ("headline", "ratio", "interval", "trials")}))
+    for found in culprits(document):
+        assert planted.plants["slow5"][0][:10] in found
+
+
+def test_two_steps_are_told_as_two(planted: Planted, tmp_path: Path) -> None:
+    document = planted.search("two", tmp_path / "out")
+    first, second = (each[:10] for each in planted.plants["two"])
+    assert document["verdict"] == "two steps"
+    assert first in culprits(document)[0]
+    assert second in culprits(document)[1]
+
+
+def test_what_was_repaired_is_no_difference_of_the_ends(planted: Planted, tmp_path: Path) -> None:
+    document = planted.search("repaired", tmp_path / "out", "--margin", "3%")
+    assert document["verdict"] in ("no difference", "undecided")
+    if document["verdict"] == "no difference":
+        assert "name an earlier bad end" in document["notes"][0]
+    # The same command with that earlier end finds it.
+    slow, repair = planted.plants["repaired"]
+    earlier = planted.search(f"{repair}~1", tmp_path / "earlier")
+    assert slow[:10] in culprits(earlier)[0]
+
+
+def test_two_changes_that_cancel_are_no_difference_of_the_ends(planted: Planted, tmp_path: Path) -> None:
+    """From where one function is slow: another gets as slow, then the first one is as fast as before."""
+    good, slow, faster = planted.plants["cancel"]
+    document = planted.search("cancel", tmp_path / "out", "--margin", "5%", good=good)
+    assert document["verdict"] in ("no difference", "undecided")
+    earlier = planted.search(f"{faster}~1", tmp_path / "earlier", good=good)
+    assert slow[:10] in culprits(earlier)[0]
+
+
+def test_another_default_is_told_as_one(planted: Planted, tmp_path: Path) -> None:
+    document = planted.search("default", tmp_path / "out")
+    assert planted.plants["default"][0][:10] in culprits(document)[0]
+    assert any(
+        "It may be a default, not code" in note and any(name in note for name in NO_INDEX)
+        for note in document["notes"]
+    )
+    assert any("another plan" in note for note in document["notes"])
+
+
+def test_a_commit_that_does_not_build_stays_with_the_next_one(planted: Planted, tmp_path: Path) -> None:
+    document = planted.search("unbuilt", tmp_path / "out")
+    assert culprits(document)[0] == {each[:10] for each in planted.plants["unbuilt"]}
+    assert "A commit that does not build can't be told from the next one that does." in document["notes"]
