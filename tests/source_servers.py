@@ -96,6 +96,14 @@ class SourceServer(NativeTestServer):
                 quoted = value.replace("'", "''")
                 file.write(f"{name} = '{quoted}'\n")
 
+    def unset(self, name: str) -> None:
+        """Start it again as if nobody had said anything of this setting."""
+        file = self.data / "postgresql.conf"
+        lines = file.read_text().splitlines(keepends=True)
+        self.run("pg_ctl", "-D", str(self.data), "-w", "-m", "fast", "stop")
+        file.write_text("".join(line for line in lines if not line.startswith(f"{name} =")))
+        self.start_again()
+
     def fill(self, database: str = "postgres") -> None:
         """Make the table and run the load."""
         with self.connection(database) as session:

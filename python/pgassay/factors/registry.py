@@ -72,6 +72,7 @@ KINDS: dict[str, FactorKind] = {
     initdb_option.CHECKSUMS: initdb_option.KIND,
     initdb_option.WAL_SEGSIZE: initdb_option.KIND,
     "settle": settle.KIND,
+    "analyze": settle.STATISTICS,
     copy.NAME: copy.KIND,
     config.NAME: config.KIND,
 }

@@ -18,9 +18,12 @@ class DatasetSpec(Extended):
     `source_sha256` what it held when the experiment was planned, `database` the one that the user named
     ('' for none). `load` tells independent loads of the same data apart. `settled`: every table is read once
     before the data are frozen; else each trial meets them as the load and its preparation left them.
+    `before_upgrade`: of a data folder that pg_upgrade brings to a newer build's version, SQL that is run on
+    the copy before; None: a folder of another version is refused. `analysed`: of data that are restored or
+    upgraded, whether they are ANALYZEd, or have what statistics came with them.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("settled",)
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("settled", "before_upgrade", "analysed")
 
     kind: str = "pgbench"
     scale: int = 1
@@ -36,6 +39,8 @@ class DatasetSpec(Extended):
     table_size: int = 10_000
     distribution: Distribution = "uniform"
     settled: bool = True
+    before_upgrade: tuple[str, ...] | None = None
+    analysed: bool = True
 
 
 class RemoteServer(Frozen):

@@ -148,7 +148,7 @@ _WHERE_KNOWN = {
     "ProbeResult": ("proof",),
     "GateUnit": ("starts",),
     "BisectionResult": ("profile",),
-    "UpgradeResult": ("traffic",),
+    "UpgradeResult": ("traffic", "pg_upgrade", "states"),
     "UpgradedStatement": ("calls",),
 }
 

@@ -1,4 +1,7 @@
-"""Each statement once on a copy in either version: does it run, are its rows the same, which plan has it?"""
+"""Each statement once on a copy in either version: does it run, are its rows the same, which plan has it?
+
+One that writes is rolled back: of it the number of rows is compared, and what it returns.
+"""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,10 +15,19 @@ from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.model.workload import Statement
 from pgassay.plans.plan_comparison import what_changed
 from pgassay.tune.copy import TrialCopy
+from pgassay.workloads.statements import changes_data
 
 OnStage = Callable[[str, float | None], None]
 # A statement may take so much of the time given.
 _SHARE_MAX, _LEAST_S = 0.1, 5.0
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a statement that writes came to: so many rows, and a hash of those that it returned."""
+
+    rows: int
+    returned: int
 
 
 @dataclass
@@ -25,7 +37,7 @@ class SeenInVersion:
     `varies`: returned other rows when it ran once more.
     """
 
-    rows: dict[str, Bag] = field(default_factory=dict)
+    rows: dict[str, Bag | Written] = field(default_factory=dict)
     varies: set[str] = field(default_factory=set)
     plans: dict[str, ExplainedPlan] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
@@ -67,15 +79,35 @@ def _seen(
         for each in statements:
             on_stage(f"running {each.name} on {spec.build.version}", None)
             try:
-                found.rows[each.name] = copy.rows(each.sql)
-                if not found.rows[each.name].is_same_as(copy.rows(each.sql)):
+                writes = changes_data(each.sql)
+                first, again = (_written(copy, each.sql) if writes else copy.rows(each.sql) for _ in range(2))
+                found.rows[each.name] = first
+                if not _is_same(first, again):
                     found.varies.add(each.name)
-                found.plans[each.name] = copy.executed(each.sql, each.name, writes=False)
+                found.plans[each.name] = copy.executed(each.sql, each.name, writes=writes)
             except psycopg.Error as error:
                 found.errors[each.name] = error.diag.message_primary or first_line(error)
             except (UsageError, MeasurementError) as error:
                 found.errors[each.name] = str(error)
     return found
+
+
+def _written(copy: TrialCopy, sql: str) -> Written:
+    """Execute it, with what a commit would check, and roll back; raises psycopg.Error."""
+    session = copy.session
+    with session.transaction(force_rollback=True):
+        session.execute(f"SET LOCAL statement_timeout = '{copy.timeout_s:.0f}s'".encode())
+        cursor = session.execute(sql.encode(), prepare=False)
+        rows = cursor.rowcount
+        returned = sum(hash(repr(row)) for row in cursor) if cursor.description else 0
+        session.execute("SET CONSTRAINTS ALL IMMEDIATE")
+    return Written(rows, returned)
+
+
+def _is_same(one: Bag | Written, other: Bag | Written) -> bool:
+    if isinstance(one, Written) or isinstance(other, Written):
+        return one == other
+    return one.is_same_as(other)
 
 
 def _compared(
@@ -90,7 +122,7 @@ def _compared(
             ComparedStatement(
                 before.errors.get(name, ""),
                 after.errors.get(name, ""),
-                old is not None and new is not None and old.is_same_as(new),
+                old is not None and new is not None and _is_same(old, new),
                 (old.rows if old else 0, new.rows if new else 0),
                 what_changed(plans[0], plans[1]) if plans[0] and plans[1] else (),
                 name in before.varies,

@@ -35,11 +35,12 @@ _INSTEAD = {
 }
 # Spelled otherwise, and the same.
 _SAME = {"log_connections": {"off", ""}}
-_CHECKSUMS_SINCE, _MD5_WARNED_SINCE, _STATISTICS_KEPT_SINCE, _LOGICAL_SLOTS_KEPT_SINCE = 18, 18, 18, 17
+_CHECKSUMS_SINCE, _MD5_WARNED_SINCE, _LOGICAL_SLOTS_KEPT_SINCE = 18, 18, 17
+_STATISTICS_KEPT_SINCE, _EXTENDED_KEPT_SINCE = 18, 19
 
 _SETTINGS = """
 SELECT name, setting, boot_val, source, COALESCE(sourcefile, ''), COALESCE(sourceline, 0),
-    pg_catalog.current_setting(name), COALESCE(unit, '')
+    pg_catalog.current_setting(name), COALESCE(unit, ''), category
 FROM pg_catalog.pg_settings"""
 _OF_ROLES = """
 SELECT COALESCE('role ' || pg_catalog.quote_ident(r.rolname), ''), COALESCE('database ' ||
@@ -94,6 +95,7 @@ class GivenSetting:
     where: str
     shown: str
     unit: str = ""
+    category: str = ""
 
     @property
     def is_given(self) -> bool:
@@ -104,10 +106,10 @@ class GivenSetting:
 def given_settings(session: ControlSession) -> dict[str, GivenSetting]:
     """All settings of the source, by name."""
     found = {}
-    for name, value, boot, source, file, line, shown, unit in session.execute(_SETTINGS).fetchall():
+    for name, value, boot, source, file, line, shown, unit, category in session.execute(_SETTINGS).fetchall():
         where = f"{file}, line {line}" if file else str(source)
         found[str(name)] = GivenSetting(
-            str(name), str(value), boot, str(source), where, str(shown), str(unit)
+            str(name), str(value), boot, str(source), where, str(shown), str(unit), str(category)
         )
     return found
 
@@ -302,7 +304,7 @@ def _statistics(session: ControlSession, new: NewVersion) -> Iterator[UpgradeFin
             where="all tables",
             remedy="vacuumdb --all --analyze-in-stages at once after the upgrade",
         )
-    elif extended:
+    elif extended and new.build.major < _EXTENDED_KEPT_SINCE:
         yield UpgradeFinding(
             id="extended-statistics",
             severity="work",

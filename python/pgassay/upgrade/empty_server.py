@@ -4,7 +4,7 @@ import contextlib
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from pgassay.environment.datasets.dump import prepare_for_dump
 from pgassay.environment.home import account, home
 from pgassay.environment.server.initdb import make_cluster
 from pgassay.environment.server.private_server import Server
-from pgassay.environment.server.sessions import control
+from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.errors import first_line
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
@@ -27,6 +27,15 @@ _SETTINGS = """
 SELECT name, boot_val, vartype, enumvals, min_val, max_val FROM pg_catalog.pg_settings"""
 _CURRENT = "SELECT pg_catalog.current_setting(%s, true) IS NOT NULL"
 _EXTENSIONS = "SELECT name::text, default_version FROM pg_catalog.pg_available_extensions"
+# A function's body is parsed by its language's validator, which does not execute it; a dump skips that.
+_FUNCTIONS = """
+SELECT p.oid, pg_catalog.format('%I.%I(%s)', n.nspname, p.proname,
+    pg_catalog.pg_get_function_identity_arguments(p.oid)), l.lanvalidator::pg_catalog.regproc::text
+FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+    JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+WHERE l.lanname IN ('sql', 'plpgsql') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
+    AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')
+ORDER BY 2"""
 # Of its own version, or of this build and not of the version.
 _NOT_OF_THE_VERSION = ("unrecognized configuration parameter", "ICU is not supported")
 _MADE = re.compile(
@@ -113,8 +122,36 @@ def refused_objects(server: Server, schema: Path) -> list[Refused]:
                 words = error.diag.message_primary or first_line(error)
                 refused = _refused(statement, words)
                 is_comment = refused.name.startswith("COMMENT ON ")
+                # A table's columns are refused one by one, for one reason.
+                if refused in found:
+                    continue
                 if not is_comment and not any(each in words for each in _NOT_OF_THE_VERSION):
                     found.append(refused)
+    return found
+
+
+def functions_refused(server: Server, source: ControlSession) -> list[Refused]:
+    """Functions of the schema that this server can't parse and the source can."""
+    with control(server) as session:
+        found = _not_parsed(session, None)
+    known = _not_parsed(source, found.keys()) if found else {}
+    return [Refused("function", name, words) for name, words in found.items() if name not in known]
+
+
+def _not_parsed(session: ControlSession, names: Collection[str] | None) -> dict[str, str]:
+    """By name the server's words for each function whose body it refuses; `names`: of these alone."""
+    found = {}
+    with session.transaction(force_rollback=True):
+        session.execute("SET LOCAL check_function_bodies = on")
+        session.execute("SET LOCAL search_path = public")
+        for oid, name, validator in session.execute(_FUNCTIONS).fetchall():
+            if names is not None and name not in names:
+                continue
+            try:
+                with session.transaction():
+                    session.execute(f"SELECT {validator}(%s)".encode(), (oid,))
+            except psycopg.Error as error:
+                found[str(name)] = error.diag.message_primary or first_line(error)
     return found
 
 

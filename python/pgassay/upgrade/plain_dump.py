@@ -1,21 +1,51 @@
-"""The source's data as one plain dump that the old version and the new one both read."""
+"""The source's data for both versions: one plain dump that both read, or a physical copy and pg_upgrade."""
 
+import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from pgassay.environment.datasets import parse_dataset, snapshots
 from pgassay.environment.datasets.dump_header import read_header
+from pgassay.environment.server.validation import with_data_format
+from pgassay.environment.upgraded.cluster import PgUpgradeError
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
+from pgassay.model.upgrades.upgrade_answer import PgUpgrade, UpgradeFinding
 from pgassay.terminal.progress import Progress
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped
 from pgassay.tune.source.source_server import SourceServer
 
-DUMP_FILE = "source.sql"
+DUMP_FILE, BEFORE_FILE = "source.sql", "before_upgrade.sql"
+LOG_FOLDER = "pg_upgrade"
+MADE_NOW, _PHYSICAL = "dump", "folder:"
 # Which version pg_dump writes this for, 16 and older do not know (src/bin/pg_dump/pg_backup_archiver.c).
 _NOT_KNOWN_BEFORE_17 = b"SET transaction_timeout = 0;"
 _HEAD_LINES = 60
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What the new version refuses and a copy can do without: views, and extensions that are missing.
+
+    stops: whether it refuses more than that, so that the schema can't be made there.
+    """
+
+    views: tuple[tuple[str, str], ...] = ()
+    extensions: tuple[str, ...] = ()
+    stops: bool = False
+
+    def options(self) -> list[str]:
+        """Those of pg_dump that leave it out."""
+        tables = [f"--exclude-table={name}" for _, name in self.views]
+        return [*tables, *(f"--exclude-extension={name}" for name in self.extensions)]
+
+    def statements(self) -> list[str]:
+        """SQL that drops it on a copy."""
+        views = [f"DROP {kind.upper()} IF EXISTS {name} CASCADE" for kind, name in self.views]
+        return [*views, *(f'DROP EXTENSION IF EXISTS "{name}"' for name in self.extensions)]
 
 
 @contextmanager
@@ -23,38 +53,71 @@ def copied(
     given: str,
     source: SourceServer,
     program: Build,
-    excluded: Sequence[str],
+    left_out: LeftOut,
     folder: Path,
     progress: Progress,
 ) -> Iterator[str]:
-    """The data as `--dataset` has them, gone when the block is left: of the dump that was given, else of one
-    made now.
+    """The data as `--dataset` has them, gone when the block is left: what was given, else a dump made now.
 
-    given: as typed behind --copy, `dump:FILE` or ''. program: whose pg_dump and pg_restore are used.
-    excluded: options that leave out what the new version refuses.
+    given: as typed behind --copy, `dump:FILE`, `folder:DATADIR` or ''. program: whose pg_dump and pg_restore
+    are used.
     """
+    if is_physical(given):
+        before = folder / BEFORE_FILE
+        before.write_text("".join(f"{each};\n" for each in left_out.statements()))
+        yield physical_dataset(given, source, before)
+        return
     plain = folder / DUMP_FILE
     try:
-        if given:
+        if given not in ("", MADE_NOW):
             progress.stage("unpacking the dump")
             _unpack(Path(given.partition(":")[2]), program, plain)
         else:
-            with dumped(source, program, progress, [*PLAIN_FORMAT, *excluded]) as dump:
+            with dumped(source, program, progress, [*PLAIN_FORMAT, *left_out.options()]) as dump:
                 _make_plain(dump.file, plain)
         yield f"dump:{plain}"
     finally:
         plain.unlink(missing_ok=True)
 
 
+def is_physical(given: str) -> bool:
+    """Whether what stands behind --copy is a data folder."""
+    return given.startswith(_PHYSICAL)
+
+
+def physical_dataset(given: str, source: SourceServer, before: Path | None = None) -> str:
+    """The data folder as `--dataset` has it; `before`: SQL that is run on the copy before pg_upgrade."""
+    upgrade = "on" if before is None else before
+    return f"{given},database={source.resolved.server.dbname},upgrade={upgrade}"
+
+
 def check_copy(given: str) -> None:
-    """Raise UsageError for what is no dump."""
+    """Raise UsageError for what is neither a dump nor a data folder."""
     kind, _, file = given.partition(":")
+    if given == MADE_NOW or (is_physical(given) and (Path(file) / "PG_VERSION").exists()):
+        return
     if kind != "dump" or not Path(file).exists():
         raise UsageError(
-            f"--copy {given}: write dump:FILE, with a file or folder that pg_dump wrote when the capture "
-            "began (a data folder is of one version alone)"
+            f"--copy {given}: write dump, for one that is made now; dump:FILE, with a file or folder that "
+            "pg_dump wrote when the capture began; or folder:DATADIR, a base backup or the data folder of a "
+            "stopped server, for pg_upgrade"
         )
     read_header(Path(file))
+
+
+def check_physical(given: str, source: SourceServer, builds: tuple[Build, Build]) -> None:
+    """Raise UsageError for a data folder that is not of the source's version, or that can't be upgraded.
+
+    builds: those that are to read it.
+    """
+    major = (Path(given.removeprefix(_PHYSICAL)) / "PG_VERSION").read_text("ascii").strip()
+    if major != str(source.major):
+        raise UsageError(
+            f"--copy {given} is of PostgreSQL {major}, and {source.name} runs {source.major}: name a base "
+            "backup of this server"
+        )
+    for build in builds:
+        parse_dataset(physical_dataset(given, source), build, 1)
 
 
 def _unpack(dump: Path, program: Build, plain: Path) -> None:
@@ -91,3 +154,26 @@ def _make_plain(dump: Path, plain: Path) -> None:
             if is_head and (line.rstrip() == _NOT_KNOWN_BEFORE_17 or line.startswith(b"-- Dumped")):
                 continue
             written.write(line)
+
+
+def brought_to(
+    build: Build, data: str, folder: Path, progress: Progress
+) -> tuple[PgUpgrade | None, UpgradeFinding | None]:
+    """What pg_upgrade did for the build, or why it refuses; its log is then in the folder of results.
+
+    data: the data folder as `--dataset` has it.
+    """
+    known = with_data_format(build)
+    try:
+        snapshot = snapshots.ensure(known, parse_dataset(data, known, 1), (), progress.stage)
+    except PgUpgradeError as error:
+        place = folder / LOG_FOLDER
+        shutil.move(error.log, place)
+        return None, UpgradeFinding(
+            id="pg-upgrade",
+            severity="in the way",
+            sentence=f"pg_upgrade refuses: {error.words}",
+            where=f"its log: {place}",
+            remedy="mend that before the upgrade",
+        )
+    return PgUpgrade.model_validate(dict(snapshot.facts["upgrade"])), None

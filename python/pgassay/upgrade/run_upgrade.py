@@ -14,36 +14,45 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment.builds.base import check_version, parse_version
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.cgroup.caps import usable_memory_bytes
-from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.validation import build_settings
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest, parse_settings
 from pgassay.experiment.running.results_folder import check_folder, new_folder
 from pgassay.experiment.running.run_experiment import host_lock, run_parsed
-from pgassay.experiment.running.same_results import returns_rows
 from pgassay.factors import version
 from pgassay.model.arm import Arm
 from pgassay.model.build import Build
 from pgassay.model.result import CompareResult
-from pgassay.model.upgrades.upgrade_answer import UpgradeFinding, UpgradeResult
-from pgassay.model.workload import Statement, WorkloadSpec
+from pgassay.model.upgrades.upgrade_answer import PgUpgrade, UpgradeFinding, UpgradeResult, UpgradeState
+from pgassay.model.workload import Statement
 from pgassay.terminal.progress import Progress
-from pgassay.tune.inputs.capture import executed
 from pgassay.tune.source.copied import settings_of
-from pgassay.tune.source.counted import read_counted
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped, refuse_small_disk, refuse_without_program
-from pgassay.tune.source.gather import gather
 from pgassay.tune.source.source_server import SourceServer, open_source
-from pgassay.tune.source.statement_files import STATEMENTS_FILE, plain_text
-from pgassay.tune.tuned_statements import measured, statements_of
+from pgassay.tune.source.statement_files import STATEMENTS_FILE
+from pgassay.tune.tuned_statements import statements_of
 from pgassay.upgrade.both_versions import ComparedStatement, run_on_both
 from pgassay.upgrade.catalogs import catalog_findings, given_settings
-from pgassay.upgrade.empty_server import Refused, read_version, refused_objects, scratch_server
+from pgassay.upgrade.chosen import Asked, Wanted, slower_statements, statements_to_run, timed_text
+from pgassay.upgrade.empty_server import (
+    Refused,
+    functions_refused,
+    read_version,
+    refused_objects,
+    scratch_server,
+)
 from pgassay.upgrade.fixes import Mended, proven_fixes
-from pgassay.upgrade.plain_dump import check_copy, copied
-from pgassay.upgrade.traffic import check_capture, play_on_both, traffic_workload
-from pgassay.upgrade.upgrade_answer import answer_of, finding_of_refused, single_statements
+from pgassay.upgrade.plain_dump import LeftOut, brought_to, check_copy, check_physical, copied, is_physical
+from pgassay.upgrade.states import Asked as StatesOf
+from pgassay.upgrade.states import Held, held_settings, measured_states
+from pgassay.upgrade.traffic import check_capture, play_on_both
+from pgassay.upgrade.upgrade_answer import (
+    answer_of,
+    finding_of_function,
+    finding_of_refused,
+    single_statements,
+)
 from pgassay.upgrade.version_times import MeasuredTimes
 from pgassay.workloads.registry import parse_workload
 
@@ -56,6 +65,7 @@ _TIME_MIN_S = 30.0
 _EXCLUDES_EXTENSIONS_SINCE = 17
 # The rest is for fixes of what is slower, where something is.
 _COMPARED_SHARE = 0.6
+_STATES_SHARE = 0.5
 
 
 @dataclass(frozen=True)
@@ -64,7 +74,8 @@ class UpgradeRequest:
 
     `compare`: what the comparison is asked for as well (time, margin, storage, caps, settings). `capture`:
     captured traffic to be played in place of statements, as `DIR,speed=2`; `copy`: a dump of the moment
-    when it began, as `dump:FILE`; '' for one that is made now.
+    when it began, as `dump:FILE`, or a data folder for pg_upgrade, as `folder:DATADIR`; '' or `dump` for a
+    dump that is made now.
     """
 
     connection_string: str
@@ -75,19 +86,6 @@ class UpgradeRequest:
     out: Path | None = None
     capture: str = ""
     copy: str = ""
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """The statements to run, with their share of the source's time, and what was left out with its reason.
-
-    `traffic`: the capture that they are of.
-    """
-
-    statements: tuple[Statement, ...]
-    share: dict[str, float]
-    left_out: tuple[tuple[str, str, str], ...]
-    traffic: WorkloadSpec | None = None
 
 
 def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> UpgradeResult:
@@ -103,6 +101,8 @@ def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> Up
     source = open_source(wanted.connection_string)
     old_version = str(max(source.major, _OLD_MIN))
     old, new = _builds(wanted, source, old_version)
+    if is_physical(wanted.copy):
+        check_physical(wanted.copy, source, (old, new))
     _dumping(wanted.to)
     refuse_small_disk(source)
     folder = new_folder(wanted.out, f"upgrade {source.resolved.server.dbname} to {wanted.to}")
@@ -134,25 +134,37 @@ def _look(
     began_at = time.monotonic()
     source, old, new = of
     program = _dumping(wanted.to)
-    findings, refused, chosen = _read(wanted, source, new, program, progress)
-    excluded, stops = _excluded(refused, _missing(findings), program)
-    findings = (*findings, *map(finding_of_refused, refused))
+    read = _read(wanted, source, new, program, progress)
+    chosen, left_out = read.chosen, _left_out(read, program, is_physical=is_physical(wanted.copy))
+    findings = (*read.findings, *map(finding_of_refused, read.refused))
     # What is left out of a dump that is made is in one that is given.
-    stops |= bool(wanted.copy and excluded)
+    stops = left_out.stops or (wanted.copy.startswith("dump:") and left_out != LeftOut())
     _write_statements(folder, chosen.statements)
     measured = MeasuredTimes(single_statements(chosen.statements, chosen.share, chosen.left_out, {}, None))
     mended: dict[str, Mended] = {}
-    if not stops and chosen.statements:
-        with copied(wanted.copy, source, program, excluded, folder, progress) as data:
-            request = _request(wanted, source, folder, data, str(old.major), began_at)
-            measured = _measure(request, chosen, folder, progress)
-            if slower := _slower(chosen, measured):
-                left_s = wanted.compare.max_time_s - (time.monotonic() - began_at)
-                mended, why = proven_fixes(request, new, slower, folder, left_s, progress)
-                warnings += [why] if why else []
-    elif stops:
+    states: tuple[UpgradeState, ...] = ()
+    brought: PgUpgrade | None = None
+    refusal: UpgradeFinding | None = None
+    if not stops and (chosen.statements or is_physical(wanted.copy)):
+        with copied(wanted.copy, source, program, left_out, folder, progress) as data:
+            if is_physical(wanted.copy):
+                brought, refusal = brought_to(new, data, folder, progress)
+            if chosen.statements and refusal is None:
+                request = _request(wanted, source, folder, data, str(old.major), began_at)
+                measured = _measure(request, chosen, folder, progress)
+                asked = _states_of(request, chosen, measured, read.held)
+                asked = replace(asked, build=new, checksums=_checksums(wanted, source))
+                left_s = _STATES_SHARE * _left_s(wanted, began_at)
+                states = measured_states(asked, folder, left_s, progress)
+                if slower := slower_statements(chosen, measured):
+                    left_s = _left_s(wanted, began_at)
+                    mended, why = proven_fixes(request, new, slower, folder, left_s, progress)
+                    warnings += [why] if why else []
+    if refusal is not None:
+        findings = (*findings, refusal)
+    if stops or refusal is not None:
         warnings.append("no statement was compared, since the schema can't be made in the new version")
-    return answer_of(
+    answer = answer_of(
         source=(source.name, source.resolved.server.version),
         versions=(old.version, new.version),
         folder=folder,
@@ -165,9 +177,32 @@ def _look(
         warnings=tuple(warnings),
         traffic=measured.traffic,
     )
+    return answer.model_copy(update={"pg_upgrade": brought, "states": states})
 
 
-def _measure(request: CompareRequest, chosen: _Wanted, folder: Path, progress: Progress) -> MeasuredTimes:
+def _left_s(wanted: UpgradeRequest, began_at: float) -> float:
+    return wanted.compare.max_time_s - (time.monotonic() - began_at)
+
+
+def _states_of(request: CompareRequest, chosen: Wanted, measured: MeasuredTimes, held: Held) -> StatesOf:
+    """The states of those statements that have a time on both versions."""
+    names = {each.name for each in measured.statements if each.ratio is not None}
+    timed = tuple(each for each in chosen.statements if each.name in names)
+    shares = {each.name: each.share for each in measured.statements if each.share is not None}
+    kept = {name: each for name, each in held.items() if _is_set(request, name)}
+    return StatesOf(request, chosen.traffic, timed, shares, kept)
+
+
+def _is_set(request: CompareRequest, name: str) -> bool:
+    return any(each.partition("=")[0].lower() == name for each in request.settings)
+
+
+def _checksums(wanted: UpgradeRequest, source: SourceServer) -> str:
+    """As pg_upgrade needs them, of the new version as the source has them; '' where a data folder says it."""
+    return "" if is_physical(wanted.copy) else source.settings["data_checksums"].value
+
+
+def _measure(request: CompareRequest, chosen: Wanted, folder: Path, progress: Progress) -> MeasuredTimes:
     """The traffic, or the statements one by one, on both versions."""
     if chosen.traffic is not None:
         return play_on_both(request, chosen.traffic, progress)
@@ -175,15 +210,6 @@ def _measure(request: CompareRequest, chosen: _Wanted, folder: Path, progress: P
     return MeasuredTimes(
         single_statements(chosen.statements, chosen.share, chosen.left_out, found, result), result
     )
-
-
-def _slower(chosen: _Wanted, measured: MeasuredTimes) -> list[Statement]:
-    """What is slower on the new version, with values: of traffic those that came most often."""
-    names = {each.name for each in measured.statements if each.verdict == "slower"}
-    slower = [each for each in chosen.statements if each.name in names]
-    if chosen.traffic is None or not slower:
-        return slower
-    return executed(chosen.traffic, slower)
 
 
 def _builds(wanted: UpgradeRequest, source: SourceServer, old_version: str) -> tuple[Build, Build]:
@@ -204,14 +230,24 @@ def _dumping(to: str) -> Build:
     return build
 
 
+@dataclass(frozen=True)
+class _Read:
+    """What the catalogs and an empty server of the new version tell, and the statements to run."""
+
+    findings: tuple[UpgradeFinding, ...]
+    refused: Sequence[Refused]
+    chosen: Wanted
+    held: Held
+
+
 def _read(
     wanted: UpgradeRequest, source: SourceServer, new: Build, program: Build, progress: Progress
-) -> tuple[tuple[UpgradeFinding, ...], list[Refused], _Wanted]:
-    """What the catalogs and an empty server of the new version tell, and the statements to run."""
+) -> _Read:
     progress.stage("reading the catalogs")
     with source.reading() as session:
         settings = given_settings(session)
-        chosen = _statements(wanted, source, session, progress)
+        asked = Asked(wanted.capture, wanted.workload, wanted.statements)
+        chosen = statements_to_run(asked, source, session, progress)
         progress.stage(f"asking an empty server of {new.version}")
         with scratch_server(new) as server:
             known = read_version(server, frozenset(settings))
@@ -225,35 +261,9 @@ def _read(
                     for each in refused_objects(server, schema.file)
                     if each.kind != "extension" or each.name.strip('"') not in missing
                 ]
-    return findings, refused, chosen
-
-
-def _statements(
-    wanted: UpgradeRequest, source: SourceServer, session: ControlSession, progress: Progress
-) -> _Wanted:
-    if wanted.capture:
-        progress.stage("reading the capture")
-        traffic = traffic_workload(wanted.capture, source.resolved.server.dbname, wanted.statements)
-        return _Wanted(traffic.statements, {}, (), traffic)
-    if wanted.workload:
-        tuned = statements_of(parse_workload(wanted.workload))
-        share: dict[str, float] = {}
-        left: list[tuple[str, str, str]] = []
-    else:
-        progress.stage("reading the statements of the server")
-        counted = read_counted(source, session, wanted.statements)
-        gathered = gather(source, session, counted.chosen, {}, iter(()))
-        tuned = gathered.statements
-        share = {each.name: each.share for each in counted.chosen}
-        left = [(each.name, each.sql, each.reason) for each in gathered.left_out]
-    kept = []
-    for each in measured(tuned):
-        statement = Statement(name=each.name, sql=each.sql)
-        if each.of.writes or not returns_rows(statement):
-            left.append((each.name, each.sql, "it writes, and only statements that read are compared"))
-        elif each.set_index == 0:
-            kept.append(Statement(name=each.of.name, sql=each.sql))
-    return _Wanted(tuple(kept), share, tuple(left))
+                unparsed = functions_refused(server, session)
+    findings = (*findings, *map(finding_of_function, unparsed))
+    return _Read(findings, refused, chosen, held_settings(settings, known.settings))
 
 
 def _missing(findings: Sequence[UpgradeFinding]) -> list[str]:
@@ -261,22 +271,19 @@ def _missing(findings: Sequence[UpgradeFinding]) -> list[str]:
     return [each.id.partition(":")[2] for each in findings if each.id.startswith("extension-missing:")]
 
 
-def _excluded(refused: Sequence[Refused], missing: Sequence[str], program: Build) -> tuple[list[str], bool]:
-    """Options of pg_dump that leave out what the new version refuses; whether it refuses more than that."""
-    views = [each for each in refused if each.kind in _VIEWS]
-    names = {each.name for each in views}
+def _left_out(read: _Read, program: Build, *, is_physical: bool) -> LeftOut:
+    """What the new version refuses that a copy can do without; whether it refuses more than that."""
+    missing = _missing(read.findings)
+    views = {each.name: each.kind for each in read.refused if each.kind in _VIEWS}
     # What depends on a view that is missing is refused as well, with the view's name in the words.
-    others = [each for each in refused if each.kind not in _VIEWS and each.name not in names]
-    options = [f"--exclude-table={name}" for name in sorted(names)]
-    if program.major >= _EXCLUDES_EXTENSIONS_SINCE:
-        options += [f"--exclude-extension={name}" for name in missing]
-    elif missing:
-        return options, True
-    return options, bool(others)
+    others = [each for each in read.refused if each.kind not in _VIEWS and each.name not in views]
+    can_exclude = is_physical or program.major >= _EXCLUDES_EXTENSIONS_SINCE
+    stops = bool(others) or bool(missing and not can_exclude)
+    return LeftOut(tuple((views[name], name) for name in sorted(views)), tuple(missing), stops)
 
 
 def _write_statements(folder: Path, statements: Sequence[Statement]) -> None:
-    (folder / STATEMENTS_FILE).write_text(plain_text(statements))
+    (folder / STATEMENTS_FILE).write_text(timed_text(statements))
 
 
 def _request(
@@ -288,12 +295,12 @@ def _request(
     given = parse_settings(compare.settings)
     settings = settings_of(source, given, build, usable_memory_bytes(), known)
     asked = {name: value for name, value in settings.items() if _is_given(source, name)}
-    checksums = source.settings["data_checksums"].value
-    left_s = compare.max_time_s - (time.monotonic() - began_at)
+    checksums = _checksums(wanted, source)
+    patch = f"+checksums={checksums}" if checksums else ""
+    left_s = _left_s(wanted, began_at)
     return replace(
         compare,
-        # As pg_upgrade needs them: of the new version as the source has them.
-        factors=(f"config={old_version}+checksums={checksums},{wanted.to}+checksums={checksums}",),
+        factors=(f"config={old_version}{patch},{wanted.to}{patch}",),
         workload=f"sql:{folder / STATEMENTS_FILE}",
         dataset=data,
         cache=compare.cache or "warm-pages",

@@ -68,14 +68,18 @@ def _text(folder: str, options: Mapping[str, str]) -> str:
     return f"{FAMILY}:{folder}" + "".join(f",{name}={value}" for name, value in options.items())
 
 
+def unbounded(workload: WorkloadSpec) -> str:
+    """Captured traffic as --workload has it, whose trials count whatever comes out otherwise."""
+    name, given = check_capture(workload.text.removeprefix(f"{FAMILY}:"))
+    return _text(name, given | {"max_diverged": _BOUND_OF_TRIALS})
+
+
 def play_on_both(request: CompareRequest, workload: WorkloadSpec, progress: Progress) -> MeasuredTimes:
     """Play it on copies in both versions; `request` is the comparison of the two with any workload.
 
     Raises UsageError where the data are not those of the capture's beginning.
     """
-    name, given = check_capture(workload.text.removeprefix(f"{FAMILY}:"))
-    unbounded = _text(name, given | {"max_diverged": _BOUND_OF_TRIALS})
-    parsed = parse_request(replace(request, workload=unbounded), progress.stage)
+    parsed = parse_request(replace(request, workload=unbounded(workload)), progress.stage)
     arms = plan(parsed, progress.stage).arms
     first = _first_play(next(arm for arm in arms if arm.role == "control"), progress)
     _refuse_other_data(first, workload.replay)
@@ -132,10 +136,15 @@ def changed_plans(stored: StoredExperiment) -> dict[str, tuple[str, ...]]:
     arms = [arm for arm in stored.experiment.arms if arm.role != "twin"]
     old = next(arm.name for arm in arms if arm.role == "control")
     new = next(arm.name for arm in arms if arm.role != "control")
+    return plans_between(stored, old, new)
+
+
+def plans_between(stored: StoredExperiment, old: str, new: str) -> dict[str, tuple[str, ...]]:
+    """By statement what its plan in the arm `new` does otherwise than in `old`; () where it is the same."""
     try:
         plans = {each.statement: each for each in explained_plans(stored)}
     except UsageError:
         return {}
-    names = {each.name for arm in arms for each in arm.spec.workload.statements}
+    names = {each.name for arm in stored.experiment.arms for each in arm.spec.workload.statements}
     pairs = {name: (plans.get(f"{name}, {old}"), plans.get(f"{name}, {new}")) for name in names}
     return {name: what_changed(a, b) for name, (a, b) in pairs.items() if a is not None and b is not None}

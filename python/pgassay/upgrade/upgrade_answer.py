@@ -39,6 +39,17 @@ def finding_of_refused(refused: Refused) -> UpgradeFinding:
     )
 
 
+def finding_of_function(refused: Refused) -> UpgradeFinding:
+    """A function that is made, and fails when it is called."""
+    return UpgradeFinding(
+        id=f"function:{refused.name}",
+        severity="work",
+        sentence=f"the function {refused.name} does not parse in the new version: {refused.words}",
+        where=f"function {refused.name}",
+        remedy="write it as both versions understand it, or change it right after the upgrade",
+    )
+
+
 def answer_of(
     *,
     source: tuple[str, str],

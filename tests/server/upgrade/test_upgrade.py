@@ -35,6 +35,7 @@ PLANTED = (
     "CREATE STATISTICS orders_st (dependencies) ON customer, region FROM orders",
     "CREATE VIEW checkpoints AS SELECT checkpoints_timed, checkpoints_req FROM pg_stat_bgwriter",
     "CREATE VIEW of_checkpoints AS SELECT checkpoints_timed + 1 AS next FROM checkpoints",
+    "CREATE FUNCTION timed() RETURNS bigint LANGUAGE sql AS 'SELECT checkpoints_timed FROM pg_stat_bgwriter'",
     "CREATE EXTENSION adminpack",
     "CREATE EXTENSION pg_stat_statements",
     "CREATE ROLE old_hand PASSWORD 'secret'",
@@ -49,6 +50,10 @@ HARMLESS = (
     "CREATE VIEW written AS SELECT buffers_clean, maxwritten_clean FROM pg_stat_bgwriter",
     "COMMENT ON TABLE orders IS 'SELECT checkpoints_timed; CREATE VIEW nothing'",
     "CREATE FUNCTION quoted() RETURNS text LANGUAGE sql AS $$SELECT 'CREATE TABLE x; old_snapshot'$$",
+    # Neither version can parse it.
+    "SET check_function_bodies = off",
+    "CREATE FUNCTION wrong_before() RETURNS int LANGUAGE sql AS 'SELECT no_such_column FROM orders'",
+    "SET check_function_bodies = on",
 )
 STATEMENTS = """
 -- name: by-customer
@@ -105,6 +110,7 @@ def test_what_is_planted_is_found_and_named(answer: dict[str, Any]) -> None:
     }
     assert {name for name, each in found.items() if each["severity"] == "work"} == {
         "extension-version:pg_stat_statements",
+        "function:public.timed()",
         "invalid-index:broken",
         "checksums",
         "extended-statistics",
@@ -158,6 +164,7 @@ def test_from_18_to_19_a_role_s_setting_and_the_default_of_jit(tmp_path: Path) -
     with source_server(resolve("18"), {"shared_preload_libraries": "", "io_workers": "5"}) as server:
         server.execute(*(each for each in TABLE.split(";") if each.strip()), *HARMLESS)
         server.execute("ALTER ROLE postgres SET escape_string_warning TO off")
+        server.unset("jit")
         finished = whole_tool.run(
             *("upgrade", server.dsn(), "--to", "19", "--workload", f"sql:{tmp_path / 'one.sql'}"),
             *("--max-time", "20s", "--out", tmp_path / "out", "--json"),

@@ -134,7 +134,7 @@ def test_data_of_another_moment_are_told_before_anything_is_measured(
         (("--capture", "/nowhere"), "there is no such folder"),
         (("--capture", "/tmp,sped=2"), "has no option 'sped'"),
         (("--capture", "/tmp", "--workload", "sql:x"), "leave one of them out"),
-        (("--copy", "folder:/tmp"), "write dump:FILE"),
+        (("--copy", "folder:/tmp"), "write dump, for one that is made now"),
     ],
 )
 def test_what_can_t_be_meant_is_one_sentence(words: tuple[str, ...], said: str) -> None:

@@ -40,12 +40,13 @@ class Made:
     """What was made: the database that holds it, its relations, and what was done to it, in sentences.
 
     `relations` are pages, rows and bytes of each table and index by name (with its schema unless
-    that is `public`).
+    that is `public`). `upgrade`: of data that pg_upgrade brought to their version, how; {} of others.
     """
 
     database: str
     relations: dict[str, dict[str, int]]
     notes: tuple[str, ...] = field(default=())
+    upgrade: dict[str, object] = field(default_factory=dict)
 
 
 def kind_and_source(spec: DatasetSpec) -> str:

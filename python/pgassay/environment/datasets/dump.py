@@ -38,6 +38,7 @@ from pgassay.model.build import Build
 # Text grows by tuple headers and indexes; an archive is packed, four times or so, before that.
 BYTES_PER_DUMP_BYTE = {"plain": 2.0, "custom": 6.0, "tar": 2.0, "directory": 6.0}
 NOTES = ("owners and privileges were left out, all rows frozen and all tables analysed",)
+NOTES_NOT_ANALYSED = ("owners and privileges were left out, all rows frozen, and no table was analysed",)
 _NAME = re.compile(rb'"(?:[^"]|"")+"|[A-Za-z_\x80-\xff][\w$\x80-\xff]*')
 _ROLES = re.compile(
     rb"^(?:ALTER [^\n]* OWNER TO |ALTER DEFAULT PRIVILEGES FOR ROLE |(?:GRANT|REVOKE) [^\n]* (?:TO|FROM) "
@@ -102,8 +103,8 @@ def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) ->
         on_progress,
         purpose=f"restoring {path}",
         load=lambda server: _restore_explained(server, path, on_progress),
-        finish=lambda server: freeze(server, on_progress),
-        notes=NOTES,
+        finish=lambda server: freeze(server, on_progress, analyses=spec.analysed),
+        notes=NOTES if spec.analysed else NOTES_NOT_ANALYSED,
     )
 
 
@@ -206,5 +207,6 @@ KIND = DatasetKind(
     check=check,
     needed_bytes=needed_bytes,
     make=make,
+    decided_by=(*DatasetKind.decided_by, "analysed"),
     usage="dump:FILE",
 )

@@ -41,14 +41,25 @@ def install_extensions(server: Server, build: Build, database: str = DATABASE) -
             session.execute(f"CREATE EXTENSION IF NOT EXISTS {name} SCHEMA public".encode())
 
 
-def freeze(server: Server, on_progress: OnStage, database: str = DATABASE) -> None:
-    """Freeze every row, gather statistics, and write all pages: a first read then changes nothing."""
+def freeze(server: Server, on_progress: OnStage, database: str = DATABASE, *, analyses: bool = True) -> None:
+    """Freeze every row, gather statistics, and write all pages: a first read then changes nothing.
+
+    `analyses` False: the planner has what statistics came with the data.
+    """
+    first = b"VACUUM (FREEZE, ANALYZE)" if analyses else b"VACUUM (FREEZE)"
     with translated_errors(server, "freezing the data"), control(server, database) as session:
-        on_progress("VACUUM (FREEZE, ANALYZE)", None)
-        session.execute("VACUUM (FREEZE, ANALYZE)")
+        on_progress(first.decode(), None)
+        session.execute(first)
         # ANALYZE has written new catalog rows behind the first pass.
         session.execute("VACUUM (FREEZE)")
         session.execute("CHECKPOINT")
+
+
+def run_analyse(server: Server, on_progress: OnStage, database: str = DATABASE) -> None:
+    """Gather statistics of all tables."""
+    with translated_errors(server, "analysing the data"), control(server, database) as session:
+        on_progress("ANALYZE", None)
+        session.execute("ANALYZE")
 
 
 def settle(

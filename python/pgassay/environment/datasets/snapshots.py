@@ -54,7 +54,8 @@ _KEY = re.compile(rf"[0-9a-f]{{{KEY_CHARACTERS}}}")
 class SnapshotFacts(TypedDict, total=False):
     """What pgassay-snapshot.json says; an older version may have written fewer keys.
 
-    `relations`: pages, rows and bytes by name; `notes`: what was done to the data; `made_at`: UTC.
+    `relations`: pages, rows and bytes by name; `notes`: what was done to the data; `made_at`: UTC. `upgrade`:
+    how pg_upgrade brought them to their version.
     """
 
     format: int
@@ -69,6 +70,7 @@ class SnapshotFacts(TypedDict, total=False):
     made_at: str
     seconds: float
     bytes: int
+    upgrade: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -257,6 +259,8 @@ def _describe(
         "seconds": round(time.monotonic() - begun, 3),
         "bytes": _size_bytes(partial),
     }
+    if made.upgrade:
+        facts["upgrade"] = made.upgrade
     write_private_file(partial / SNAPSHOT_FILE, json.dumps(facts, indent=1) + "\n")
     sync_tree(partial)
 

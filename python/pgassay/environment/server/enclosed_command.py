@@ -2,12 +2,12 @@
 
 The process gets a mount namespace of its own and, in place of the root folder, an empty one: in it are the
 libraries and the folders that are named, all without the right to run what lies in a folder that can be
-written. There is no shell and no program of the system, so none can be started; no /proc, whose `root` links
-lead out; no socket and no file of anybody else. Then it gives its rights up for good and becomes the command:
-it stays the same process, so whoever started it waits for it. An ordinary account does it in a user namespace
-of its own, which brings a network namespace without any device. Sources: mount_namespaces(7), pivot_root(2),
-mount_setattr(2) (Linux 5.12), user_namespaces(7), prctl(2), landlock(7), and of Linux
-include/uapi/linux/{mount,sched,landlock}.h.
+written. There is no program of the system, so none can be started, and a shell and cp only for a command that
+can't do without (pg_upgrade); no /proc, whose `root` links lead out; no socket and no file of anybody else.
+Then it gives its rights up for good and becomes the command: it stays the same process, so whoever started it
+waits for it. An ordinary account does it in a user namespace of its own, which brings a network namespace
+without any device. Sources: mount_namespaces(7), pivot_root(2), mount_setattr(2) (Linux 5.12),
+user_namespaces(7), prctl(2), landlock(7), and of Linux include/uapi/linux/{mount,sched,landlock}.h.
 """
 
 import ctypes
@@ -37,6 +37,8 @@ _OLD_ROOT = "/old-root"
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin", "/sbin", "/nix/store", "/gnu/store")
 # Programs: popen(3) and system(3) find no shell, so COPY … TO PROGRAM and archive_command start nothing.
 _PROGRAMS = ("/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/bin", "/sbin")
+# What pg_upgrade starts beside PostgreSQL's programs (src/bin/pg_upgrade/pg_upgrade.c, copy_subdir_files).
+_SHELL = ("/usr/bin/sh", "/usr/bin/cp")
 # What loaders and libraries ask for. The size of huge pages is in meminfo (src/backend/port/sysv_shmem.c,
 # GetHugePageSize), the nodes of memory in /sys.
 _FILES = (
@@ -52,13 +54,16 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Seen(TypedDict):
     """What is shown: paths with their links resolved, the text of files by their path, and who to become.
 
-    `identity`: uid and gid; None to stay what it is.
+    `identity`: uid and gid; None to stay what it is. `shell`: whether the command starts others by a shell;
+    `folder`: where it begins.
     """
 
     writable: list[str]
     readable: list[str]
     files: dict[str, str]
     identity: tuple[int, int] | None
+    shell: bool
+    folder: str
 
 
 class _Attributes(ctypes.Structure):
@@ -118,6 +123,7 @@ def _build_root(seen: Seen, program: str) -> None:
     links = {path: Path(path).readlink() for path in _SYSTEM if Path(path).is_symlink()}
     folders = [path for path in _SYSTEM if path not in (*links, *_PROGRAMS) and Path(path).is_dir()]
     devices = [path for path in _DEVICES if Path(path).exists()]
+    shell = {path: os.path.realpath(path) for path in _SHELL if seen["shell"]}
     _mount("tmpfs", _STAGE, "tmpfs", _NOSUID | _NODEV, "mode=0755")
     Path(_STAGE + _OLD_ROOT).mkdir()
     call("pivot_root", _STAGE.encode(), (_STAGE + _OLD_ROOT).encode())
@@ -131,6 +137,9 @@ def _build_root(seen: Seen, program: str) -> None:
             _mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV, "mode=0755")
             if str(Path(program).parent) == path:
                 _show(program, _RDONLY | _NOSUID | _NODEV)
+            for name, source in shell.items():
+                if str(Path(name).parent) == path:
+                    _show(name, _RDONLY | _NOSUID | _NODEV, source=source)
             _restrict(path, _RDONLY)
     for path, source in files.items():
         _show(path, _RDONLY | _NOSUID | _NODEV | _NOEXEC, source=source)
@@ -190,6 +199,7 @@ def main() -> None:
             os.setuid(uid)
         call("prctl", _PR_SET_NO_NEW_PRIVS, *map(ctypes.c_ulong, (1, 0, 0, 0)))
         _keep_to_itself()
+        os.chdir(seen["folder"])
         if command:
             os.execv(command[0], command)
     except OSError as error:

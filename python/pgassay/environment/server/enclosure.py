@@ -100,24 +100,34 @@ def enclosed_command(
     writable: Sequence[Path],
     readable: Sequence[Path] = (),
     settings: Mapping[str, str] | None = None,
+    *,
+    starts: Sequence[str] = (),
+    stays: Path | None = None,
 ) -> list[str]:
     """The command line that runs a program of PostgreSQL enclosed, as the servers' account.
 
     Start it as the caller, without `user=`: leaving takes rights that the account does not have. `settings`:
-    a server's, some of which name libraries.
+    a server's, some of which name libraries. `starts`: programs of other builds that it starts, which it does
+    by a shell; `stays`: the folder where it begins.
     """
     program = os.path.realpath(argv[0])
-    libraries = [*_of_build(Path(program)), *_named_in(settings or {}), *_search_path()]
-    return [*_words(writable, (*libraries, *readable)), program, *argv[1:]]
+    others = [path for other in starts for path in _of_build(Path(os.path.realpath(other)))]
+    libraries = [*_of_build(Path(program)), *others, *_named_in(settings or {}), *_search_path()]
+    words = _words(writable, (*libraries, *readable), shell=bool(starts), folder=str(stays or "/"))
+    return [*words, program, *argv[1:]]
 
 
-def _words(writable: Iterable[Path], readable: Iterable[Path | str]) -> list[str]:
+def _words(
+    writable: Iterable[Path], readable: Iterable[Path | str], *, shell: bool = False, folder: str = "/"
+) -> list[str]:
     owner = account()
     seen: enclosed.Seen = {
         "writable": list(dict.fromkeys(os.path.realpath(path) for path in writable)),
         "readable": list(dict.fromkeys(path for path in map(os.path.realpath, readable) if _is_hidden(path))),
         "files": _accounts(),
         "identity": None if owner is None else (owner.uid, owner.gid),
+        "shell": shell,
+        "folder": folder,
     }
     return [sys.executable, "-I", "-S", enclosed.__file__, json.dumps(seen)]
 

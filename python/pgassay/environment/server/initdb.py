@@ -34,7 +34,7 @@ def initdb_command(build: Build, folder: Path, dataset: DatasetSpec) -> list[str
     command += ["--text-search-config", "simple"]
     command += ["--wal-segsize", str(dataset.wal_segment_mb)]
     command += ["--auth-local", "peer", "--auth-host", "reject", "--no-sync", "--no-instructions"]
-    return command + _checksum_options(build.major, wanted=dataset.checksums)
+    return command + checksum_options(build.major, wanted=dataset.checksums)
 
 
 def can_have_locale(build: Build, locale: str) -> bool:
@@ -64,7 +64,8 @@ def _locale_options(build: Build, locale: str) -> list[str]:
     return ["--locale", "C", "--locale-provider", provider, f"--{provider}-locale", name]
 
 
-def _checksum_options(major: int, *, wanted: bool) -> list[str]:
+def checksum_options(major: int, *, wanted: bool) -> list[str]:
+    """The words of initdb for a cluster with data checksums, or without."""
     if wanted:
         return ["--data-checksums"]
     return ["--no-data-checksums"] if major >= FIRST_MAJOR_WITH_CHECKSUMS_BY_DEFAULT else []

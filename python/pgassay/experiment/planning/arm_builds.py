@@ -160,8 +160,11 @@ def differing_defaults(arms: Sequence[Arm], contrasts: Sequence[Contrast]) -> tu
 def dataset_loads(arms: Sequence[Arm]) -> int:
     """How many times the data are loaded for each arm, independently.
 
-    What is loaded into differently made clusters lies on the disk as chance had it, whatever the build.
+    What is loaded into differently made clusters lies on the disk as chance had it, whatever the build; what
+    pg_upgrade brought to a build lies as its original does.
     """
+    if all(arm.spec.dataset.before_upgrade is not None for arm in arms):
+        return 1
     made = {
         (_data_maker(arm.spec.build), arm.spec.dataset.checksums, arm.spec.dataset.wal_segment_mb)
         for arm in arms

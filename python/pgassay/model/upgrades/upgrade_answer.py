@@ -14,6 +14,7 @@ Severity = Literal["in the way", "work", "changed"]
 StatementVerdict = Literal[
     "fails", "other rows", "slower", "not decided", "as fast", "faster", "fails on both", "not run"
 ]
+StateOfServer = Literal["before ANALYZE", "new defaults"]
 Decision = Literal["go", "go after work", "look", "in the way"]
 
 
@@ -52,6 +53,34 @@ class UpgradedStatement(Frozen):
     calls: int | None = Field(default=None, exclude_if=lambda calls: calls is None)
 
 
+class PgUpgrade(Frozen):
+    """What pg_upgrade did to a physical copy, and how long it took on this machine.
+
+    programs: from which version to which, of whose builds; mode: how it moved the files. statistics,
+    extended_statistics: so many of so many columns' and of CREATE STATISTICS' came along.
+    """
+
+    programs: str
+    mode: str
+    seconds: float
+    statistics: tuple[int, int]
+    extended_statistics: tuple[int, int]
+
+
+class UpgradeState(Frozen):
+    """The new version in another state, against itself with ANALYZE and the source's own settings.
+
+    id: `before ANALYZE`, or `new defaults`. settings: of those that differ the source's value and the new
+    version's. sentence: what was found, or why it was not measured. statements: above 1 is faster than with
+    ANALYZE and the source's settings.
+    """
+
+    id: StateOfServer
+    sentence: str
+    settings: dict[str, tuple[str, str]] = Field(default_factory=dict)
+    statements: tuple[UpgradedStatement, ...] = ()
+
+
 class UpgradeTraffic(Frozen):
     """Captured traffic that was played on copies in both versions.
 
@@ -84,7 +113,8 @@ class UpgradeResult(Frozen):
     from_version, to_version: of the builds that were measured; `source_version`: of the server itself.
     experiment: the folder of the comparison, '' where nothing was timed. headline: the decision in sentences.
     why: where the time of all statements together went otherwise, in sentences. traffic: where --capture
-    was given.
+    was given. pg_upgrade: where --copy was a data folder. states: the new version without ANALYZE, and
+    without the source's own settings.
     """
 
     schema_: int = Field(default=UPGRADE_SCHEMA, alias="schema")
@@ -103,3 +133,5 @@ class UpgradeResult(Frozen):
     margin: float
     warnings: tuple[str, ...] = ()
     traffic: UpgradeTraffic | None = Field(default=None, exclude_if=lambda traffic: traffic is None)
+    pg_upgrade: PgUpgrade | None = Field(default=None, exclude_if=lambda found: found is None)
+    states: tuple[UpgradeState, ...] = Field(default=(), exclude_if=lambda states: not states)

@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from pgassay.model.upgrades.upgrade_answer import (
+    PgUpgrade,
     UpgradedStatement,
     UpgradeFinding,
     UpgradeResult,
+    UpgradeState,
     UpgradeTraffic,
 )
 from pgassay.report.page import Page
@@ -32,6 +34,14 @@ _TITLES = (
     ("work", "To do before or right after"),
     ("changed", "What changes"),
 )
+_TITLES_OF_STATES = {
+    "before ANALYZE": "Before ANALYZE",
+    "new defaults": "What your old settings keep from you",
+}
+_HEADS_OF_STATES = {
+    "before ANALYZE": ("statement", "", "after ANALYZE", "before", *_HEADS[4:]),
+    "new defaults": ("statement", "", "your settings", "new defaults", *_HEADS[4:]),
+}
 _SHOWN_MAX, _WRONG_MAX = 40, 5
 _UNTOUCHED = ("as fast", "faster", "not decided")
 
@@ -46,10 +56,18 @@ def _sections(result: UpgradeResult) -> list[Section]:
     head = f"{result.source}, PostgreSQL {result.source_version}; nothing was done to it."
     sections = [
         Section(
-            "", "decision", (Paragraph(result.headline, STRONG), *_of_traffic(result), Paragraph(head, QUIET))
+            "",
+            "decision",
+            (
+                Paragraph(result.headline, STRONG),
+                *_of_traffic(result),
+                *_of_pg_upgrade(result.pg_upgrade),
+                Paragraph(head, QUIET),
+            ),
         ),
         *_findings(result.findings),
         *_statements(result),
+        *map(_state, result.states),
     ]
     if result.warnings:
         sections.append(Section("Warnings", "warnings", (bullets(result.warnings, tone=WARNING),)))
@@ -57,6 +75,32 @@ def _sections(result: UpgradeResult) -> list[Section]:
         timed = f"{plural(result.blocks, 'block')}, margin {percent(result.margin)}; all figures are in"
         sections.append(Section("", "experiment", (Paragraph(f"{timed} {result.experiment}", QUIET),)))
     return sections
+
+
+def _of_pg_upgrade(found: PgUpgrade | None) -> list[Block]:
+    if found is None:
+        return []
+    columns, extended = found.statistics, found.extended_statistics
+    carried = f"it carried statistics of {columns[0]} of {plural(columns[1], 'column')}"
+    if extended[1]:
+        carried += f" and {extended[0]} of {extended[1]} extended ones"
+    lost = columns[0] < columns[1] or extended[0] < extended[1]
+    remedy = "; the rest is there after ANALYZE, and the figures below are of then" if lost else ""
+    words = f"pg_upgrade --{found.mode} {found.programs} took {seconds(found.seconds)} on this machine"
+    return [Paragraph(f"{words}; {carried}{remedy}.")]
+
+
+def _state(state: UpgradeState) -> Section:
+    """What the new version does before ANALYZE, or without the source's own settings."""
+    blocks: list[Block] = [Paragraph(f"{state.sentence[:1].upper()}{state.sentence[1:]}.")]
+    rows = [_row(each) for each in state.statements if each.verdict != "as fast"]
+    if rows:
+        blocks.append(plain_table(_HEADS_OF_STATES[state.id], rows, names=2))
+    for each in state.statements:
+        if each.plan and each.verdict in ("slower", "faster"):
+            blocks += [Subheading(f"{each.name}: {each.verdict}"), bullets(each.plan)]
+    title = _TITLES_OF_STATES[state.id]
+    return Section(title, state.id.replace(" ", "-").lower(), tuple(blocks), link=title)
 
 
 def _findings(findings: Sequence[UpgradeFinding]) -> list[Section]:
@@ -101,7 +145,8 @@ def _statements(result: UpgradeResult) -> list[Section]:
                 f"{result.to_version}, with the connection string of the server."
             )
         )
-    return [Section("Statements", "statements", tuple(blocks), link="Statements")]
+    title = "What the upgrade brings"
+    return [Section(title, "statements", tuple(blocks), link=title)]
 
 
 def _of_traffic(result: UpgradeResult) -> list[Block]:

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, TuneProof
-from pgassay.tune.answer.proof_verdict import looked_slower
+from pgassay.tune.answer.proof_verdict import NOT_TOLD, looked_slower
+from pgassay.tune.search.selection import STATEMENT_MARGIN
 from pgassay.words import percent, plural
 from pgassay.words import seconds as duration
 
@@ -119,6 +120,7 @@ def _unsolved(endless: Mapping[str, float], ended_unproven: Sequence[str]) -> st
 def has_nothing_to_do(fixes: Sequence[Fix], *, is_interrupted: bool = False) -> bool:
     """Whether it was shown that nothing is to be done: all was tried, and nothing is left that may help."""
     is_open = any(fix.verdict in ("recommended", "not decided") for fix in fixes)
+    is_open = is_open or _unclear(fixes, STATEMENT_MARGIN) is not None
     return not (is_open or is_interrupted or _untried(fixes) or _without_room(fixes))
 
 
@@ -158,10 +160,24 @@ def _nothing(
             f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "
             f"{advice}."
         )
+    unclear = _unclear(fixes, margin)
+    if unclear is not None:
+        gain = unclear.gain or 1.0
+        return (
+            f"Nothing is recommended: '{unclear.title}' makes what it helps {gain:.3g} × as fast, and looked "
+            "slower in all, which could not be told from the noise of the runs: try again on a quieter "
+            "machine, or with more --max-time."
+        )
     ended = _next_best(fixes, margin, is_interrupted=is_interrupted)
     if not is_shown:
         return f"Nothing is recommended: {ended}."
     return f"Nothing to do: {duration(seconds)} for the whole workload; {ended}."
+
+
+def _unclear(fixes: Sequence[Fix], margin: float) -> Fix | None:
+    """What gains most of what helps where it is used, and may have cost more than that, None for nothing."""
+    found = [fix for fix in fixes if NOT_TOLD in fix.note and (fix.gain or 0.0) >= 1 + margin]
+    return max(found, key=lambda fix: fix.gain or 0.0, default=None)
 
 
 def _next_best(fixes: Sequence[Fix], margin: float, *, is_interrupted: bool) -> str:

@@ -10,6 +10,7 @@ from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import STATEMENT_MARGIN, WORSE_MAX, Baseline
 from pgassay.words import percent
 
+NOT_TOLD = "it looked slower once; whether it is could not be told from the noise of the runs"
 UNLIKE = "it helps on the copy most what is not there as it is on the source: that proves nothing"
 NOT_CONFIRMED = (
     "two or more of the chosen fixes do not help, and no time was left to measure what is left of them"

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from pgassay.model.result import CompareResult
 from pgassay.model.tuning.tune_answer import Evidence, Fix, FixCost, FixStatement, FixVerdict, TuneProof
-from pgassay.tune.answer.proof_verdict import FoundAndProved, proven_verdict
+from pgassay.tune.answer.proof_verdict import NOT_TOLD, FoundAndProved, proven_verdict
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof.effects import Effect, Proved
 from pgassay.tune.search.selection import (
@@ -37,7 +37,6 @@ APART = "it could not be combined with what was chosen"
 MORE = "more was promising than could be proved in the time"
 ONCE = "measured once, not proven: {gains}"
 NO_TIME = "no time was left to try it: give more with --max-time"
-NOT_TOLD = "it looked slower once; whether it is could not be told from the noise of the runs"
 
 
 def ranked(judged: FoundAndProved) -> tuple[Fix, ...]:

@@ -10,7 +10,7 @@ import tune_samples as samples
 from pgassay.model.tuning.tune_answer import Fix
 from pgassay.report.tune import tune_page
 from pgassay.tune.answer.answer_sentences import has_nothing_to_do, summary
-from pgassay.tune.answer.proof_verdict import FoundAndProved
+from pgassay.tune.answer.proof_verdict import NOT_TOLD, FoundAndProved
 from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, OF_THE_SEARCH, ranked
 from pgassay.tune.proof.effects import Proved
 from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
@@ -144,3 +144,14 @@ def test_a_time_of_nothing_makes_no_figure_that_json_does_not_have() -> None:
     assert "null" not in json.dumps(
         json.loads(tune_page.page_of(answer).json())["fixes"][0]["statements"][0]["ratio"]
     )
+
+
+def test_what_helps_and_looked_slower_in_all_is_not_called_nothing_to_do() -> None:
+    fix = ranked(samples.judged(proved=None))[0].model_copy(
+        update={"verdict": "no help", "gain": 10.9, "note": NOT_TOLD, "title": "Index on tickets(customer)"}
+    )
+    told = summary([fix], None, 5.6, margin=0.05)
+    assert told.startswith("Nothing is recommended: 'Index on tickets(customer)' makes what it helps 10.9 × ")
+    assert "try again on a quieter machine" in told and "next best" not in told
+    told = summary([fix.model_copy(update={"gain": 1.01})], None, 5.6, margin=0.05)
+    assert told.startswith("Nothing to do: ")

@@ -18,7 +18,8 @@ from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
 from pgassay.report.tune import tune_page
 from pgassay.tune.answer.answer_sentences import summary
 from pgassay.tune.answer.compose import Told, compose
-from pgassay.tune.answer.verdicts import BESIDE, NOT_TOLD, ranked
+from pgassay.tune.answer.proof_verdict import NOT_TOLD
+from pgassay.tune.answer.verdicts import BESIDE, ranked
 from pgassay.tune.proof.effects import turned
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried

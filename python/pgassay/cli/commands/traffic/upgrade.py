@@ -22,14 +22,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "upgrade",
         help="find out what another major version does to a server: what breaks, what gets slower",
-        description="Reads a server's catalogs, copies its database by pg_dump into its own version and into "
-        "the new one, makes the schema in an empty new server, and runs the statements that took most of its "
-        "time, or captured traffic, on both: errors, rows, plans, and times in interleaved blocks. Nothing "
-        "is done to "
-        "the server. "
+        description="Reads a server's catalogs, copies its database into its own version and into the "
+        "new one (by pg_dump, or a base backup by pg_upgrade), makes the schema in an empty new server, and "
+        "runs the statements that took most of its time, or captured traffic, on both: errors, rows, plans, "
+        "and times in interleaved blocks. Nothing is done to the server. "
         "Exit status 3: something is in the way, or a statement fails, returns other rows or is slower.",
         epilog="examples:\n"
         "  pgassay upgrade 'host=db dbname=shop' --to 18 --max-time 20m\n"
+        "  pgassay upgrade 'host=db dbname=shop' --to 18 --copy folder:/backup/main\n"
         "  pgassay upgrade 'host=db dbname=shop' --to 18 --capture monday --copy dump:monday.dump",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
@@ -60,8 +60,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add(
         "--copy",
         default="",
-        metavar="dump:FILE",
-        help="the data: a dump of the moment when the capture began (default: the database as it is now)",
+        metavar="dump|dump:FILE|folder:DATADIR",
+        help="the data: dump (default), made now; dump:FILE, of the moment when the capture began; "
+        "folder:DATADIR, a base backup or a stopped server's data folder, of which pg_upgrade brings a copy "
+        "to the new version",
     )
     options.add_options(parser, "upgrade", _HELPS, defaults={"--margin": "10%"})
     options.add_formats(parser, "the answer", html=options.HTML_INSTEAD)
