@@ -104,7 +104,7 @@ def run(plant: Plant, place: Place, seed: int) -> dict[str, Any]:
             name = f"{seed:03}-{plant.name}"
             shutil.copytree(Path(scratch, "results"), place.keep / name, dirs_exist_ok=True)
     if status != 0:
-        raise RunError((complaints.strip().splitlines() or ["it said nothing"])[-1])
+        raise RunError((complaints.strip().splitlines() or ["no error message"])[-1])
     document: dict[str, Any] = json.loads(said)
     return document
 

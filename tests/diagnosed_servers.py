@@ -113,7 +113,11 @@ PLANTS = (
         "missing index under OLTP",
         (Load(f"\\set customer random(1, 4000)\n{BY_CUSTOMER}"), Load(ONE_ORDER, 1, ("-R", "50"))),
         STATEMENT,
-        ("orders is read whole, 150,000 rows", "no index on customer_id", "SELECT id, total FROM orders"),
+        (
+            "orders is read completely, 150,000 rows",
+            "no index on customer_id",
+            "SELECT id, total FROM orders",
+        ),
         ("pgassay tune", "--only"),
         sql="CREATE INDEX CONCURRENTLY ON orders (customer_id);",
     ),
@@ -124,7 +128,7 @@ PLANTS = (
             Load(ONE_ORDER, 2, ("-R", "200")),
         ),
         frozenset({"all-cores", "backend-core"}),
-        ("Most time goes to SELECT region, sum(total)", "shows nothing to mend"),
+        ("Most time goes to SELECT region, sum(total)", "shows nothing to fix"),
         ("pgassay tune", "--only"),
     ),
     DiagnosedPlant(
@@ -207,7 +211,7 @@ PLANTS = (
             ),
         ),
         frozenset({"all-cores"}),
-        ("processors, all of them busy", "shows nothing to mend"),
+        ("processors, all of them busy", "shows nothing to fix"),
         ("pgassay tune", "--only"),
     ),
 )

@@ -42,9 +42,9 @@ class Plant:
     limit, planted beside the cause, that are to be named too and stay in the other arm. tolerated: limits or
     faults that may be named beside a planted fault or in the other arm, with the reason at the plant. needs:
     capabilities, by the names of `needs`. files: SQL files by name. outside: what is done to the server while
-    it runs. around: what the whole command runs in. is_remote: the servers run already. variant: another way
-    of planting the cause, with a name of its own. advised: words that the advice for the cause must hold.
-    decoy: the fields of the harmless counterpart where the other level is none.
+    it runs. around: what the whole command runs in. is_remote: the servers are already running. variant:
+    another way of planting the cause, with its own name. advised: words that the advice for the cause must
+    hold. decoy: the fields of the harmless counterpart where the other level is none.
     """
 
     cause: str

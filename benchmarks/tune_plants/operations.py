@@ -104,7 +104,7 @@ def _distinct(draw: Draw) -> Drawn:
     """Groups of columns that say each other, joined as if they were many; decoy: statistics are there."""
     table, many, rows = draw.table(), draw.table(), draw.rows(60_000, 80_000)
     a, b, n = draw.column(), draw.column(), draw.size(60, 90)
-    # A tenth of the rows is expected as groups: for so many the other table is read whole.
+    # A tenth of the rows is expected as groups: for so many the other table is fully read.
     setup = filled(many, "k integer, filler text", rows // 2, [scattered(rows // 2), "repeat('y', 60)"])
     setup += (f"CREATE INDEX ON {many} (k)", f"VACUUM ANALYZE {many}")
     setup += filled(table, f"{a} integer, {b} integer, k integer", rows, [f"i % {n}"] * 3)

@@ -42,10 +42,10 @@ def test_what_is_no_line_is_refused_with_what_to_type(capsys: Any, clone: Path) 
         ((good, f"git:{clone}@v1"), "no commit that changes what is built"),
         ((good, bad, "--path", "contrib"), "no commit that changes what is built below contrib"),
         ((good,), "bisect takes two revisions"),
-        ((good, "npm:18"), "npm:18 is no revision of a clone"),
-        (("version=17.0",), "is no range of releases"),
+        ((good, "npm:18"), "npm:18 is not a revision of a clone"),
+        (("version=17.0",), "is not a range of releases"),
         (("version=17.4..17.0",), "name the older release first"),
-        (("version=16.900..16.901",), "no origin has both ends at hand"),
+        (("version=16.900..16.901",), "no origin has both ends available"),
         (("build=npm:18",), "is one build"),
     ):
         assert told in _refused(capsys, *words, *WORKLOAD)
@@ -57,7 +57,7 @@ def test_what_is_no_line_is_refused_with_what_to_type(capsys: Any, clone: Path) 
 def test_a_folder_with_something_else_is_refused(capsys: Any, clone: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine\n")
     words = (f"git:{clone}@v1", f"git:{clone}@master", *WORKLOAD, "--out", str(tmp_path))
-    assert "holds something else" in _refused(capsys, *words)
+    assert "has other content" in _refused(capsys, *words)
     assert (tmp_path / "notes.txt").read_text() == "mine\n"
 
 

@@ -44,7 +44,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Path]]:
 def test_two_folders_become_one_result(folders: list[Path]) -> None:
     finished = whole_tool.run("combine", *folders)
     assert finished.returncode == 0, finished.stderr
-    assert "Of machines like these: from 2 machines nothing can be said at 5 %" in finished.stdout
+    assert "Of machines like these: 2 machines are too few at 5 %" in finished.stdout
     assert "kernel: 6.1-host1 on host1; 6.1-host2 on host2" in finished.stdout
     document = json.loads(whole_tool.run("combine", *folders, "--json").stdout)
     jsonschema.validate(document, schema.COMBINED.schema(), cls=jsonschema.Draft202012Validator)
@@ -60,4 +60,4 @@ def test_what_can_t_be_combined_is_one_sentence(folders: list[Path], tmp_path: P
     complaint = whole_tool.assert_one_sentence(whole_tool.run("combine", folders[0], folders[0]), 2)
     assert "hold the same trials" in complaint
     complaint = whole_tool.assert_one_sentence(whole_tool.run("combine", folders[0], tmp_path), 2)
-    assert "holds no experiment" in complaint
+    assert "has no experiment" in complaint

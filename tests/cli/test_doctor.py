@@ -37,6 +37,6 @@ def test_what_is_required_and_missing_is_the_exit_status() -> None:
         wrong = whole_tool.environment(home, PGASSAY_NATIVE="/nowhere/pgassay-native")
         finished = whole_tool.run("doctor", "--seconds", "0", "--require", "native", env=wrong)
         assert finished.returncode == 1
-        assert "pgassay: native is required and missing" in finished.stderr
+        assert "pgassay: native is required but missing" in finished.stderr
         unknown = whole_tool.run("doctor", "--seconds", "0", "--require", "warp", home=home)
         assert "cold-cache" in whole_tool.assert_one_sentence(unknown, 2)

@@ -113,13 +113,13 @@ def test_a_page_is_written_beside_the_output(folder: Path) -> None:
     ("words", "said"),
     [
         (["nothing.txt"], "can't read nothing.txt (No such file or directory)"),
-        (["."], ". holds no experiment: name a folder that has an experiment.json"),
+        (["."], ". has no experiment: name a folder that has an experiment.json"),
         (["bad\x1b[2J.txt"], "can't read bad\\x1b[2J.txt"),
         (["-", "-"], "standard input"),
         (["plan.txt", "--plan", "2"], "--plan 2: plan.txt has 1"),
-        (["plan.txt", "--plan", "first"], "is no plan's number"),
-        (["plan.txt", "postgresql.log"], "postgresql.log has 3 plans: choose one of each file with --plan"),
-        (["plan.txt", "--html", "/nowhere/page.html"], "its folder does not exist, make it first"),
+        (["plan.txt", "--plan", "first"], "is not the number of a plan"),
+        (["plan.txt", "postgresql.log"], "postgresql.log has 3 plans: choose one from each file with --plan"),
+        (["plan.txt", "--html", "/nowhere/page.html"], "its folder does not exist, create it first"),
     ],
 )
 def test_what_can_t_be_done_is_said_in_a_sentence(folder: Path, words: list[str], said: str) -> None:

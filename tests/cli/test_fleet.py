@@ -15,9 +15,9 @@ SLIPS = {
     "no file to stop": (["stop"], ["there is no", "fleet.toml"]),
     "nothing to start again": (["start"], ["fleet.toml", "--local N", "--ssh", "--scheduler"]),
     "none": (["start", "--local", "0"], ["--local: '0'", "1 or more"]),
-    "an option for ssh": (["start", "--ssh=-oProxyCommand=true"], ["is no host", "host1,host2"]),
-    "a path": (["start", "--ssh", "host1,../host2"], ["'../host2' is no host"]),
-    "an empty one": (["start", "--ssh", "host1,"], ["'' is no host"]),
+    "an option for ssh": (["start", "--ssh=-oProxyCommand=true"], ["is not a host", "host1,host2"]),
+    "a path": (["start", "--ssh", "host1,../host2"], ["'../host2' is not a host"]),
+    "an empty one": (["start", "--ssh", "host1,"], ["'' is not a host"]),
     "twice": (["start", "--ssh", "host1,me@host1"], ["names host1 twice"]),
     "without TLS": (["start", "--trust-cluster", "--scheduler", "tcp://host:8786"], ["tls://HOST:PORT"]),
     "without trust": (["start", "--scheduler", "tls://host:8786"], ["--trust-cluster", "unpickles"]),
@@ -68,7 +68,7 @@ def test_the_member_is_asked_by_documents_only(tmp_path: Path) -> None:
     for text, told in (
         ("hello?", "not by hand"),
         ("[]", "not by hand"),
-        ('{"operation": "run"}', "no operation"),
+        ('{"operation": "run"}', "not an operation"),
     ):
         finished = subprocess.run(
             [*whole_tool.COMMAND, "fleet", "member"],

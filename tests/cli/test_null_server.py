@@ -29,8 +29,8 @@ def test_its_table_ends_with_what_it_means() -> None:
         "null-server", "--clients", "1", "--seconds", "0.5", "--workload", "tpcb:rate=50"
     )
     assert finished.returncode == 0, finished.stderr
-    assert "What the load generator can do at most here: tpcb:rate=50" in finished.stdout
-    assert "the client's figure" in " ".join(finished.stdout.split())
+    assert "Maximum of the load generator here: tpcb:rate=50" in finished.stdout
+    assert "measures the client" in " ".join(finished.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ AT_ONCE = {
         ["io_method=sync,worker", "clients=1,8", "--fleet", "f.toml", "--spread", "cells", "--stratum=x"],
         ["--stratum", "leave it out"],
     ),
-    "a file that is no workload": (["work_mem=1MB,2MB", "--workload", "my.sql"], ["sql:my.sql"]),
+    "a file that is not a workload": (["work_mem=1MB,2MB", "--workload", "my.sql"], ["sql:my.sql"]),
     "the benchmark's name": (["work_mem=1MB,2MB", "--workload", "pgbench"], ["tpcb", "select-only"]),
     "option of the workload": (["work_mem=1MB,2MB", "--clients", "3"], ["--clients", "tpcb:clients="]),
     "option of pgbench": (["work_mem=1MB,2MB", "-s", "3"], ["-s", "--scale N"]),
@@ -83,7 +83,7 @@ AT_ONCE = {
     "option without its value": (["work_mem=1MB,2MB", "--scale"], ["--scale needs a value", "N"]),
     "word of a list": (["work_mem=1MB,2MB", "--covariate", "x"], ["'x'", "none, canary, memory, disk"]),
     "no factor": (["--scale", "3"], ["needs NAME=LEVEL,LEVEL", "as in 'pgassay compare io_method="]),
-    "a file in place of factors": (["sorts.toml", "--scale", "3"], ["pgassay run sorts.toml"]),
+    "a file instead of factors": (["sorts.toml", "--scale", "3"], ["pgassay run sorts.toml"]),
     "no factor behind the options": (["work_mem=1MB,2MB", "--scale", "3", "jit"], ["'jit' is not a factor"]),
 }  # fmt: skip
 
@@ -92,8 +92,11 @@ BY_A_SERVER = {
     "setting": (["wrk_mem=1MB,2MB"], ["wrk_mem", "work_mem"]),
     "level": (["io_method=sync,uring"], ["io_method=uring", "worker"]),
     "value out of range": (["io_workers=3,99"], ["io_workers=99", "32"]),
-    "one value twice": (["work_mem=4MB,64MB,4096kB"], ["work_mem=4MB and work_mem=4096kB are one value"]),
-    "one word twice": (["jit=on,off,true"], ["jit=on and jit=true are one value"]),
+    "one value twice": (
+        ["work_mem=4MB,64MB,4096kB"],
+        ["work_mem=4MB and work_mem=4096kB are the same value"],
+    ),
+    "one word twice": (["jit=on,off,true"], ["jit=on and jit=true are the same value"]),
     "set": (["work_mem=1MB,2MB", "--set", "shared_bufers=1GB"], ["shared_bufers", "shared_buffers"]),
     "value of set": (["work_mem=1MB,2MB", "--set", "jit=perhaps"], ["jit=perhaps", "on"]),
     "pinned setting": (["port=5432,5433"], ["port"]),
@@ -147,7 +150,7 @@ def test_what_a_build_refuses(
         (["report"], "'pgassay report' needs FOLDER"),
         (["report", "a", "b"], "'b' is one word too many: 'pgassay report' takes FOLDER and options"),
         (["report", "a", "--json", "--markdown"], "leave one of them out"),
-        (["clean", "a"], "takes options alone"),
+        (["clean", "a"], "takes only options"),
         (["fleet", "begin"], "ACTION can't be 'begin': use start, status, stop"),
         (["builds", "instal"], "did you mean install?"),
         (["completion", "ksh"], "use bash, zsh, fish"),
@@ -195,7 +198,7 @@ def test_a_folder_that_is_a_file(tmp_path: Path, capsys: Capture, require: Calla
 @pytest.mark.parametrize("command", ["report", "resume"])
 def test_a_folder_without_an_experiment(command: str, tmp_path: Path, capsys: Capture) -> None:
     finished = whole_tool.run_here(capsys, command, tmp_path)
-    assert "holds no experiment" in whole_tool.assert_one_sentence(finished, 2)
+    assert "has no experiment" in whole_tool.assert_one_sentence(finished, 2)
 
 
 @pytest.mark.parametrize("command", ["report", "resume"])

@@ -50,8 +50,11 @@ SLIPS = {
     "a size": (["FOLDER", "--size", "large"], ["--size: 'large' is not a size", "100GiB"]),
     "a provider": (["FOLDER", "--provider", "acme"], ["no provider 'acme'"]),
     "a slow-down": (["FOLDER", "--slow-down", "much"], ["much", "3%"]),
-    "a gain": (["FOLDER", "--slow-down=-5%"], ["--slow-down is as much slower", "type a share from 0 on"]),
-    "no experiment": (["FOLDER"], ["holds no experiment", "experiment.json"]),
+    "a gain": (
+        ["FOLDER", "--slow-down=-5%"],
+        ["--slow-down says how much slower", "write a share of 0 or more"],
+    ),
+    "not an experiment": (["FOLDER"], ["has no experiment", "experiment.json"]),
 }
 
 

@@ -62,12 +62,13 @@ def test_a_volume_is_explained_in_words(tmp_path: Path) -> None:
     assert "operations 300 a second 3,000 a second 33 min 20 s 5 h 00 min" in shown
     assert "instance operations 3,600 a second 20,000 a second 30 min 00 s whole every 24 h 00 min" in shown
     assert "300 a second, 2.344 MiB/s from then on (limit: operations)" in shown
-    assert "the catalogue has no price of m6g.large; without it 100 GiB at 0.1 = 10.00" in shown
+    assert "the catalogue has no price for m6g.large; without it 100 GiB at 0.1 = 10.00" in shown
     shown = " ".join(
         run(tmp_path, "gp3,size=700GiB,iops=10000,throughput=500,instance=r7i.2xlarge").stdout.split()
     )
     assert (
-        "492.32 USD a month (us-east-1, prices of 2026-11): 700 GiB at 0.08 = 56.00; 7000 IOPS above" in shown
+        "492.32 USD a month (us-east-1, prices as of 2026-11): 700 GiB at 0.08 = 56.00; 7000 IOPS above"
+        in shown
     )
 
 

@@ -68,7 +68,7 @@ def test_a_killed_observer_costs_what_it_would_have_said_and_nothing_else(server
         assert not observer.follow(server)
     assert len(observer.windows) == 1
     (warning,) = observer.warnings
-    assert "not observed any more" in warning
+    assert "no longer observed" in warning
     assert "was killed" in warning
 
 
@@ -88,7 +88,7 @@ def test_watch_is_told_why_there_is_no_more(server: ObservedServer) -> None:
         watch.read()
         assert watch.threads is not None
         kill(watch._observer)
-        with pytest.raises(MeasurementError, match="not observed any more: The native binary was killed"):
+        with pytest.raises(MeasurementError, match="no longer observed: The native binary was killed"):
             watch.read()
 
 

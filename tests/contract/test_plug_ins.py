@@ -271,7 +271,7 @@ COMPLAINTS = (
     (("toy=small",), "add a second level"),
     (("work_mem=1MB,2MB", "--storage", "toy:size=4GB"), "a toy box is as large as its disk"),
     (("work_mem=1MB,2MB", "--storage", "toy:read_ahead=64"), "for toy there are path, colour"),
-    (("work_mem=1MB,2MB", "--storage", "toy:colour=grey"), "is no colour: type red, green or blue"),
+    (("work_mem=1MB,2MB", "--storage", "toy:colour=grey"), "is not a colour: type red, green or blue"),
     (("work_mem=1MB,2MB", "--dataset", "tay"), "did you mean toy?"),
     (("work_mem=1MB,2MB", "--dataset", "nothing"), "folder:DATADIR, script:FILE or toy"),
     (("work_mem=1MB,2MB", "--workload", "tay"), "did you mean toy?"),

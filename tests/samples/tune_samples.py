@@ -128,13 +128,13 @@ def judged(**changes: object) -> FoundAndProved:
             "index:harmful": Tried("index:harmful", {"place": 0.9}, 1.0, 8192, **SLOWER),
             "index:refused": Tried("index:refused", refused="'CREATE INDEX …' failed on the copy"),
         },
-        screened={"index:unused": "the planner uses it in no statement, once it is there"},
+        screened={"index:unused": "with it in place, the planner uses it in no statement"},
         selection=FixSelection(
             (SelectionStep("index:good", 0.7, {}), SelectionStep("index:second", 0.3, {})),
             {"index:useless": 1.0, "index:harmful": 0.7},
         ),
         unsafe={"index:unsafe": "different: 3 rows"},
-        left_out={"index:described": "it is described and never tried"},
+        left_out={"index:described": "it is described, not tried"},
     )  # fmt: skip
     if "members" in changes:
         steps = tuple(SelectionStep(name, 1.0, {}) for name in cast(tuple[str, ...], changes.pop("members")))

@@ -52,7 +52,7 @@ def test_the_interval_of_the_copies_spread_holds_it(copies: int, spread: float, 
         within = MeanSquare(float((residuals**2).sum() / degrees), degrees)
         variances.append(variance.component(between, within, 12).variance)
     assert held / runs >= 0.95 - slack(0.05, runs)
-    assert held / runs <= 0.99, "an interval much wider than it says is no better"
+    assert held / runs <= 0.99, "an interval much wider than it says is not a better"
     error = np.std(variances) / math.sqrt(runs)
     assert np.mean(variances) == pytest.approx(spread**2, abs=4 * error), "the component is unbiased"
     if spread == 0:

@@ -187,7 +187,7 @@ def test_a_direction_that_carry_over_cannot_explain_stands_and_says_what_is_left
     result = long_experiment(0.2)
     assert result.arms[1].verdict == "faster"
     assert "carry-over" in kinds_of(result)
-    sentence = next(each for each in result.warning_sentences if "taken out its effect is" in each)
+    sentence = next(each for each in result.warning_sentences if "adjusted for that its effect is" in each)
     assert "+22 %" in sentence
 
 

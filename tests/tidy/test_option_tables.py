@@ -17,7 +17,7 @@ def test_a_row_has_the_default_and_what_the_documents_say() -> None:
         rows["| `--storage`"]
         == "| `--storage` | `host` | where the data directories are: [storage](storage.md) |"
     )
-    assert rows["| `--quiet`"] == "| `--quiet` | off | say nothing while it runs |"
+    assert rows["| `--quiet`"] == "| `--quiet` | off | print nothing while it runs |"
     resumed = option_tables.table("resume")
-    assert "| `--blocks` | the experiment's | continue to N blocks in all" in resumed
+    assert "| `--blocks` | the experiment's | continue to N blocks in total" in resumed
     assert "`pool = false` is `--no-pool`" in " ".join(option_tables.keys("gate file").split())

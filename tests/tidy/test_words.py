@@ -1,5 +1,6 @@
-"""Documents say things in the words that DBAs use: phrases of a translated syntax are refused."""
+"""Documents and messages use the words that DBAs use: phrases of a translated syntax are refused."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -11,7 +12,7 @@ DOCS = ROOT / "docs"
 MAPS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "ARCHITECTURE.md")]
 NATIVE = ROOT / "crates" / "native" / "README.md"
 PAGES = [*MAPS, NATIVE, *sorted(DOCS.glob("*.md"))]
-# Code and printed output are what the product says: its messages have their own review.
+# Code and printed output are what the product says: BANNED_IN_MESSAGES is for its messages.
 CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 QUOTED = re.compile(r'"[^"\n]*"')
 # Each pattern with what to write instead.
@@ -76,3 +77,108 @@ def test_a_banned_phrase_would_be_noticed() -> None:
     assert len(banned_in("Of a plan it is told beside the tree.\n")) == 3
     assert len(banned_in("It took 3.5 times as long: 71 % slower, and goes on.\n")) == 3
     assert not banned_in('`beside` and "goes on" are quoted.\n```\nthis is told\n```\n')
+
+
+# What is printed quotes figures and SQL as they are, so fewer phrases are refused than in documents.
+BANNED_IN_MESSAGES = {
+    r"(?<![Tt]here )\b(?:is|are) no (?!(?:longer|more|such|faster|slower)\b)[a-z]": "is not a, invalid",
+    r"\bbesides?\b": "with, next to, compared with, in addition to",
+    r"\b(?:is|are|was|were|be) told\b": "is reported, is shown, is known",
+    r"\btold (?:as|of|apart|and not|with|by|from)\b": "reported as, distinguished, given with",
+    r"\b(?:go|goes|went|gone|going) on\b": "continue",
+    r"\bthose that\b.*\bthose that\b": "name them once",
+    r"(?:^|[.:;] )Of (?:an?|the|these|such|two|all|its|it)\b": "begin with the subject",
+    r"\bone and the same\b": "the same",
+    r"\bmends?\b|\bmended\b|\bmending\b": "fix",
+    r"\bits kin\b|\bthe like\b|\bits like\b": "name them",
+    r"\bruns? already\b": "is running, a running server",
+    r"\bis of an? \w+ that\b": "needs, is for",
+    r"\bto be had\b|\bcan be had\b": "is available",
+    r"\bat most so (?:long|many|much)\b": "time limit, maximum number of",
+    r"\b(?:came|comes|come) out otherwise\b|\botherwise than\b": "differs",
+    r"\banew\b": "again, reload, rebuild, restart",
+    r"\boftener\b": "more often",
+    r"\bin place of\b": "instead of",
+    r"(?:^|[.:;] )Look (?:at|what|which|who|whether|how|when)\b": "check, find",
+    r"\bwithout a word\b|\b(?:said|says) nothing\b": "unexpectedly, no error message",
+    r"\b(?:read|searched|copied) whole\b": "completely, the whole table",
+    r"\bis (?:not )?to be\b": "must, should",
+    r"\btwice as (?:fast|slow)\b|\d times as (?:fast|slow|long)\b": "2 × as fast",
+}
+# Formats that give a figure an exponent: 1.27e+03 is written 1,270.
+EXPONENTS = re.compile(r"\d[eE][+-]\d\d\b")
+PYTHON = sorted((ROOT / "python" / "pgassay").rglob("*.py"))
+RUST = sorted((ROOT / "crates").glob("*/src/**/*.rs"))
+_RUST_TEXT = re.compile(r'(?<![\\\'])"((?:[^"\\]|\\.)*)"', re.DOTALL)
+# A key or an option that a sentence names.
+_NAMED = re.compile(r"`[^`]*`")
+_IS_SQL = re.compile(r"\bSELECT\b|\bUPDATE \w+ SET\b|\bDO \$")
+
+
+def texts_of(source: str) -> list[tuple[int, str]]:
+    """The sentences that a Python file prints, with their lines: its strings but for docstrings and SQL."""
+    tree = ast.parse(source)
+    joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    found = [
+        (
+            node.lineno,
+            "".join(str(each.value) if isinstance(each, ast.Constant) else "{}" for each in node.values),
+        )
+        for node in joined
+    ]
+    # Docstrings, and the parts of an f-string, which is read as one text.
+    parts = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    parts |= {id(value) for node in joined for value in node.values}
+    found += [
+        (node.lineno, node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in parts
+    ]
+    return sorted((line, text) for line, text in found if " " in text and not _IS_SQL.search(text))
+
+
+def rust_texts_of(source: str) -> list[tuple[int, str]]:
+    """The sentences of a Rust file outside of its tests, with their lines."""
+    code = re.sub(r"^\s*//.*$", "", source.partition("#[cfg(test)]")[0], flags=re.MULTILINE)
+    return [
+        (code.count("\n", 0, found.start()) + 1, re.sub(r"\\\n\s*", "", found[1]))
+        for found in _RUST_TEXT.finditer(code)
+        if " " in found[1] and not _IS_SQL.search(found[1])
+    ]
+
+
+def banned_in_texts(texts: list[tuple[int, str]]) -> list[str]:
+    """Each banned phrase of the sentences: its line, the phrase, what to write instead."""
+    phrases = [
+        f"{line}: {found.group()} → {instead}"
+        for line, text in texts
+        for pattern, instead in BANNED_IN_MESSAGES.items()
+        for found in re.finditer(pattern, _NAMED.sub(" ", text))
+    ]
+    return phrases + [f"{line}: {text} → no exponent" for line, text in texts if EXPONENTS.search(text)]
+
+
+def test_no_message_uses_a_banned_phrase() -> None:
+    found = {
+        str(file.relative_to(ROOT)): phrases
+        for files, texts in ((PYTHON, texts_of), (RUST, rust_texts_of))
+        for file in files
+        if (phrases := banned_in_texts(texts(file.read_text("utf-8"))))
+    }
+    assert not found
+
+
+def test_a_banned_phrase_of_a_message_would_be_noticed() -> None:
+    assert len(PYTHON) > 500
+    assert len(RUST) > 50
+    source = '"""It goes on."""\nsay(f"{name} is no name: mend it")\nsay("it took 1.27e+03 s")\n'
+    assert [each.partition(" → ")[0] for each in banned_in_texts(texts_of(source))] == [
+        "2: is no n",
+        "2: mend",
+        "3: it took 1.27e+03 s",
+    ]
+    assert not banned_in_texts(
+        texts_of('run("SELECT a FROM b WHERE c is no d")\nsay("there is no such file")\n')
+    )
+    rust = '// It goes on.\nfail("the run goes \\\n    on");\n#[cfg(test)]\nfail("it goes on");\n'
+    assert banned_in_texts(rust_texts_of(rust)) == ["2: goes on → continue"]

@@ -41,7 +41,7 @@ Commands (JSON on standard input, JSON lines on standard output):
   capture-redact  write a capture without its values, to be handed out
   capture-sessions  say whose sessions a capture has
   replay-plan  say what a replay of a capture would play
-  replay       play a capture against a server, and count what came out otherwise
+  replay       play a capture against a server, and count what differs
   volume       serve a block device's file that answers as a model says (needs root and FUSE)
 
   --version    print the version and a checksum of the sources

@@ -193,7 +193,7 @@ pub fn simulate() -> i32 {
     let mut checked = all.try_for_each(Model::check);
     if !beside.is_empty() && beside.len() != models.len() {
         checked = Err(Fault(format!(
-            "beside has {} entries for {} models",
+            "`beside` has {} entries for {} models",
             beside.len(),
             models.len()
         )));

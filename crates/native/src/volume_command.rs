@@ -278,7 +278,7 @@ impl Volumes {
             Told::MeasureCeiling { device } => mailbox.send(Command::MeasureCeiling(device)),
             Told::End {} => mailbox.send(Command::End { unmounts: true }),
             Told::Serve { .. } | Told::To { .. } => {
-                output.refuse(&Failure::client("a volume can't be told that".to_owned()));
+                output.refuse(&Failure::client("unknown command for a volume".to_owned()));
             }
         }
     }

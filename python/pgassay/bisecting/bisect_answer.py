@@ -24,8 +24,8 @@ CULPRITS_TOLD_MAX = 5
 # Around the peak of the posterior, at the end of the search.
 _LAST_BLOCKS = 3
 _REPAIRED = (
-    "A slow-down that was taken back between the ends, or two changes that cancel, would not be seen: name "
-    "an earlier bad end to look for one."
+    "A slow-down that was fixed between the ends, or two changes that cancel out, would not be seen: "
+    "name an earlier bad end to look for one."
 )
 
 
@@ -149,7 +149,10 @@ def _headline(
         parts = join([f"{times((s.ratio or 1.0, s.interval))} with {_culprits(found, s)}" for s in steps])
         return f"{of} came in two steps: {parts}."
     if verdict == "gradual":
-        return f"{of} is neither one {_word(found)}'s nor two's: what was measured between the ends is below."
+        return (
+            f"{of} is not explained by one or two {_word(found)}s: the measurements between the ends are "
+            "below."
+        )
     if not _differs(found):
         beyond = f"beyond {percent(found.margin)}{_seen(whole)}"
         return f"undecided: it is not known yet whether the ends differ {beyond}."
@@ -231,13 +234,13 @@ def _notes(found: Answered, verdict: BisectionVerdict, steps: Sequence[FoundStep
     notes += [note for part in found.search.parts if (note := _own_part(found, part))]
     notes += [each for part in found.search.parts for each in _changed(found, part)]
     if any(found.search.is_overshot(part) for part in found.search.parts):
-        notes.append("Between the ends some lie beyond them: a part of it was repaired before the bad end.")
-    if verdict == "two steps":
         notes.append(
-            "Two steps is what fits: no single commit has all of it, and each of these has its part."
+            "Some commits between the ends are slower than both: a part of it was fixed before the bad end."
         )
+    if verdict == "two steps":
+        notes.append("Two steps fit the data: no single commit explains all of it; each of these has a part.")
     if any(not culprit.builds for step in steps for culprit in step.culprits) and verdict != "gradual":
-        notes.append("A commit that does not build can't be told from the next one that does.")
+        notes.append("A commit that does not build can't be distinguished from the next one that does.")
     return tuple(notes)
 
 

@@ -27,13 +27,13 @@ def what_changed(
         more = plural(len(differing) - _TOLD_MAX, "more setting") if len(differing) > _TOLD_MAX else ""
         name, (old, _) = next(iter(differing.items()))
         sentences.append(
-            f"With it the servers' own settings changed: {told}{f', {more}' if more else ''}. It may be a "
-            f"default, not code: --set {name}={old} for all tells."
+            f"The server's default settings changed with it: {told}{f', {more}' if more else ''}. It may be "
+            f"a default, not code: repeat with --set {name}={old} to check."
         )
     plans = [name for name in sorted(_shapes(first)) if _is_other(name, first, second)]
     if plans:
         of = join(plans[:_TOLD_MAX])
-        sentences.append(f"With it the plan of {of} changed: another plan, which need not be slower code.")
+        sentences.append(f"The plan of {of} changed with it: that need not be slower code.")
     return sentences
 
 

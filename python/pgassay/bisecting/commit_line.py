@@ -48,11 +48,11 @@ def _commits(good: str, bad: str, path: str | None) -> CommitLine:
     wrong = next((word for word in (good, bad) if not word.startswith(GIT) or "+patch:" in word), None)
     if wrong is not None:
         raise UsageError(
-            f"{wrong} is no revision of a clone: write git:PATH@REVISION, or build={good},{bad} for a list"
+            f"{wrong} is not a revision of a clone: write git:PATH@REVISION, or build={good},{bad} for a list"
         )
     clone = trees[0].place
     if trees[1].place.resolve() != clone.resolve():
-        raise UsageError(f"{good} and {bad} are of two clones: name two revisions of one")
+        raise UsageError(f"{good} and {bad} are from two clones: name two revisions of one")
     first, last = (_commit(clone, tree.text, tree.revision) for tree in trees)
     if _git(clone, ["merge-base", "--is-ancestor", first, last]).returncode != 0:
         base = _git(clone, ["merge-base", first, last]).stdout.strip()
@@ -140,7 +140,7 @@ def _builds(text: str) -> CommitLine:
 def _releases(text: str) -> CommitLine:
     match = _RANGE.match(text)
     if match is None:
-        raise UsageError(f"version={text} is no range of releases: write version=17.0..17.10")
+        raise UsageError(f"version={text} is not a range of releases: write version=17.0..17.10")
     ends = [parse_version(match["first"]), parse_version(match["last"])]
     if ends[0] >= ends[1] or ends[0][0] < MAJOR_MIN:
         raise UsageError(f"version={text}: name the older release first, {MAJOR_MIN}.0 or newer")
@@ -153,7 +153,7 @@ def _releases(text: str) -> CommitLine:
             best = [f"{origin.name}:{version}" for version in between]
     if not best:
         raise UsageError(
-            f"version={text}: no origin has both ends at hand: type 'pgassay builds install "
+            f"version={text}: no origin has both ends available: run 'pgassay builds install "
             f"npm:{match['first']}..{match['last']}', which fetches those between them too"
         )
     return CommitLine("builds", tuple(Place(name=each.partition(":")[2], build=each) for each in best))

@@ -36,7 +36,7 @@ def reverted_build(culprit: Place, bad: Place, out: Path, provide: Callable[[str
     ]
     patch = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if patch.returncode != 0 or not patch.stdout:
-        return Reverted(name=culprit.name, why="git makes no patch of it")
+        return Reverted(name=culprit.name, why="git can't create a patch for it")
     file = out.resolve() / PATCH_FILE
     file.write_bytes(patch.stdout)
     text = f"{bad.build}+patch:{file}"

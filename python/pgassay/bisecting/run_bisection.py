@@ -194,16 +194,16 @@ class _Run:
         )
         if not path.exists():
             if self._out.exists() and (not self._out.is_dir() or any(self._out.iterdir())):
-                raise UsageError(f"--out {self._out} holds something else: name a new folder")
+                raise UsageError(f"--out {self._out} has other content: name a new folder")
             return made
         state = read_model(path, BisectionState, 1, _REMEDY)
         if (state.kind, state.places) != (made.kind, made.places):
-            raise UsageError(f"{self._out} is a search of another line: {_REMEDY}")
+            raise UsageError(f"{self._out} is a search over another range: {_REMEDY}")
         keys = sorted({*state.asked, *made.asked})
         changed = [key for key in keys if state.asked.get(key) != made.asked.get(key)]
         if changed:
             raise UsageError(
-                f"{self._out} was searched with another {join(changed)}: type it alike, or {_REMEDY}"
+                f"{self._out} was searched with a different {join(changed)}: use the same, or {_REMEDY}"
             )
         return state
 
@@ -328,7 +328,7 @@ class _Run:
 
     def _standing(self) -> str:
         left = sum(len(part.left()) for part in self._search.parts)
-        return f"{left} left" if left < self._search.last else "all may be it"
+        return f"{left} left" if left < self._search.last else "all are candidates"
 
     def _read(self, found: BisectionRound) -> None:
         """Take what a round has recorded that was not counted yet."""

@@ -10,8 +10,8 @@ from pgassay.errors import UsageError
 
 _DROPPED = ("--script", "--path", "--out", "--jobs", "--max-time", "--margin")
 _TEXT = """#!/bin/sh
-# For 'git bisect run': 0 is good, 1 is bad, 125 can't be told. Each commit is measured in the same blocks as
-# the good end; one that is not told from it in {time} is skipped.
+# For 'git bisect run': 0 is good, 1 is bad, 125 is undecided. Each commit is measured in the same blocks as
+# the good end; one that can't be distinguished from it in {time} is skipped.
 commit=$(git rev-parse HEAD) || exit 125
 [ "$commit" = {first} ] && exit 0
 answer=$(pgassay bisect build={good},{clone}@"$commit" {options} \\

@@ -37,7 +37,7 @@ _NO_VOLUMES = ("fit", "mount")
 # The last key of any storage: that of pg_wal.
 _WAL = "wal"
 _ONE_OF = "Available values: "
-_EPILOG = """for this shell alone, or once and for all:
+_EPILOG = """for this shell only, or permanently:
   eval "$(pgassay completion bash)"
   pgassay completion bash > ~/.local/share/bash-completion/completions/pgassay
   pgassay completion zsh > "${fpath[1]}/_pgassay"
@@ -49,14 +49,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "completion",
-        help="print what makes bash, zsh or fish complete pgassay's command line",
+        help="print the completion script for bash, zsh or fish",
         description="Prints the function of a shell that completes commands, options, factors with their "
-        "levels, settings of the newest build at hand, workloads, volumes and folders.",
+        "levels, settings of the newest available build, workloads, volumes and folders.",
         epilog=_EPILOG,
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    parser.add_argument("shell", choices=SHELLS, help="the shell that is to complete")
+    parser.add_argument("shell", choices=SHELLS, help="the shell")
     parser.set_defaults(run=run)
 
 

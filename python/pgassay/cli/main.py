@@ -94,7 +94,7 @@ EXIT_USAGE = 2
 CLEAN_UP_S = 15.0
 # What is wrong with a path that was typed, wherever it is looked at first.
 _OF_A_PATH = (errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP)
-_REMEDY = "name another path, or correct who may read and write it"
+_REMEDY = "name another path, or correct its permissions"
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -129,9 +129,9 @@ def parser() -> argparse.ArgumentParser:
     """The whole command line."""
     top = _Parser(
         prog="pgassay",
-        description="A performance laboratory for PostgreSQL. Says which setting, version, index, statement "
-        "or volume is faster and by how much, or that no difference matters: randomised blocks of trials on "
-        "real servers of its own, with caches that are verified cold or warm.",
+        description="A performance laboratory for PostgreSQL. Says which setting, version, index, "
+        "statement or volume is faster and by how much, or that no difference matters: randomised "
+        "blocks of trials on its own real servers, with caches that are verified cold or warm.",
         epilog=EPILOG,
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
@@ -207,7 +207,7 @@ def main(arguments: Sequence[str] | None = None, *, draws_page: bool = True) -> 
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
         where = f" in {error.filename}" if error.filename else ""
-        print(f"pgassay: {error.strerror}{where}: free some space and type it again", file=sys.stderr)
+        print(f"pgassay: {error.strerror}{where}: free some space and run it again", file=sys.stderr)
         return EXIT_FAILED
     return status
 

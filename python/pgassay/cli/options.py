@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WIDTH_DEFAULT = 80
 # What a command has that prints a result.
 FORMATS = ("json", "markdown", "text", "html")
-HTML_INSTEAD = "write the HTML page here, not to the results"
+HTML_INSTEAD = "write the HTML page to this file instead of the results folder"
 
 
 class HelpFormatter(argparse.RawDescriptionHelpFormatter):
@@ -161,7 +161,7 @@ def check_html(arguments: argparse.Namespace) -> None:
     """Raise UsageError, before anybody waits, where the folder of `--html` is missing."""
     html: Path | None = getattr(arguments, "html", None)
     if html is not None and not html.absolute().parent.is_dir():
-        raise UsageError(f"--html {html}: its folder does not exist, make it first")
+        raise UsageError(f"--html {html}: its folder does not exist, create it first")
 
 
 def add_redact(parser: argparse.ArgumentParser) -> None:
@@ -169,7 +169,7 @@ def add_redact(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--redact",
         action="store_true",
-        help="leave literals out of all that is shown: values in statements, plans and their conditions",
+        help="leave out literals: values in statements, plans and their conditions",
     )
 
 
@@ -178,7 +178,7 @@ def add_plan(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan",
         action="store_true",
-        help="measure nothing: say how long it takes, and what can be decided in the time given",
+        help="measure nothing: say how long it takes, and what can be decided in the given time",
     )
 
 
@@ -193,7 +193,7 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fail-if",
         choices=("slower", "faster"),
-        help="exit with 3 when any arm is found slower (or faster) than its control",
+        help="exit with 3 if any arm is found slower (or faster) than its control",
     )
     add_redact(parser)
     add_quiet_and_no_wait(parser)
@@ -201,9 +201,11 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 def add_quiet_and_no_wait(parser: "argparse._ActionsContainer") -> None:
     """`--quiet` and `--no-wait`, alike in all commands that measure."""
-    parser.add_argument("--quiet", action="store_true", help="say nothing while it runs")
+    parser.add_argument("--quiet", action="store_true", help="print nothing while it runs")
     parser.add_argument(
-        "--no-wait", action="store_true", help="refuse at once when another experiment runs on this host"
+        "--no-wait",
+        action="store_true",
+        help="fail immediately if another experiment is running on this host",
     )
 
 
@@ -235,9 +237,9 @@ def statement_numbers(typed: str | None, count: int | None) -> tuple[str, ...]:
     wrong = next((word for word in only if not word.removeprefix("-").isdecimal()), None)
     if wrong is not None or (typed is not None and not only):
         raise UsageError(
-            f"--only '{wrong or typed}' is no queryid of pg_stat_statements: write a number, as "
+            f"--only '{wrong or typed}' is not a queryid of pg_stat_statements: write a number, as "
             "--only -1234567890123456789"
         )
     if only and count is not None:
-        raise UsageError("--only names the statements: leave --statements out")
+        raise UsageError("--only chooses the statements: leave --statements out")
     return only

@@ -21,13 +21,13 @@ _OF_PGBENCH = {
     "-c": "clients are a factor, clients=1,8, or an option of the workload, --workload tpcb:clients=8",
     "-j": "threads are an option of the workload: --workload tpcb:clients=8,threads=2",
     "-T": "the length of a trial is an option of the workload: --workload tpcb:duration=60s",
-    "-S": "reading alone is --workload select-only",
+    "-S": "read-only is --workload select-only",
     "-N": "updates without branches are --workload simple-update",
     "-M": "the protocol is an option of the workload: --workload tpcb:protocol=simple",
     "-f": "statements of a file are --workload sql:FILE",
-    "-d": "a server that runs already is --server 'host=HOST dbname=DATABASE'",
-    "-p": "a server that runs already is --server 'host=HOST port=5432 dbname=DATABASE'",
-    "-U": "a server that runs already is --server 'host=HOST user=USER dbname=DATABASE'",
+    "-d": "a running server is --server 'host=HOST dbname=DATABASE'",
+    "-p": "a running server is --server 'host=HOST port=5432 dbname=DATABASE'",
+    "-U": "a running server is --server 'host=HOST user=USER dbname=DATABASE'",
 }
 # A command with as many options has them named where a wrong one was typed.
 _LISTED_MAX = 10
@@ -42,7 +42,7 @@ def sentence(parser: argparse.ArgumentParser, message: str) -> str:
         action = parser._option_string_actions.get(match[1].split("/")[-1])
         value = action.metavar or "VALUE" if action is not None else "VALUE"
         # A value that begins with a minus is taken for an option.
-        return f"{match[1]} needs a value, which is not negative: write {match[1]} {value}"
+        return f"{match[1]} needs a value that is not negative: write {match[1]} {value}"
     if match := _BOTH.fullmatch(message):
         return f"{match[1]} cannot be used with {match[2]}: leave one of them out"
     if match := _LACKS.fullmatch(message):
@@ -58,7 +58,7 @@ def unknown_words(name: str, commands: Mapping[str, argparse.ArgumentParser], wo
     word = next((each for each in words if each.startswith("-")), words[0])
     if not word.startswith("-"):
         taken = [str(each.metavar or each.dest) for each in _positionals(parser)]
-        takes = f"takes {' '.join(taken)} and options" if taken else "takes options alone"
+        takes = f"takes {' '.join(taken)} and options" if taken else "takes only options"
         return f"'{word}' is one word too many: 'pgassay {name}' {takes}"
     option = word.partition("=")[0]
     return f"'pgassay {name}' has no option {option}: {_instead(name, commands, option)}"
@@ -130,7 +130,7 @@ def _instead(name: str, commands: Mapping[str, argparse.ArgumentParser], option:
         best = "report" if "report" in others else others[0]
         return f"'pgassay {best}' has it; '{parser.prog} --help' lists those of {name}"
     if "--set" in parser._option_string_actions and "_" in option:
-        return f"a setting of all arms is --set {bare}=VALUE, one to compare {bare}=VALUE,VALUE"
+        return f"a setting for all arms is --set {bare}=VALUE, one to compare {bare}=VALUE,VALUE"
     own = [each for each in parser._option_string_actions if each.startswith("--") and each != "--help"]
     if len(own) <= _LISTED_MAX:
         return f"it has {', '.join(own)}"

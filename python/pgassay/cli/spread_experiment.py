@@ -67,7 +67,7 @@ def report_spread(arguments: argparse.Namespace) -> int:
     refuse_with(arguments, _OF_ONE_MACHINE, "several machines")
     if arguments.png:
         raise UsageError(
-            f"an experiment over a fleet has no plots: name a machine of it, {arguments.folder}/machines"
+            f"an experiment on a fleet has no plots: name one of its machines, {arguments.folder}/machines"
         )
     result = stored_result(plans.read(arguments.folder), arguments.folder)
     publish(combine.page_of(result), arguments, keep=arguments.folder / REPORT_FILE)

@@ -42,7 +42,7 @@ def choose_control(factors: tuple[Factor, ...], text: str | None) -> Compared:
     if len(matching) == 1:
         return Compared(matching[0].name, text)
     known = "; ".join(f"{factor.name}={','.join(factor.levels)}" for factor in factors)
-    raise UsageError(f"--control {text} names no level here: write FACTOR=LEVEL, one of {known}")
+    raise UsageError(f"--control {text} does not name a level: write FACTOR=LEVEL, one of {known}")
 
 
 def level_name(levels: dict[str, str]) -> str:
@@ -97,7 +97,9 @@ def build_arms(
     strata = {name: members for name, members in strata.items() if len(members) > 1}
     if not strata:
         names = ", ".join(factor.name for factor in factors)
-        raise UsageError(f"no two levels of {names} are left to compare: name levels that this machine has")
+        raise UsageError(
+            f"no two levels of {names} are left to compare: name levels that work on this machine"
+        )
     ids = iter(_opaque_ids(sum(len(members) + 1 for members in strata.values()), seed))
     arms: list[Arm] = []
     contrasts: list[Contrast] = []
@@ -127,8 +129,8 @@ def select_strata(
     known = list(dict.fromkeys(arm.stratum for arm in arms))
     unknown = next((name for name in wanted if name not in known), None)
     if unknown is not None:
-        remedy = f"name one of {'; '.join(known)}" if any(known) else "there is one alone: leave it out"
-        raise UsageError(f"--stratum '{unknown}' is no stratum of this grid: {remedy}")
+        remedy = f"name one of {'; '.join(known)}" if any(known) else "there is only one: leave it out"
+        raise UsageError(f"--stratum '{unknown}' is not a stratum of this grid: {remedy}")
     return (
         tuple(arm for arm in arms if arm.stratum in wanted),
         tuple(contrast for contrast in contrasts if contrast.stratum in wanted),

@@ -33,7 +33,7 @@ from pgassay.errors import UsageError
 
 SYSTEM_HOME = Path("/var/cache/pgassay")
 SERVER_ACCOUNTS = ("postgres", "nobody")
-# Everything below data/ and images/ can be made again; results are kept elsewhere, by the user.
+# Everything below data/ and images/ can be created again; results are kept elsewhere, by the user.
 KEPT = ("data/snapshots", "data/work", "data/validation", "images")
 # Below it the homes of workers that share this machine (`pgassay fleet start --local`), each a number.
 LOCAL_WORKERS = "fleet/local"

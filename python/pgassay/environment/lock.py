@@ -175,6 +175,6 @@ def _try_lock(descriptor: int) -> bool:
 def _refusal(holder: int | None) -> UsageError:
     who = f"process {holder}" if holder else "another process"
     return UsageError(
-        f"An experiment is running on this machine ({who}) and two at once would measure each other: "
-        "wait for it to end and try again."
+        f"An experiment is running on this machine ({who}), and two at the same time would disturb each "
+        "other: wait for it to end and try again."
     )

@@ -52,7 +52,7 @@ def split_levels(name: str, text: str) -> tuple[str, ...]:
     while True:
         match = _LEVEL.match(text, position)
         if match is None:
-            raise UsageError(f"{name}={text}: a quote is never closed: write levels as a,b,'c,d'")
+            raise UsageError(f"{name}={text}: a quote is not closed: write levels as a,b,'c,d'")
         quoted, plain, separator = match.groups()
         if quoted is None and plain == "":
             raise UsageError(f"{name}={text}: a level is empty: write a,b (or '' for an empty value)")

@@ -17,8 +17,8 @@ def bind(name: str, levels: tuple[str, ...]) -> FactorKind:
         check_major(f"{name}={level}", build)
         if build.bin_directory in seen and build.source is not None:
             raise UsageError(
-                f"{name}={seen[build.bin_directory]} and {name}={level} build the same files, so there is "
-                "nothing to compare: name two revisions that differ in what is compiled"
+                f"{name}={seen[build.bin_directory]} and {name}={level} build the same files, so "
+                "there is nothing to compare: name two revisions whose compiled code differs"
             )
         if build.bin_directory in seen:
             raise UsageError(

@@ -15,8 +15,8 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     clients = whole(level, f"factor {name}", least=1, most=CLIENTS_MAX)
     if workload.is_replay:
         raise UsageError(
-            f"{name}= varies how many connections work at once, and a replay has those of its capture: "
-            "write sample=50% behind its folder for fewer, or speed=2 for more at once"
+            f"{name}= varies the number of concurrent connections, but a replay has those of its "
+            "capture: write sample=50% after its folder for fewer, or speed=2 for more at the same time"
         )
     if workload.load is not None:
         changed = workload.model_copy(update={"load": with_clients(workload.load, clients)})
@@ -24,8 +24,9 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
         changed = workload.model_copy(update={"clients": clients})
     else:
         raise UsageError(
-            f"{name}= varies how many connections work at once, and {workload.family} runs its statements on "
-            "one: use select-only, tpcb, simple-update, oltp_read_only or statements of your own, sql:FILE"
+            f"{name}= varies the number of concurrent connections, but {workload.family} runs its "
+            "statements on one: use select-only, tpcb, simple-update, oltp_read_only or your own "
+            "statements, sql:FILE"
         )
     return spec.model_copy(update={"workload": changed})
 

@@ -36,18 +36,18 @@ def parts_of(level: str) -> dict[str, str]:
         name = name.strip().lower()
         if not equals or not name or not value:
             raise UsageError(
-                f"{NAME}={level}: '{part}' is no part of a level: write a version first, then NAME=VALUE, as "
-                f"{_EXAMPLE}"
+                f"{NAME}={level}: '{part}' is not part of a level: write a version first, then NAME=VALUE, "
+                f"as {_EXAMPLE}"
             )
         if name in _REFUSED:
-            raise UsageError(f"{NAME}={level}: {name} can't be part of a level: make it a factor of its own")
+            raise UsageError(f"{NAME}={level}: {name} can't be part of a level: make it a separate factor")
         if name in found:
             raise UsageError(
                 f"{NAME}={level} sets {name} twice, to {found[name]} and {value}: leave one of them out"
             )
         found[name] = value
     if len(found.keys() & {*_CHOOSING}) > 1:
-        raise UsageError(f"{NAME}={level} names a version and a build: leave one of them out")
+        raise UsageError(f"{NAME}={level} names both a version and a build: leave one of them out")
     return found
 
 
@@ -72,8 +72,8 @@ def kind_of(levels: tuple[str, ...], kind_for: KindOf) -> FactorKind:
             values = kind_for(part).split(part, value)
             if len(values) != 1:
                 raise UsageError(
-                    f"{NAME}={level}: {part}={value} is {len(values)} levels: write one value, and another "
-                    f"level of {NAME} for each of the rest"
+                    f"{NAME}={level}: {part}={value} is {len(values)} levels: write one value, and "
+                    f"one more level of {NAME} for each of the others"
                 )
     choosing = [level for level, found in parts.items() if found.keys() & {*_CHOOSING}]
     apply_all = partial(_apply, parts, kind_for)
@@ -82,8 +82,8 @@ def kind_of(levels: tuple[str, ...], kind_for: KindOf) -> FactorKind:
     lacking = [level for level in levels if level not in choosing]
     if lacking:
         raise UsageError(
-            f"{NAME}={choosing[0]} names its PostgreSQL and {NAME}={lacking[0]} does not: name one in every "
-            f"level, as {_EXAMPLE}, or in none"
+            f"{NAME}={choosing[0]} names its PostgreSQL but {NAME}={lacking[0]} does not: name "
+            f"one in every level, as {_EXAMPLE}, or in none"
         )
     return FactorKind(split=split, apply=apply_all, bind=partial(_bind, parts, kind_for))
 
@@ -123,11 +123,11 @@ def check_beside(levels: Collection[str], others: Collection[str]) -> None:
     names = {part for level in levels for part in parts_of(level)}
     twice = sorted(names & {*others})
     if twice:
-        raise UsageError(f"{twice[0]} is part of {NAME}= and is set beside it as well: leave one of them out")
+        raise UsageError(f"{twice[0]} is part of {NAME}= and is also set separately: leave one of them out")
     for part, other in (("read_ahead", "storage"), ("storage", "read_ahead")):
         if part in names and other in others:
             raise UsageError(
-                f"{NAME}= sets {part}, and {other} beside it belongs to it: write both in {NAME}="
+                f"{NAME}= sets {part}, to which the separate {other} belongs: write both in {NAME}="
             )
 
 

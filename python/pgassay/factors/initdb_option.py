@@ -56,8 +56,8 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     """The arm on a cluster that initdb made so; raises UsageError for data that no initdb makes."""
     if spec.dataset.kind == FROM_A_FOLDER:
         raise UsageError(
-            f"{name}= is fixed when a cluster is made, and {spec.dataset.source} was made long ago: leave it "
-            "out, or move the data by a dump (pg_dump, then --dataset dump:FILE)"
+            f"{name}= is fixed by initdb, and {spec.dataset.source} exists already: leave it "
+            "out, or move the data with a dump (pg_dump, then --dataset dump:FILE)"
         )
     field, parse = _OPTIONS[name]
     return spec.model_copy(update={"dataset": spec.dataset.model_copy(update={field: parse(level)})})

@@ -15,18 +15,18 @@ def _with_pace(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     workload = spec.workload
     if workload.load is None:
         raise UsageError(
-            f"{name}= says when the transactions of a load are due, and {workload.family} is none: use "
+            f"{name}= says when the transactions of a load are due, but {workload.family} is not a load: use "
             "select-only, tpcb, simple-update, oltp_read_only or pgbench:file=FILE"
         )
     if workload.is_replay:
         raise UsageError(
-            f"{name}= says when the transactions of a load are due, and a replay's statements are due when "
-            f"they were: write speed=2 behind its folder, as {workload.text},speed=2"
+            f"{name}= says when the transactions of a load are due, but a replay takes the times "
+            f"of its capture: write speed=2 after its folder, as {workload.text},speed=2"
         )
     if workload.is_series:
         raise UsageError(
-            f"{name}= says when the transactions of one load are due, and sysbench:micro is a series of "
-            "them: use one of sysbench's scripts, as sysbench:oltp_read_write"
+            f"{name}= says when the transactions of one load are due, but sysbench:micro is a "
+            "series of loads: use one of sysbench's scripts, as sysbench:oltp_read_write"
         )
     load = with_pace(workload.load, {name: level}, "factor")
     metric = metric_of(load) if workload.metric == THROUGHPUT else workload.metric
@@ -52,8 +52,8 @@ def _with_variable(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     load = spec.workload.load
     if load is None or not load.scripts:
         raise UsageError(
-            f"{name}= is a variable of pgbench scripts, and {spec.workload.family} has none: "
-            "add --workload pgbench:file=FILE"
+            f"{name}= is a variable of pgbench scripts, but {spec.workload.family} "
+            "has none: add --workload pgbench:file=FILE"
         )
     variable = name.removeprefix(VARIABLE)
     read = read_scripts([{"name": script.name, "text": script.text} for script in load.scripts])

@@ -47,13 +47,13 @@ def apply(_name: str, level: str, spec: ArmSpec) -> ArmSpec:
     workload, pooler = spec.workload, _parse(level)
     if spec.server is not None:
         raise UsageError(
-            f"{NAME}= starts PgBouncer in front of servers that pgassay starts: for one that runs already, "
-            "compare two connection strings, of the server and of its pooler, by server="
+            f"{NAME}= starts PgBouncer in front of servers that pgassay starts: for a running server, "
+            "compare two connection strings, of the server and of its pooler, with server="
         )
     if workload.load is None or workload.is_replay:
         raise UsageError(
-            f"{NAME}= stands between the clients of a load and the server, and {workload.family} is none: "
-            "use select-only, tpcb, simple-update, pgbench:file=FILE or sysbench:SCRIPT"
+            f"{NAME}= is between the clients of a load and the server, but {workload.family} is "
+            "not a load: use select-only, tpcb, simple-update, pgbench:file=FILE or sysbench:SCRIPT"
         )
     return spec.model_copy(update={"pooler": pooler})
 

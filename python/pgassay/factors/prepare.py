@@ -38,7 +38,7 @@ def parse_prepare(text: str, what: str) -> tuple[str, ...]:
         text, what = read_sql_file(Path(text)), text
     statements = tuple(statement.strip() for statement in split_statements(text, what))
     if not statements:
-        raise UsageError(f"{what} holds no SQL statement: write one, or {NOTHING}")
+        raise UsageError(f"{what} has no SQL statement: write one, or {NOTHING}")
     return statements
 
 

@@ -14,8 +14,8 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     kind = KINDS.get(spec.storage.kind)
     if kind is not None and "read_ahead" not in kind.keys:
         raise UsageError(
-            f"{name}= would change the read-ahead of the host's own disk for everybody: "
-            "add --storage loop:size=4GB, whose device belongs to pgassay"
+            f"{name}= would change the read-ahead of the host's own disk for "
+            "everybody: add --storage loop:size=4GB, which has its own device"
         )
     kilobytes = read_ahead_kb(level, f"factor {name}")
     if kilobytes > READ_AHEAD_KB_MAX:

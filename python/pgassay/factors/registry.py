@@ -89,7 +89,7 @@ def parse_factor(text: str) -> Factor:
     # Names of variables differ by case, all others don't.
     name = name if name.startswith(VARIABLE) else name.lower()
     if not equals and name.endswith(".toml"):
-        raise UsageError(f"'{text}' is a file and not a factor: write pgassay run {text}")
+        raise UsageError(f"'{text}' is a file, not a factor: write pgassay run {text}")
     if not equals or not _NAME.fullmatch(name):
         raise UsageError(f"'{text}' is not a factor: write NAME=LEVEL,LEVEL, like io_method=sync,worker")
     kind = kind_named(name)

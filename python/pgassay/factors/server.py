@@ -39,8 +39,8 @@ def _quoted(text: str, number: int) -> tuple[str, str]:
     match = re.match(r"\s*'((?:[^']|'')*)'\s*(?=,|$)", text)
     if match is None:
         raise UsageError(
-            f"{NAME}=: the quote around connection string {number} is never closed: write '…' around the "
-            "whole, with '' for a quote inside"
+            f"{NAME}=: the quote around connection string {number} is not closed: write '…' around "
+            "the whole string, with '' for a quote inside"
         )
     return match[1].replace("''", "'"), text[match.end() :]
 
@@ -68,7 +68,7 @@ def split(name: str, text: str) -> tuple[str, ...]:
 
 def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     """Raises UsageError: which server a level is, only the plan knows, after it has asked it."""
-    raise UsageError(f"{name}={level} has no place in {spec.workload.family}: leave it out")
+    raise UsageError(f"{name}={level} can't be used with {spec.workload.family}: leave it out")
 
 
 def kind_of(patches: Mapping[str, Mapping[str, object]]) -> FactorKind:

@@ -27,7 +27,8 @@ def workload_of(factors: Sequence[Factor], text: str, default: str) -> WorkloadS
         return parse_workload(text)
     if text != default:
         raise UsageError(
-            f"the levels of {NAME}= are what is run, so --workload {text} has no place: leave one of them out"
+            f"the levels of {NAME}= are the workloads, so --workload {text} can't be used: leave one of "
+            "them out"
         )
     return parse_workload(f"sql:{levels[0]}")
 
@@ -42,21 +43,21 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     for each in (workload, first):
         if each.has_transactions:
             raise UsageError(
-                f"{name}= compares ways to write one question, and {each.text.removeprefix('sql:')} has a "
-                "transaction, whose rows can't be compared: leave out BEGIN and COMMIT, or compare the files "
-                "one after the other"
+                f"{name}= compares variants of one query, and {each.text.removeprefix('sql:')} has a "
+                "transaction, whose rows can't be compared: leave out BEGIN and COMMIT, or measure the "
+                "files one after the other"
             )
     if len(workload.statements) != len(first.statements):
         raise UsageError(
-            f"{name}= compares ways to write one question, statement by statement, and "
+            f"{name}= compares variants of one query, statement by statement, and "
             f"{first.text.removeprefix('sql:')} has {len(first.statements)} of them, {level} "
             f"{len(workload.statements)}: write as many in each"
         )
     if workload.writes != first.writes:
         writing = level if workload.writes else first.text.removeprefix("sql:")
         raise UsageError(
-            f"{name}=: {writing} changes data and another level does not: say writes=yes or writes=no for "
-            f"each, as {name}='a.sql,writes=no','b.sql,writes=no'"
+            f"{name}=: {writing} changes data and another level does not: write writes=yes or "
+            f"writes=no for each, as {name}='a.sql,writes=no','b.sql,writes=no'"
         )
     return spec.model_copy(update={"workload": workload})
 

@@ -16,8 +16,8 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     load = spec.workload.load
     if load is None or load.of_sysbench is None:
         raise UsageError(
-            f"{name}= is an option of sysbench's transaction, and {spec.workload.family} has none: "
-            "use --workload oltp_read_only or sysbench:SCRIPT"
+            f"{name}= is an option of sysbench's transaction, which {spec.workload.family} "
+            "does not have: use --workload oltp_read_only or sysbench:SCRIPT"
         )
     changed = sysbench.option(name, level, f"factor {name}")
     if load.sysbench is not None:
@@ -25,7 +25,9 @@ def apply(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     elif load.oltp_read_only is not None and changed.keys() <= type(load.oltp_read_only).model_fields.keys():
         workload = oltp.with_options(spec.workload, load.oltp_read_only.model_copy(update=changed))
     else:
-        raise UsageError(f"{name}= is no option of oltp_read_only: use --workload sysbench:oltp_read_write")
+        raise UsageError(
+            f"{name}= is not an option of oltp_read_only: use --workload sysbench:oltp_read_write"
+        )
     dataset = spec.dataset
     if dataset.kind == "sysbench":
         of_data = {field: value for field, value in changed.items() if field in _OF_THE_DATA}

@@ -23,8 +23,8 @@ def split(name: str, text: str) -> tuple[str, ...]:
     for level in levels:
         if _ORIGIN_OR_PATH.search(level):
             raise UsageError(
-                f"{name}={level}: {name}= takes versions and chooses one builder for all of them: "
-                f"choose the builders yourself with build={level},…, each as --pg names one"
+                f"{name}={level}: {name}= takes versions and chooses one origin for all "
+                f"of them: choose the origins yourself with build={level},…, each as --pg names one"
             )
         if parse_version(check_version(level))[0] < MAJOR_MIN:
             raise UsageError(
@@ -66,11 +66,11 @@ def _what_to_do(name: str, levels: tuple[str, ...], origins: Sequence[Origin]) -
         missing = [level for level in levels if origin.find(level) is None]
         if all(offers(origin, level) for level in missing):
             words = " ".join(f"{origin.name}:{level}" for level in missing)
-            return f"{text}: no origin has all of them at hand: type 'pgassay builds install {words}'"
+            return f"{text}: no origin has all of them available: run 'pgassay builds install {words}'"
     had = [f"{origin.name} {', '.join(_available(origin))}" for origin in origins if _available(origin)]
     return (
         f"{text}: no single origin has all of them ({'; '.join(had) or 'there is none'}): leave a version "
-        "out, or name each build with build=, whose comparison is then one of builders as well"
+        "out, or name each build with build=, which then compares origins too"
     )
 
 

@@ -75,7 +75,7 @@ class Agent:
         operation = self._operations.get(name) if isinstance(name, str) else None
         if operation is None:
             known = ", ".join(self._operations)
-            return {"error": f"{name!r} is no operation of this pgassay: it knows {known}"}
+            return {"error": f"{name!r} is not an operation of this pgassay: it knows {known}"}
         try:
             return operation(document)
         except PgassayError as error:
@@ -86,7 +86,7 @@ class Agent:
             return {"error": f"{name}: {where}: {first['msg']}"}
         except OSError as error:
             place = f" ({error.filename})" if error.filename else ""
-            return {"error": f"{name}: {error.strerror}{place} below {self.home}: see to it on that machine"}
+            return {"error": f"{name}: {error.strerror}{place} below {self.home}: fix it on that machine"}
 
     def close(self) -> None:
         """Ask what runs to end, and wait for it."""
@@ -119,10 +119,10 @@ class Agent:
             facts: Answer = json.loads(finished.stdout)
         except subprocess.TimeoutExpired:
             raise UsageError(
-                "this machine's facts took over a minute: look at 'pgassay doctor' there"
+                "collecting this machine's facts took over a minute: run 'pgassay doctor' there"
             ) from None
         except ValueError:
-            said = finished.stderr.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"]
+            said = finished.stderr.decode("utf-8", "replace").strip().splitlines() or ["no error message"]
             raise UsageError(f"this machine can't be examined: {said[-1]}") from None
         return {**facts, "is_part_of_host": self.is_part_of_host, "runs": list(runs_below(self.home))}
 
@@ -236,7 +236,7 @@ def _decoded(document: Document) -> bytes:
     try:
         return base64.b64decode(_text(document, "data"), validate=True)
     except binascii.Error:
-        raise UsageError("data is no base64: send it again") from None
+        raise UsageError("data is not base64: send it again") from None
 
 
 def _free_bytes(folder: Path) -> int:

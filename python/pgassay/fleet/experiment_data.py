@@ -75,7 +75,7 @@ class MachineData:
         }
         name = document.get("ask")
         if not isinstance(name, str) or name not in asked:
-            return {"error": f"data: {name!r} is no question of this pgassay"}
+            return {"error": f"data: {name!r} is not a question of this pgassay"}
         try:
             return asked[name](document)
         except PgassayError as error:
@@ -85,7 +85,7 @@ class MachineData:
         except (ValueError, binascii.Error, zlib.error) as error:
             return {"error": f"data: {name}: {error}"}
         except OSError as error:
-            return {"error": f"data: {name}: {error.strerror} ({error.filename}): see to it on that machine"}
+            return {"error": f"data: {name}: {error.strerror} ({error.filename}): fix it on that machine"}
 
     def _survey(self, document: Document) -> Answer:
         """Which snapshots the experiment needs, which are here, and how long the others would take."""
@@ -186,7 +186,7 @@ class MachineData:
     def _spec(self, document: Document) -> ArmSpec:
         key = document.get("key")
         if not isinstance(key, str) or key not in self._specs:
-            raise UsageError(f"data: {key!r} is no data of this experiment")
+            raise UsageError(f"data: {key!r} is not data of this experiment")
         return self._specs[key]
 
     def _snapshot(self, key: str) -> snapshots.Snapshot:

@@ -71,7 +71,7 @@ class MachineRun:
         """Raises UsageError for an id that is no name of a folder."""
         if not _ID.fullmatch(self.id):
             raise UsageError(
-                f"{self.id!r} is no name of an experiment: use lower-case letters, digits and '-'"
+                f"{self.id!r} is not a name of an experiment: use lower-case letters, digits and '-'"
             )
 
     @property
@@ -226,7 +226,7 @@ class MachineRun:
             place = self.folder / name
             stored = file_place(self.home, sha256)
             if Path(name).is_absolute() or ".." in Path(name).parts or name.split("/")[0] == _RESULTS:
-                raise UsageError(f"{name} is no path below the experiment's folder: name it without '..'")
+                raise UsageError(f"{name} is not a path below the experiment's folder: name it without '..'")
             if not stored.is_file():
                 raise UsageError(f"{name} has not been sent to this machine: put it there first")
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -272,7 +272,7 @@ def _limits(request: RunRequest) -> list[str]:
 def file_place(home: Path, sha256: str) -> Path:
     """Where a file of this checksum is kept; raises UsageError for what is no checksum."""
     if not _SHA256.fullmatch(sha256):
-        raise UsageError(f"{sha256!r} is no SHA-256: write 64 hexadecimal digits")
+        raise UsageError(f"{sha256!r} is not a SHA-256: write 64 hexadecimal digits")
     return home / "fleet" / _FILES / sha256
 
 

@@ -43,7 +43,7 @@ def is_trial(name: str) -> bool:
     if _TRIAL.fullmatch(name):
         return True
     if not _FILE.fullmatch(name):
-        raise UsageError(f"{name} is no piece of an experiment: ask for one that `state` names")
+        raise UsageError(f"{name} is not a piece of an experiment: ask for one that `state` names")
     return False
 
 
@@ -89,7 +89,7 @@ def unpack(folder: Path, name: str, content: bytes) -> None:
         made.rename(place)
         sync(place.parent)
     except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise MeasurementError(f"what came for {place} is no trial ({error}): ask for it again") from error
+        raise MeasurementError(f"what came for {place} is not a trial ({error}): ask for it again") from error
     finally:
         shutil.rmtree(made, ignore_errors=True)
 
@@ -102,7 +102,7 @@ def _extract(tar: tarfile.TarFile, folder: Path) -> None:
     for entry in tar.getmembers():
         path = PurePosixPath(entry.name)
         if not entry.isfile() or path.is_absolute() or ".." in path.parts:
-            raise tarfile.TarError(f"it has {entry.name!r}, which is no file of a trial")
+            raise tarfile.TarError(f"it has {entry.name!r}, which is not a file of a trial")
     if hasattr(tarfile, "data_filter"):
         tar.extractall(folder, filter="data")
     else:

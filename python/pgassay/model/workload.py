@@ -164,7 +164,7 @@ class ReplayOptions(PartOfCapture):
 class LoadSpec(Extended):
     """Transactions over `clients` connections on `threads` threads: a closed loop, with a `pace` an open one.
 
-    `script`: the name of a transaction of pgassay's own. `scripts`: a user's, which take its place, with the
+    `script`: the name of a transaction of pgassay's own. `scripts`: a user's, which replace it, with the
     texts of `variables` that they are given. `sysbench`: options of the script of that name, any of
     sysbench's; `oltp_read_only`: of the one that has a name of its own. `latency_limit_ms`: longer
     transactions are counted; those of an open loop that are later than that already are skipped.

@@ -148,7 +148,7 @@ class Observer:
         """A sentence for each thing that could not be sampled."""
         found = [f"not all is observed: {reason}" for reason in self._reasons]
         if self.failure is not None:
-            found.append(f"the server's threads and waits are not observed any more: {self.failure}")
+            found.append(f"the server's threads and waits are no longer observed: {self.failure}")
         return found
 
     def edge(self, timeout_s: float = EDGE_TIMEOUT_S) -> bool:

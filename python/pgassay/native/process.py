@@ -162,8 +162,8 @@ class NativeProcess:
         status = self._wait()
         if status == -signal.SIGKILL:
             return MeasurementError(
-                "The native binary was killed, by the kernel for want of memory unless you did it: give the "
-                "machine, or the container or control group that pgassay runs in, more memory."
+                "The native binary was killed, by the kernel when memory ran out, unless you did it: give "
+                "the machine, or the container or control group that pgassay runs in, more memory."
             )
         self._errors.seek(0)
         errors = self._errors.read().decode(errors="replace").strip()

@@ -178,7 +178,7 @@ def replay(
     """
     facts, answers = _simulate(models, {"recorded": recorded}, interval_s, seed, threads, beside)
     if facts is None:
-        raise AssertionError("a recording is told of before its answers")
+        raise AssertionError("a recording comes before its answers")
     return facts, answers
 
 

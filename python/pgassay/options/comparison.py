@@ -36,13 +36,13 @@ class EvidenceOptions:
     control: str | None = maybe(
         "--control FACTOR=LEVEL",
         text,
-        "the level the others are compared with, as FACTOR=LEVEL, or LEVEL where only one factor has it",
+        "the level that the others are compared with, as FACTOR=LEVEL, or LEVEL if only one factor has it",
         ("compare", FILE),
         otherwise="the first level",
     )
     strata: tuple[str, ...] = several(
         "--stratum NAME",
-        "of a grid run this stratum alone, as clients=8 or 'clients=8 memory=2GB'; repeatable. The error "
+        "run only this stratum of a grid, as clients=8 or 'clients=8 memory=2GB'; repeatable. The error "
         "rate stays that of the whole grid",
         ("compare", FILE),
     )
@@ -50,16 +50,16 @@ class EvidenceOptions:
     blocks: int | None = maybe(
         "--blocks N",
         partial(whole, least=1, most=BLOCKS_MAX),
-        "at most so many blocks",
+        "maximum number of blocks",
         (*TRIALS, "resume"),
         otherwise=str(BLOCKS_DEFAULT),
-        guide="at most so many blocks, 1 to 10000; in a grid, of each stratum. If you give it, decided arms"
-        " do not rest",
+        guide="maximum number of blocks, 1 to 10000; in a grid, for each stratum. If you give it,"
+        " decided arms do not rest",
     )
     max_time_s: float = value(
         "--max-time TIME",
         partial(seconds, least=1),
-        "at most so long, as 90s, 12m, 1h",
+        "time limit, as 90s, 12m, 1h",
         (*COPIES, "upgrade", "run", "resume", "claims", "probe"),
         default="15m",
         guide="the time, as `90s`, `12m`, `1h`, for all but loading data the first time and waiting for "
@@ -80,14 +80,16 @@ class EvidenceOptions:
         default="0.05",
     )
     all_blocks: bool = switch(
-        "--all-blocks", "use all blocks, or all the time, whatever is decided before", ("compare", FILE)
+        "--all-blocks",
+        "use all blocks, or all the time, even if everything is decided earlier",
+        ("compare", FILE),
     )
     # What it goes on for: each arm, or the main effect of every factor of a grid.
     decide: "Decide" = value(
         "--decide",
         Words["Decide"](("arms", "effects")),
-        "in a grid, what it goes on for: each arm, where decided ones rest, or the main effect of every "
-        "factor, for which all arms go on",
+        "in a grid, what to decide: each arm (decided arms rest), or the main effect "
+        "of every factor (all arms continue)",
         ("compare", FILE),
         default="arms",
         guide="a grid continues for: `arms`, a verdict on each; `effects`, [the main "
@@ -95,7 +97,7 @@ class EvidenceOptions:
     )
     pool_twin: bool = switch(
         "--no-pool",
-        "compare with the control alone, and not with control and twin (its hidden duplicate) together",
+        "compare with the control only, not with control and twin (its hidden duplicate) together",
         without=True,
         key="pool",
     )

@@ -33,12 +33,12 @@ class DataOptions:
     metric: str | None = maybe(
         "--metric NAME",
         text,
-        "of a load, what is compared: throughput (or tps), or a figure of its latencies: mean, p50, p75, "
-        "p90, p95, p99, p99.9, p99.99; or the highest rate that an arm holds within a bound: "
+        "for a load, what to compare: throughput (or tps), or a latency: mean, p50, p75, "
+        "p90, p95, p99, p99.9, p99.99; or the highest rate that an arm sustains within a limit: "
         "'throughput-at:p99<20ms'",
         (*TRIALS, "bisect"),
         otherwise="throughput; with rate= or curve= mean",
-        guide="of a load: `throughput` (`tps`), or a [latency](workloads.md#latency): `mean`, `p50` to "
+        guide="for a load: `throughput` (`tps`), or a [latency](workloads.md#latency): `mean`, `p50` to "
         "`p99.99`; `'throughput-at:p99<20ms'`: [the most that an arm "
         "holds](workloads.md#the-most-that-a-server-holds)",
     )
@@ -53,7 +53,7 @@ class DataOptions:
     dataset: str = value(
         "--dataset KIND[:SOURCE]",
         text,
-        "pgbench, sysbench, dump:FILE, folder:DATADIR or script:FILE: what the data are made from",
+        "pgbench, sysbench, dump:FILE, folder:DATADIR or script:FILE: the source of the data",
         COPIES,
         default="pgbench",
         servers="own",
@@ -68,8 +68,8 @@ class DataOptions:
     settle: str = value(
         "--settle",
         Words(("on", "off")),
-        "on: every table is read once before the trials, as its first reader would; off: each trial "
-        "meets dead rows and unset hint bits as they were left",
+        "on: every table is read once before the trials, as its first reader would; off: each "
+        "trial finds dead rows and unset hint bits as they were left",
         (*TRIALS, "tune"),
         default="on",
         servers="own",

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 # Every key of every kind; a test holds it against the kinds' own tables.
 STORAGE_HELP = (
-    "where the data lie: host or host:path=FOLDER; loop:size=4GB,read_ahead=128 with path=, a disk "
-    "image of its own; both take limits, read_mb_s=, write_mb_s= (MiB a second), read_iops= and write_iops=. "
+    "where to put the data: host or host:path=FOLDER; loop:size=4GB,read_ahead=128 with path=, its "
+    "own disk image; both take limits, read_mb_s=, write_mb_s= (MiB/s), read_iops= and write_iops=. "
     "Or a cloud volume, imitated: volume:gp3,size=100GiB (pgassay volumes lists them) with iops=, "
     "throughput=, credits=full|empty|50%|N, instance=NAME (its limits and memory), flush_latency=2ms, "
     "first_touch=20ms, read_ahead=, closest=yes, trace=yes (for pgassay size); volume:unlimited,latency=1ms "
-    "has no limits. Last, wal=KIND[:OPTIONS]: pg_wal on a storage of its own, as "
-    "volume:gp3,size=100GiB,wal=volume:io2,size=10GiB,iops=3000"
+    "has no limits. Last, wal=KIND[:OPTIONS]: pg_wal on its own storage, "
+    "as volume:gp3,size=100GiB,wal=volume:io2,size=10GiB,iops=3000"
 )
 
 
@@ -37,7 +37,7 @@ class ServerOptions:
     """Servers of pgassay's own, with their build, disk and caps, or servers that run already."""
 
     settings: tuple[str, ...] = several(
-        "--set NAME=VALUE", "a setting of all arms", (*COPIES, "upgrade"), key=""
+        "--set NAME=VALUE", "a setting for all arms", (*COPIES, "upgrade"), key=""
     )
     storage: str = value(
         "--storage KIND[:OPTIONS]",
@@ -80,8 +80,8 @@ class ServerOptions:
     baseline: "Baseline" = value(
         "--baseline",
         Words["Baseline"](("fixed", "shipped")),
-        "settings that nobody gave: alike in all arms (fixed), or each version's own defaults, with "
-        "checksums as its initdb makes them (shipped)",
+        "settings that you do not give: the same in all arms (fixed), or each version's own "
+        "defaults, with checksums as its initdb sets them (shipped)",
         EXPERIMENTS,
         default="fixed",
         servers="own",
@@ -90,14 +90,14 @@ class ServerOptions:
     )
     skip_unavailable: bool = switch(
         "--skip-unavailable",
-        "drop the levels that this build or machine refuses, and say so",
+        "drop the levels that this build or machine refuses, with a warning",
         EXPERIMENTS,
         servers="own",
     )
     server: str | None = maybe(
         "--server DSN",
         text,
-        "a server that runs already, by a connection string of libpq",
+        "a running server, as a libpq connection string",
         EXPERIMENTS,
         is_secret=True,
         guide="a running server for all arms, as a libpq connection string: [remote](remote.md)",
@@ -105,7 +105,7 @@ class ServerOptions:
     swap: str | None = maybe(
         "--swap COMMAND",
         text,
-        "run halfway: swaps the settings of the two servers of server=",
+        "a command, run halfway, that swaps the settings of the two servers of server=",
         ("compare", FILE),
         is_secret=True,
         guide="a command, run halfway, that [swaps the "
@@ -114,7 +114,7 @@ class ServerOptions:
     before_trial: str | None = maybe(
         "--before-trial COMMAND",
         text,
-        "run before each trial on a server that runs already: restarts or resizes it",
+        "a command to run before each trial on a running server, to restart or resize it",
         servers="running",
         is_secret=True,
         guide="a command [before each trial](remote.md#a-command-before-each-trial) on a remote server, for"
@@ -123,7 +123,7 @@ class ServerOptions:
     vcpus: str | None = maybe(
         "--vcpus N[,N]",
         text,
-        "the processors of the servers that run already, which they can't tell",
+        "number of processors of the running servers, which SQL can't show",
         servers="running",
         guide="the processors of the remote servers, one number for all or one for each: "
         "[why](remote.md#what-limits-the-server-by-sql-alone)",
@@ -131,5 +131,5 @@ class ServerOptions:
     allow_writes: str | None = maybe(
         "--allow-writes DATABASE",
         text,
-        "this database of the servers that run already may be written to",
+        "allow writes to this database of the running servers",
     )

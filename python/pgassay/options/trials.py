@@ -23,8 +23,8 @@ class TrialOptions:
     covariate: "Covariate" = value(
         "--covariate",
         Words["Covariate"](("none", "canary", "memory", "disk")),
-        "adjust for a speed of the machine, read before each trial: of the processor (canary), of fresh "
-        "memory, or of the disk",
+        "adjust for the machine's speed, measured before each trial: of the processor (canary), "
+        "of fresh memory, or of the disk",
         default="none",
         guide="corrects for the machine's speed by a fixed task before each trial: `canary` (processor), "
         "`memory` or `disk`: [covariates](compare-how-it-works.md#covariates)",
@@ -39,7 +39,7 @@ class TrialOptions:
     between: "Between" = value(
         "--between",
         Words["Between"](("nothing", "neutral")),
-        "what runs before each trial and is not counted: neutral is the workload on the control's "
+        "what to run, uncounted, before each trial: neutral is the workload on the control's "
         "settings, so that no trial follows another arm",
         default="nothing",
         guide="`neutral` runs the control's workload, uncounted, before each trial, against "
@@ -49,19 +49,20 @@ class TrialOptions:
     restart: "Restart" = value(
         "--restart",
         Words["Restart"](("needed", "each")),
-        "needed: arms that one running server can be (settings of a session, texts, indexes) take turns "
-        "in it, in warm caches, and a block is one start; all others have a trial of each arm, as with each",
+        "needed: arms that can share one running server (session settings, SQL texts, indexes) take turns "
+        "in it, in warm caches, and a block is one start; all others have a separate trial for each arm, as "
+        "with each",
         default="needed",
-        guide="`needed`: arms that one running server can be (settings of a session, texts, indexes) "
-        "[take turns in it](compare-how-it-works.md#arms-in-one-server), in warm caches. `each`: a trial "
-        "of each arm",
+        guide="`needed`: arms that can share one running server (session settings, SQL texts, indexes) "
+        "[take turns in it](compare-how-it-works.md#arms-in-one-server), in warm caches. `each`: a separate "
+        "trial for each arm",
     )
     plans: "PlanKind | None" = maybe(
         "--plans",
         Words["PlanKind"](("off", "estimate", "work")),
-        "work: execute each statement's plan once for each arm with EXPLAIN ANALYZE, outside of all "
-        "timing; estimate: EXPLAIN alone",
-        otherwise="work; on servers that run already estimate",
+        "work: execute each statement once for each arm with EXPLAIN ANALYZE, outside "
+        "of all timing; estimate: only EXPLAIN",
+        otherwise="work; on running servers estimate",
         guide="`work` (own servers) executes each statement's plan once for each arm; `estimate` (remote "
         "servers) keeps estimates; `off` nothing: "
         "[how](compare-how-it-works.md#plans-with-their-work)",
@@ -80,8 +81,8 @@ class TrialOptions:
     )
     profile: bool = switch(
         "--profile",
-        "after the verdict, run further trials in which perf samples the servers, and say which "
-        "functions take more or less time per transaction",
+        "after the verdict, run further trials in which perf samples the servers, and report "
+        "which functions take more or less time per transaction",
         ("compare", "bisect", FILE),
         guide="after the verdict, further rounds with perf: [which functions](profile.md) take more or less"
         " time per transaction",
@@ -89,7 +90,7 @@ class TrialOptions:
     profile_rounds: int | None = maybe(
         "--profile-rounds N",
         partial(whole, least=1, most=PROFILE_ROUNDS_MAX),
-        "with --profile: blocks of such trials",
+        "with --profile: number of blocks of such trials",
         ("compare", "bisect", FILE),
         otherwise=str(PROFILE_ROUNDS_DEFAULT),
         needs="--profile",

@@ -24,7 +24,7 @@ INITIALISATION = (
         "I", "init-steps", f"[{STEPS}]+", f"the steps of it, in their order (default {STEPS_DEFAULT})"
     ),
     CommandLineOption("F", "fillfactor", "NUM", "the tables' fill factor"),
-    CommandLineOption("q", "quiet", "", "tell of progress each 5 seconds"),
+    CommandLineOption("q", "quiet", "", "report progress every 5 seconds"),
     CommandLineOption("", "foreign-keys", "", "make foreign keys between the tables"),
     CommandLineOption("", "index-tablespace", "TABLESPACE", "the tablespace of the indexes"),
     CommandLineOption(
@@ -54,14 +54,14 @@ BENCHMARKING = (
     CommandLineOption(
         "M", "protocol", "simple|extended|prepared", "how statements are sent (default simple)"
     ),
-    CommandLineOption("P", "progress", "NUM", "tell of progress each NUM seconds"),
+    CommandLineOption("P", "progress", "NUM", "report progress every NUM seconds"),
     CommandLineOption("r", "report-per-command", "", "latencies, failures and retries of each command"),
     CommandLineOption("R", "rate", "NUM", "transactions a second that are due"),
     CommandLineOption("t", "transactions", "NUM", "transactions of each client (default 10)"),
     CommandLineOption("T", "time", "NUM", "seconds that the run takes"),
     CommandLineOption("v", "vacuum-all", "", "vacuum all four tables before the run"),
     CommandLineOption("", "aggregate-interval", "NUM", "aggregate the log over NUM seconds"),
-    CommandLineOption("", "continue-on-error", "", "go on after an error of a statement"),
+    CommandLineOption("", "continue-on-error", "", "continue after a statement error"),
     CommandLineOption("", "exit-on-abort", "", "end as soon as a client is aborted"),
     CommandLineOption("", "failures-detailed", "", "failures by their kind"),
     CommandLineOption("", "log-prefix", "PREFIX", "the beginning of the log's name (default pgbench_log)"),
@@ -77,7 +77,7 @@ BENCHMARKING = (
 COMMON = (
     CommandLineOption("n", "no-vacuum", "", "no VACUUM at initialisation, or before the run"),
     CommandLineOption("s", "scale", "NUM", "the scaling factor, of the tables or in the report"),
-    CommandLineOption("", "debug", "", "tell of everything"),
+    CommandLineOption("", "debug", "", "report everything"),
     CommandLineOption("d", "dbname", "DBNAME", "the database, or a connection string"),
     CommandLineOption("h", "host", "HOSTNAME", "the server's host, or the folder of its socket"),
     CommandLineOption("p", "port", "PORT", "its port"),

@@ -98,7 +98,7 @@ def from_file(typed: str) -> Script:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise PgbenchError(
-            f"{name}:{line}: a byte of the script is no UTF-8, which it is sent as",
+            f"{name}:{line}: a byte of the script is not UTF-8, which it is sent as",
             hint="Convert the file to UTF-8, as by iconv.",
         ) from error
     return Script(name, text.partition("\0")[0], weight)

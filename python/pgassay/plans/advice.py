@@ -27,10 +27,10 @@ _TRY = (
     "(pgassay tune DSN for a server)."
 )
 _LOOK_FURTHER = (
-    "No index and no rewrite follows from this plan alone: pgassay tune knows the tables as well, and tries "
+    "This plan alone suggests no index and no rewrite: pgassay tune knows the tables as well, and tries "
     "what they allow on a copy (pgassay tune DSN for a server)."
 )
-_NOTHING = "Nothing to do by this plan: it reads little more than it returns."
+_NOTHING = "Nothing to improve in this plan: it reads little more than it returns."
 
 
 def advice_of(plan: ExplainedPlan) -> list[PlanAdvice]:
@@ -72,7 +72,7 @@ def _index(node: PlanNode, keys: scan_conditions.Keys) -> str:
 
 
 def _indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
-    """Tables that are read whole, and indexes that throw most of what they found away."""
+    """Tables that are fully read, and indexes that throw most of what they found away."""
     for node in _costliest(plan):
         condition = node.conditions.get("Filter")
         if node.relation is None or not condition or not _matters(plan, node):
@@ -83,13 +83,13 @@ def _indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
         keys = scan_conditions.keys_of(f"({known} AND {condition})" if known else condition, node.alias)
         if keys is None or (known and keys == scan_conditions.keys_of(known, node.alias)):
             continue
-        how = "reads the table whole" if node.type in _SCANS else "finds too many rows by its index"
+        how = "reads the whole table" if node.type in _SCANS else "finds too many rows with its index"
         if node.type in _SCANS and limit_above(plan, node) is not None:
-            how = "looks through the table until it has enough"
+            how = "scans the table until it has enough rows"
         yield PlanAdvice(
             kind="index",
             node=node.id,
-            sentence=f"{label(node)} {how}{_for_rows(plan, node)}: an index on what it looks for.",
+            sentence=f"{label(node)} {how}{_for_rows(plan, node)}: create an index on its condition.",
             sql=_index(node, keys),
         )
 
@@ -129,8 +129,8 @@ def _inner_indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
         yield PlanAdvice(
             kind="index",
             node=node.id,
-            sentence=f"{label(node)} is gone through again for each of {rows_words(loops)}: an index on "
-            "the column that joins.",
+            sentence=f"{label(node)} is scanned again for each of {rows_words(loops)}: create "
+            "an index on the join column.",
             sql=_index(node, scan_conditions.Keys((column,))),
         )
 
@@ -165,7 +165,8 @@ def _sorted_indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
         yield PlanAdvice(
             kind="index",
             node=above.id,
-            sentence=f"{label(above)} sorts all rows though a LIMIT wants the first: an index in that order.",
+            sentence=f"{label(above)} sorts all rows although a LIMIT needs only the first: create an index "
+            "in that order.",
             sql=_index(node, scan_conditions.Keys(keys[: scan_conditions.COLUMNS_MAX])),
         )
 
@@ -187,9 +188,9 @@ def _rewrites(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
             yield PlanAdvice(
                 kind="rewrite",
                 node=node.id,
-                sentence=f"{label(node)} reads {rows_words(skipped)} to leave them out: ask for the rows "
-                "after the last one that was shown (keyset pagination), with an index on the order. The "
-                "application then passes that row's values in place of a number of rows.",
+                sentence=f"{label(node)} reads {rows_words(skipped)} only to skip them: fetch the rows "
+                "after the last one shown (keyset pagination), with an index on the order. The "
+                "application then passes that row's values instead of a number of rows.",
                 sql="WHERE (sort columns) > (their last values) ORDER BY sort columns LIMIT n",
             )
         hidden = list(scan_conditions.functions_on_columns(node.conditions.get("Filter", "")))
@@ -197,8 +198,8 @@ def _rewrites(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
             yield PlanAdvice(
                 kind="rewrite",
                 node=node.id,
-                sentence=f"{label(node)} compares {hidden[0][:80]}, which no index on the column serves: "
-                "write the condition as a range of the column itself, and index that.",
+                sentence=f"{label(node)} compares {hidden[0][:80]}, which an index on the column can't "
+                "support: write the condition as a range of the column itself, and index that.",
             )
 
 
@@ -214,8 +215,8 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
             kind="rewrite",
             node=outer.id,
             sentence=f"{about}: NOT IN over more rows than work_mem holds. Write NOT EXISTS, which is "
-            "planned as an anti join; the rows are the same where neither column can be NULL, and there "
-            "PostgreSQL 19 does it by itself.",
+            "planned as an anti join; the rows are the same where neither column can be NULL, and in "
+            "that case PostgreSQL 19 does it itself.",
             sql="WHERE NOT EXISTS (SELECT FROM inner_table i WHERE i.column = outer_table.column)",
         )
         return
@@ -223,7 +224,7 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
         kind="rewrite",
         node=outer.id,
         sentence=f"{about}: write it as a join, or as LEFT JOIN LATERAL where it gives one value, and index "
-        "the column by which it is found.",
+        "the column that it is looked up by.",
     )
 
 
@@ -236,8 +237,8 @@ def _maintenance(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
             yield PlanAdvice(
                 kind="maintenance",
                 node=node.id,
-                sentence=f"{label(node)} goes to the table for rows that its index has: VACUUM marks "
-                "their pages.",
+                sentence=f"{label(node)} visits the table for rows that its index has: VACUUM "
+                "marks their pages all-visible.",
                 sql=f"VACUUM (ANALYZE) {_table(node)};",
             )
     if wrong is not None and wrong.node is not None:
@@ -255,14 +256,14 @@ def _of_estimate(node: PlanNode) -> PlanAdvice:
             kind="statistics",
             node=node.id,
             sentence=f"The estimate of {label(node)[0].lower()}{label(node)[1:]} is wrong and its condition "
-            "has several columns: statistics of them together.",
+            "has several columns: create extended statistics on them.",
             sql=f"CREATE STATISTICS ON {', '.join(plain)} FROM {_table(node)}; ANALYZE {_table(node)};",
         )
     return PlanAdvice(
         kind="statistics",
         node=node.id,
-        sentence=f"The estimate of {label(node)[0].lower()}{label(node)[1:]} is wrong: ANALYZE where the "
-        "table changed much since its last.",
+        sentence=f"The estimate of {label(node)[0].lower()}{label(node)[1:]} is wrong: run ANALYZE if "
+        "the table changed much since the last one.",
         sql=f"ANALYZE {_table(node)};",
     )
 
@@ -283,8 +284,8 @@ def _memory(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
     shown = f"{value // 1024}MB" if value < 1024**2 else "1GB"
     yield PlanAdvice(
         kind="setting",
-        sentence=f"What went to temporary files would fit in about {size_kb(round(wanted))}; every sort and "
-        "hash of every session may take as much, so set it for this statement alone.",
+        sentence=f"The temporary files would fit into about {size_kb(round(wanted))} of work_mem; every "
+        "sort and hash of every session may take as much, so set it for this statement only.",
         sql=f"SET work_mem = '{shown}';",
     )
 

@@ -103,7 +103,7 @@ def explained_plans(stored: StoredExperiment) -> list[ExplainedPlan]:
             if (plan := _read(trial, statement, WorkPlan(executed=False)))
         ]
     if not found:
-        raise UsageError(f"{stored.folder} keeps no plan of a statement: name a file that has one")
+        raise UsageError(f"{stored.folder} has no statement plans: name a file that has one")
     return [
         plan.model_copy(update={"number": number, "statement": statement, "sql": sql})
         for number, (statement, sql, plan) in enumerate(found, start=1)

@@ -35,7 +35,7 @@ def explained(found: FoundPlan, number: int, source: str) -> ExplainedPlan:
     try:
         drafts = drafts_of(found.document)
     except ValueError as error:
-        raise UsageError(f"{source}: {error}: look at a part of it") from None
+        raise UsageError(f"{source}: {error}: analyse a part of it") from None
     executed = any(draft.values["loops"] is not None for draft in drafts)
     timed = any(draft.values["loop_ms"] is not None for draft in drafts)
     shares = shares_of(drafts)

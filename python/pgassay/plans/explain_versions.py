@@ -46,14 +46,15 @@ SIGNS: Sequence[Sign] = (
     Sign(
         ("Shared I/O Read Time", "Local I/O Read Time"),
         since=17,
-        meaning="From 17 on I/O times of tables and of temporary tables are told apart.",
+        meaning="From 17 on I/O times of tables and of temporary tables are separate.",
     ),
     Sign(("Serialization",), since=17),
     Sign(("Memory Used", "Memory Allocated"), since=17),
     Sign(
         ("Index Searches",),
         since=18,
-        meaning="Index Searches, the descents of an index, are counted from 18 on: their absence is no zero.",
+        meaning="Index Searches, the descents of an index, are counted from 18 on: a missing value "
+        "is not zero.",
     ),
     Sign(
         ("<rows with decimals>",),

@@ -93,8 +93,7 @@ def _offsets(plan: ExplainedPlan) -> Iterator[PlanFinding]:
             yield PlanFinding(
                 kind="offset",
                 node=node.id,
-                sentence=f"{label(node)} leaves out {about}{rows_words(skipped)} (OFFSET) and returns "
-                f"{kept}.",
+                sentence=f"{label(node)} skips {about}{rows_words(skipped)} (OFFSET) and returns {kept}.",
             )
 
 
@@ -104,7 +103,7 @@ def _whole(plan: ExplainedPlan) -> Iterator[PlanFinding]:
             yield PlanFinding(
                 kind="whole-table",
                 node=node.id,
-                sentence=f"{label(node)} reads the table whole for an estimated "
+                sentence=f"{label(node)} reads the whole table for an estimated "
                 f"{rows_words(node.rows_estimated)}, at a cost of {node.cost_total or 0:,.0f}.",
             )
 
@@ -168,8 +167,8 @@ def _removed(plan: ExplainedPlan) -> Iterator[PlanFinding]:
         yield PlanFinding(
             kind="rows-removed",
             node=node.id,
-            sentence=f"{label(node)} looked at {rows_words((removed + rows) * loops)} and threw "
-            f"{percent_fixed(share, 3 if share > 0.999 else 1)} of them away.",
+            sentence=f"{label(node)} read {rows_words((removed + rows) * loops)} and "
+            f"discarded {percent_fixed(share, 3 if share > 0.999 else 1)} of them away.",
         )
 
 
@@ -193,8 +192,8 @@ def _fetches(plan: ExplainedPlan) -> Iterator[PlanFinding]:
             yield PlanFinding(
                 kind="heap-fetches",
                 node=node.id,
-                sentence=f"{label(node)} went to the table for {plural_figure(fetches, 'row')}, though the "
-                "index has all columns: their pages are not marked all-visible, which VACUUM does.",
+                sentence=f"{label(node)} visited the table for {plural_figure(fetches, 'row')}, though the "
+                "index has all columns: their pages are not marked all-visible (VACUUM marks them).",
             )
 
 
@@ -233,8 +232,8 @@ def _workers(plan: ExplainedPlan) -> Iterator[PlanFinding]:
             yield PlanFinding(
                 kind="workers",
                 node=node.id,
-                sentence=f"{label(node)}: {plural(planned, 'worker')} planned, {launched} launched: others "
-                "had those that max_parallel_workers and max_worker_processes allow.",
+                sentence=f"{label(node)}: {plural(planned, 'worker')} planned, {launched} launched: "
+                "max_parallel_workers or max_worker_processes left no more.",
             )
 
 
@@ -280,7 +279,7 @@ def _statement(plan: ExplainedPlan) -> Iterator[PlanFinding]:
         yield PlanFinding(
             kind="unattributed",
             node=None,
-            sentence=f"{quantity(rest / 1000, 's')} are no node's: {join(causes)}.",
+            sentence=f"{quantity(rest / 1000, 's')} are outside all nodes: {join(causes)}.",
         )
 
 

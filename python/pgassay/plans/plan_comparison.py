@@ -1,4 +1,4 @@
-"""Two plans beside each other: what became of each node, what moved, where the time went.
+"""Two plans compared: what became of each node, what moved, where the time went.
 
 One execution each: the times are an example. Whether a difference is one is for an experiment to say.
 """
@@ -53,11 +53,11 @@ def beside(first: ExplainedPlan, second: ExplainedPlan) -> PlansBeside:
     ]
     if first.executed and second.executed:
         sentences.append(
-            "One execution of each plan is an example and no measurement: caches, other work and chance "
+            "One execution of each plan is an example, not a measurement: caches, other work and chance "
             "differ. pgassay compare measures."
         )
     elif first.executed or second.executed:
-        sentences.append("One of the two plans was not executed: it has estimates alone.")
+        sentences.append("One of the two plans was not executed: it has only estimates.")
     matches = [PlanMatch(first=a.id, second=b.id, changed=_differs(a, b)) for a, b in both.pairs]
     matches += [PlanMatch(first=node.id, second=None, changed=True) for node in both.gone]
     matches += [PlanMatch(first=None, second=node.id, changed=True) for node in both.new]
@@ -105,18 +105,18 @@ def _moved(both: _Matched, changed: Sequence[Pair]) -> Iterator[str]:
     joins = _joins([a for a, _ in pairs], gone) - _joins([b for _, b in pairs], new)
     if scans_gone and not scans_new:
         what = f" and {plural(joins, 'join')}" if joins > 0 else ""
-        yield f"B does without {plural(len(scans_gone), 'scan')}{what}: {_named(scans_gone)}."
+        yield f"B does not have {plural(len(scans_gone), 'scan')}{what}: {_named(scans_gone)}."
     elif scans_new and not scans_gone:
         what = f" and {plural(-joins, 'join')}" if joins < 0 else ""
         yield f"B has {plural(len(scans_new), 'scan')}{what} more: {_named(scans_new)}."
     elif scans_gone:
-        yield f"A alone reads {_named(scans_gone)}; B alone reads {_named(scans_new)}."
+        yield f"A reads {_named(scans_gone)}; B reads {_named(scans_new)}."
     for side, nodes in (("A", gone), ("B", new)):
         if idle := [node for node in nodes if _is_scan(node) and node.never_executed]:
-            yield f"{plural(len(idle), 'scan')} in {side} alone never ran: {_named(idle, 2)}."
+            yield f"{plural(len(idle), 'scan')} only in {side} never ran: {_named(idle, 2)}."
     for a, b in changed[:_MANY]:
         if a.relation is not None and b.relation is not None:
-            yield f"{b.relation} is read in another way: {_method(a)} → {_method(b)}."
+            yield f"{b.relation} is read differently: {_method(a)} → {_method(b)}."
         else:
             yield f"The {title(a)} (A, node {a.id}) is a {title(b)} in B (node {b.id})."
     rest_gone = [node for node in gone if not _is_scan(node)]
@@ -179,7 +179,7 @@ def _sorted(a: PlanNode, b: PlanNode) -> str:
         return f"The sort{_by(a)} fits in memory in B: {change}."
     if b.disk and not a.disk:
         return f"The sort{_by(a)} goes to temporary files in B: {change}."
-    return f"The sort{_by(a)} is another: {change}."
+    return f"The sort{_by(a)} differs: {change}."
 
 
 def _hashed(a: PlanNode, b: PlanNode) -> str:
@@ -213,10 +213,8 @@ def _removed(a: PlanNode, b: PlanNode) -> str:
     if a.loops is None or b.loops is None or not _much_other(mine, theirs):
         return ""
     if (a.type, a.index) != (b.type, b.index):
-        return (
-            f"The {title(b)} throws away {rows_words(theirs)} in B, the {title(a)} {rows_words(mine)} in A."
-        )
-    return f"The {title(b)} throws away {rows_words(theirs)} in B, {rows_words(mine)} in A."
+        return f"The {title(b)} discards {rows_words(theirs)} in B, the {title(a)} {rows_words(mine)} in A."
+    return f"The {title(b)} discards {rows_words(theirs)} in B, {rows_words(mine)} in A."
 
 
 def _fetched(a: PlanNode, b: PlanNode) -> str:
@@ -317,7 +315,7 @@ def _times(first: ExplainedPlan, second: ExplainedPlan, pairs: Sequence[Pair]) -
     moved = [((b.own_ms or 0.0) - (a.own_ms or 0.0), title(b)) for a, b in pairs]
     for sign, plan, taken, side in ((-1, first, firsts, "A"), (1, second, seconds, "B")):
         alone = [node for node in plan.nodes if node.id not in taken]
-        moved += [(sign * (node.own_ms or 0.0), f"{title(node)}, in {side} alone") for node in alone]
+        moved += [(sign * (node.own_ms or 0.0), f"{title(node)}, only in {side}") for node in alone]
     moved = [each for each in moved if abs(each[0]) >= _SHARE_MIN * abs(change)]
     moved.sort(key=lambda each: -abs(each[0]))
     same = [each for each in moved if each[0] * change > 0][:3]
@@ -330,4 +328,4 @@ def _times(first: ExplainedPlan, second: ExplainedPlan, pairs: Sequence[Pair]) -
         yield f"In all {milliseconds(abs(change))} {word} in B: {words}; but {back}."
     elif same:
         told = [f"{milliseconds(abs(ms))} ({percent_fixed(ms / change)}) at the {name}" for ms, name in same]
-        yield f"Of the {milliseconds(abs(change))} {word} in B: {join(told)}."
+        yield f"In all {milliseconds(abs(change))} {word} in B: {join(told)}."

@@ -26,11 +26,11 @@ def recording_error(path: Path, error: OSError) -> MeasurementError:
     """The sentence for a record that could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return MeasurementError(
-            f"no space left to record {path}: what was recorded before is whole; "
+            f"no space left to record {path}: earlier records are complete; "
             "free some space and continue with 'pgassay resume'"
         )
     return MeasurementError(
-        f"can't write {path} ({error.strerror}): what was recorded before is whole; "
+        f"can't write {path} ({error.strerror}): earlier records are complete; "
         "make the folder writable and continue with 'pgassay resume'"
     )
 

@@ -23,11 +23,11 @@ from pgassay.record.documents import damaged, read_json, read_model, recording_e
 
 # Files by which a folder is known that is no experiment.
 _OTHERS = {
-    layout.GATE_FILE: "it is a gate's, which 'pgassay report {folder}' shows; each folder in it is an "
+    layout.GATE_FILE: "it belongs to a gate, which 'pgassay report {folder}' shows; each folder in it is an "
     "experiment",
-    layout.FLEET_FILE: "it is of several machines, each of which has an experiment in {folder}/machines; "
+    layout.FLEET_FILE: "it has results of several machines, each with an experiment in {folder}/machines; "
     "'pgassay report {folder}' shows all of it",
-    layout.PROBE_FILE: "it is a probe's, whose page is {folder}/report.html",
+    layout.PROBE_FILE: "it is a probe, whose page is {folder}/report.html",
 }
 
 
@@ -102,7 +102,7 @@ def _write_anew(stored: StoredExperiment, experiment: Experiment) -> StoredExper
     if experiment == stored.experiment:
         return stored
     if layout.attempt_folders(stored.folder) or stored.block_plans:
-        raise MeasurementError(f"{stored.folder} has trials already, whose design stays as it is")
+        raise MeasurementError(f"{stored.folder} already has trials, so its design can't change")
     replace_file(stored.folder / layout.EXPERIMENT_FILE, to_json(experiment))
     return replace(stored, experiment=experiment)
 
@@ -114,12 +114,12 @@ def _what_instead(folder: Path) -> str:
             return words.format(folder=folder)
     if (folder / layout.TUNE_FILE).is_file():
         proof = folder / layout.PROOF_FOLDER
-        found = f"it has the answer of a tune, which 'pgassay report {folder}' shows"
+        found = f"it has the result of a tune, which 'pgassay report {folder}' shows"
         if not (proof / layout.EXPERIMENT_FILE).is_file():
             return f"{found}; it needed no trial"
-        return f"{found} and 'pgassay tune {folder}' goes on with; its trials are in {proof}"
+        return f"{found} and 'pgassay tune {folder}' continues; its trials are in {proof}"
     if (folder / layout.SEARCH_FILE).is_file():
-        return "it is of a tune that ended before its answer: run tune again"
+        return "it is from a tune that ended early: run tune again"
     return f"name a folder that has an {layout.EXPERIMENT_FILE}, as 'pgassay list' prints them"
 
 
@@ -127,7 +127,7 @@ def load_experiment(folder: Path) -> Experiment:
     """Read experiment.json; raises UsageError for a folder that holds none, or a newer one."""
     path = folder / layout.EXPERIMENT_FILE
     if not path.is_file():
-        raise UsageError(f"{folder} holds no experiment: {_what_instead(folder)}")
+        raise UsageError(f"{folder} has no experiment: {_what_instead(folder)}")
     return read_model(path, Experiment, EXPERIMENT_FORMAT)
 
 

@@ -32,7 +32,7 @@ def section(material: Material) -> Section:
         dict.fromkeys(_assumed(volume) for each in found for volume in each.volumes if volume.assumed)
     )
     if assumed:
-        blocks.append(bullets(assumed, title="Assumed, since no document of the provider says it"))
+        blocks.append(bullets(assumed, title="Assumed: not documented by the provider"))
     return Section(_TITLE, "volumes", tuple(blocks), link="Volumes")
 
 
@@ -62,14 +62,14 @@ def _catalogue(found: Sequence[ArmVolumes]) -> str:
 
 def _prices(found: Sequence[ArmVolumes]) -> str:
     lists = dict.fromkeys(
-        f"{text.clean(each.region)}, prices of {text.clean(each.price_date)}"
+        f"{text.clean(each.region)}, prices as of {text.clean(each.price_date)}"
         for each in found
         if each.region and each.price_date
     )
     missing = dict.fromkeys(text.clean(name) for each in found for name in each.missing)
     words = [f"A month has 730 hours; {'; '.join(lists)}."] if lists else []
     if missing:
-        words.append(f"The catalogue has no price of {', '.join(missing)}.")
+        words.append(f"The catalogue has no price for {', '.join(missing)}.")
     return " ".join(words)
 
 

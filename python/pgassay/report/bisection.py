@@ -46,7 +46,9 @@ def _sections(result: BisectionResult) -> list[Section]:
             )
             for each in result.measured
         )
-        about = f"Speeds over that of {result.good}, with 95 % intervals, in the order of the line."
+        about = (
+            f"Speeds relative to {result.good}, with 95 % intervals, in the order of the commits or releases."
+        )
         table = Table(_COLUMNS, (Group(rows),))
         sections.append(Section("What was measured", "measured", (table, Paragraph(about, QUIET))))
     if result.profile is not None:
@@ -71,15 +73,16 @@ def _quiet(result: BisectionResult) -> list[Block]:
     word = "commit" if result.kind == "commits" else "build"
     line = f"{result.good} to {result.bad}: {plural(result.candidates, word)}"
     if result.aside:
-        line += f"; {result.aside} more change nothing that is searched"
+        line += f"; {result.aside} more do not change anything under the searched path"
     if result.untestable:
         line += f"; {plural(len(result.untestable), word)} did not build ({', '.join(result.untestable[:5])})"
     took = (
         f"{plural(result.trials, 'trial')} in {plural(result.blocks, 'block')} and "
-        f"{plural(result.rounds, 'round')} beside the ends, {duration_rounded(result.seconds_used)} in all"
+        f"{plural(result.rounds, 'round')} in addition to the ends, {duration_rounded(result.seconds_used)} "
+        "in all"
     )
     blocks: list[Block] = [Paragraph(f"{line}. {took}.", QUIET)]
     if result.verdict == "undecided":
-        blocks.append(Paragraph("The same command continues; --max-time is of each run."))
+        blocks.append(Paragraph("The same command continues; --max-time applies to each run."))
     blocks.append(Paragraph(f"Again: {result.command}", QUIET))
     return blocks

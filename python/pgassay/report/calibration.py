@@ -9,7 +9,7 @@ from pgassay.report.page import Page
 from pgassay.report.section import QUIET, STRONG, TERMINAL, Code, Paragraph, Section, bullets, plain_table
 
 _COMPONENTS = (
-    ("within_trial", "within a trial", "its seconds, one after the other"),
+    ("within_trial", "within a trial", "successive seconds"),
     ("between_trials", "between trials", "of one block"),
     ("between_blocks", "between blocks", "slow changes; blocks cancel them"),
 )
@@ -23,7 +23,7 @@ _LEVELS = {
 
 def page_of(result: CalibrationResult) -> Page:
     """The sentences, where the noise comes from, what can be resolved, the equal arms, the ledger."""
-    title = f"What this machine resolves with {result.workload}"
+    title = f"What this machine can detect with {result.workload}"
     return Page(title, result, partial(_sections, result), is_wrapped=False)
 
 
@@ -75,7 +75,7 @@ def _noise(result: CalibrationResult) -> Table:
             spread = "n/a" if value is None else text.percent_rounded(value)
             share = "" if value is None else f"{text.percent_fixed(made.shares[name])}"
             rows.append([f"{words} ({meaning})", spread, share])
-        rows.append(["a trial beside the others of its block", text.percent_rounded(made.trial), ""])
+        rows.append(["a trial compared with the others of its block", text.percent_rounded(made.trial), ""])
         rows.append(["the ratio of two trials of a block", text.percent_rounded(made.paired), ""])
     return "Where the noise comes from (standard deviation)", ["noise", "spread", "share"], rows
 
@@ -89,7 +89,7 @@ def _levels(result: CalibrationResult) -> Table:
         spread = "not known" if level.spread is None else text.percent_rounded(level.spread)
         rows.append([_LEVELS[level.level], spread, interval, cost, count])
     heads = ["level", "spread", "95 % interval", "one more takes", "take"]
-    return "Levels of repetition: what each adds (standard deviation)", heads, rows
+    return "Noise added by each level of repetition (standard deviation)", heads, rows
 
 
 def _covariates(result: CalibrationResult) -> Table:
@@ -98,7 +98,11 @@ def _covariates(result: CalibrationResult) -> Table:
         [fit.name, text.percent_fixed(max(0.0, fit.explained)), text.percent_rounded(fit.spread)]
         for fit in fits
     ]
-    return "What readings before a trial explain", ["covariate", "of the variance", "spread left"], rows
+    return (
+        "Variance explained by readings before a trial",
+        ["covariate", "of the variance", "spread left"],
+        rows,
+    )
 
 
 def _span(ends: tuple[float, float]) -> str:
@@ -110,7 +114,7 @@ def _resolves(result: CalibrationResult) -> Table:
         [str(row.minutes), str(row.blocks), _percent(row.effect), _percent(row.margin)]
         for row in result.resolves
     ]
-    heading = "What a comparison of two levels resolves, at 80 % power"
+    heading = "Smallest difference found by a comparison of two levels, at 80 % power"
     return heading, ["minutes", "blocks", "effect found from", "equivalence within"], rows
 
 
@@ -136,10 +140,10 @@ def _checks(result: CalibrationResult) -> list[str]:
     if copies is not None and copies.evidence is not None:
         lines.append(
             f"Evidence that the {copies.copies} copies of the data differ: {_evidence(copies.evidence)} "
-            "(speaks from 20 on)."
+            "(counts from 20 up)."
         )
     lines += [_equal(arm, result.margin) for arm in result.equal_arms]
-    lines.append(f"The twin's evidence in this run: {_evidence(result.twin_evidence)} (speaks from 100 on).")
+    lines.append(f"The twin's evidence in this run: {_evidence(result.twin_evidence)} (counts from 100 up).")
     if result.ledger is not None:
         lines.append(_ledger(result.ledger))
     return lines
@@ -159,10 +163,10 @@ def _equal(arm: EqualArms, margin: float) -> str:
     if arm.verdict == "inconclusive":
         return f"Equal arms: {name} {figures}: not yet shown equivalent within ±{text.percent(margin)}."
     if arm.verdict == "equivalent":
-        return f"Equal arms: {name} {figures}: equivalent within ±{text.percent(margin)}, as it must be."
+        return f"Equal arms: {name} {figures}: equivalent within ±{text.percent(margin)}, as expected."
     return (
-        f"Equal arms: {name} {figures} was called {arm.verdict}, which is wrong: a chance of one in "
-        "twenty at the usual error rate, or a bias of this machine; calibrate again."
+        f"Equal arms: {name} {figures} was called {arm.verdict}, which is wrong: a 1 in 20 "
+        "chance at the usual error rate, or a bias of this machine; calibrate again."
     )
 
 
@@ -175,10 +179,10 @@ def _ledger(ledger: LedgerResult) -> str:
         kinds = " and ".join(text.clean(kind) for kind in ledger.alarm_kinds) or "copy"
         since = f" since {text.clean(ledger.alarm_since)}" if ledger.alarm_since else ""
         return (
-            f"{so_far}: ALARM{since}, it has passed 1000, so this machine does not treat equal trials alike "
-            f"({kinds}); it ends when later experiments speak 20 to 1 against it."
+            f"{so_far}: ALARM{since}, it exceeded 1000, so this machine does not treat equal trials alike "
+            f"({kinds}); the alarm ends when later experiments give 20 to 1 evidence against it."
         )
-    return f"{so_far}, no alarm (that is at 1000)."
+    return f"{so_far}, no alarm (the threshold is 1000)."
 
 
 def _evidence(value: float) -> str:

@@ -44,12 +44,12 @@ _COLUMNS = (
 _LISTED = (Column("claim", is_figure=False), Column("published"), Column("needs", is_figure=False))
 _NOT_RUN = "not run"
 _RATIOS = (
-    "Ratios are speeds over that of what the arm is compared with: above 1 is faster. Of blocks, figures and "
-    "prices above 1 is more."
+    "Ratios are speeds relative to the arm compared with: above 1 is faster. For blocks, figures and prices "
+    "above 1 is more."
 )
 _CONTINUE = (
-    "The same command continues: what is undecided gets more blocks, and what was not run is run. A larger "
-    "--max-time is for experiments that take longer."
+    "The same command continues: undecided claims get more blocks, and experiments that were not run are "
+    "run. Use a larger --max-time for experiments that take longer."
 )
 
 

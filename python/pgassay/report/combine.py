@@ -25,7 +25,7 @@ from pgassay.words import join
 _DRAWN_MAX = 12
 _STRATA_HEADS = ("stratum", "machines", "", "blocks", "a block takes")
 _MEAN_HEADS = ("arm", "over", "ratio", "interval", "verdict")
-_PAIR_HEADS = ("arm", "effect at", "over that at", "machines", "ratio", "interval", "it is")
+_PAIR_HEADS = ("arm", "effect at", "relative to", "machines", "ratio", "interval", "it is")
 # Of pairs that say nothing yet no more are shown; JSON has all.
 _PAIRS_SHOWN_MAX = 60
 _CELLS_TITLE = "Which machine ran what"
@@ -49,7 +49,7 @@ def _sections(result: CombinedResult) -> list[Section]:
         f"workload {result.workload}, margin {percent(result.margin)}"
     )
     rows = [_row(machine) for machine in result.machines]
-    confounds = result.confounds or ("Nothing that was recorded differs between them.",)
+    confounds = result.confounds or ("No recorded facts differ between them.",)
     warnings = (bullets(result.warnings, tone=WARNING),) if result.warnings else ()
     return [
         Section("", "experiments", (Paragraph(head, QUIET),)),
@@ -57,7 +57,7 @@ def _sections(result: CombinedResult) -> list[Section]:
         *_cells_sections(result.cells),
         Section("The effect on each machine", "effects", _figures(result), titled=HTML),
         Section("Each machine alone", "machines", (plain_table(_HEADS, rows, names=2),)),
-        Section("In what the machines differ", "confounds", (bullets(confounds),)),
+        Section("Differences between the machines", "confounds", (bullets(confounds),)),
         Section("Warnings", "warnings", warnings),
         Section("", "family", (Paragraph(result.family, QUIET),)),
     ]
@@ -111,11 +111,11 @@ def _cells_sections(cells: CellsResult | None) -> list[Section]:
     if shown:
         blocks.append(plain_table(_PAIR_HEADS, [_pair(each) for each in shown], names=4))
     left = len(cells.between) - len(shown)
-    more = (Paragraph(f"{plural(left, 'pair')} more in the document of --json."),) if left else ()
+    more = (Paragraph(f"{plural(left, 'pair')} more in the --json document."),) if left else ()
     return [
         Section(_CELLS_TITLE, "cells", (plain_table(_STRATA_HEADS, strata, names=3),)),
         Section("Across strata", "strata", (*blocks, *more)),
-        Section("What is not compared", "not-compared", (bullets(cells.not_compared),)),
+        Section("Not compared", "not-compared", (bullets(cells.not_compared),)),
     ]
 
 

@@ -64,8 +64,9 @@ def _finding_rows(finding: Finding) -> Iterator[Row]:
 def _summary_of_findings(report: DoctorReport) -> str:
     counts = {status: sum(item.status == status for item in report.findings) for status in _WORDS}
     return (
-        f"{counts['ok']} ok, {plural(counts['warning'], 'warning')}, {counts['missing']} missing. "
-        "What is missing is needed only by what uses it; 'pgassay calibrate' says what this machine resolves."
+        f"{counts['ok']} ok, {plural(counts['warning'], 'warning')}, {counts['missing']} missing. Missing "
+        "capabilities matter only to features that use them; 'pgassay calibrate' says what this machine "
+        "can detect."
     )
 
 
@@ -141,7 +142,7 @@ def _gates(listings: Sequence[BuildListing]) -> Section:
 
 _TITLE_WIDTH_MAX = 44
 # How it ended, where the stored word alone would be a riddle beside the number of blocks.
-_STOPPED = {"max-time": "limit of time", "blocks": "limit of blocks", "running": "not ended"}
+_STOPPED = {"max-time": "time limit", "blocks": "block limit", "running": "not ended"}
 
 
 @dataclass(frozen=True)
@@ -170,7 +171,7 @@ def results_page(results: Sequence[ListedResult]) -> Page:
 
 def _results(results: Sequence[ListedResult]) -> list[Section]:
     if not results:
-        hint = "No results here: 'pgassay compare' makes some, 'pgassay list FOLDER' looks elsewhere."
+        hint = "No results here: run 'pgassay compare', or name another folder with 'pgassay list FOLDER'."
         return [Section("", "results", (Paragraph(hint),))]
     rows = [_result_cells(each) for each in results]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -240,16 +241,16 @@ def _certificates(status: FleetStatus, now: datetime) -> str:
     until = f"Certificates until {ends:%Y-%m-%d}"
     if ends - now > _RENEWED_BEFORE or status.kind == "existing":
         return f"{until}."
-    return f"{until}: type pgassay fleet stop and start before."
+    return f"{until}: run pgassay fleet stop and start before then."
 
 
 def _summary_of_fleet(status: FleetStatus) -> str:
     ready = sum(machine.state == "ready" for machine in status.machines)
     if ready < len(status.machines) or not status.scheduler_answers:
         remedy = (
-            "look after that cluster"
+            "check that cluster"
             if status.kind == "existing"
-            else f"type pgassay fleet start --file {status.file} to start again what has ended"
+            else f"run pgassay fleet start --file {status.file} to restart what has stopped"
         )
         return f"{ready} of {plural(len(status.machines), 'machine')} ready: {remedy}."
     return f"{plural(ready, 'machine')} ready, on {plural(status.hosts, 'host')}."
@@ -266,7 +267,7 @@ _CEILING = (
 def ceilings_page(workload: str, ceilings: Sequence[ClientCeiling]) -> Page:
     """A row for each number of clients, and what to make of it."""
     document = {"schema": 1, "workload": workload, "ceilings": [each.model_dump() for each in ceilings]}
-    title = f"What the load generator can do at most here: {workload}"
+    title = f"Maximum of the load generator here: {workload}"
     return Page(title, document, partial(_ceilings, title, ceilings))
 
 

@@ -9,7 +9,7 @@ from pgassay.words import duration, percent_rounded, plural
 
 _FROM = {
     "earlier experiment": "as in an earlier experiment of its kind on this machine",
-    "length of the load": "as long as its load lasts, and some seconds around it",
+    "length of the load": "as long as its load, and some seconds more",
 }
 
 
@@ -38,8 +38,8 @@ def _planned(planned: Planned) -> list[Section]:
 def _time_lines(planned: Planned) -> list[str]:
     if planned.trial_s is None or planned.least_s is None or planned.wanted_s is None:
         return [
-            "How long a trial takes is not known, as no experiment of its kind has run here: one trial is "
-            "rehearsed when it is run, and the time is said then."
+            "How long a trial takes is not known, as no experiment of its kind has run here: the run "
+            "starts with a rehearsal of one trial and reports the time then."
         ]
     spread = percent_rounded(planned.spread)
     known = "as it was here before" if planned.spread_known else "as on shared machines"

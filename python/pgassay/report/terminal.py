@@ -219,7 +219,7 @@ class _Page:
         made = self.laid_out(table, places, name_width, scale if is_wide else None)
         self.console.print(made)
         if left_out:
-            self.say(f"No room here for: {', '.join(left_out)}.", "dim", indent=1)
+            self.say(f"Not shown in this width: {', '.join(left_out)}.", "dim", indent=1)
         for row in rows:
             told = [
                 f"{table.columns[place].name} {row.cells[place].text}"

@@ -20,7 +20,7 @@ from pgassay.words import duration, figure
 _MIB = 1024**2
 # Keys that are no part of what a volume is, so that the list names them once.
 _NEARLY_ALL = ("flush_latency", "first_touch", "instance", "region")
-_TYPE = ("volume, as an example", "sizes, GiB", "IOPS", "MiB/s", "a month", "also", "what it is")
+_TYPE = ("volume, as an example", "sizes, GiB", "IOPS", "MiB/s", "a month", "also", "description")
 _LIMIT = ("limit", "always", "in a burst", "lasts", "refilled in")
 _LOAD = ("simulated", "requests/s", "MiB/s", "p50", "p99", "burst ended")
 Labelled = tuple[str, str]
@@ -42,13 +42,13 @@ def _sections(result: VolumesResult) -> list[Section]:
 
 def _types(result: VolumesResult) -> Section:
     rows = [_type_cells(kind) for kind in result.types]
-    words = ("volume, as an example", "also", "what it is")
+    words = ("volume, as an example", "also", "description")
     columns = tuple(Column(head, is_figure=head not in words) for head in _TYPE)
     table = Table(columns, (Group(tuple(Row(tuple(map(Cell, row))) for row in rows)),))
     instances = ", ".join(instance.name for instance in result.instances)
     notes = (
-        "IOPS, MiB/s and price are those of the example; of two figures the second is a burst's. Where no "
-        "price stands, the catalogue has none.",
+        "IOPS, MiB/s and price are those of the example; if there are two figures, the second is for a "
+        "burst. No price means that the catalogue has none.",
         _others_words(result.types),
         f"Instances: {instances}.",
         _catalogue_line(result),
@@ -141,7 +141,7 @@ def _limit_cells(limit: LimitOffer) -> tuple[str, ...]:
         return limit.name, always, "", "", ""
     refill = "" if limit.refill_s is None else duration(limit.refill_s)
     if limit.reset_period_s is not None:
-        refill = f"whole every {duration(limit.reset_period_s)}"
+        refill = f"full again every {duration(limit.reset_period_s)}"
     return limit.name, always, _rate(limit.peak_per_s, limit.unit), duration(limit.burst_s), refill
 
 
@@ -179,7 +179,7 @@ def _price_words(price: Price) -> str:
         total = f"{price.per_month:,.2f} {price.currency or ''} a month"
         return f"{total} ({where}): {bill or 'in the price of its instance'}"
     known = f"; without it {bill} ({where})" if bill else ""
-    return f"the catalogue has no price of {' and '.join(price.missing)}{known}"
+    return f"the catalogue has no price for {' and '.join(price.missing)}{known}"
 
 
 def _loads(simulated: Sequence[SimulatedLoad]) -> Table:

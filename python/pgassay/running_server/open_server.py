@@ -50,7 +50,8 @@ def open_target(connection_string: str, what: str, application_name: str) -> Ope
         )
     if isinstance(server, NotLocal):
         missing.append(
-            f"the server's processes, its device and its processors: {server.reason}; run pgassay beside it"
+            f"the server's processes, its device and its processors: {server.reason}; run pgassay on the "
+            "same machine"
         )
     elif server.device.name is None:
         missing.append(

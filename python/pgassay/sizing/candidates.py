@@ -72,7 +72,7 @@ def candidates(
     ]
     if not found:
         words = f" on {' or '.join(instances)}" if instances else ""
-        words += f" beside {' or '.join(wals)}" if wals else ""
+        words += f" with {' or '.join(wals)}" if wals else ""
         raise UsageError(
             f"No volume of the catalogue with a price holds {size_gib} GiB here{words}: "
             "name some with --volume, or add prices (--catalogue FILE)."
@@ -85,7 +85,7 @@ def _few_enough(found: tuple[CandidateVolume, ...]) -> tuple[CandidateVolume, ..
     # To leave out the dearest would be to leave out the fastest, with which all are compared.
     if len(found) > CANDIDATES_MAX:
         raise UsageError(
-            f"These are {len(found)} volumes, and at most {CANDIDATES_MAX} are looked at: "
+            f"These are {len(found)} volumes; at most {CANDIDATES_MAX} are compared: "
             "name fewer --wal or --instance, one --provider, or volumes with --volume."
         )
     return found

@@ -84,9 +84,9 @@ def _of_recommended(
         if unserved > UNSERVED_MAX:
             more = percent_rounded(unserved / (1 - unserved))
             yield (
-                f"writes that nobody waits for ask {name} for {more} more than it gives for ever: they "
-                "pile up until the kernel makes writers wait, which is not predicted. Prove it with a load "
-                "that lasts for minutes, or choose a faster one."
+                f"writes in the background need {more} more than {name} can sustain: they pile up until the "
+                "kernel makes writers wait, which is not predicted. Prove it with a load that lasts for "
+                "minutes, or choose a faster volume."
             )
         if offer.data.spec.size_gib < size_gib:
             yield (
@@ -95,13 +95,13 @@ def _of_recommended(
             )
         if offer.data.spec.name in local:
             yield (
-                f"{name} is a local disk of {offer.data.spec.instance}: as a rule what is on it is gone when "
-                "that stops."
+                f"{name} is a local disk of {offer.data.spec.instance}: its data is usually lost "
+                "when the instance stops."
             )
         known = [each for each in (offer.data, offer.wal) if each is not None]
         assumed = dict.fromkeys(word for each in known for word in each.assumed if word != _LATENCY)
         if assumed:
-            yield f"{name} rests on what no document of its provider says: {'; '.join(assumed)}."
+            yield f"{name} relies on assumptions that the provider does not document: {'; '.join(assumed)}."
 
 
 def _of_reference(group: SizedGroup, offers: Offers, slow_down: float) -> Iterator[str]:
@@ -117,9 +117,9 @@ def _of_reference(group: SizedGroup, offers: Offers, slow_down: float) -> Iterat
     if most > slow_down:
         head = f"{group.name}: " if group.name else ""
         yield (
-            f"{head}{first.volume} is compared with {group.against} at the middle of its latency: where that "
-            f"one answers as soon as it may, and this one as late, it is {percent_rounded(most)} slower. "
-            "Measure both (pgassay volumes fit)."
+            f"{head}{first.volume} is compared with {group.against} at the middle of its latency: if the "
+            f"former has its lowest latency and the latter its highest, it is {percent_rounded(most)} "
+            "slower. Measure both (pgassay volumes fit)."
         )
 
 
@@ -140,7 +140,7 @@ def _refuted(group: SizedGroup, offers: Offers, slow_down: float) -> Iterator[st
         yield (
             f"{head}{first.volume} was measured: {seconds(took_s)} a {group.unit}, which is "
             f"{percent_rounded(took_s / against_s - 1)} slower than {group.against} ({seconds(against_s)}), "
-            f"and {percent_rounded(slow_down)} are allowed: prove the next one (--volume …)."
+            f"but {percent_rounded(slow_down)} is allowed: prove the next one (--volume …)."
         )
 
 
@@ -164,8 +164,8 @@ def _of_prices(offers: Offers) -> Iterator[str]:
     missing = dict.fromkeys(name for each in known for name in each.price.missing)
     if missing:
         yield (
-            f"the catalogue has no price of {join(list(missing))}, so that what has to do with it is not "
-            "recommended: add it (--catalogue FILE)."
+            f"the catalogue has no price for {join(list(missing))}, so volumes that need it are "
+            "not recommended: add it (--catalogue FILE)."
         )
 
 
@@ -183,6 +183,6 @@ def _of_memory(experiment: Experiment, offers: Offers) -> Iterator[str]:
         had = "the memory of this machine" if caps == {None} else "another memory"
         size = format_bytes(round(memory_gib * _GIB))
         yield (
-            f"{instance} has {size} of memory, and requests were recorded with {had}{has}: what is cached "
-            f"there was perhaps read here, or the reverse. Record with --memory {size}."
+            f"{instance} has {size} of memory, and requests were recorded with {had}{has}: data cached "
+            f"there may have been read here, or the reverse. Record with --memory {size}."
         )

@@ -212,8 +212,8 @@ def _replayed(
     except StatementError as error:
         if _NOTHING in str(error):
             raise NothingAskedError(
-                f"{error}: where all is in memory any volume is as fast. Record it with --cache cold, or "
-                "with data that are larger than memory"
+                f"{error}: if everything is in memory, every volume is equally fast. Record it with --cache "
+                "cold, or with data that are larger than memory"
             ) from error
         raise UsageError(f"{error}: record it again") from error
     except MeasurementError as error:

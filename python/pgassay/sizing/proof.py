@@ -33,7 +33,7 @@ def volumes_to_prove(
     names: dict[str, None] = {}
     left_out: dict[str, None] = {}
     if not any(group.neighbours for group in groups):
-        left_out["no volume is recommended, so none is proved: allow a larger --slow-down"] = None
+        left_out["no volume is recommended, so none is proven: allow a larger --slow-down"] = None
     is_apart = all(arm.spec.storage.wal is not None for arm in stored.experiment.arms)
     for group in groups:
         for name in group.neighbours:
@@ -41,8 +41,8 @@ def volumes_to_prove(
             reason = _why_not(found, loaded)
             if reason is None and is_apart and found.wal is None and not wal_of(group):
                 reason = (
-                    f"{name} is not proved: the WAL lay on a storage that is no volume. Run it with compare, "
-                    "and name its folder with --proof"
+                    f"{name} is not proven: the WAL lay on a storage that is not a volume. Run it with "
+                    "compare, and name its folder with --proof"
                 )
             if reason is None:
                 names[found.sustained_name + ("" if found.wal is not None else wal_of(group))] = None
@@ -79,8 +79,8 @@ def _reasons(alone: CandidateVolume, loaded: LoadedCatalogue) -> Iterator[str]:
         imitated = None
     if imitated != candidate(alone.sustained_name, loaded).data.model:
         yield (
-            f"{alone.name} is not proved: it is of {' and '.join(loaded.files)}, and the catalogue that "
+            f"{alone.name} is not proven: it is of {' and '.join(loaded.files)}, and the catalogue that "
             "volumes are imitated by has no such one. Write it into volumes.toml in pgassay's home"
         )
     elif (beyond := kind_named(_KIND).unreachable(spec, ())) is not None:
-        yield f"{alone.name} is not proved: {beyond.partition(': ')[0]}"
+        yield f"{alone.name} is not proven: {beyond.partition(': ')[0]}"

@@ -20,7 +20,8 @@ from pgassay.storage.storage_options import format_bytes
 from pgassay.volumes.volume_limits import instance_of, without_instance
 
 _HOW_TO_RECORD = (
-    "record them with --storage volume:unlimited,trace=yes, or let 'pgassay size --workload …' do it all"
+    "record them with --storage volume:unlimited,trace=yes, or use 'pgassay size --workload …', which does "
+    "it all"
 )
 
 _Key = tuple[object, ...]

@@ -26,12 +26,12 @@ from pgassay.sizing.volume_choice import burst_of, judged, neighbours_of, recomm
 from pgassay.volumes.catalogue import LoadedCatalogue
 
 WAL_APART = (
-    "the WAL lay on a storage of its own: what is replayed is the data's volume alone, and what commits "
-    "waited for the other is taken as it was. Record both (trace=yes of both)."
+    "the WAL was on its own storage: only the data's volume is replayed, and waits of "
+    "commits for the other are taken as recorded. Record both (trace=yes of both)."
 )
 WAL_OF_NOBODY = (
-    "the WAL's volume is taken as it was recorded, and prices are without it where it can't be bought beside "
-    "the data's: name yours with --wal gp3,size=20GiB."
+    "the WAL's volume is taken as it was recorded, and prices are without it where it can't be ordered "
+    "with the data's: name yours with --wal gp3,size=20GiB."
 )
 
 
@@ -81,7 +81,10 @@ def size(
         loaded,
         sentences=[
             *(line for group in groups for line in sentences_of(group, wanted.slow_down)),
-            *(f"{name}: nothing was asked of its volume, so that any is as fast." for name in idle),
+            *(
+                f"{name}: it sent no requests to its volume, so every volume is equally fast."
+                for name in idle
+            ),
             *equivalents_of(groups, known),
         ],
         warnings=[
@@ -121,8 +124,8 @@ def bounded(
         loaded,
         sentences=[
             *(line for bound in bounds for line in sentences_of_bound(bound)),
-            "This is an upper bound of the gain alone, if all else takes the time that it takes now: "
-            "no volume that can be bought takes no time. What a certain one gives takes recorded requests: "
+            "This is only an upper bound of the gain, if everything else takes the same time "
+            "as now: no real volume takes zero time. The gain of a specific volume needs recorded requests: "
             "'pgassay size --workload …' without --server.",
         ],
         warnings=[line for bound in bounds for line in warnings_of_bound(bound)],

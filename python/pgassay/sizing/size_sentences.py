@@ -38,7 +38,7 @@ def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
     if sure:
         yield f"{head}the cheapest volume that is {allowed}: {_offer(sure[0], group)}."
     elif unsure:
-        yield f"{head}no volume with a price is {allowed} wherever its assumed latency lies."
+        yield f"{head}no volume with a price is {allowed} over the whole range of its assumed latency."
     else:
         yield f"{head}no volume with a price is {allowed}."
     if unsure:
@@ -62,7 +62,7 @@ def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
         yield f"{head}beyond {join(enough)} nothing is gained (within {tolerance})."
     without = [knee.dimension for knee in group.knees if knee.value is None]
     if without:
-        yield f"{head}all that can be had of {join(without)} still gains."
+        yield f"{head}more {join(without)} helps up to the largest available value."
     fair = [check for check in group.checks if check.is_fair]
     if fair:
         worst = max(fair, key=lambda check: abs(check.ratio - 1))
@@ -121,14 +121,14 @@ def _worth(wanted_s: float, group: SizedGroup, offer: CandidateVolume | None) ->
     """What a volume would have to give beyond what it has, so that a unit takes no longer."""
     operations, throughput = (_needed(wanted_s, group, each) for each in ("operations", "throughput"))
     if operations is None or throughput is None:
-        return "no IOPS make up for that"
+        return "no number of IOPS makes up for that"
     # A curve has no limit of the other dimension, and the volume has.
     lacks_operations = operations > _given(offer, "operations")
     lacks_throughput = throughput > _given(offer, "throughput")
     iops, rate = _amount(operations, "operations"), _amount(throughput, "throughput")
     if lacks_operations:
         return f"it would take {iops}{f' and {rate}' if lacks_throughput else ''} for that"
-    return f"no IOPS make up for that{f', but {rate} would' if lacks_throughput else ''}"
+    return f"no number of IOPS makes up for that{f', but {rate} would' if lacks_throughput else ''}"
 
 
 def _needed(wanted_s: float, group: SizedGroup, dimension: Dimension) -> float | None:
@@ -167,16 +167,16 @@ def _of_predictions(group: SizedGroup) -> Iterator[str]:
             yield f"{head}the trace of trial {recording.trial} lacks {recording.lost:,} requests."
     if group.floor_s is None:
         yield (
-            f"{head}requests were recorded on one volume alone: computing that its answers hid is not seen, "
-            "so fast volumes may look faster than they are. Record on volume:unlimited and on "
+            f"{head}requests were recorded on one volume alone: computation hidden behind its latency is "
+            "not seen, so fast volumes may look faster than they are. Record on volume:unlimited and on "
             "volume:unlimited,latency=1ms."
         )
     for check in group.checks:
         if check.is_fair and abs(check.ratio - 1) > ERROR_MAX:
             yield (
                 f"{head}on {check.storage} a {group.unit} was predicted to take "
-                f"{seconds(check.predicted_s)} and took {seconds(check.measured_s)}: predictions of such "
-                "volumes are that far off."
+                f"{seconds(check.predicted_s)} and took {seconds(check.measured_s)}: predictions of "
+                "such volumes have that error."
             )
     if not any(check.is_fair for check in group.checks):
         yield f"{head}no prediction was measured: run the neighbours as a proof (--prove)."
@@ -200,8 +200,8 @@ def sentences_of_bound(bound: StorageBound) -> Iterator[str]:
     low, high = bound.gain_interval
     if bound.gain_at_most is None:
         yield (
-            f"{head}nothing bounds what faster storage could gain: all that was seen on {bound.server} "
-            "waited for storage, or for somebody who may."
+            f"{head}there is no upper bound on the gain from faster storage: all activity seen on "
+            f"{bound.server} waited for storage, or for a session that did."
         )
     else:
         ends = f"at least {figure(low)}" if high is None else f"{figure(low)} to {figure(high)}"
@@ -215,7 +215,7 @@ def sentences_of_bound(bound: StorageBound) -> Iterator[str]:
             (bound.reads_share, "for pages of tables and indexes"),
             (bound.wal_share, "for the WAL"),
             (bound.other_files_share, "for temporary and other files"),
-            (bound.others_share, "for others, who may have waited for storage"),
+            (bound.others_share, "for other sessions, which may have waited for storage"),
         )
         if share >= 0.0005
     ]
@@ -234,16 +234,13 @@ def warnings_of_bound(bound: StorageBound) -> Iterator[str]:
     if bound.timed_share is None:
         yield (
             f"{head}{bound.server} does not time its input and output: with track_io_timing=on (and "
-            "track_wal_io_timing) its own clock would stand beside the looks."
+            "track_wal_io_timing) its own timings would complement the samples."
         )
     elif bound.timed_share >= bound.share > 0:
-        yield (
-            f"{head}the clock of {bound.server} counted more input and output than looks found: the bound is "
-            "by that clock."
-        )
+        yield (f"{head}{bound.server} timed more I/O than the samples found: the bound uses its timing.")
     if bound.looks < LOOKS_MIN:
         yield (
-            f"{head}connections were looked at {bound.looks} times alone: measure longer, or with "
+            f"{head}connections were sampled only {bound.looks} times: measure longer, or with "
             "--observe fast."
         )
 

@@ -26,9 +26,9 @@ class HostKind(StorageKind):
     name = "host"
     keys = ("path", *LIMIT_KEYS)
     refusals: ClassVar[dict[str, str]] = {
-        "read_ahead": "would change the device that the whole machine uses: "
-        "give pgassay a device of its own with loop:read_ahead=….",
-        "size": "means nothing for a folder: type loop:size=… for an image.",
+        "read_ahead": "would change the device that the whole machine "
+        "uses: give pgassay its own device with loop:read_ahead=….",
+        "size": "can't be used with a folder: write loop:size=… for an image.",
     }
 
     def capability(self) -> str | None:
@@ -39,8 +39,8 @@ class HostKind(StorageKind):
         """Use the folder; raises UsageError naming what is wrong with it."""
         if spec.read_ahead_kb is not None:
             raise UsageError(
-                "A read-ahead on host storage would change the device that the whole machine uses: "
-                f"give pgassay a device of its own with --storage loop:read_ahead={spec.read_ahead_kb}."
+                "A read-ahead on host storage would change the device that the whole machine uses: give "
+                f"pgassay its own device with --storage loop:read_ahead={spec.read_ahead_kb}."
             )
         if spec.size_bytes is not None:
             raise UsageError("A folder has no size of its own: leave size out, or use --storage loop:size=….")
@@ -137,6 +137,6 @@ def _check_space(copies: WorkingCopies, bytes_needed: int) -> None:
     if available < bytes_needed:
         raise UsageError(
             f"The data need {readable_bytes(bytes_needed)} at {copies.root} and "
-            f"{readable_bytes(available)} can be had: "
-            "free some space, use a smaller --scale, or point --storage host:path=… elsewhere."
+            f"{readable_bytes(available)} are "
+            "available: free some space, use a smaller --scale, or point --storage host:path=… elsewhere."
         )

@@ -127,8 +127,8 @@ class ServedImage:
         if self._server is None or self._server.is_locked or not self.is_in_memory or not has_swap():
             return None
         return (
-            "the image of the imitated volumes can't be locked in memory, so what the system swaps out is "
-            "answered late: give pgassay the capability CAP_IPC_LOCK, raise the limit of locked memory "
+            "the image of the imitated volumes can't be locked in memory, so swapped-out "
+            "parts answer late: give pgassay the capability CAP_IPC_LOCK, raise the limit of locked memory "
             "(ulimit -l unlimited), or turn swap off"
         )
 
@@ -138,9 +138,9 @@ class ServedImage:
         if self._server is None or self._server.is_flusher:
             return None
         return (
-            "who serves the imitated volumes may wait for writes to them when memory is short, since the "
-            "kernel refused PR_SET_IO_FLUSHER: give pgassay the capability CAP_SYS_RESOURCE, or leave memory "
-            "free"
+            "the process that serves the imitated volumes may wait for writes to them when memory is "
+            "short, since the kernel refused PR_SET_IO_FLUSHER: give pgassay the capability "
+            "CAP_SYS_RESOURCE, or leave memory free"
         )
 
     @property
@@ -301,8 +301,8 @@ def ceiling_refusal(model: VolumeModel, ceiling: Ceiling) -> str | None:
         if peaks and min(peaks) > most:
             return (
                 f"{model.name} gives up to {words.format(min(peaks))} and this machine can imitate "
-                f"{words.format(most)}: choose a smaller volume, "
-                "or add closest=yes to imitate it as far as that goes."
+                f"{words.format(most)}: choose a smaller "
+                "volume, or add closest=yes to imitate it as well as possible."
             )
     return None
 

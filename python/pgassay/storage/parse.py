@@ -29,7 +29,7 @@ def parse_storage(text: str) -> StorageSpec:
             "loop:size=4GB,read_ahead=128, or for a cloud volume volume:gp3,size=100GiB."
         )
     if colon and not rest:
-        raise UsageError(f"Nothing follows the colon in '{text}': type '{kind}' or '{kind}:key=value'.")
+        raise UsageError(f"Nothing after the colon in '{text}': type '{kind}' or '{kind}:key=value'.")
     rest, wal = split_wal(rest)
     parts = split(rest) if rest else []
     leading_key = KINDS[kind].leading_key
@@ -65,10 +65,10 @@ def describe(spec: StorageSpec) -> str:
 
 def _storage_of_wal(text: str, whole: str) -> StorageSpec:
     if not text:
-        raise UsageError(f"Nothing follows wal= in '{whole}': type wal=volume:gp3,size=100GiB.")
+        raise UsageError(f"Nothing after wal= in '{whole}': type wal=volume:gp3,size=100GiB.")
     spec = parse_storage(text)
     if spec.wal is not None:
-        raise UsageError(f"'wal' stands twice in '{whole}': leave one out.")
+        raise UsageError(f"'wal' is given twice in '{whole}': leave one out.")
     if spec.is_limited:
         raise UsageError(
             f"The storage of the WAL in '{whole}' can't have limits of a control group: "
@@ -76,8 +76,8 @@ def _storage_of_wal(text: str, whole: str) -> StorageSpec:
         )
     if "instance" in dict(spec.own):
         raise UsageError(
-            f"'instance' in '{whole}' belongs to the volume of the data, which stands before wal=: "
-            "write it there."
+            f"'instance' in '{whole}' belongs to the volume of the data, which is before "
+            "wal=: write it there."
         )
     return spec
 

@@ -91,7 +91,7 @@ class Trace:
         elif traced["lost"] > traced["requests"] / 1000:
             delivered.warnings.append(
                 f"the trace of the volume's requests lacks {traced['lost']:,} of "
-                f"{traced['requests'] + traced['lost']:,}: what is predicted from it is doubtful"
+                f"{traced['requests'] + traced['lost']:,}: predictions from it are doubtful"
             )
 
 

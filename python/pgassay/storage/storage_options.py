@@ -99,14 +99,14 @@ def _rate(key: str, value: str, text: str) -> float:
     except ValueError:
         rate = math.nan
     if not (math.isfinite(rate) and round(rate * MEGABYTE) >= 1):
-        raise UsageError(f"'{key}={value}' in '{text}' is no rate: type MiB per second, e.g. {key}=125.")
+        raise UsageError(f"'{key}={value}' in '{text}' is not a rate: type MiB per second, e.g. {key}=125.")
     return rate
 
 
 def _count(key: str, value: str, text: str) -> int:
     if not value.strip().isdecimal() or int(value) < 1:
         raise UsageError(
-            f"'{key}={value}' in '{text}' is no rate: type requests per second, e.g. {key}=3000."
+            f"'{key}={value}' in '{text}' is not a rate: type requests per second, e.g. {key}=3000."
         )
     return int(value)
 

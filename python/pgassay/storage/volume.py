@@ -70,7 +70,7 @@ class VolumeKind(StorageKind):
     leading_key = "volume"
     refusals: ClassVar[dict[str, str]] = dict.fromkeys(
         ("read_mb_s", "write_mb_s", "read_iops", "write_iops"),
-        "is no option of a volume, whose own limits hold: see pgassay volumes, or use --storage loop:….",
+        "is not an option of a volume, whose own limits hold: see pgassay volumes, or use --storage loop:….",
     )
 
     def capability(self) -> str | None:
@@ -202,7 +202,7 @@ class ImitatedVolume(LoopVolume):
         except MeasurementError as error:
             self._served.check()
             raise MeasurementError(
-                f"The file system on the imitated volume can't be written any more ({error}): "
+                f"The file system on the imitated volume is no longer writable ({error}): "
                 "start the experiment again with resume."
             ) from error
 

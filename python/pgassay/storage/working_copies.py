@@ -116,7 +116,7 @@ class WorkingCopies:
         state = self._state(target)
         if not state:
             raise MeasurementError(
-                f"{target} is no working copy of pgassay's, so it can't be marked: clone it first."
+                f"{target} is not a working copy of pgassay's, so it can't be marked: clone it first."
             )
         manifest: Manifest = state["manifest"]
         if clean:

@@ -57,8 +57,8 @@ GENERAL = (
     SysbenchOption("time", "whole", "10", "seconds that the run takes (0: no limit)", most=10_000_000),
     SysbenchOption("warmup-time", "whole", "0", "seconds before it that are not counted", most=10_000_000),
     SysbenchOption("rate", "whole", "0", "events a second that are due (0: as many as can be)"),
-    SysbenchOption("reconnect", "whole", "0", "open a connection anew after so many events (0: never)"),
-    SysbenchOption("report-interval", "whole", "0", "tell of progress each so many seconds (0: not)"),
+    SysbenchOption("reconnect", "whole", "0", "reopen a connection after so many events (0: never)"),
+    SysbenchOption("report-interval", "whole", "0", "report progress every so many seconds (0: not)"),
     SysbenchOption(
         "percentile", "whole", "95", "the percentile of latencies that is reported (0: none)", most=100
     ),
@@ -107,7 +107,7 @@ OF_SCRIPTS = (
     SysbenchOption("delete-inserts", "whole", "1", "rows deleted and inserted again", most=COUNT_MAX),
     SysbenchOption("skip-trx", "switch", "off", "without BEGIN and COMMIT"),
     SysbenchOption("auto-inc", "switch", "on", "the server chooses the id of a row"),
-    SysbenchOption("secondary", "switch", "off", "prepare: an index on id that is no primary key"),
+    SysbenchOption("secondary", "switch", "off", "prepare: an index on id that is not a primary key"),
     SysbenchOption("create-secondary", "switch", "on", "prepare: the index on k"),
     SysbenchOption("random-points", "whole", "10", "numbers of select_random_points", 1, 30_000),
     SysbenchOption("number-of-ranges", "whole", "10", "ranges of select_random_ranges", 1, 30_000),

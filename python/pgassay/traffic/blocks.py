@@ -40,7 +40,9 @@ class CaptureFile:
         with path.open("rb") as file:
             header = file.read(_HEADER.size)
         if len(header) < _HEADER.size or not header.startswith(_MAGIC):
-            raise UsageError(f"{path} is no capture of pgassay: name the folder that `pgassay capture` wrote")
+            raise UsageError(
+                f"{path} is not a capture of pgassay: name the folder that `pgassay capture` wrote"
+            )
         _, version, self.group, self.started_unix_ns, _, checksum = _HEADER.unpack(header)
         if version != VERSION:
             raise UsageError(

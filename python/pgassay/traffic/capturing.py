@@ -103,11 +103,13 @@ def listening(text: str, *, has_tls: bool) -> str:
     try:
         address = ipaddress.ip_address(socket.gethostbyname(host) if host == "localhost" else host)
     except (OSError, ValueError):
-        raise UsageError(f"--listen {text}: {host} is no address: write one, as 127.0.0.1:{port}") from None
+        raise UsageError(
+            f"--listen {text}: {host} is not an address: write one, as 127.0.0.1:{port}"
+        ) from None
     if not address.is_loopback and not has_tls:
         raise UsageError(
-            f"--listen {text} can be reached from other hosts, where statements and passwords would travel "
-            "in the clear: add --tls-certificate FILE --tls-key FILE, or listen on 127.0.0.1"
+            f"--listen {text} can be reached from other hosts, where statements and passwords would "
+            "be sent unencrypted: add --tls-certificate FILE --tls-key FILE, or listen on 127.0.0.1"
         )
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
@@ -162,5 +164,6 @@ def _until_over(
             ended: dict[str, Any] = line["ended"]
             return ended
     raise MeasurementError(
-        "the proxy ended without a word: what it wrote until then is whole, read it with pgassay capture show"
+        "the proxy ended unexpectedly: what it wrote until then is complete, read it with pgassay capture "
+        "show"
     )

@@ -51,7 +51,7 @@ def role_options(session: "psycopg.Connection[tuple[object, ...]]") -> tuple[dic
         assert isinstance(settings, list)
         parts = [f"role={name}", *map(str, settings)]
         found[str(name)] = " ".join(f"-c {_escaped(part)}" for part in parts)
-    missing = f"{refused} roles of the server are not open to this user: their sessions run as he does"
+    missing = f"{refused} roles of the server are not open to this user: their sessions run as this user"
     return found, missing if refused else ""
 
 

@@ -10,7 +10,7 @@ from pgassay.traffic.blocks import files
 from pgassay.traffic.capturing import make_folder
 
 NOTE = (
-    "redacted: values are stand-ins, equal where the values were; rows, checksums, COPY data and comments "
+    "redacted: values are placeholders, equal where the values were; rows, checksums, COPY data and comments "
     "are left out. Times, order, families, errors and counts of rows are as captured"
 )
 _SERVER_KEPT = ("version", "version_num", "in_recovery")
@@ -86,6 +86,6 @@ def refuse_redacted(folder: Path, what: str) -> None:
     """Raise UsageError where a capture's values are stand-ins; `what` needs those that were sent."""
     if manifest.read(folder).get("redacted"):
         raise UsageError(
-            f"{folder} is redacted: its values are stand-ins, and {what} needs those that were sent: name "
-            "the capture itself"
+            f"{folder} is redacted: its values are placeholders, but {what} needs the original "
+            "ones: name the original capture"
         )

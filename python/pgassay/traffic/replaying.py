@@ -23,7 +23,8 @@ _BUSY_SHARE_MAX = 0.8
 _LATE_P99_MAX_MS = 5.0
 _TEXT_SHOWN = 160
 _UNFINISHED = (
-    "the capture has not its end (it was killed, still runs, or is damaged): what stands before was played"
+    "the capture is incomplete (it was killed, is still running, or is damaged): the part before that was "
+    "replayed"
 )
 
 
@@ -130,7 +131,7 @@ def _document(
                 raise MeasurementError(f"{target} can't be read: {str(error).splitlines()[0]}") from None
             raise UsageError(
                 f"the capture has sessions in database {captured}, which {resolved.server.name} "
-                "lets nobody into: restore it there, or choose with --databases"
+                "does not have or does not allow: restore it there, or choose with --databases"
             ) from None
     if missing:
         notes.append(missing)
@@ -188,7 +189,7 @@ def _until_over(process: NativeProcess, on_progress: Callable[[Mapping[str, Any]
         if "ended" in line:
             stopped: dict[str, Any] = line["ended"]
             return stopped
-    raise MeasurementError("the player ended without a word: run the replay again on a fresh copy")
+    raise MeasurementError("the player ended unexpectedly: run the replay again on a fresh copy")
 
 
 def _result(

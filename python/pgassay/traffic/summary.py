@@ -173,7 +173,7 @@ def summarise(folder: Path) -> CaptureSummary:
     notes = [str(note) for note in _as_list(known.get("notes"))]
     is_finished = all(file.is_whole for file in found)
     if not is_finished:
-        notes.append("the capture was cut off, or still runs: what was written before is whole")
+        notes.append("the capture was cut off, or is still running: what was written before is complete")
     return CaptureSummary(
         folder=str(folder),
         source=str(known.get("source", "proxy")),
@@ -264,10 +264,10 @@ def _outside(known: dict[str, object]) -> Iterator[Unreplayable]:
     if not isinstance(totals, dict):
         return
     for key, reason in (
-        ("dropped", "sessions that left the capture: the disk or the memory did not follow"),
+        ("dropped", "sessions dropped from the capture: the disk or memory was too slow"),
         ("replication", "sessions of replication, which are never recorded"),
         ("not_selected", "sessions that --only left out"),
-        ("bad_messages", "connections closed for what is no message of the protocol"),
+        ("bad_messages", "connections closed for what is not a message of the protocol"),
     ):
         if totals.get(key):
             yield Unreplayable(reason=reason, count=int(totals[key]), share=None)

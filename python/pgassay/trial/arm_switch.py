@@ -33,7 +33,7 @@ def switch_to(trial: TrialState, local: LocalTrialServer, measured: SqlSession |
             server.reload(wanted)
     if measured is not None:
         if protocol.switched_indexes:
-            measured.execute("plans anew", "DISCARD PLANS")
+            measured.execute("discard plans", "DISCARD PLANS")
         for name in protocol.reloaded_settings:
             _wait_until_seen(measured, name, _shown(local.running, name))
 
@@ -58,7 +58,7 @@ def _wait_until_seen(measured: SqlSession, name: str, value: str) -> None:
     deadline_s = time.monotonic() + SEEN_S_MAX
     while True:
         try:
-            measured.execute("settings anew", check.as_string(None))
+            measured.execute("reload settings", check.as_string(None))
             return
         except StatementError as error:
             if error.sqlstate != _DIVISION_BY_ZERO:

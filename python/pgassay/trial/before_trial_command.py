@@ -58,9 +58,11 @@ def run_before_trial(trial: TrialState) -> None:
     if status != 0:
         secret = server.parameters()["password"]
         what = scrub(said, [str(secret)] if secret else [])
-        ended = f"was not done within {COMMAND_TIMEOUT_S:.0f} s" if status is None else f"ended with {status}"
+        ended = (
+            f"did not finish within {COMMAND_TIMEOUT_S:.0f} s" if status is None else f"ended with {status}"
+        )
         raise MeasurementError(
-            f"the command of {OPTION} {ended} ({what}): mend what it runs and type 'pgassay resume'"
+            f"the command of {OPTION} {ended} ({what}): fix what it runs and run 'pgassay resume'"
         )
     trial.stage("waiting for the server")
     waiting = time.monotonic()
@@ -69,8 +71,7 @@ def run_before_trial(trial: TrialState) -> None:
     trial.before_facts |= {"restarted": was_restarted, "waited_s": waited_s}
     if not was_restarted:
         trial.warnings.append(
-            f"the command of {OPTION} ended well, and {name} was not started anew: its caches are as "
-            "they were"
+            f"the command of {OPTION} succeeded, but {name} was not restarted: its caches are unchanged"
         )
 
 
@@ -113,7 +114,7 @@ def _run(command: str, environment: Mapping[str, str]) -> tuple[int | None, str]
 def _last_line(output: IO[bytes]) -> str:
     output.seek(0)
     lines = output.read().decode("utf-8", "replace").strip().splitlines()
-    return lines[-1].strip() if lines else "it said nothing"
+    return lines[-1].strip() if lines else "no error message"
 
 
 def _started(server: ServerSession) -> str:
@@ -136,7 +137,7 @@ def _wait(server: ServerSession, name: str, started_before: str) -> bool:
             if passed_s > RETURN_TIMEOUT_S:
                 raise MeasurementError(
                     f"{name} did not come back within {RETURN_TIMEOUT_S:.0f} s of the command of {OPTION} "
-                    f"({first_line(error)}): start it and type 'pgassay resume'"
+                    f"({first_line(error)}): start it and run 'pgassay resume'"
                 ) from error
         # A session of the old start would tell of that one alone.
         server.close_control()

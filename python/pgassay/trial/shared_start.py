@@ -263,7 +263,7 @@ def run_start(
     begun = time.monotonic()
     machine = target.machine
     if machine is None:
-        raise AssertionError("a server that runs already is not started")
+        raise AssertionError("a running server is not started")
     trials = [TrialState(spec, target, on_step) for spec in specs]
     start = _Start(trials, turns, works)
     try:

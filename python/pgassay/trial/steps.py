@@ -127,7 +127,7 @@ def prepare_server(trial: TrialState, local: LocalTrialServer) -> None:
     if local.is_fresh:
         trial.facts["prefaulted_bytes"] = prefault_shared_memory(local.running.server.pid)
     if trial.arm.workload.is_maintenance:
-        trial.stage("running what is untimed")
+        trial.stage("running untimed statements")
         maintenance_effects.run_untimed(local.running.control, trial.arm.workload.statements[0])
         _settle(trial)
 

@@ -1,7 +1,7 @@
 """The contract between a trial and the servers that it runs on, and a server as the trial sees it.
 
 A trial asks one question of a target: is the server's machine this one? Where it is, `machine` restores
-the data, starts and stops the server, tells its device and control group (so that caches can be made and
+the data, starts and stops the server, tells its device and control group (so that caches can be created and
 samplers run), and has its log. Where it is somebody else's, `machine` is None: all that can be had are
 sessions, with settings of their own. Of a server a trial has the way to connect and one control session.
 """

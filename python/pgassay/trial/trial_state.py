@@ -183,5 +183,5 @@ def outcome(measure: Callable[[], None], details: str) -> tuple[TrialStatus, str
     except MeasurementError as error:
         return "failed", str(error)
     except (psycopg.Error, OSError) as error:
-        return "failed", f"the server did not answer any more ({first_line(error)}){details}"
+        return "failed", f"the server stopped answering ({first_line(error)}){details}"
     return "ok", ""

@@ -138,7 +138,7 @@ def _wait_longer(copy: TrialCopy, late: Sequence[MeasuredStatement], found: _Mea
         found.executed[each.sql] = executed_plan(copy, each, seconds)
     return [
         f"{', '.join(names)} did not end in {time}: {'each' if len(names) > 1 else 'it'} counts with that, a "
-        "lower bound, and is given as long with every candidate; more --max-time gives more"
+        "lower bound, and gets as long with every candidate; a longer --max-time allows more"
         for time, names in endless.items()
     ]
 
@@ -146,7 +146,7 @@ def _wait_longer(copy: TrialCopy, late: Sequence[MeasuredStatement], found: _Mea
 def executed_plan(copy: TrialCopy, statement: MeasuredStatement, seconds: float) -> ExplainedPlan:
     """The shortest of a few executions: what else the machine did is in the others' nodes.
 
-    Of a statement that does not end in so many seconds, with EXPLAIN or at all, what takes its place.
+    Of a statement that does not end in so many seconds, with EXPLAIN or at all, what replaces it.
     """
     waiting = copy.endless.get(statement.name)
     if waiting is None or seconds < waiting.limit_s:
@@ -176,8 +176,8 @@ def _refuse_foreign(plan: ExplainedPlan, name: str, foreign: Collection[str]) ->
     for node in plan.nodes:
         if node.type.startswith("Foreign") or node.relation in foreign:
             raise UsageError(
-                f"statement {name} reaches the foreign table {node.relation or 'of a join'}, which lies on "
-                "another server and in no copy: leave it out"
+                f"statement {name} reaches the foreign table {node.relation or 'of a join'}, which is on "
+                "another server and not in the copy: leave it out"
             )
 
 

@@ -77,8 +77,8 @@ def unprobed(planned: PlannedTune, origin: CopyOrigin | None) -> str:
     if planned.spec.storage != StorageSpec():
         return ""
     return (
-        "no probe of this disk is kept, so that nothing is advised on its reads (random_page_cost, "
-        f"effective_io_concurrency, io_method): 'pgassay probe {home()}' measures it once"
+        "this disk has not been probed, so there is no advice on its reads (random_page_cost, "
+        f"effective_io_concurrency, io_method): run 'pgassay probe {home()}' once"
     )
 
 

@@ -212,8 +212,8 @@ def read_folder(folder: Path) -> tuple[StoredSearch, TuneResult]:
         )
     if not (folder / SEARCH_FILE).is_file() or not (folder / TUNE_FILE).is_file():
         raise UsageError(
-            f"{folder} holds no search of tune that came to its end: name the folder of one, or start anew "
-            "with --workload"
+            f"{folder} has no finished search of tune: name a folder that has one, or start "
+            "again with --workload"
         )
     return (
         read_result(folder / SEARCH_FILE, StoredSearch, "search of tune", "run tune again"),

@@ -54,7 +54,7 @@ def symptom_of(
     calls = baseline.calls
     whole = total_s(calls, baseline.seconds)
     if origin is not None:
-        said = (f"{name} is not what it is on the source: {reason}" for name, reason in unlike.items())
+        said = (f"{name} behaves differently on the source: {reason}" for name, reason in unlike.items())
         notes = (*notes, *origin.notes, *said)
     notes = (*notes, *storage_notes(planned.spec.storage, planned.base.protocol.cache))
     return TuneSymptom(
@@ -102,7 +102,7 @@ def storage_notes(storage: StorageSpec, cache: CacheState) -> tuple[str, ...]:
         return ()
     return (
         f"the data are in memory when they are measured (--cache {cache}), so the volume is not read and "
-        "can't matter to what only reads: --cache cold measures what it gives",
+        "can't matter to read-only statements: --cache cold measures it",
     )
 
 
@@ -179,7 +179,7 @@ def cause_of_plans(baseline: Baseline, plans: Plans) -> TuneCause:
     worst = max(baseline.statements, key=lambda each: baseline.seconds[each.name])
     plan = plans[worst.of.name][worst.set_index]
     if worst.name in baseline.endless:
-        waited = f"{worst.name} did not end in {in_words(baseline.seconds[worst.name])}"
+        waited = f"{worst.name} did not finish in {in_words(baseline.seconds[worst.name])}"
         sentence = f"{waited}; {_line_of(worst, baseline, plans)}"
         return TuneCause(layer="design", cause=ENDLESS, sentence=sentence)
     node = hottest(plan)

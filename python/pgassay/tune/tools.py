@@ -44,8 +44,8 @@ REWRITE_SAVES = 0.5
 BY_ESTIMATE = "by the planner's estimate"
 # Kinds of fixes that remove dead rows, or the space that they left.
 _OF_VACUUM = ("vacuum", "bloat")
-NOT_ON_A_DUMP = "a dump has lost what this mends: give a physical copy, --dataset folder:BASEBACKUP"
-DESCRIBED = "it changes the contract with the application, so it is described and never tried"
+NOT_ON_A_DUMP = "a dump does not preserve what this fixes: give a physical copy, --dataset folder:BASEBACKUP"
+DESCRIBED = "it needs a change in the application, so it is described, not tried"
 
 
 def gather(tools: TuneTools, symptom: Symptom, session: ControlSession) -> SearchRecord:
@@ -95,8 +95,8 @@ def _held(candidate: Candidate, held_by: str) -> Candidate:
         return candidate
     return candidate.model_copy(
         update={
-            "why_not": f"on the source {held_by} keeps VACUUM from removing dead rows, which nothing on the "
-            "copy does: end that first, and VACUUM then"
+            "why_not": f"on the source {held_by} keeps VACUUM from removing dead rows, which is not "
+            "the case on the copy: end that first, then VACUUM"
         }
     )
 
@@ -114,7 +114,7 @@ def _candidate(rewrite: StatementRewrite, number: int) -> Candidate:
         id=f"rewrite:{rewrite.statement}:{rewrite.kind}:{number}",
         layer="design",
         kind=rewrite.kind,
-        title=f"Write {rewrite.statement} otherwise ({words})",
+        title=f"Rewrite {rewrite.statement} ({words})",
         reason=rewrite.condition,
         statements=(rewrite.statement,),
         rewrites=(rewrite,),
@@ -126,7 +126,7 @@ def _described(statement: TunedStatement, description: RewriteDescription) -> Ca
         id=f"described:{statement.name}:{description.kind}",
         layer="design",
         kind=description.kind,
-        title=f"Another contract for {statement.name} ({description.kind})",
+        title=f"Application change for {statement.name} ({description.kind})",
         reason=description.text,
         statements=(statement.name,),
         described=True,

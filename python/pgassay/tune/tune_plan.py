@@ -30,7 +30,7 @@ CACHE_DEFAULT: CacheState = "warm-pages"
 BUFFERS_SHARE_MAX = 0.6
 MAX_TIME_MIN_S = 20.0
 COLLATION_NOTE = (
-    "the dump does not say its database's collation, and the copy's is {locale}: where the source has "
+    "the dump does not say its database's collation, and the copy's is {locale}: if the source has "
     "another, plans that compare text differ; name the source's with --locale"
 )
 # A set of fixes may have one for each so many statements, or `members_max` where that is more.
@@ -127,7 +127,7 @@ def request_from(path: Path, request: TuneRequest, given: Mapping[str, str], arm
         )
     if "dataset" not in given:
         raise UsageError(
-            f"{path} is a diagnosis, which holds no data: give a copy of the server's with --dataset "
+            f"{path} is a diagnosis, which has no data: give a copy of the server's data with --dataset "
             "dump:FILE or --dataset folder:BASEBACKUP"
         )
     major, start = start_of_diagnosis(path, given.get("workload"))
@@ -159,7 +159,7 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
     check_request(compare)
     if compare.max_time_s < MAX_TIME_MIN_S:
         raise UsageError(
-            f"--max-time {compare.max_time_s:g} s is too short to try and to prove anything: use at least "
+            f"--max-time {compare.max_time_s:g} s is too short to try and prove anything: use at least "
             f"{MAX_TIME_MIN_S:g}s"
         )
     given = parse_settings(compare.settings)

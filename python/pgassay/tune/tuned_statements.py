@@ -41,15 +41,15 @@ class MeasuredStatement:
 
 
 def statements_of(workload: WorkloadSpec) -> tuple[TunedStatement, ...]:
-    """The statements of a list; raises UsageError for what has no plan, or reaches out of the database."""
+    """The statements of a list; raises UsageError for what has no plan or accesses something outside it."""
     if workload.kind != "statements" or workload.is_maintenance:
         raise UsageError(
-            f"tune measures a list of statements, and {workload.family} is none: write --workload sql:FILE"
+            f"tune measures a list of statements, but {workload.family} has none: write --workload sql:FILE"
         )
     if workload.has_transactions:
         raise UsageError(
-            f"{workload.text}: tune looks at single statements, and this file has a transaction: "
-            "leave out BEGIN and COMMIT"
+            f"{workload.text}: tune works on single statements, but this file has a "
+            "transaction: leave out BEGIN and COMMIT"
         )
     headings = _headings(workload)
     found = tuple(
@@ -86,7 +86,7 @@ def values_of_heading(heading: str, where: str) -> tuple[tuple[str | None, ...],
             parsed_texts = parse_sql(f"SELECT {text}")
         except ParseError as error:
             raise UsageError(
-                f"{where}: '-- parameters: {text}' is no list of literals: {error.args[0]}"
+                f"{where}: '-- parameters: {text}' is not a list of literals: {error.args[0]}"
             ) from None
         # `42; 43` would be two sets on one line.
         root = parsed_texts[0].stmt if len(parsed_texts) == 1 else None
@@ -94,7 +94,7 @@ def values_of_heading(heading: str, where: str) -> tuple[tuple[str | None, ...],
         values = [_literal(target.val) for target in targets or ()]
         if not values or _NO_LITERAL in values:
             raise UsageError(
-                f"{where}: '-- parameters: {text}' is no list of literals: write 42, 'open', NULL"
+                f"{where}: '-- parameters: {text}' is not a list of literals: write 42, 'open', NULL"
             )
         found.append(tuple(values))
     return tuple(found)
@@ -130,14 +130,16 @@ def _weight_of(heading: str, where: str) -> float:
     except ValueError:
         weight = 0.0
     if not 0 < weight < math.inf:
-        raise UsageError(f"{where}: '-- weight: {texts[-1]}' is no number above 0: write how often it runs")
+        raise UsageError(
+            f"{where}: '-- weight: {texts[-1]}' is not a number above 0: write how often it runs"
+        )
     return weight
 
 
 def checked(statement: Statement, heading: str, source: str) -> TunedStatement:
     """A statement that can be tuned, with what the comments before it say; `source` says whose it is.
 
-    Raises UsageError for one that has no plan, reaches out of the database, or whose values are not given.
+    Raises UsageError for one that has no plan, accesses something outside the database, or lacks values.
     """
     where = f"{source}, statement {statement.name}"
     made = with_sets(statement, values_of_heading(heading, where), source)
@@ -149,13 +151,14 @@ def with_sets(
 ) -> TunedStatement:
     """The statement with these sets of values; `source` says where it stands.
 
-    Raises UsageError for what has no plan or reaches out of the database, and for too few or many values.
+    Raises UsageError for what has no plan or accesses something outside the database, and for too few or
+    many values.
     """
     where = f"{source}, statement {statement.name}"
     root = parsed(statement.sql, where)
     if not isinstance(root, _PLANNED) or (isinstance(root, ast.SelectStmt) and root.intoClause):
         raise UsageError(
-            f"{source}: {statement.name} is no query, INSERT, UPDATE, DELETE or MERGE, so it has no plan: "
+            f"{source}: {statement.name} is not a query, INSERT, UPDATE, DELETE or MERGE, so it has no plan: "
             "leave it out"
         )
     found = _Names()
@@ -163,7 +166,8 @@ def with_sets(
     for name in found.functions:
         if _REACHING_OUT.fullmatch(name):
             raise UsageError(
-                f"{source}: {statement.name} calls {name}, which reaches out of the database: leave it out"
+                f"{source}: {statement.name} calls {name}, which accesses something outside the database: "
+                "leave it out"
             )
     for values in parameters or ((),):
         if len(values) != found.parameters:

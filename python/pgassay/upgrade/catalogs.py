@@ -25,13 +25,13 @@ _OF_THE_HOST = (
 )
 # What took their place (release notes of 17, 18 and 19).
 _INSTEAD = {
-    "io_workers": "io_min_workers and io_max_workers take its place",
-    "old_snapshot_threshold": "nothing takes its place: limit transactions by transaction_timeout",
-    "db_user_namespace": "nothing takes its place: name the roles of each database apart",
-    "ssl_ecdh_curve": "ssl_groups takes its place",
-    "promote_trigger_file": "pg_promote() and pg_ctl promote take its place",
-    "vacuum_defer_cleanup_age": "hot_standby_feedback and replication slots take its place",
-    "force_parallel_mode": "debug_parallel_query takes its place",
+    "io_workers": "io_min_workers and io_max_workers replace it",
+    "old_snapshot_threshold": "nothing replaces it: limit transactions by transaction_timeout",
+    "db_user_namespace": "nothing replaces it: name the roles of each database apart",
+    "ssl_ecdh_curve": "ssl_groups replaces it",
+    "promote_trigger_file": "pg_promote() and pg_ctl promote replace it",
+    "vacuum_defer_cleanup_age": "hot_standby_feedback and replication slots replace it",
+    "force_parallel_mode": "debug_parallel_query replaces it",
 }
 # Spelled otherwise, and the same.
 _SAME = {"log_connections": {"off", ""}}
@@ -135,10 +135,10 @@ def _settings_gone(settings: Mapping[str, GivenSetting], new: NewVersion) -> Ite
             yield UpgradeFinding(
                 id=f"setting-gone:{each.name}",
                 severity="in the way",
-                sentence=f"{each.name} is set to {each.shown}, and {new.build.major} has no such setting: "
-                "a server with it does not start",
+                sentence=f"{each.name} is set to {each.shown}, but {new.build.major} has no "
+                "such setting and does not start with it",
                 where=each.where,
-                remedy=f"take it out there; {_INSTEAD.get(each.name, 'see the release notes')}",
+                remedy=f"remove it there; {_INSTEAD.get(each.name, 'see the release notes')}",
             )
 
 
@@ -197,10 +197,10 @@ def _defaults(settings: Mapping[str, GivenSetting], new: NewVersion) -> Iterator
             yield UpgradeFinding(
                 id=f"default:{each.name}",
                 severity="changed",
-                sentence=f"{each.name} begins as {known.boot or 'empty'} in {new.build.major} and as "
-                f"{each.boot or 'empty'} here{unit}, and nobody set it",
+                sentence=f"{each.name} defaults to {known.boot or 'empty'} in {new.build.major} "
+                f"and as {each.boot or 'empty'} here{unit}, and it is not set",
                 where=each.name,
-                remedy=f"to keep what is there now, set {each.name} = {each.boot or repr('')}",
+                remedy=f"to keep the current value, set {each.name} = {each.boot or repr('')}",
             )
 
 
@@ -269,7 +269,7 @@ def _in_the_way_of_pg_upgrade(
         yield UpgradeFinding(
             id=f"invalid-index:{index}",
             severity="work",
-            sentence=f"the index {index} is not valid: it is kept up and never read",
+            sentence=f"the index {index} is not valid: it is maintained but never read",
             where=index,
             remedy=f"DROP INDEX {index}, or REINDEX INDEX CONCURRENTLY {index}",
         )
@@ -280,7 +280,7 @@ def _in_the_way_of_pg_upgrade(
             severity="work",
             sentence=f"logical replication slots are lost ({', '.join(slots)}): they are kept from 17 on",
             where=", ".join(slots),
-            remedy="make them again after the upgrade, and bring the subscribers up to it",
+            remedy="create them again after the upgrade, and resynchronise the subscribers",
         )
     checksums = settings.get("data_checksums")
     if checksums is not None and checksums.shown == "off" and new.build.major >= _CHECKSUMS_SINCE:
@@ -288,7 +288,7 @@ def _in_the_way_of_pg_upgrade(
             id="checksums",
             severity="work",
             sentence=f"this cluster has no data checksums, and initdb of {new.build.major} turns them on: "
-            "pg_upgrade needs both alike",
+            "pg_upgrade needs both to be the same",
             where="data_checksums",
             remedy="initdb --no-data-checksums for pg_upgrade, or pg_checksums --enable here before",
         )
@@ -300,17 +300,18 @@ def _statistics(session: ControlSession, new: NewVersion) -> Iterator[UpgradeFin
         yield UpgradeFinding(
             id="statistics",
             severity="work",
-            sentence=f"pg_upgrade to {new.build.major} carries no statistics: plans guess until ANALYZE",
+            sentence=f"pg_upgrade to {new.build.major} transfers no statistics: plans are guesses until "
+            "ANALYZE",
             where="all tables",
-            remedy="vacuumdb --all --analyze-in-stages at once after the upgrade",
+            remedy="vacuumdb --all --analyze-in-stages right after the upgrade",
         )
     elif extended and new.build.major < _EXTENDED_KEPT_SINCE:
         yield UpgradeFinding(
             id="extended-statistics",
             severity="work",
-            sentence=f"pg_upgrade carries no extended statistics ({', '.join(extended)})",
+            sentence=f"pg_upgrade transfers no extended statistics ({', '.join(extended)})",
             where=", ".join(extended),
-            remedy="vacuumdb --all --missing-stats-only --analyze-in-stages at once after the upgrade",
+            remedy="vacuumdb --all --missing-stats-only --analyze-in-stages right after the upgrade",
         )
 
 
@@ -325,9 +326,9 @@ def _passwords(session: ControlSession, new: NewVersion) -> Iterator[UpgradeFind
         yield UpgradeFinding(
             id="md5-passwords",
             severity="changed",
-            sentence=f"{row[0]} roles have md5 passwords, of whose end the new version warns",
+            sentence=f"{row[0]} roles have md5 passwords, which the new version warns about",
             where="pg_authid",
-            remedy="have them set anew with password_encryption = scram-sha-256",
+            remedy="reset them with password_encryption = scram-sha-256",
         )
 
 

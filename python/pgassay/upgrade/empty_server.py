@@ -1,4 +1,4 @@
-"""An empty server of the new version: what it knows, and whether the source's schema can be made there."""
+"""An empty server of the new version: what it knows, and whether the source's schema can be created there."""
 
 import contextlib
 import re

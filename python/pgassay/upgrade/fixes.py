@@ -40,7 +40,7 @@ def proven_fixes(
     `request`: that of the comparison, whose copy and settings hold. The caller holds the host's lock.
     """
     if max_time_s < TIME_MIN_S:
-        return {}, "no time was left to look for fixes of the slower statements: give --max-time more"
+        return {}, "no time was left to look for fixes of the slower statements: give a longer --max-time"
     file = folder / "slower.sql"
     file.write_text(plain_text(slower))
     compare = replace(

@@ -128,7 +128,7 @@ def _unpack(dump: Path, program: Build, plain: Path) -> None:
     restore = Path(program.bin_directory) / "pg_restore"
     if not restore.exists():
         raise UsageError(
-            f"--copy dump:{dump} is packed, and PostgreSQL {program.version} of {program.origin} comes "
+            f"--copy dump:{dump} is compressed, and PostgreSQL {program.version} of {program.origin} comes "
             f"without pg_restore: install a build that has it, pgassay builds install apt:{program.major}"
         )
     unpacked = plain.with_suffix(".unpacked")
@@ -136,7 +136,7 @@ def _unpack(dump: Path, program: Build, plain: Path) -> None:
         words = [str(restore), "--no-owner", "--no-privileges", f"--file={unpacked}", str(dump)]
         finished = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
         if finished.returncode != 0:
-            said = (finished.stderr.strip().splitlines() or ["without a word"])[-1]
+            said = (finished.stderr.strip().splitlines() or ["no error message"])[-1]
             raise MeasurementError(
                 f"--copy dump:{dump} can't be unpacked by pg_restore {program.version}: {said}"
             )

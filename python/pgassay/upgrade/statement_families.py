@@ -152,8 +152,8 @@ def _wrong(made: UpgradedStatement, old: _Seen, new: _Seen) -> UpgradedStatement
         return _told(
             made,
             "other rows",
-            f"{new.other_values:,} of {new.calls:,} executions had as many rows with other values, "
-            f"{old.other_values:,} of {old.calls:,} on the old version",
+            f"{new.other_values:,} of {new.calls:,} executions had the same number of rows with different "
+            f"values, {old.other_values:,} of {old.calls:,} on the old version",
         )
     return None
 
@@ -182,9 +182,9 @@ def _doubts(old: _Seen, new: _Seen) -> list[str]:
     found = []
     if new.diverged > old.diverged * new.calls / max(old.calls, 1):
         found.append(
-            f"{plural(new.diverged, 'execution')} of {new.calls:,} came out otherwise ({new.captured} in the "
+            f"{plural(new.diverged, 'execution')} of {new.calls:,} differ ({new.captured} in the "
             f"capture, {new.now}), which may be chance"
         )
     elif old.other_values and new.other_values:
-        found.append("its values are others each time that it runs")
+        found.append("its values differ in each run")
     return found

@@ -88,7 +88,7 @@ def play_on_both(request: CompareRequest, workload: WorkloadSpec, progress: Prog
     result = analyse(stored)
     plays = plays_of(stored)
     if not plays.before or not plays.after:
-        raise MeasurementError("the traffic was not played on both versions: give --max-time more")
+        raise MeasurementError("the traffic was not replayed on both versions: give a longer --max-time")
     statements = judged_families(workload, plays, result, changed_plans(stored))
     return MeasuredTimes(statements, result, whole_of(workload, plays, result))
 
@@ -111,10 +111,10 @@ def _refuse_other_data(first: Replayed, options: ReplayOptions) -> None:
         return
     worst = max(first.families, key=lambda each: each.diverged)
     raise UsageError(
-        f"--capture {options.folder}: on the old version already {percent(first.diverged_share)} of the "
-        f"captured time comes out otherwise ({worst.diverged:,} of {worst.calls:,} {worst.text[:60]}: "
-        f"{worst.captured} then, {worst.now} now), so the data are not those of its beginning: give a dump "
-        "of then, --copy dump:FILE, or allow more, --capture DIR,max_diverged=20%"
+        f"--capture {options.folder}: on the old version already {percent(first.diverged_share)} of "
+        f"the captured time differs ({worst.diverged:,} of {worst.calls:,} {worst.text[:60]}: "
+        f"{worst.captured} then, {worst.now} now), so the data are not those at its start: give a "
+        "dump from then, --copy dump:FILE, or allow more, --capture DIR,max_diverged=20%"
     )
 
 

@@ -149,13 +149,13 @@ def _statement(
         reason = f"{seen.rows[0]:,} rows before, {seen.rows[1]:,} after"
         if seen.rows[0] == seen.rows[1]:
             reason = (
-                f"{plural(seen.rows[0], 'row')} in both, with other values (or an order that LIMIT cuts, "
-                "a volatile function, a type that is another)"
+                f"{plural(seen.rows[0], 'row')} in both, with different values (or LIMIT without "
+                "a unique order, a volatile function, a changed type)"
             )
         return made.model_copy(update={"verdict": "other rows", "reason": reason})
     pair = timed.get(statement.name) or (timed.get("") if len(timed) == 1 else None)
     reasons = ["the plan is the same in both"] if not seen.plan else []
-    reasons += ["its rows are others each time that it runs, and were not compared"] if seen.varies else []
+    reasons += ["its rows differ in each run, and were not compared"] if seen.varies else []
     return with_times(made, pair, reasons)
 
 
@@ -179,7 +179,7 @@ def _headline(
     work = sum(each.severity == "work" for each in findings)
     said = {
         "in the way": f"not yet: {plural(blocking, 'thing')} in the way",
-        "look": "look at the statements below first",
+        "look": "check the statements below first",
         "go after work": f"go, with {plural(work, 'thing')} to do",
         "go": "go: nothing is in the way",
     }[decision]
@@ -207,7 +207,7 @@ def _headline_of_traffic(
     if any(number[verdict] for verdict in _BAD):
         said = f"{major} is not safe for this traffic yet"
     elif number["not decided"]:
-        said = f"{major} is safe for this traffic as far as it is decided"
+        said = f"{major} is safe for this traffic as far as decided"
     else:
         said = f"{major} is safe for this traffic"
     blocking = sum(each.severity == "in the way" for each in findings)

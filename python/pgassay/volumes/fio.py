@@ -70,7 +70,7 @@ def read_fio(path: Path) -> list[FioRun]:
         documents = _documents(content.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"{path} is no JSON of fio ({error}): run fio with --output-format=json --output={path.name}"
+            f"{path} is not JSON of fio ({error}): run fio with --output-format=json --output={path.name}"
         ) from error
     if not all("fio version" in document for document in documents):
         raise UsageError(f"{path} is JSON, but not of fio: run fio with --output-format=json")
@@ -115,7 +115,7 @@ def _documents(text: str) -> list[Document]:
     while start >= 0:
         document, end = decoder.raw_decode(text, start)
         if not isinstance(document, dict):
-            raise ValueError("it is no object")
+            raise ValueError("it is not an object")
         documents.append(document)
         start = text.find("{", end)
     return documents

@@ -290,7 +290,9 @@ def _ceiling(runs: Sequence[FioRun], what: str, notes: list[str]) -> float | Non
 
     if not runs:
         sizes = "--bs=8k" if what == "operations" else "--bs=128k"
-        notes.append(f"No run tells {what}, so it has no limit: run {sizes} --iodepth=32 and --iodepth=64.")
+        notes.append(
+            f"No run measures {what}, so it has no limit: run {sizes} --iodepth=32 and --iodepth=64."
+        )
         return None
     best = max(runs, key=rate)
     less = [run for run in runs if run.depth < best.depth and run.request_bytes == best.request_bytes]
@@ -300,8 +302,8 @@ def _ceiling(runs: Sequence[FioRun], what: str, notes: list[str]) -> float | Non
         notes.append(f"More depth brought no more {what}: {_told(rate(best), what)} is the volume's ceiling.")
     elif before is None:
         notes.append(
-            f"One depth alone tells {what}, {_told(rate(best), what)}: more depth may bring more; try twice "
-            f"{best.depth}."
+            f"Only one depth measures {what}, {_told(rate(best), what)}: more depth may bring more; try "
+            f"twice {best.depth}."
         )
     else:
         notes.append(

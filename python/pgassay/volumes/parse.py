@@ -96,7 +96,7 @@ def _size(name: str, entry: VolumeEntry, value: str | None, text: str) -> int:
     size_gib, rest = divmod(size_bytes, GIB)
     if rest:
         raise UsageError(
-            f"'size={value}' in '{text}' is no whole number of GiB: type size={size_gib + 1}GiB."
+            f"'size={value}' in '{text}' is not a whole number of GiB: type size={size_gib + 1}GiB."
         )
     if not least <= size_gib <= most:
         sizes = f"has {least} GiB" if is_fixed(entry) else f"has sizes from {least} to {most} GiB"
@@ -112,7 +112,7 @@ def _number(key: str, value: str | None, text: str, what: str, kind: Callable[[s
     except ValueError:
         number = kind("0")
     if not (math.isfinite(number) and 0 < number < 1e9):
-        raise UsageError(f"'{key}={value}' in '{text}' is no number above 0: type {what}.")
+        raise UsageError(f"'{key}={value}' in '{text}' is not a number above 0: type {what}.")
     return number
 
 
@@ -179,7 +179,7 @@ def _check_bounds(name: str, key: str, unit: str, value: float, included: float,
 def _check_credits(spec: VolumeSpec, entry: VolumeEntry, instance: InstanceEntry | None) -> None:
     value = spec.credits
     if not _CREDITS.fullmatch(value) or (value.endswith("%") and float(value[:-1]) > 100):
-        raise UsageError(f"'credits={value}' is no fill: type full, empty, a share as 50%, or a number.")
+        raise UsageError(f"'credits={value}' is not a fill: type full, empty, a share as 50%, or a number.")
     here = range_of(entry, spec.size_gib)
     of_type = [
         (rate, rate.burst)

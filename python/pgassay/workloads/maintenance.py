@@ -99,7 +99,7 @@ def _statements(text: str, source: str) -> tuple[Statement, ...]:
             continue
         if command_of(sql) is None:
             raise UsageError(
-                f"{source}: '{_beginning(sql)}' is no maintenance command (VACUUM, ANALYZE, CREATE INDEX, "
+                f"{source}: '{_beginning(sql)}' is not a maintenance command (VACUUM, ANALYZE, CREATE INDEX, "
                 "REINDEX, CLUSTER, REPACK): write '-- untimed' on a line before it, or use sql:FILE"
             )
         if any(other.name == name for other in timed):
@@ -107,10 +107,10 @@ def _statements(text: str, source: str) -> tuple[Statement, ...]:
         timed.append(Statement(name=name, sql=with_verbose(sql), before=tuple(before)))
         before = []
     if not timed:
-        raise UsageError(f"{source} holds no maintenance command: write at least one, such as VACUUM")
+        raise UsageError(f"{source} has no maintenance command: write at least one, such as VACUUM")
     if before:
         raise UsageError(
-            f"{source}: the untimed statement '{_beginning(before[0])}' stands after the last command: "
+            f"{source}: the untimed statement '{_beginning(before[0])}' is after the last command: "
             "write it before the command that it prepares"
         )
     return tuple(timed)

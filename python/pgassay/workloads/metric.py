@@ -46,8 +46,8 @@ def metric_of(text: str | None, workload: WorkloadSpec, loads: Iterable[LoadSpec
         )
     if workload.load is None:
         raise UsageError(
-            f"--metric {text} is a figure of a load, and {workload.family} runs its statements one by one: "
-            "leave it out, or use select-only, tpcb, simple-update, oltp_read_only or pgbench:file=FILE"
+            f"--metric {text} is for a load, but {workload.family} runs its statements one by one: leave it "
+            "out, or use select-only, tpcb, simple-update, oltp_read_only or pgbench:file=FILE"
         )
     if name in ("throughput", "tps") and workload.is_replay:
         return _rate_of_replay(text, workload)
@@ -67,7 +67,7 @@ def _bound(text: str, name: str) -> tuple[str, float]:
     match = _BOUND.fullmatch(name.removeprefix(THROUGHPUT_AT))
     if match is None or match["figure"] not in ("mean", *PERCENTILES):
         raise UsageError(
-            f"--metric {text}: write a figure of the latencies and its bound, in quotes: "
+            f"--metric {text}: write a latency and its limit, in quotes: "
             f"'{THROUGHPUT_AT}:p99<20ms' (mean, {', '.join(PERCENTILES)})"
         )
     bound_s = quantities.seconds(match["bound"], "--metric", least=1e-6, most=3600, example="20ms")
@@ -77,13 +77,13 @@ def _bound(text: str, name: str) -> tuple[str, float]:
 def _throughput_at(figure: str, bound_ms: float, workload: WorkloadSpec, loads: Iterable[LoadSpec]) -> Metric:
     if workload.is_series:
         raise UsageError(
-            f"--metric {THROUGHPUT_AT} looks for the rate of one transaction, and {workload.text} is a "
-            "series: name one of its scripts"
+            f"--metric {THROUGHPUT_AT} looks for the rate of one transaction, but {workload.text} "
+            "is a series: name one of its scripts"
         )
     if workload.is_replay:
         raise UsageError(
-            f"--metric {THROUGHPUT_AT} sends transactions at rates of its own, and a replay has those of its "
-            "capture: leave it out, or write --metric p99"
+            f"--metric {THROUGHPUT_AT} sends transactions at its own rates, but a replay has the rate "
+            "of its capture: leave it out, or write --metric p99"
         )
     for load in loads:
         if load.pace is not None:
@@ -116,8 +116,8 @@ def too_few(latency: str, transactions: float, duration_s: float) -> str:
 def _rate_of_replay(text: str, workload: WorkloadSpec) -> Metric:
     if workload.metric.latency:
         raise UsageError(
-            f"--metric {text}: at a speed a replay sends what the capture has in the same time whatever the "
-            "server does: leave it out, or write speed=max"
+            f"--metric {text}: at a fixed speed a replay sends the same statements in the same time "
+            "whatever the server does: leave it out, or write speed=max"
         )
     return workload.metric
 

@@ -71,8 +71,8 @@ def parse(family: str, text: str) -> WorkloadSpec:
     )
     if not statements_of(options):
         raise UsageError(
-            f"workload {family}: point_selects and all ranges are 0, so a transaction asks nothing: "
-            "leave one of them above 0"
+            f"workload {family}: point_selects and all ranges are 0, so a transaction runs no "
+            "query: set one of them above 0"
         )
     made = pgbench_builtin.load_of(family, given)
     holding.check(made, family, has_transaction=not options.skip_trx)

@@ -33,7 +33,7 @@ def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload
     arrivals = options.get("arrivals")
     if "rate" in options and "curve" in options:
         raise UsageError(
-            "workload options rate and curve both say when transactions are due: give one of them"
+            "workload options rate and curve both say when transactions are due: leave one of them out"
         )
     pace = load.pace
     if "rate" in options:
@@ -42,7 +42,7 @@ def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload
         pace = Pace(text=options["curve"], rates=_curve(options["curve"]))
     if arrivals is not None:
         if pace is None:
-            raise UsageError(f"{where} arrivals: nothing says how many a second: add rate=1000")
+            raise UsageError(f"{where} arrivals: the rate is missing: add rate=1000")
         pace = pace.model_copy(update={"arrivals": _arrivals(arrivals, where)})
     elif pace is not None and load.pace is not None:
         pace = pace.model_copy(update={"arrivals": load.pace.arrivals})
@@ -57,7 +57,7 @@ def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload
         think_s = quantities.seconds(options["think"], f"{where} think", most=86400, example="50ms")
     if pace is not None and think_s:
         raise UsageError(
-            f"{where} think: rate= or curve= says already when transactions begin: give one of them"
+            f"{where} think: rate= or curve= already says when transactions start: leave one of them out"
         )
     return load.model_copy(update={"pace": pace, "latency_limit_ms": limit_ms, "think_s": think_s})
 
@@ -81,9 +81,9 @@ def rates_of(text: str, where: str = _WHERE) -> tuple[tuple[float, float], ...]:
             seconds += quantities.seconds(match["for"], where, least=0.001, example="500..5000/60s")
             points.append((seconds, last))
         elif number < len(parts) or match["last"] is not None:
-            raise UsageError(f"{where}: '{part}' does not say for how long: write {part.strip()}/60s")
+            raise UsageError(f"{where}: '{part}' has no duration: write {part.strip()}/60s")
     if all(rate == 0 for _, rate in points):
-        raise UsageError(f"{where}: every rate is 0, so no transaction would be due: {_EXAMPLES}")
+        raise UsageError(f"{where}: every rate is 0, so no transaction would run: {_EXAMPLES}")
     return tuple(points)
 
 
@@ -139,7 +139,7 @@ def _curve(typed: str) -> tuple[tuple[float, float], ...]:
             f"{path} has {len(points)} points: a curve has 2 to {POINTS_MAX}, seconds,rate on each line"
         )
     if any(later[0] < earlier[0] for earlier, later in pairwise(points)):
-        raise UsageError(f"{path}: the seconds go back: sort the lines by time")
+        raise UsageError(f"{path}: the times are not in order: sort the lines by time")
     if all(rate == 0 for _, rate in points) or points[-1][0] <= 0:
-        raise UsageError(f"{path}: no transaction would ever be due: give rates above 0 over some time")
+        raise UsageError(f"{path}: no transaction would ever run: give rates above 0 for some time")
     return tuple(points)

@@ -39,7 +39,10 @@ def load_of(family: str, options: dict[str, str]) -> LoadSpec:
     duration = quantities.seconds(lasts, "workload option duration")
     warmup = quantities.seconds(options.get("warmup", "2s"), "workload option warmup")
     if threads > clients:
-        raise UsageError(f"workload {family}: {threads} threads for {clients} clients: use at most one each")
+        raise UsageError(
+            f"workload {family}: {threads} threads for {clients} clients: use at most one thread for each "
+            "client"
+        )
     if duration < 0.1:
         raise UsageError(f"workload {family}: a duration of {duration} s is too short: write at least 100ms")
     load = LoadSpec(

@@ -133,7 +133,7 @@ def _part(folder: Path, given: dict[str, str]) -> PartOfCapture:
     if database not in found:
         wrong = f"no sessions in {database}, but in" if database else "sessions in several databases:"
         raise UsageError(
-            f"{folder} has {wrong} {', '.join(found)}: a trial plays those of one, write "
+            f"{folder} has {wrong} {', '.join(found)}: a trial replays one: write "
             f"{FAMILY}:{folder},database={found[0]}"
         )
     from_s = until_s = share = None
@@ -147,7 +147,7 @@ def _part(folder: Path, given: dict[str, str]) -> PartOfCapture:
         share = quantities.fraction(given["sample"], "workload option sample")
         if not 0 < share <= 1:
             raise UsageError(
-                f"workload option sample: {given['sample']} is no share of the sessions: write 10%"
+                f"workload option sample: {given['sample']} is not a share of the sessions: write 10%"
             )
     return PartOfCapture(
         folder=str(folder.resolve()),

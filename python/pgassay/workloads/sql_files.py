@@ -20,7 +20,7 @@ def read_sql_file(path: Path) -> str:
     """The text of a user's SQL file; raises UsageError naming the file and the remedy."""
     try:
         if path.stat().st_size > SQL_FILE_BYTES_MAX:
-            raise UsageError(f"{path} is larger than 64 MB: a workload file holds statements, not data")
+            raise UsageError(f"{path} is larger than 64 MB: a workload file contains statements, not data")
         text = path.read_text("utf-8-sig")  # some editors begin with a mark of the byte order
     except OSError as error:
         raise UsageError(
@@ -29,5 +29,5 @@ def read_sql_file(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise UsageError(f"{path} is not UTF-8 (byte {error.start}): save it as UTF-8") from error
     if "\0" in text:
-        raise UsageError(f"{path} holds a zero byte, which no SQL statement may: remove it")
+        raise UsageError(f"{path} has a zero byte, which SQL does not allow: remove it")
     return text

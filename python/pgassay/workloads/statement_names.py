@@ -48,5 +48,5 @@ def named_statements(text: str, source: str) -> tuple[Statement, ...]:
             raise UsageError(f"{source}: two statements are named '{name}': give each its own name")
         named.append(Statement(name=name, sql=sql))
     if not named:
-        raise UsageError(f"{source} holds no SQL statement: write at least one")
+        raise UsageError(f"{source} has no SQL statement: write at least one")
     return tuple(named)

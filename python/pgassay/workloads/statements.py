@@ -104,7 +104,7 @@ def _refuse_psql(sql: str, source: str) -> None:
     command = _BACKSLASH.search(words)
     if command:
         raise UsageError(
-            f"{source}: \\{command.group(1)} is a command of psql, not SQL: leave it out, or run a "
+            f"{source}: \\{command.group(1)} is a psql command, not SQL: leave it out, or run a "
             f"script with \\set, \\gset and variables as --workload pgbench:file={source}"
         )
     text = without_literals(sql)
@@ -112,7 +112,7 @@ def _refuse_psql(sql: str, source: str) -> None:
     if variable and "[" not in text:  # where it may be the end of an array's slice
         name = ":'…'" if variable[1] in (":?", ':"') else variable[1]
         raise UsageError(
-            f"{source}: {name} is a variable of psql: write its value, or run a script with \\set and "
+            f"{source}: {name} is a psql variable: write its value, or run a script with \\set and "
             f"\\gset as --workload pgbench:file={source}"
         )
 

@@ -123,8 +123,8 @@ def with_options(workload: WorkloadSpec, options: SysbenchOptions) -> WorkloadSp
     statements = statements_of(options)
     if not statements:
         raise UsageError(
-            f"workload {FAMILY}: with these counts a transaction of {options.script} asks nothing: leave one "
-            "of them above 0"
+            f"workload {FAMILY}: with these counts a transaction of {options.script} runs no statement: "
+            "set one of them above 0"
         )
     changed = workload.load.model_copy(update={"sysbench": options})
     return workload.model_copy(update={"load": changed, "statements": statements})
@@ -191,8 +191,8 @@ def _check(script: str) -> None:
         )
     if script == "bulk_insert":
         raise UsageError(
-            "workload sysbench: bulk_insert has tables of its own and no steady rate: "
-            "write sysbench:oltp_insert, or run it alone by pgassay sysbench bulk_insert"
+            "workload sysbench: bulk_insert has its own tables and no "
+            "steady rate: write sysbench:oltp_insert, or run it with pgassay sysbench bulk_insert"
         )
     close = get_close_matches(script, [*SCRIPTS, sysbench_micro.SCRIPT], n=1)
     instead = f"did you mean sysbench:{close[0]}?" if close else f"write one of {names}"

@@ -62,7 +62,7 @@ def parse(family: str, text: str, given: dict[str, str], fields: dict[str, objec
         least_s = PART_S_MIN * len(series)
         raise UsageError(
             f"workload {family}:{SCRIPT}: {len(series)} benchmarks share the duration of {made.duration_s:g} "
-            f"s: write duration={least_s:g}s at least, or some of them as only=point-query+scan"
+            f"s: write duration={least_s:g}s at least, or choose some of them, as only=point-query+scan"
         )
     options = SysbenchOptions.model_validate({**fields, "script": SCRIPT, "series": series})
     return WorkloadSpec(

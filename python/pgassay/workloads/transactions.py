@@ -94,9 +94,9 @@ def with_transactions(text: str, source: str) -> tuple[Statement, ...]:
         else:
             units.append(Statement(name=given_name(heading) or f"statement-{number}", sql=sql))
     if opened is not None:
-        raise UsageError(f"{source}: {opened.name} has no end: write COMMIT; after its last statement")
+        raise UsageError(f"{source}: {opened.name} is not closed: write COMMIT; after its last statement")
     if not units:
-        raise UsageError(f"{source} holds no SQL statement: write at least one")
+        raise UsageError(f"{source} has no SQL statement: write at least one")
     names = [unit.name for unit in units]
     for name in names:
         if names.count(name) > 1:
@@ -108,9 +108,9 @@ def _refuse(sql: str, where: str, *, is_open: bool) -> None:
     words = strip_comments(sql)
     first = " ".join(_words(sql)[:2])
     if _TWO_PHASES.match(words):
-        raise UsageError(f"{where}: {first} is of two-phase commit: end the transaction by COMMIT")
+        raise UsageError(f"{where}: {first} belongs to two-phase commit: end the transaction with COMMIT")
     if (ends(sql) or is_of_savepoint(sql)) and not is_open:
-        raise UsageError(f"{where}: {_words(sql)[0]} stands outside a transaction: write BEGIN; before it")
+        raise UsageError(f"{where}: {_words(sql)[0]} is outside a transaction: write BEGIN; before it")
     if begins(sql) and is_open:
         raise UsageError(f"{where}: {_words(sql)[0]} within a transaction: write COMMIT; before it")
     if ends(sql) and _CHAIN.search(words):

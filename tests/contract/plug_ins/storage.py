@@ -16,7 +16,7 @@ from pgassay.storage.storage_options import describe
 def colour(key: str, value: str, text: str) -> str:
     """The box's colour; raises UsageError for one that no toy has."""
     if value not in ("red", "green", "blue"):
-        raise UsageError(f"'{key}={value}' in '{text}' is no colour: type red, green or blue.")
+        raise UsageError(f"'{key}={value}' in '{text}' is not a colour: type red, green or blue.")
     return value
 
 

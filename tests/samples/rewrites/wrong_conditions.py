@@ -219,7 +219,7 @@ WRONG_KEYS = (
         "SELECT c.id FROM customer c JOIN orders o ON o.customer_id = c.id",
     ),
     Case(
-        "grouped by a name that is no key", "aggregate-before-join",
+        "grouped by a name that is not a key", "aggregate-before-join",
         "SELECT c.name, sum(o.amount) FROM customer c JOIN orders o ON o.customer_id = c.id GROUP BY c.name",
         "SELECT c.name, s.sum FROM customer c JOIN (SELECT customer_id, sum(amount) FROM orders "
         "GROUP BY customer_id) s ON s.customer_id = c.id",

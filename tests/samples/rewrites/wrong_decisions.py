@@ -268,7 +268,7 @@ WRONG_DECISIONS = (
         "WITH x AS MATERIALIZED (SELECT id, 10 / qty AS r FROM orders) SELECT id FROM x",
     ),
     Case(
-        "recursion is no border", "cte-materialized",
+        "recursion is not a border", "cte-materialized",
         "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r",
         "SELECT n FROM generate_series(1, 6) n WHERE n < 7",
     ),

@@ -69,7 +69,7 @@ def test_the_build_with_another_default_is_found_and_an_interrupted_search_conti
         begun.send_signal(signal.SIGINT)
         said = begun.communicate(timeout=120)
     assert begun.returncode == 130, said
-    assert "type it again to continue" in said[1]
+    assert "run it again to continue" in said[1]
     before = json.loads((tmp_path / "out" / "bisect.json").read_text())
     document = whole_tool.result_of(whole_tool.run(*command))
     jsonschema.validate(document, BISECT.schema(), cls=jsonschema.Draft202012Validator)
@@ -80,7 +80,7 @@ def test_the_build_with_another_default_is_found_and_an_interrupted_search_conti
     assert document["ratio"] > 10
     assert document["headline"].startswith("The slow-down of ")
     other = whole_tool.run(*command, "--scale", "2")
-    assert "searched with another scale" in whole_tool.assert_one_sentence(other, 2)
+    assert "searched with a different scale" in whole_tool.assert_one_sentence(other, 2)
 
 
 @pytest.mark.slow

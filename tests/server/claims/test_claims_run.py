@@ -94,7 +94,7 @@ def test_claims_are_decided_once(file: Path, tmp_path: Path) -> None:
     assert {each["verdict"] for each in refused} == {"can't be tried here"}
     assert "9.1" in refused[0]["why"] and not (out / "impossible").exists()
 
-    # The page and the document are what was printed, and can be made again from the records.
+    # The page and the document are what was printed, and can be created again from the records.
     assert json.loads((out / "claims.json").read_bytes()) == document
     page = (out / "claims.md").read_text("utf-8")
     assert all(each["why"] in page for each in (right, wrong, far))
@@ -130,7 +130,7 @@ def test_an_interrupted_run_says_what_is_known_and_continues(file: Path, tmp_pat
     process.send_signal(signal.SIGINT)
     said, complaint = process.communicate()
     assert process.returncode == 130, complaint
-    assert "type it again to continue" in complaint
+    assert "run it again to continue" in complaint
     document = json.loads(said)
     assert json.loads((out / "claims.json").read_bytes()) == document
     assert verdicts(document)["right"] == "undecided"

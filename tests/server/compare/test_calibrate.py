@@ -53,8 +53,8 @@ def test_equal_arms_are_measured_and_their_noise_is_told(
     arms = json.loads((out / "experiment.json").read_bytes())["arms"]
     assert [arm["spec"] for arm in arms] == [arms[0]["spec"]] * 3
     assert again.returncode == 0, again.stderr
-    assert "What a comparison of two levels resolves" in again.stdout
-    assert "Levels of repetition" in again.stdout
+    assert "Smallest difference found by a comparison of two levels" in again.stdout
+    assert "Noise added by each level of repetition" in again.stdout
     assert "no option --control" in whole_tool.assert_one_sentence(refused, 2)
 
 

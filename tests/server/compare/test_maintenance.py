@@ -65,7 +65,7 @@ def test_every_command_tells_what_it_did(require: Callable[..., None], home: Pat
     assert figures["time per million tuples removed"]["per_unit"]
     shown = whole_tool.run("report", out, home=home, pictures=True)
     # A long name takes two lines where the terminal is narrow.
-    assert "What it did" in shown.stdout and "time per million tuples" in shown.stdout
+    assert "Work done" in shown.stdout and "time per million tuples" in shown.stdout
     page = (out / "report.html").read_text("utf-8")
     assert page.count("time per million index tuples") == 2 and "full-page images" in page
     markdown = whole_tool.run("report", out, "--markdown", home=home)

@@ -76,7 +76,7 @@ def test_without_room_for_the_floats_of_all_rows_rounding_is_not_told(
 ) -> None:
     monkeypatch.setattr("pgassay.experiment.running.result_bag.FLOAT_ROWS_MAX", 10)
     compare(session, tmp_path, ROWS, f"{ROWS} ORDER BY 1 DESC")
-    with pytest.raises(UsageError, match="rounding can't be told: round them in both"):
+    with pytest.raises(UsageError, match="it can't be checked whether that is rounding: round them in both"):
         compare(session, tmp_path, ROWS, ROWS.replace("n / 7.0::float8", "n * (1 + 1e-15) / 7.0::float8"))
     with pytest.raises(UsageError, match=r"only in .*a\.sql: \(7 \| 1\)"):
         compare(session, tmp_path, ROWS, ROWS.replace("n / 7.0::float8", "n / 7.0::float8 + (n = 7)::int"))
@@ -112,7 +112,11 @@ def test_that_rounding_decided_is_said(session: "psycopg.Connection[Any]", tmp_p
         ("SELECT '[1, 2]'::json", "SELECT '[1,2]'::json", r"\[1, 2\]"),
         ("SELECT ARRAY[0.3::float8]", "SELECT ARRAY[0.1::float8 + 0.2::float8]", r"\{0\.3\}"),
         ("SELECT '2024-01-01'::timestamp", "SELECT '2024-01-01 00:00:00.000001'::timestamp", r"00\.000001"),
-        (f"{ROWS} ORDER BY 1", f"{ROWS} ORDER BY 1 DESC", "a\\.sql has an ORDER BY, and .*in another order"),
+        (
+            f"{ROWS} ORDER BY 1",
+            f"{ROWS} ORDER BY 1 DESC",
+            "a\\.sql has an ORDER BY, and .*in a different order",
+        ),
         (f"{ROWS} ORDER BY 2", f"{ROWS} ORDER BY 1 DESC", "write the same ORDER BY in both, or none"),
         ("SELECT 1::int", "SELECT 1::bigint", "column 1 is integer in .* and bigint in .*: add a cast"),
         ("SELECT 'a'::varchar(3)", "SELECT 'a'::varchar(4)", r"character varying\(3\)"),

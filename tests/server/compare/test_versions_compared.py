@@ -68,7 +68,7 @@ def test_two_versions_take_turns_with_two_loads_of_the_data(
     assert "Join" not in json.dumps([trial.plans for trial in stored.trials if is_of(trial, arms, "18")])
     old, new = builds["17"].version, builds["18"].version
     assert (
-        f"io_method=sync is given where it exists: PostgreSQL {old} has no such setting"
+        f"io_method=sync is only set where it exists: PostgreSQL {old} has no such setting"
         in result["confounds"]
     )
     listed = [sentence for sentence in result["confounds"] if sentence.startswith("defaults that differ")]

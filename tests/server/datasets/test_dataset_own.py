@@ -160,7 +160,7 @@ def test_a_script_that_fails_says_where(build: Build, home: Path) -> None:
     with pytest.raises(UsageError, match=r"line 1: there is no .*other\.sql"):
         make(build, f"script:{script}")
     script.write_text("-- nothing\n")
-    with pytest.raises(UsageError, match="holds no SQL statement"):
+    with pytest.raises(UsageError, match="has no SQL statement"):
         make(build, f"script:{script}")
     assert snapshots.list_snapshots() == []
 
@@ -252,12 +252,12 @@ def test_a_build_without_client_programs_restores_a_plain_dump(build: Build, hom
 def test_what_is_no_dump_is_refused(build: Build, home: Path) -> None:
     other = home / "other"
     for content, complaint in (
-        (b"SELECT 1;", "no heading of pg_dump.*--dataset script:"),
-        (b"\x1f\x8b\x08rest", "is packed: unpack it with gunzip"),
-        (b"PGDMP\x01", "cut short or damaged"),
+        (b"SELECT 1;", "no pg_dump header.*--dataset script:"),
+        (b"\x1f\x8b\x08rest", "is compressed: unpack it with gunzip"),
+        (b"PGDMP\x01", "truncated or damaged"),
         (b"-- PostgreSQL database cluster dump\n", "a whole cluster"),
-        (b"", "is no dump"),
-        (b"-- PostgreSQL database dump\nCOPY t FROM stdin;\n1\n", "is cut short .*: dump again"),
+        (b"", "is not a dump"),
+        (b"-- PostgreSQL database dump\nCOPY t FROM stdin;\n1\n", "is truncated .*: dump again"),
     ):
         other.write_bytes(content)
         with pytest.raises(UsageError, match=complaint):
@@ -338,7 +338,7 @@ def test_recovery_writes_nothing_where_the_original_has_a_tablespace(
         session.execute("CHECKPOINT")
         shutil.copytree(original / "pg_wal", copied / "pg_wal", dirs_exist_ok=True)
         before = sorted((path, path.stat().st_mtime_ns) for path in place.rglob("*"))
-        with pytest.raises(MeasurementError, match="its WAL makes a tablespace outside of it: take another"):
+        with pytest.raises(MeasurementError, match="its WAL creates a tablespace outside it: take a new"):
             make(build, f"folder:{copied}")
         assert before == sorted((path, path.stat().st_mtime_ns) for path in place.rglob("*"))
 
@@ -385,5 +385,5 @@ def test_a_base_backup_and_a_crashed_folder_are_recovered_once(build: Build, hom
     assert ask(build, made, f"SELECT count(*) FROM {table()}") == [(1000,)]
     assert (backup / "backup_label").exists()
     recovered = make(build, f"folder:{crashed}")
-    assert "not shut down in order" in " ".join(recovered.facts["notes"])
+    assert "not shut down cleanly" in " ".join(recovered.facts["notes"])
     assert ask(build, recovered, f"SELECT count(*) FROM {table()}") == [(1100,)]

@@ -32,7 +32,7 @@ def build():
 
 @pytest.fixture
 def home(build):
-    assert build  # found in the machine's home, before this one takes its place
+    assert build  # found in the machine's home, before this one replaces it
     with own_home() as folder:
         yield folder
         assert list((folder / "registry").glob("*.json")) == []

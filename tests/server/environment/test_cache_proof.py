@@ -99,7 +99,7 @@ SELECT length(pg_read_binary_file('{large_file}'));
     words[words.index("--workload") + 1] = f"sql:{tmp_path}/s.sql,writes=yes"
     finished = whole_tool.run(*words, home=home)
     complaint = whole_tool.assert_one_sentence(finished, 1)
-    assert "statement read was to find everything in the page cache" in complaint
+    assert "statement read should have found everything in the page cache" in complaint
     assert "the server had 64 MB read from the device" in complaint
 
 
@@ -140,4 +140,4 @@ def test_reads_are_counted_whoever_makes_them(method: str, require: Callable[...
             assert 0.95 * row[1] < read < 1.5 * row[1]
         assert before is not None and reads_of(before.postmaster) is None, "it has ended"
     assert reads_between(before, None) is None
-    assert reads_between(before, reads_of(os.getpid())) is None, "another process is no continuation"
+    assert reads_between(before, reads_of(os.getpid())) is None, "another process is not a continuation"

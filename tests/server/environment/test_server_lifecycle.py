@@ -40,7 +40,7 @@ def build():
 
 @pytest.fixture(scope="module")
 def home(build):
-    assert build  # found in the machine's home, before this one takes its place
+    assert build  # found in the machine's home, before this one replaces it
     with own_home() as folder:
         yield folder
 
@@ -122,7 +122,7 @@ def test_reload_changes_what_needs_no_restart(build, data):
         ({"shared_buffers": "32MB"}, "restart"),
         ({"work_mem": "lots"}, "work_mem"),
         ({"no_such_setting": "1"}, "no_such_setting"),
-        ({"port": "5433"}, "belongs to pgassay"),
+        ({"port": "5433"}, "is set by pgassay"),
         ({"work_mem": "1MB\nport = 1"}, "more than one line"),
     ],
 )

@@ -24,7 +24,7 @@ def build():
 
 @pytest.fixture(scope="module")
 def home(build):
-    assert build  # found in the machine's home, before this one takes its place
+    assert build  # found in the machine's home, before this one replaces it
     with own_home() as folder:
         yield folder
 
@@ -98,8 +98,8 @@ def test_what_the_server_accepts_passes(build, contract, settings):
         ({"work_mem": "1kB"}, "outside the valid range"),
         ({"jit": "maybe"}, "choose on or off"),
         ({"wal_level": "full"}, "choose one of minimal, replica, logical"),
-        ({"data_checksums": "off"}, "fixed when a cluster is made"),
-        ({"port": "1"}, "belongs to pgassay"),
+        ({"data_checksums": "off"}, "fixed by initdb"),
+        ({"port": "1"}, "is set by pgassay"),
         ({"auto_explain.log_min_duration": "1s"}, "shared_preload_libraries=auto_explain"),
         ({"shared_preload_libraries": "no_such_library"}, "install the extension"),
         ({"shared_buffers": "7TB"}, "lower shared_buffers"),

@@ -58,7 +58,7 @@ def bin_directory(require: Callable[..., None]) -> Path:
 
 @pytest.fixture
 def home(bin_directory: Path, require: Callable[..., None]) -> Iterator[Path]:
-    # A build is looked for in the machine's real home, before the private one takes its place.
+    # A build is looked for in the machine's real home, before the private one replaces it.
     del bin_directory
     require("loop")
     with private_home() as folder:
@@ -198,7 +198,7 @@ def test_foreign_mounts_stay(home: Path, tmp_path: Path) -> None:
         )
         subprocess.run([sys.executable, "-c", script, str(point)], check=True)
         sentences = registry.sweep()
-        assert any("is no loop device" in sentence for sentence in sentences)
+        assert any("is not a loop device" in sentence for sentence in sentences)
         assert any("unmount it first" in sentence for sentence in sentences)
         assert mounted_at(point)
         assert tmp_path.is_dir()

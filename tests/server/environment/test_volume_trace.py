@@ -127,7 +127,7 @@ def test_a_size_of_volumes_for_data_and_wal_from_the_workload_to_the_proof(
             assert volume["price_per_month"] == pytest.approx(
                 data + volume["wal_per_month"] + instance, abs=0.01
             )
-        assert not any("data's volume alone" in warning for warning in document["warnings"])
+        assert not any("only the data's volume" in warning for warning in document["warnings"])
         proved = {check["storage"] for check in group["checks"] if check["is_fair"]}
         # As they are imitated: with no credits left, also not those of the instance.
         emptied = [name.replace("100GiB,", "100GiB,credits=empty,") for name in group["recommended"][:1]]

@@ -74,7 +74,7 @@ def test_resume_refuses_a_binary_that_was_replaced_until_it_is_back(tmp_path: Pa
     recorded = whole_tool.trials(out)
     pg.replace()
     complaint = whole_tool.assert_one_sentence(whole_tool.run("resume", out, "--quiet", home=home), 2)
-    assert f"{pg.postgres} is another binary now" in complaint
+    assert f"{pg.postgres} is a different binary now" in complaint
     assert "put that one back and type 'pgassay resume', or start a new experiment" in complaint
     assert whole_tool.trials(out) == recorded
     pg.restore()
@@ -92,7 +92,7 @@ def test_a_binary_that_is_replaced_meanwhile_ends_the_run_with_its_blocks_intact
     pg.replace()
     said = running.communicate(timeout=whole_tool.TIMEOUT_S)
     finished = subprocess.CompletedProcess((), running.returncode, *said)
-    assert f"{pg.postgres} is another binary now" in whole_tool.assert_one_sentence(finished, 1)
+    assert f"{pg.postgres} is a different binary now" in whole_tool.assert_one_sentence(finished, 1)
     recorded = whole_tool.trials(out)
     assert {trial["status"] for trial in recorded} == {"ok"}, "no trial is blamed for it"
     assert json.loads((out / "state.json").read_bytes())["stopped"] == "failed"

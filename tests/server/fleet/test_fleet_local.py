@@ -58,7 +58,7 @@ def test_two_workers_answer_and_leave_nothing(fleet: Path, home: Path) -> None:
             assert isinstance(facts, dict) and facts["cores_usable"] == len(machine.entry.cores)
         assert not set(first.entry.cores) & set(second.entry.cores)
         refused = first.request({"operation": "nothing that it knows"})
-        assert "no operation" in str(refused["error"])
+        assert "not an operation" in str(refused["error"])
     assert status(fleet, home) == (0, {"local-1": "ready", "local-2": "ready"})
     if first.entry.memory_bytes is not None:
         name = f"pgassay-fleet-{fleet_file.read(fleet).id}-local-1-*"

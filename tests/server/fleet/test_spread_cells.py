@@ -62,7 +62,7 @@ def test_each_machine_runs_its_strata_and_the_anchor(tmp_path: Path) -> None:
         ("clients=3", ("beta",)),
     ]
     assert [each.blocks for each in result.cells.strata] == [2, 1, 1]
-    assert "clients=1 ties the machines together: each runs it" in heard.messages
+    assert "clients=1 is the anchor: every machine runs it" in heard.messages
     assert any(line.startswith("beta runs clients=3") for line in heard.messages)
     assert_reported(out, result)
     assert "Which machine ran what" in (out / "report.html").read_text()
@@ -78,7 +78,7 @@ def test_the_strata_of_a_machine_that_stays_away_are_taken_over(tmp_path: Path) 
 
         heard = Heard(away)
         result = run_spread(asked(*WORDS, "--blocks", "3", "--all-blocks", out=out), fleet, heard, PACE)[1]
-        assert "alpha takes over clients=3, whose machine is away" in heard.messages
+        assert "alpha takes over clients=3, whose machine is not reachable" in heard.messages
         assert result.cells is not None
         assert [each.machines[0] for each in result.cells.strata] == ["alpha"] * 3
         assert all(each.blocks >= 3 for each in result.cells.strata)
@@ -112,7 +112,7 @@ def test_the_strata_of_a_machine_that_left_the_fleet_go_on_elsewhere_when_resume
 
         heard = Heard()
         result = resume_spread(out, Left(), heard, pace=PACE)  # type: ignore[arg-type]  # its machines are these
-        assert "the fleet has gamma no more: it goes on without" in heard.messages
+        assert "the fleet no longer has gamma: it continues without" in heard.messages
         assert any("takes over clients=4" in line for line in heard.messages)
         assert result.cells is not None
         assert all(each.blocks >= 2 for each in result.cells.strata)

@@ -239,9 +239,9 @@ def test_its_sessions_can_change_nothing(dsn: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("no connection string",), "is no connection string"),
+        (("not a connection string",), "is not a connection string"),
         (("host=/nonexistent dbname=bench",), "/nonexistent"),
-        (("dbname=bench", "--seconds", "0"), "look for 1 to 3600 seconds"),
+        (("dbname=bench", "--seconds", "0"), "use 1 to 3600 seconds"),
         (("dbname=bench", "--html", "/nonexistent/page.html"), "its folder does not exist"),
     ],
 )

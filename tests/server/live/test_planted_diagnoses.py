@@ -61,7 +61,7 @@ def test_a_role_without_rights_hears_that_first(server: SourceServer) -> None:
             whole_tool.run("diagnose", server.dsn(user="nobody"), "--seconds", "2", "--json")
         )
     headline = document["headline"]
-    assert headline["sentence"].startswith("The role nobody sees its own sessions and statements alone")
+    assert headline["sentence"].startswith("The role nobody sees only its own sessions and statements")
     assert headline["sql"] == "GRANT pg_monitor TO nobody;"
     assert document["by_statement"] == []
     assert "of other roles took" in " ".join(document["passed_over"])
@@ -85,7 +85,7 @@ def test_before_and_after_an_index(server: SourceServer, tmp_path: Path) -> None
     (changed,) = [each for each in document["statements"] if "FROM orders WHERE customer_id" in each["query"]]
     assert changed["times_as_fast"] > 5
     assert "before and after" in page.read_text("utf-8")
-    assert "orders is read whole" in whole_tool.run("diagnose", before).stdout
+    assert "orders is read completely" in whole_tool.run("diagnose", before).stdout
 
 
 def of_text(document: dict[str, Any], word: str) -> list[dict[str, Any]]:

@@ -283,7 +283,7 @@ def test_a_server_that_goes_away_is_found_again(server: NativeTestServer) -> Non
         next_that(True)
         server.run("pg_ctl", "-D", str(server.folder / "data"), "-w", "-m", "fast", "stop")
         gone = next_that(False)
-        assert "the server has gone" in gone["missing"][0]
+        assert "the server is gone" in gone["missing"][0]
         assert gone["server"]["throughput"] is None
         server.start_again()
         assert next_that(True)["server"]["threads"]
@@ -302,7 +302,7 @@ def test_what_can_t_be_watched_is_one_sentence(server: NativeTestServer, tmp_pat
     neither = whole_tool.assert_one_sentence(whole_tool.run("watch", "some-folder"), 2)
     assert "neither a folder nor a connection string" in neither
     empty = whole_tool.assert_one_sentence(whole_tool.run("watch", str(tmp_path)), 2)
-    assert "holds no experiment" in empty
+    assert "has no experiment" in empty
     often = whole_tool.assert_one_sentence(whole_tool.run("watch", dsn(server), "--interval", "0.01"), 2)
     assert "--interval" in often
 

@@ -51,7 +51,7 @@ def test_a_path_that_is_no_folder_is_refused(disk: Path, capsys: Any) -> None:
     (disk / "file").write_bytes(b"x")
     assert "--file" in refused(capsys, disk / "file")
     assert "too few to measure" in refused(capsys, disk, "--file", disk / "file")
-    assert "is no file" in refused(capsys, disk, "--file", disk)
+    assert "is not a file" in refused(capsys, disk, "--file", disk)
     assert "at least 3" in refused(capsys, disk, "--seconds", "1")
 
 
@@ -59,7 +59,7 @@ def test_what_could_not_be_written_at_the_end_is_refused_at_the_start(disk: Path
     assert "does not exist" in refused(capsys, disk, "--html", disk / "none" / "page.html")
     (disk / "file").write_bytes(b"{}")
     assert "name a folder" in refused(capsys, disk, "--out", disk / "file")
-    assert "holds no probe" in refused(capsys, disk, "--compare", disk / "file")
+    assert "has no probe result" in refused(capsys, disk, "--compare", disk / "file")
     assert "--markdown cannot be used with --json" in refused(capsys, disk, "--json", "--markdown")
     assert "--max-time needs --prove" in refused(capsys, disk, "--max-time", "1m")
     assert "17.10 does not have" in refused(capsys, disk, "--prove", "--pg", "17")
@@ -80,10 +80,10 @@ def mounted(point: Path, *words: str | Path) -> Iterator[Path]:
 def test_memory_is_no_disk(disk: Path, capsys: Any, require: Callable[..., None]) -> None:
     require("root")
     with mounted(disk / "memory", "-t", "tmpfs", "tmpfs") as folder:
-        assert "tmpfs, which answers from memory" in refused(capsys, folder)
+        assert "tmpfs, which is in memory" in refused(capsys, folder)
         file = folder / "data"
         file.write_bytes(bytes(20 * MB))
-        assert "tmpfs, which answers from memory" in refused(capsys, disk, "--file", file)
+        assert "tmpfs, which is in memory" in refused(capsys, disk, "--file", file)
 
 
 def test_a_read_only_mount_is_refused(disk: Path, capsys: Any, require: Callable[..., None]) -> None:

@@ -31,7 +31,7 @@ def test_the_functions_of_both_arms_are_sampled_and_told(
     assert "profile: 2 further rounds of trials with perf" in done.stderr
     assert "after block 2" not in done.stderr  # no estimate is of these trials
     assert "\nFunctions\n" in done.stdout
-    assert "too few to tell a single function apart" in " ".join(done.stdout.split())
+    assert "too few to find a difference in any function" in " ".join(done.stdout.split())
     result = whole_tool.result_of(whole_tool.run("report", folder, "--json"))
     found = result["profile"]
     assert (found["unit"], found["rate_hz"]) == ("transaction", 997.0)

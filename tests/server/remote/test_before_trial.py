@@ -80,7 +80,7 @@ def test_a_command_that_starts_nothing_leaves_the_caches_as_they_were(
     for trial in whole_tool.trials(tmp_path / "out"):
         assert trial["facts"]["before_trial"]["restarted"] is False
         assert trial["facts"]["cache"] == {"state": "as-is"}
-        assert any("was not started anew" in line for line in trial["warnings"])
+        assert any("was not restarted" in line for line in trial["warnings"])
 
 
 def test_a_command_that_fails_fails_the_trial_in_a_sentence(
@@ -107,9 +107,9 @@ def test_a_command_that_fails_fails_the_trial_in_a_sentence(
         (("--before-trial", "true", "--between", "neutral"), "--between neutral"),
         (("--before-trial", "true", "--cache", "as-is"), "is called restarted"),
         (("--cache", "restarted"), "add --before-trial"),
-        (("--before-trial", f"psql postgresql://x:{PASSWORD}@y"), "--before-trial holds the password"),
+        (("--before-trial", f"psql postgresql://x:{PASSWORD}@y"), "--before-trial contains the password"),
         (("--vcpus", "2,4"), "2 numbers for 1 server"),
-        (("--vcpus", "two"), "no number of processors"),
+        (("--vcpus", "two"), "not a number of processors"),
         (("--set", "io_method=io_uring"), "compare sync with worker"),
     ],
 )
@@ -129,7 +129,7 @@ def test_what_can_t_be_done_is_one_sentence(
     [
         (("--vcpus", "2"), "--vcpus needs --server or server="),
         (("--before-trial", "true"), "--before-trial needs --server or server="),
-        (("--cache", "restarted"), "servers that run already"),
+        (("--cache", "restarted"), "running servers"),
     ],
 )
 def test_a_server_of_pgassay_s_own_needs_none_of_it(

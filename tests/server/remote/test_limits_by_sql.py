@@ -113,7 +113,9 @@ def test_what_faster_storage_gains_is_below_its_bound(
         )
         assert finished.returncode == 0, finished.stderr
         document = json.loads(finished.stdout)
-        assert document["groups"] == [] and "upper bound of the gain alone" in " ".join(document["sentences"])
+        assert document["groups"] == [] and "only an upper bound of the gain" in " ".join(
+            document["sentences"]
+        )
         (bound,) = document["bounds"]
         return dict(bound)
 

@@ -169,7 +169,7 @@ def test_complaints_are_one_sentence_that_says_what_to_do(server: RemoteTestServ
         server.uri().replace(f"@{HOST}:", "@nobody.invalid:"): "nobody.invalid",
         server.uri(port=1): "Connection refused",
         server.uri(database="nowhere"): 'database "nowhere" does not exist',
-        server.uri(database=""): "no database is named",
+        server.uri(database=""): "the database is missing",
         server.pairs(): "password file",
         by_address: "does not match host name",
         server.uri(sslmode="verify-ca", sslrootcert=str(other)): "certificate verify failed",

@@ -142,7 +142,7 @@ def test_a_prefix_of_one_s_own_is_taken_and_a_wrong_one_refused(logs: Path, tmp_
     changed.write_text(re.sub(stamp, r"<\2|\1> ", lines, flags=re.MULTILINE), "utf-8")
     with pytest.raises(UsageError, match="--log-prefix"):
         converted(changed, tmp_path / "refused")
-    with pytest.raises(UsageError, match="no session can be told"):
+    with pytest.raises(UsageError, match="sessions can't be identified"):
         converted(changed, tmp_path / "wrong", "<%m>")
     assert converted(changed, tmp_path / "c", "<%p|%m> ").statements > 10
     with pytest.raises(UsageError, match="no statement was logged"):

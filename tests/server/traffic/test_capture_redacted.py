@@ -95,12 +95,12 @@ def test_it_says_what_was_done_and_what_stays(handout: Path) -> None:
     assert (counts["sessions"], counts["rows"], counts["comments"], counts["left_out"]) == (1, 3, 2, 1)
     assert counts["parameters"] == 13 and counts["literals"] >= 8 and counts["startup"] == 2
     said = (handout.parent / "said").read_text()
-    for words in ("stand-ins", "Left out", "Kept: names of tables", "A replay finds other rows"):
+    for words in ("stand-ins", "Left out", "Kept: names of tables", "A replay finds different rows"):
         assert words in said
     assert handout.stat().st_mode & 0o777 == 0o700
     shown = json.loads((handout / "manifest.json").read_text())
     assert shown["redacted"] is True and "settings" not in shown["server"]
-    assert "values are stand-ins" in whole_tool.run("capture", "show", handout).stdout
+    assert "values are placeholders" in whole_tool.run("capture", "show", handout).stdout
 
 
 def test_families_times_and_rows_are_those_of_the_capture(captured: Path, handout: Path) -> None:

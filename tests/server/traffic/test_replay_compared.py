@@ -84,9 +84,9 @@ def test_as_fast_as_the_order_allows_the_rate_is_compared_and_each_statement_has
         assert [arm["verdict"] for arm in statement["arms"]] == ["control", "inconclusive"]
         assert all(arm["median"] > 0 for arm in statement["arms"])
     shown = whole_tool.run("report", out, home=home).stdout
-    assert "otherwise than in the capture" in shown
+    assert "Differences from the capture" in shown
     assert "Latency of statements" in shown and "not cold" not in shown
-    assert "otherwise than in the capture" in (out / "report.html").read_text("utf-8")
+    assert "Differences from the capture" in (out / "report.html").read_text("utf-8")
 
 
 def test_at_a_pace_the_latency_from_the_intended_start_is_compared(

@@ -41,4 +41,4 @@ def test_statements_are_executed_by_so_many_clients(tmp_path: Path, require: Cal
     refused = whole_tool.run(
         "compare", "work_mem=4MB,8MB", "--workload", f"sql:{file},clients=2", "--cache", "cold"
     )
-    assert "of statements that clients execute at once" in whole_tool.assert_one_sentence(refused, 2)
+    assert "with statements that clients execute concurrently" in whole_tool.assert_one_sentence(refused, 2)

@@ -46,7 +46,7 @@ def test_a_rate_below_and_one_above_what_the_server_holds(
     by_second = observations.latencies_by_second(trials[0])
     assert set(by_second) == {0} and sum(count for _, count in by_second[0]) > 0
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "Latencies over time" in page and "From when a transaction was due" in page
+    assert "Latencies over time" in page and "Measured from when a transaction was due" in page
 
 
 def test_a_trial_too_short_for_its_percentile_is_refused_before_and_after(

@@ -63,7 +63,7 @@ def test_what_reads_is_executed(session: "psycopg.Connection[Any]", sql: str) ->
         ("INSERT INTO t VALUES (1)", "it is an INSERT"),
         ("WITH x AS (DELETE FROM t RETURNING a) SELECT * FROM x", "its plan has the node ModifyTable"),
         ("SELECT a FROM t FOR SHARE", "its plan has the node LockRows"),
-        ("SELECT a INTO u FROM t", "its words say that it changes data"),
+        ("SELECT a INTO u FROM t", "its text changes data"),
         ("SELECT noisy(1)", "it calls noisy, which is volatile"),
         ('SELECT public."Odd name"(1)', "it calls Odd name, which is volatile"),
         ("SELECT * FROM behind", "it calls noisy, which is volatile"),

@@ -60,5 +60,5 @@ def test_what_no_trial_can_show_is_told_with_the_reason(name: str, tmp_path: Pat
     whole = tuned(tmp_path, drawn, best_build().bin_directory, MAX_TIME_S, proves=False)
     (fix,) = whole.fixes(drawn)
     assert (fix.verdict, fix.evidence) == ("screened out", "none")
-    assert "told and not tried" in fix.note
+    assert "reported, not tested" in fix.note
     assert whole.chosen(drawn) == "told"

@@ -239,14 +239,14 @@ def test_a_proof_without_a_verdict_goes_on_and_the_answer_follows(tmp_path: Path
     first = tuned(tmp_path, finders, statements=SLOW + waits, max_time_s=20)
     assert first.fixes[0].predicted_gain is not None
     # A proof that can't end in the time that is left is not begun.
-    assert any(words.startswith("the proof was not begun: it takes about ") for words in first.warnings)
+    assert any(words.startswith("the proof was not started: it takes about ") for words in first.warnings)
     assert first.go_on.startswith(f"pgassay tune {tmp_path / 'out'} --max-time ")
-    assert f"Go on with {first.go_on}." in first.verdict
+    assert f"Continue with {first.go_on}." in first.verdict
     assert first.proof is None and first.fixes[0].verdict == "not decided"
     again = resume_tune(tmp_path / "out", 240, NullProgress(), TOOLS, wait=True, isolates=False)
     assert again.proof is not None and again.fixes[0].verdict == "recommended"
     # What was said of too little time is over with more of it.
-    assert not any("proof was not begun" in words for words in again.warnings)
+    assert not any("proof was not started" in words for words in again.warnings)
     assert "CREATE INDEX CONCURRENTLY" in (tmp_path / "out" / "apply.sql").read_text()
 
 

@@ -95,8 +95,8 @@ def test_what_cannot_be_reached_is_one_sentence_without_the_password() -> None:
                 (f"postgresql://app:{wrong}@{place}/postgres", "correct the user or the password"),
                 (f"postgresql://nobody:{secret}@{place}/postgres", "correct the user or the password"),
                 (f"postgresql://app:{secret}@127.0.0.1:{port}/postgres?sslmode=disable", "not a pooler"),
-                (f"postgresql://app:{PASSWORD}@{place}/postgres", "is no connection string"),
-                (f"host={server.folder} port={server.port} user=app", "no database is named"),
+                (f"postgresql://app:{PASSWORD}@{place}/postgres", "is not a connection string"),
+                (f"host={server.folder} port={server.port} user=app", "the database is missing"),
             ):
                 said = whole_tool.run("tune", dsn, "--quiet", *whole_tool.build())
                 sentence = whole_tool.assert_one_sentence(said, 2)

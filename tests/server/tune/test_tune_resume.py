@@ -82,7 +82,7 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
         first = run_tune(asked, tools, NullProgress(), wait=True, isolates=False)
     assert {fix.verdict for fix in first.fixes} == {"not decided"} and first.proof is None
     assert first.go_on.startswith(f"pgassay tune {out} --max-time ")
-    assert f"Go on with {first.go_on}." in first.verdict
+    assert f"Continue with {first.go_on}." in first.verdict
     second = resume_tune(out, 120, NullProgress(), tools, wait=True, isolates=False)
     assert {fix.id: fix.verdict for fix in second.fixes} == {
         "index:by_customer": "recommended",

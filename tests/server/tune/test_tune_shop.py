@@ -67,7 +67,7 @@ def test_each_statement_has_its_own_verdict(answer: tuple[Path, list[str]]) -> N
     assert {each["name"] for fix in recommended for each in fix["statements"]} == PLANTED
     # Nothing that makes a statement faster is called of no help.
     assert all((fix["gain"] or 0) < 1.5 for fix in result["fixes"] if fix["verdict"] == "no help")
-    assert result["cause"]["layer"] == "design" and "was read whole" in result["cause"]["sentence"]
+    assert result["cause"]["layer"] == "design" and "was fully read" in result["cause"]["sentence"]
 
 
 def test_the_arms_took_turns_in_starts_of_one_server(answer: tuple[Path, list[str]]) -> None:

@@ -24,4 +24,4 @@ def test_an_index_that_has_no_room_is_not_chosen(tmp_path: Path) -> None:
     assert index.gain is not None and index.gain > 2
     assert index.cost.bytes is not None and index.cost.bytes > 100 << 10
     assert index.note.endswith("and of --max-space there is 100 kB left")
-    assert "--max-space has no room" in result.verdict
+    assert "fit into --max-space" in result.verdict

@@ -25,7 +25,7 @@ from tuned_orders import index, request
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
-# Each row of one table asks for rows of the other one, which is read whole for it: minutes, and with an index
+# Each row of one table asks for rows of the other one, which is fully read for it: minutes, and with an index
 # on what it asks for some milliseconds.
 DATA = """
 CREATE TABLE parts (id int PRIMARY KEY, size int);
@@ -72,8 +72,8 @@ def test_a_statement_that_never_ends_is_made_to_end_by_an_index_and_another_one_
     )
     assert result.cause.cause == "did-not-end"
     (index,) = (each for each in result.fixes if each.id == "index:items(part)")
-    assert index.reason.startswith("by the planner's estimate items was read whole: 1,200,000,000 rows")
-    assert index.same_results == "not checked: endless did not end before"
+    assert index.reason.startswith("by the planner's estimate items was fully read: 1,200,000,000 rows")
+    assert index.same_results == "not checked: endless did not finish before"
     assert index.at_least
     (endless,) = (each for each in index.statements if each.name == "endless")
     assert endless.at_least and endless.ratio > 2
@@ -103,7 +103,7 @@ def test_a_statement_that_never_ends_is_made_to_end_by_an_index_and_another_one_
         and {each.name: each for each in result.proof.statements}["endless"].waited_s
         == protocol.statement_limits["endless"]
     )
-    assert any("did not end in" in each for each in result.warnings)
+    assert any("did not finish in" in each for each in result.warnings)
     # What was stored reads again, and says the same.
     search, again = read_folder(tmp_path / "out")
     assert again == result
@@ -115,7 +115,7 @@ def test_a_statement_that_never_ends_is_made_to_end_by_an_index_and_another_one_
 def test_where_nothing_makes_it_end_that_is_said_and_nothing_is_proven(tmp_path: Path) -> None:
     result = tuned(tmp_path, HOPELESS, 40)
     assert not result.nothing_to_do and not result.apply_sql and result.proof is None
-    assert result.verdict.startswith("Did not end with anything that was tried: hopeless (")
+    assert result.verdict.startswith("Did not finish with any fix that was tried: hopeless (")
     assert "Nothing to do" not in result.verdict
     (statement,) = result.symptom.statements
     assert statement.at_least and statement.share == 1

@@ -63,4 +63,4 @@ def test_values_of_a_user_go_first_and_what_is_untold_is_left_out(tmp_path: Path
         said = whole_tool.run("tune", server.dsn(), "--values", values, "--quiet")
         assert "has 2 parameters, and a set of their values 1" in whole_tool.assert_one_sentence(said, 2)
         said = whole_tool.run("tune", server.dsn(), "--log", values, "--quiet")
-        assert "is no log of a server" in whole_tool.assert_one_sentence(said, 2)
+        assert "is not a log of a server" in whole_tool.assert_one_sentence(said, 2)

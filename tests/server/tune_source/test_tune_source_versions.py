@@ -50,7 +50,7 @@ def test_a_source_that_is_too_old_for_a_copy_is_tuned_on_another_version(tmp_pat
         complaint = whole_tool.assert_one_sentence(said, 2)
         assert "copies are made with 16 and newer: name one with --pg 16" in complaint
         answer = tuned(server.dsn(), tmp_path / "out", *words[:2], "--pg", newer.bin_directory)
-        assert any("its planner may decide otherwise" in note for note in answer["symptom"]["copy_notes"])
+        assert any("its planner may decide differently" in note for note in answer["symptom"]["copy_notes"])
         assert "(customer" in answer["fixes"][0]["sql"], answer["verdict"]
 
 

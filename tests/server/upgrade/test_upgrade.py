@@ -117,7 +117,7 @@ def test_what_is_planted_is_found_and_named(answer: dict[str, Any]) -> None:
         *(name for name in found if name.startswith("collation:")),
     }
     gone = found["setting-gone:old_snapshot_threshold"]
-    assert "postgresql.conf, line " in gone["where"] and "take it out" in gone["remedy"]
+    assert "postgresql.conf, line " in gone["where"] and "remove it" in gone["remedy"]
     assert any(name.startswith("collation:") and "1.2" in each["sentence"] for name, each in found.items())
     changed = {name for name, each in found.items() if each["severity"] == "changed"}
     assert {"default:effective_io_concurrency", "md5-passwords"} <= changed
@@ -153,7 +153,7 @@ def test_a_server_that_is_clean_has_nothing_in_the_way(tmp_path: Path) -> None:
     assert lines[0].startswith("From 17.") and "in the way" not in finished.stdout.replace(
         "nothing is in", ""
     )
-    assert "go" in lines[0] or "look at the statements" in lines[0]
+    assert "go" in lines[0] or "check the statements" in lines[0]
     assert finished.returncode == (3 if "look at" in lines[0] else 0)
     assert "checksums" in finished.stdout and "refused" not in finished.stdout
 

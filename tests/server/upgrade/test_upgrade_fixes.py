@@ -42,5 +42,5 @@ def test_without_time_it_says_so(tmp_path: Path) -> None:
     mended, why = proven_fixes(
         CompareRequest(factors=()), resolve("18"), [BY_CUSTOMER], tmp_path, 10.0, NullProgress()
     )
-    assert not mended and "give --max-time more" in why
+    assert not mended and "give a longer --max-time" in why
     assert not any(tmp_path.iterdir())

@@ -120,7 +120,7 @@ def test_looks_between_two_states_go_to_the_events_of_that_sleep() -> None:
     assert seconds(found, "wait") == 0
     device = Counter({("", "", "D"): 10, ("Client", "ClientRead", "S"): 10})
     kept = account("backend", Times(2.0, 0.0, 0.0, 0.0, device), 1, 2.0)
-    assert seconds(kept, "wait") == pytest.approx(1.0), "a sleep for a device is no sleep for the client"
+    assert seconds(kept, "wait") == pytest.approx(1.0), "a sleep for a device is not a sleep for the client"
 
 
 def test_behind_a_network_the_client_gets_no_more_than_its_cpu() -> None:

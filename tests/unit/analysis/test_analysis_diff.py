@@ -1,4 +1,4 @@
-"""Two experiments beside each other: the change of each effect, and everything else that differs."""
+"""Two experiments compared: the change of each effect, and everything else that differs."""
 
 import json
 import math
@@ -196,7 +196,7 @@ def test_every_format_says_the_same_and_escapes_it() -> None:
     first = compare_experiments(stored, slowed(stored, f"io_method={examples.HOSTILE}", 1.2))
     markdown, page = report.page_of(first).markdown(), report.page_of(first).html()
     assert "<script" not in markdown + page
-    for text in ("ratio of the two 0.833", "count_filler", "What else differs"):
+    for text in ("ratio of the two 0.833", "count_filler", "Other differences"):
         assert text in page
     assert "| count&#95;filler |" in markdown or "| count_filler |" in markdown
     document = json.loads(report.page_of(first).json())

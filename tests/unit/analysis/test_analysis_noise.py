@@ -175,4 +175,4 @@ def test_one_block_tells_nothing_and_says_so() -> None:
     result = calibrate(measured(equal_arms(2), 1), None)
     assert result.noise is None
     assert result.resolves == ()
-    assert "Two complete blocks" in calibration.page_of(result).terminal()
+    assert "two complete blocks" in calibration.page_of(result).terminal()

@@ -53,7 +53,7 @@ def test_medians_are_over_the_trials_of_an_arm_and_costs_are_per_trial() -> None
     ]
     (result,) = results_of(plan, records_of(plan, *blocks))
     assert result.statement == "vacuum" and result.command == "vacuum"
-    assert result.arms == ("io_method=sync", "io_method=method1"), "the twin is no arm of its own"
+    assert result.arms == ("io_method=sync", "io_method=method1"), "the twin is not an arm of its own"
     found = medians(result)
     assert found["time"] == (2.0, 4.0)
     assert found["tuples removed"] == (3e6, 3e6)

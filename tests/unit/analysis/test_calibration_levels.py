@@ -79,7 +79,7 @@ def test_each_level_is_told_with_its_interval_its_cost_and_its_repetitions() -> 
     assert result.copies.evidence is not None and result.copies.evidence >= 20
     assert any(line.startswith("Copies of the data differ by 3") for line in result.sentences)
     page = calibration.page_of(result).terminal()
-    assert "Levels of repetition" in page and "speaks from 20 on" in page
+    assert "Noise added by each level of repetition" in page and "counts from 20 up" in page
 
 
 def test_equal_copies_are_not_told_apart_and_the_bound_is_said() -> None:
@@ -178,4 +178,4 @@ def test_two_speeds_are_said_with_the_covariate_to_declare() -> None:
     assert result.noise is not None
     assert fit.spread < 0.3 * result.noise.trial
     assert any("with --covariate memory the spread" in line for line in result.sentences)
-    assert "What readings before a trial explain" in calibration.page_of(result).markdown()
+    assert "Variance explained by readings before a trial" in calibration.page_of(result).markdown()

@@ -47,7 +47,7 @@ def with_reads(read_bytes: int, elapsed_s: float, requests: int, ceiling: dict[s
     ("megabytes", "requests", "words"),
     [
         (980, 100, "98 % of the device"),
-        (500, 100, "the device has room for 2 times as much"),
+        (500, 100, "the device can deliver 2 × as much"),
         (300, 9_800, "98 % of the device (10,000 reads/s"),
         (2000, 100, "measure it again"),
     ],

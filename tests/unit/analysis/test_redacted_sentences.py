@@ -14,8 +14,9 @@ SENTENCES = {
         "'CREATE INDEX i ON t (a) WHERE (s = ?::text)' failed on the copy: no space",
     ),
     "values that can't be read": (
-        "f: '-- parameters: 4, 'it's hidden'' is no list of literals: unterminated at or near \"' hidden\"",
-        "f: '-- parameters: ?' is no list of literals: unterminated at or near ?",
+        "f: '-- parameters: 4, 'it's hidden'' is not a list of literals: unterminated at or near \"' "
+        'hidden"',
+        "f: '-- parameters: ?' is not a list of literals: unterminated at or near ?",
     ),
     "a word of SQL": (
         'syntax error at or near "hidden", at index 3',

@@ -84,7 +84,7 @@ def test_no_word_before_each_half_has_enough_blocks() -> None:
     result = analyse(crossed_experiment(settings=0.5, hardware=0.0, blocks=6))
     (crossed,) = result.crossed
     assert crossed.settings.verdict == "inconclusive"
-    assert "can't be told from" in result.verdict.splitlines()[0]
+    assert "can't be distinguished from" in result.verdict.splitlines()[0]
 
 
 def test_an_effect_that_moved_before_the_swap_leaves_no_interval() -> None:

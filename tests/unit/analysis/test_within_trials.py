@@ -271,7 +271,7 @@ def test_checkpoints_that_no_log_tells_of_are_counted(tmp_path: Path) -> None:
     )
     told = change_sentences(analyse(replace(stored, trials=trials)))[0]
     assert told.endswith(
-        "The server counted 3 checkpoints meanwhile; its log does not tell when (log_checkpoints)."
+        "The server counted 3 checkpoints meanwhile; its log does not say when (log_checkpoints)."
     )
     assert "counted" not in change_sentences(analyse(stored))[0]
 

@@ -61,7 +61,7 @@ def test_a_commit_that_does_not_build_stays_in_the_answer() -> None:
     found = _answered(_searched(lambda place: -0.27 * (place >= 41), broken), untestable=(40,))
     assert "one of these 2 commits" in found.headline
     assert "c040 'change 40' (A), which does not build" in found.headline
-    assert any("does not build can't be told" in note for note in found.notes)
+    assert any("does not build can't be distinguished" in note for note in found.notes)
 
 
 def test_two_steps_name_both() -> None:
@@ -79,7 +79,7 @@ def test_a_slope_names_nobody() -> None:
 
 def test_what_was_repaired_in_part_is_said() -> None:
     found = _answered(_searched(lambda place: -0.4 * (place >= 20) + 0.25 * (place >= 40)))
-    assert any("was repaired before the bad end" in note for note in found.notes)
+    assert any("was fixed before the bad end" in note for note in found.notes)
 
 
 def test_in_the_middle_of_it_all_that_is_left_is_counted() -> None:
@@ -105,5 +105,5 @@ def test_every_output_begins_with_the_sentence() -> None:
     found = _answered(_searched(lambda place: -0.27 if place >= 41 else 0.0))
     shown = page_of(found).terminal(width=200)
     assert "c041 'change 41' (A)." in " ".join(shown.split())
-    assert "3 more change nothing that is searched" in shown
+    assert "3 more do not change anything under the searched path" in shown
     assert "| c041 change 41 |" in page_of(found).markdown()

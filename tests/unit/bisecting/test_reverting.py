@@ -88,7 +88,7 @@ def test_what_can_not_be_reverted_says_why(clone: Path, tmp_path: Path) -> None:
     )
     assert slow.name == git(clone, "rev-parse", "--short=10", "HEAD~2")
     nowhere = Place(name="0123456789", build=f"git:{clone}@HEAD")
-    assert why(nowhere, place(clone, "HEAD")) == "git makes no patch of it"
+    assert why(nowhere, place(clone, "HEAD")) == "git can't create a patch for it"
 
     def fails(text: str) -> Build:
         raise TreeDoesNotBuildError(f"{text} does not build: one.c:1: x: name another revision")

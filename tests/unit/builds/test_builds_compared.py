@@ -66,7 +66,7 @@ def test_the_first_origin_that_has_every_version_is_the_builder() -> None:
 
 def test_without_such_an_origin_the_line_to_type_is_given() -> None:
     shelves = (Shelf("apt", "18.6", offered=("17", "19")), Shelf("npm", "17.10", offered=("16", "18")))
-    with pytest.raises(UsageError, match=r"version=16,17,18: .*type 'pgassay builds install npm:16 npm:18'$"):
+    with pytest.raises(UsageError, match=r"version=16,17,18: .*run 'pgassay builds install npm:16 npm:18'$"):
         version.bind("version", ("16", "17", "18"), shelves)
     with pytest.raises(UsageError, match=r"type 'pgassay builds install apt:19'$"):
         version.bind("version", ("18", "19"), shelves)
@@ -85,7 +85,7 @@ def test_without_such_an_origin_the_line_to_type_is_given() -> None:
         (["version=seventeen,18"], None, "not a PostgreSQL version"),
         (["version=18"], None, "fix it for all arms with --pg 18"),
         (["version=17,18", "build=apt:17,npm:18"], None, "both choose the server's binaries"),
-        (["version=17,18"], "18", "--pg 18 names one build for all arms and version= one for each"),
+        (["version=17,18"], "18", "--pg 18 chooses one build for all arms, version= one for each"),
         (["build=nothing:18,apt:18"], None, "not an origin"),
     ],
 )
@@ -295,12 +295,12 @@ def test_defaults_as_shipped_are_part_of_what_is_compared_and_no_confound() -> N
     assert not result.confounds
     assert result.compared == (
         sentence,
-        "io_method=method1 runs otherwise than io_method=sync by itself: wal_decode (new against old)",
+        "io_method=method1 differs from io_method=sync on its own: wal_decode (new against old)",
     )
     assert [each.settings for each in result.compared_defaults] == [differing["17.1 and 18.1"]]
     page = page_of(result, compared).markdown()
     assert "Baseline shipped: each version runs on its own defaults" in page
-    assert page.count("Part of what is compared") == 1 and "Confounds" not in page
+    assert page.count("Part of the comparison") == 1 and "Confounds" not in page
     html = page_of(result, compared).html()
     assert "2 defaults that differ between 17.1 and 18.1" in html
 
@@ -321,7 +321,7 @@ def test_with_fixed_settings_the_same_differences_are_confounds() -> None:
     one = replace(alone, experiment=alone.experiment.model_copy(update={"baseline": "shipped"}))
     page = page_of(analyse(one), one).markdown()
     assert "Baseline shipped: the servers run on their version's own defaults" in page
-    assert "part of what is compared" not in page
+    assert "part of the comparison" not in page
 
 
 def test_a_baseline_of_before_is_fixed_and_is_not_written() -> None:

@@ -69,17 +69,17 @@ def test_a_changed_binary_is_told_from_the_planned_one_however_it_came_there(
     # As long, of the same time: written over the old file, as `cp -p` does.
     shutil.copyfile(other, postgres)
     os.utime(postgres, ns=(before.st_atime_ns, before.st_mtime_ns))
-    with pytest.raises(ChangedBuildError, match=r"is another binary now \(sha256 \w{12}…\)") as refused:
+    with pytest.raises(ChangedBuildError, match=r"is a different binary now \(sha256 \w{12}…\)") as refused:
         refuse_changed(build)
     assert refused.value.exit_code == 2
     assert "19devel" in str(refused.value) and "start a new experiment" in str(refused.value)
     postgres.write_bytes(PROGRAM)
     refuse_changed(build)
     other.rename(postgres)
-    with pytest.raises(ChangedBuildError, match="is another binary now"):
+    with pytest.raises(ChangedBuildError, match="is a different binary now"):
         refuse_changed(build)
     postgres.unlink()
-    with pytest.raises(ChangedBuildError, match=r"can't be read any more \(No such file or directory\)"):
+    with pytest.raises(ChangedBuildError, match=r"can no longer be read \(No such file or directory\)"):
         refuse_changed(build)
 
 

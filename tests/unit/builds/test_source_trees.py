@@ -106,10 +106,10 @@ def test_a_tree_too_old_or_of_something_else_is_refused(clone: Path, tmp_path: P
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("git:", "names no folder: write git:PATH@REVISION"),
-        ("git:@master", "names no folder"),
+        ("git:", "has no folder: write git:PATH@REVISION"),
+        ("git:@master", "has no folder"),
         ("git:/nowhere@master", "there is no folder /nowhere"),
-        ("git:{clone}", "names no revision: write git:{clone}@HEAD"),
+        ("git:{clone}", "has no revision: write git:{clone}@HEAD"),
         ("git:{clone}@nonesuch", "has no revision 'nonesuch'"),
         ("git:{clone}@--all", "has no revision '--all'"),
         ("git:{clone}@master+patch:/nowhere.diff", "no patch /nowhere.diff is there"),
@@ -128,7 +128,7 @@ def test_what_is_not_there_is_said_in_one_sentence(clone: Path, text: str, said:
 
 def test_a_folder_without_git_is_no_clone(tmp_path: Path) -> None:
     folder = source_tree.write_tree(tmp_path / "tree")
-    with pytest.raises(UsageError, match=f"is no clone that git reads.*write source:{folder}"):
+    with pytest.raises(UsageError, match=f"is not a clone that git reads.*write source:{folder}"):
         tree(f"git:{folder}@master")
 
 

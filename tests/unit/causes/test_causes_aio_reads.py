@@ -159,7 +159,7 @@ def test_effective_io_concurrency_prefetches_before_asynchronous_reads(version: 
 
 @pytest.mark.parametrize(
     ("version", "has", "lacks"),
-    [("16.9", "asynchronous I/O takes PostgreSQL 18", ""), ("18.1", "", "takes PostgreSQL")],
+    [("16.9", "asynchronous I/O needs PostgreSQL 18", ""), ("18.1", "", "takes PostgreSQL")],
 )
 def test_advice_on_latency_is_that_of_the_version(version: str, has: str, lacks: str) -> None:
     planted = {

@@ -133,7 +133,7 @@ def test_half_empty_leaf_pages_are_bloat_of_the_index_and_a_full_index_is_not() 
     assert figures["index_pages_needed"] == pytest.approx(2_733, abs=1)
     assert figures["entries_for_each_page"] == pytest.approx(1e5 / 1_300, rel=0.01)
     assert figures["entries_of_a_full_page"] == 366
-    assert found["bloat"].remedy == "Make the index anew: REINDEX INDEX CONCURRENTLY public.t_k."
+    assert found["bloat"].remedy == "Rebuild the index: REINDEX INDEX CONCURRENTLY public.t_k."
     assert not faults_of(fetched(PACKED, rows=0, entries=1e5, pages=0, index=FULL, index_pages=303))
 
 

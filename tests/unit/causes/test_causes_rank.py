@@ -155,14 +155,14 @@ def test_where_a_fault_takes_a_quarter_nobody_reads_that_no_rule_does() -> None:
     """ "No rule explains a quarter of it", and below it "others took the processors: 6.7 s, 28 %"."""
     limit = Cause(
         arm="a", kind="limit", cause="unknown", layer="measurement", seconds=None, share=None, evidence={},
-        gain_if_lifted=None, remedy="Look at the account of the time: no rule explains a quarter of it.",
+        gain_if_lifted=None, remedy="Check where the time went: no rule explains a quarter of it.",
         trials=3, observed=3,
     )  # fmt: skip
     fault = limit.model_copy(
         update={"kind": "fault", "cause": "noise", "seconds": 6.7, "share": 0.28, "remedy": ""}
     )
     told = limit_with_faults([limit, fault])
-    assert "no rule" not in told[0].remedy and "what is told below" in told[0].remedy
+    assert "no rule" not in told[0].remedy and "the fault below" in told[0].remedy
     assert limit_with_faults([limit, fault.model_copy(update={"share": 0.1})])[0] == limit
     assert limit_with_faults([limit]) == (limit,)
 

@@ -213,7 +213,7 @@ def test_a_sentence_names_the_next_limit() -> None:
     cause = spill("a").model_copy(update={"next_limit": "the machine's processors"})
     assert "up to about 1.5 × as fast, then limited by the machine's processors." in sentence(cause, "a")
     full = cause.model_copy(update={"gain_if_lifted": 1.0})
-    assert "without that the machine's processors would limit it as much" in sentence(full, "a")
+    assert "without that, the machine's processors would limit it just as much" in sentence(full, "a")
 
 
 def test_a_measured_gain_replaces_the_predicted_one() -> None:

@@ -63,7 +63,7 @@ def test_a_limit_says_what_how_much_and_in_how_many_trials() -> None:
             "up to about 2.28 × as fast (95 % interval: between 1.4 and 3.1 × as fast)",
         ),
         (1.3, (1.0, 2.5), "up to about 30 % faster (95 % interval: at most 2.5 × as fast)"),
-        (1.3, (1.0, 40.0), "up to about 30 % faster (these trials are too few to say how exactly)"),
+        (1.3, (1.0, 40.0), "up to about 30 % faster (too few trials for an interval)"),
         (1.3, (1.299, 1.301), "up to about 30 % faster (in 3 of 4 trials)"),
         (1.3, None, "up to about 30 % faster (in 3 of 4 trials)"),
     ],

@@ -106,8 +106,8 @@ PREPARED = Holder(kind="prepared transaction", name="x", transactions=9, seconds
         (SESSION, "End the transaction of this session", "slot"),
         (PREPARED, "ROLLBACK PREPARED", "session"),
         # What holds the rows is a query of the standby: without its slot it would have to be made anew.
-        (STANDBY, "end that query", "is to be dropped"),
-        (SLOT, "Only a slot that no standby uses any more", "End the transaction"),
+        (STANDBY, "end that query", "Drop a slot only"),
+        (SLOT, "no standby uses it any more", "End the transaction"),
     ],
     ids=lambda value: value.kind if isinstance(value, Holder) else "",
 )
@@ -131,7 +131,7 @@ def test_bloat_is_removed_by_what_the_version_has(version: str, knows: str, know
 
 
 def test_autovacuum_is_not_to_be_slowed_down() -> None:
-    assert "Not by a longer autovacuum_vacuum_cost_delay" in AUTOVACUUM.remedy
+    assert "Do not raise autovacuum_vacuum_cost_delay" in AUTOVACUUM.remedy
 
 
 @pytest.mark.parametrize("holder", [SESSION, SLOT], ids=lambda holder: holder.kind)

@@ -96,7 +96,7 @@ def test_all_stands_for_the_examples_with_claims(tmp_path: Path, monkeypatch: py
     assert [file.name for file in claimed_files([Path("all")])] == [file.name for file in elsewhere]
     own = tmp_path / "examples"
     own.mkdir()
-    with pytest.raises(UsageError, match="name files in place of all"):
+    with pytest.raises(UsageError, match="name files instead of all"):
         claimed_files([Path("all")])
     claim = (
         'id = "one"\ntext = "t"\nsource = { title = "A page" }\narm = "a=1"\nagainst = "a=2"\nsays = "equal"'

@@ -21,13 +21,13 @@ def report_of(*findings: Finding) -> DoctorReport:
 
 def test_the_page_says_each_with_its_remedy() -> None:
     findings = (
-        ok("storage", "loop", "loop devices: can be made"),
+        ok("storage", "loop", "loop devices: can be created"),
         missing("kernel", "psi", "no \x1b[31mpsi", "boot with psi=1"),
         warning("kernel", "swap", "swap: 3 µs", "swapoff -a"),
     )
     made = doctor_page(report_of(*findings))
     page = made.terminal(unicode=False)
-    assert page.startswith("Storage\n\n ok  loop devices: can be made\n")
+    assert page.startswith("Storage\n\n ok  loop devices: can be created\n")
     assert " MISSING  no \\x1b[31mpsi\n          -> boot with psi=1\n" in page
     assert "swap: 3 us" in page
     assert "1 ok, 1 warning, 1 missing" in page

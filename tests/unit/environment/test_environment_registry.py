@@ -155,7 +155,7 @@ def test_details_that_do_not_fit_are_reported() -> None:
     left_by_a_dead_process("mount", path="/proc")
     sentences = registry.sweep()
     assert any("does not say what to remove" in sentence for sentence in sentences)
-    assert any("/etc is no cgroup" in sentence for sentence in sentences)
+    assert any("/etc is not a cgroup" in sentence for sentence in sentences)
     assert any("/proc is not below" in sentence for sentence in sentences)
 
 

@@ -75,7 +75,7 @@ def test_a_relative_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
     ("text", "said"),
     [
         ("disk", "the kinds are host, loop, volume"),
-        ("host:", "Nothing follows the colon"),
+        ("host:", "Nothing after the colon"),
         ("loop:bogus=1", "Unknown storage option 'bogus'"),
         ("loop:bogus=1", "size, read_ahead"),
         ("host:read_ahead=128", "loop:read_ahead="),
@@ -101,9 +101,9 @@ def test_a_relative_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
         ("volume:gp3,gp2", "Unknown storage option 'gp2'"),
         ("loop:gp3", "Unknown storage option 'gp3'"),
         ("volume:gp3,size=9GiB,flush_latency=200", "write for example 2ms"),
-        ("host:wal=", "Nothing follows wal="),
+        ("host:wal=", "Nothing after wal="),
         ("host:wal=disk", "Unknown storage 'disk'"),
-        ("host:wal=host:wal=host", "'wal' stands twice"),
+        ("host:wal=host:wal=host", "'wal' is given twice"),
         ("host:wal=loop:write_iops=10", "can't have limits of a control group"),
         (
             "volume:gp3,size=9GiB,wal=volume:gp3,size=9GiB,instance=m6g.large",

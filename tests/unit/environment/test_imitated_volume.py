@@ -216,8 +216,8 @@ def test_a_wal_with_a_storage_of_its_own_is_one_level() -> None:
     [
         (["gp3,size=100GiB"], "needs a volume and a folder"),
         (["gp9,size=100GiB", "FOLDER"], "There is no volume 'gp9'"),
-        (["gp3,size=100GiB", "FULL"], "is no empty folder"),
-        (["gp3,size=100GiB", "MISSING"], "is no empty folder"),
+        (["gp3,size=100GiB", "FULL"], "is not an empty folder"),
+        (["gp3,size=100GiB", "MISSING"], "is not an empty folder"),
         (["gp3,size=1GiB", "FOLDER", "--used", "2GB"], "is more than gp3,size=1GiB holds"),
     ],
 )

@@ -63,7 +63,7 @@ def test_a_cap_that_caps_nothing_or_leaves_no_room_is_refused(monkeypatch: pytes
     spec = base_spec().model_copy(update={"settings": {"shared_buffers": "900MB"}})
     with pytest.raises(UsageError, match="this machine has"):
         check_limits(spec.model_copy(update={"memory_bytes": 9 * GB}))
-    with pytest.raises(UsageError, match=r"no room beside shared_buffers=900MB.*shared_buffers=256MB"):
+    with pytest.raises(UsageError, match=r"no room next to shared_buffers=900MB.*shared_buffers=256MB"):
         check_limits(spec.model_copy(update={"memory_bytes": GB}))
     check_limits(spec.model_copy(update={"memory_bytes": 2 * GB}))
     with pytest.raises(UsageError, match="cpus 4096 caps nothing"):
@@ -81,8 +81,8 @@ def test_a_cap_above_that_of_the_container_is_refused_in_few_words(
     with pytest.raises(UsageError) as raised:
         check_limits(base_spec().model_copy(update={"memory_bytes": 2 * GB}))
     assert str(raised.value) == (
-        "memory 2GB caps nothing: the container or control group that pgassay runs in is capped at 1.0 GB, "
-        "so name less"
+        "memory 2GB limits nothing: the container or control group that pgassay runs in is capped at 1.0 GB, "
+        "so use less"
     )
     (tmp_path / "memory.max").write_text("max\n")
     check_limits(base_spec().model_copy(update={"memory_bytes": 2 * GB}))
@@ -134,7 +134,7 @@ def test_servers_have_the_memory_of_the_instance_that_their_volume_belongs_to(
     arms, _ = build_arms((factor,), choose_control((factor,), None), followed, 1)
     assert list(caps_by_arm(arms).values()) == ["none", "memory of m6g.large 8GB", "none"]
     (sentence,) = instance_sentences(arms)
-    assert sentence.startswith("r7i.2xlarge has 64GB of memory and its servers are not held to that here")
+    assert sentence.startswith("r7i.2xlarge has 64GB of memory but its servers are not limited to that here")
     assert "this machine has 32.0 GB" in sentence
     # What was said of the memory holds, and nothing is to be warned of.
     told = CompareRequest(factors=(texts,), memory="unlimited")
@@ -173,7 +173,7 @@ def test_a_machine_without_control_groups_is_told_at_once(monkeypatch: pytest.Mo
 def test_a_cap_is_a_factor_or_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arm_baseline, "server_limits", lambda _: {})
     request = CompareRequest(factors=("memory=1GB,2GB",), memory="1GB")
-    with pytest.raises(UsageError, match="memory is a factor and is also fixed by --memory"):
+    with pytest.raises(UsageError, match="memory is a factor and is also set by --memory"):
         with_caps(request, (parse_factor("memory=1GB,2GB"),), base_spec())
     capped = with_caps(CompareRequest(factors=(), memory="1GB", cpus="0.5"), (), base_spec())
     assert (capped.memory_bytes, capped.cpus) == (GB, 0.5)

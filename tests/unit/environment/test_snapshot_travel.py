@@ -37,7 +37,7 @@ def test_parts_are_every_byte_of_every_file_once(sizes: list[int]) -> None:
 @pytest.mark.parametrize("name", ["/etc/passwd", "../x", "base/../../x", "", ".", "a\0b"])
 def test_a_manifest_names_nothing_outside(name: str) -> None:
     for document in ({"folders": [name], "files": []}, {"folders": [], "files": [[name, 1]]}):
-        with pytest.raises(ValueError, match="is no path below"):
+        with pytest.raises(ValueError, match="is not a path below"):
             Manifest.model_validate_json(json.dumps(document))
 
 
@@ -145,5 +145,5 @@ def test_a_disk_without_room_is_told_before_anything_comes(own_home: Path) -> No
         Arrival(KEY, manifest)
     assert below(own_home) == set()
     for key in ("../../etc", "short", KEY.upper()):
-        with pytest.raises(UsageError, match="is no snapshot"):
+        with pytest.raises(UsageError, match="is not a snapshot"):
             Arrival(key, manifest)

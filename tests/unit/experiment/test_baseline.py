@@ -110,7 +110,7 @@ def test_a_wal_size_that_was_given_stays_or_is_refused() -> None:
         assert {spec.settings["min_wal_size"] for _, spec in made} == {"1GB"}
     too_small = {"max_wal_size": "64MB"}
     base = bare().model_copy(update={"settings": too_small})
-    with pytest.raises(UsageError, match=r"max_wal_size=64MB has no room .* give max_wal_size=128MB or more"):
+    with pytest.raises(UsageError, match=r"max_wal_size=64MB is too small .* use max_wal_size=128MB or more"):
         with_wal_sizes(candidates("wal_segsize=16MB,64MB", base=base), too_small, is_shipped=False)
 
 

@@ -42,11 +42,11 @@ def test_the_metric_is_read_with_its_bound() -> None:
 @pytest.mark.parametrize(
     ("text", "workload", "sentence"),
     [
-        ("throughput-at", "tpcb", "write a figure of the latencies and its bound"),
-        ("throughput-at:p98<20ms", "tpcb", "write a figure of the latencies"),
+        ("throughput-at", "tpcb", "write a latency and its limit"),
+        ("throughput-at:p98<20ms", "tpcb", "write a latency"),
         ("throughput-at:p99<soon", "tpcb", "not a duration"),
         (METRIC, "tpcb:rate=100", "leave rate=100 out"),
-        (METRIC, "full-scan", "is a figure of a load"),
+        (METRIC, "full-scan", "is for a load"),
         (METRIC, "sysbench:micro", "name one of its scripts"),
         ("throughput_at", "tpcb", "throughput-at:p99<20ms"),
     ],

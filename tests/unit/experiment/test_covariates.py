@@ -46,7 +46,7 @@ def test_a_disk_that_arms_differ_in_is_no_covariate() -> None:
     here, there = spec(StorageSpec()), spec(StorageSpec(kind="loop", size_bytes=2**30))
     ahead = there.model_copy(update={"storage": there.storage.model_copy(update={"read_ahead_kb": 1024})})
     servers.check([({}, there), ({}, ahead)])  # one image, on one device
-    with pytest.raises(UsageError, match="different ones here"):
+    with pytest.raises(UsageError, match="different disks"):
         servers.check([({}, here), ({}, there)])
     choose_servers(request(covariate="memory"), lambda _stage, _fraction: None).check(
         [({}, here), ({}, there)]

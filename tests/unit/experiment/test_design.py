@@ -98,8 +98,10 @@ def test_some_strata_of_a_grid_keep_their_arms_and_no_others() -> None:
     assert kept == tuple(arm for arm in arms if arm.stratum in wanted)
     assert {contrast.stratum for contrast in compared} == set(wanted)
     assert len(kept) == 6
-    with pytest.raises(UsageError, match="'clients=2' is no stratum of this grid: name one of clients=1; cl"):
+    with pytest.raises(
+        UsageError, match="'clients=2' is not a stratum of this grid: name one of clients=1; cl"
+    ):
         select_strata(arms, contrasts, ("clients=1", "clients=2"))
     alone = make_arms(["io_method=sync,worker"])
-    with pytest.raises(UsageError, match="there is one alone: leave it out"):
+    with pytest.raises(UsageError, match="there is only one: leave it out"):
         select_strata(*alone, ("clients=1",))

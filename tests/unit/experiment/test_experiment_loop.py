@@ -245,7 +245,7 @@ def test_an_arm_that_can_t_run_is_dropped_and_the_others_go_on(tmp_path: Path) -
     assert len(stored.block_plans) == LIMITS.blocks_max
     result = analyse(stored)
     (sentence,) = [each for each in result.warnings if "is dropped" in each]
-    assert sentence.startswith("work_mem=2MB is dropped, as its trials fail: as recorded")
+    assert sentence.startswith("work_mem=2MB is dropped, since its trials fail: as recorded")
     verdicts = {arm.name: arm.verdict for arm in result.arms}
     assert verdicts["work_mem=2MB"] == "inconclusive"
     assert result.blocks == LIMITS.blocks_max - 2

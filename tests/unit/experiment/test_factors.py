@@ -47,7 +47,7 @@ def test_a_pooler_stands_before_the_servers_of_loads() -> None:
     assert factor.kind.apply("pooler", "none", spec).pooler is None
     pooler = factor.kind.apply("pooler", factor.levels[1], spec).pooler
     assert pooler is not None and (pooler.mode, pooler.size) == ("transaction", 30)
-    with pytest.raises(UsageError, match="stands between the clients of a load and the server"):
+    with pytest.raises(UsageError, match="is between the clients of a load and the server"):
         factor.kind.apply("pooler", factor.levels[1], base_spec("full-scan"))
 
 
@@ -99,7 +99,7 @@ def test_options_of_initdb_are_of_the_data() -> None:
     assert made[1].data_identity != spec.data_identity and without.data_identity != spec.data_identity
     own = spec.model_copy(update={"dataset": DatasetSpec(kind="folder", source="/srv/data")})
     for name, level in (("checksums", "on"), ("wal_segsize", "16MB")):
-        with pytest.raises(UsageError, match=f"{name}= is fixed when a cluster is made, and /srv/data"):
+        with pytest.raises(UsageError, match=f"{name}= is fixed by initdb, and /srv/data"):
             parse_factor(f"{name}=on,off" if name == "checksums" else f"{name}=16MB,32MB").kind.apply(
                 name, level, own
             )
@@ -154,7 +154,7 @@ def test_read_ahead_belongs_to_a_device_of_pgassay() -> None:
         ("io_method=sync", "add a second level"),
         ("io_method=sync,sync", "given twice"),
         ("io_method=sync,", "a level is empty"),
-        ("search_path='a,b", "never closed"),
+        ("search_path='a,b", "is not closed"),
     ],
 )
 def test_what_is_no_factor_is_refused_with_a_remedy(text: str, sentence: str) -> None:

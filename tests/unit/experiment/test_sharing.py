@@ -160,9 +160,9 @@ def test_a_reload_is_shared_where_nothing_remembers_the_other_value() -> None:
     found = shared(with_settings({"bgwriter_delay": "10ms"}, {"bgwriter_delay": "1s"}))
     assert (found.reason, found.protocol.reloaded_settings) == ("", ("bgwriter_delay",))
     alone = shared(with_settings({}, {"bgwriter_delay": "1s"}))
-    assert alone.reason.startswith("bgwriter_delay is given to one arm alone")
+    assert alone.reason.startswith("bgwriter_delay is set for one arm only")
     state = shared(with_settings({"checkpoint_timeout": "1min"}, {"checkpoint_timeout": "5min"}))
-    assert state.reason == "what checkpoint_timeout does to a server goes on after it is changed back"
+    assert state.reason == "the effect of checkpoint_timeout on a server lasts after it is changed back"
     start = shared(with_settings({"shared_buffers": "1GB"}, {"shared_buffers": "2GB"}))
     assert start.reason == "no session can change shared_buffers"
 

@@ -91,7 +91,7 @@ def test_handles_that_were_asked_for_and_sync_are_no_trap() -> None:
 def test_settings_that_an_io_method_does_not_use_are_told() -> None:
     (told,) = said(arms_of(io_method="sync"), compared="io_workers")
     assert told == (
-        "io_workers is used by io_method=worker alone: with io_method=sync its levels are one and the same"
+        "io_workers is only used by io_method=worker: with io_method=sync its levels are the same"
     )
     (told,) = said(arms_of(io_method="sync"), compared="io_max_concurrency")
     assert "io_method=io_uring and worker alone" in told

@@ -68,13 +68,13 @@ def test_a_damaged_file_is_never_there(agent: Agent) -> None:
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"operation": "guess"}, "is no operation"),
-        ({}, "is no operation"),
+        ({"operation": "guess"}, "is not an operation"),
+        ({}, "is not an operation"),
         ({"operation": "state"}, "id is missing"),
-        ({"operation": "state", "id": "../../etc"}, "is no name of an experiment"),
-        ({"operation": "have", "files": ["../../etc/passwd"]}, "is no SHA-256"),
-        ({"operation": "fetch", "id": "a", "name": "../secret", "offset": 0}, "is no piece"),
-        ({"operation": "fetch", "id": "a", "name": "experiment.json", "offset": -1}, "no whole number"),
+        ({"operation": "state", "id": "../../etc"}, "is not a name of an experiment"),
+        ({"operation": "have", "files": ["../../etc/passwd"]}, "is not a SHA-256"),
+        ({"operation": "fetch", "id": "a", "name": "../secret", "offset": 0}, "is not a piece"),
+        ({"operation": "fetch", "id": "a", "name": "experiment.json", "offset": -1}, "not a whole number"),
         ({"operation": "start", "id": "a", "request": {"words": []}}, "start: seed"),
         ({"operation": "facts", "noise_s": 1e9}, "use 0 to 60"),
     ],
@@ -89,7 +89,7 @@ def test_a_file_is_placed_nowhere_but_below_the_experiment(agent: Agent) -> None
     put(agent, content, sha256, 0, len(content))
     for name in ("../up.sql", "/etc/up.sql", "results/experiment.json"):
         request = {"words": ["a=1,2"], "seed": 1, "blocks": 1, "max_time_s": 1.0, "files": {name: sha256}}
-        assert "is no path below" in str(ask(agent, operation="start", id="a", request=request)["error"])
+        assert "is not a path below" in str(ask(agent, operation="start", id="a", request=request)["error"])
 
 
 def test_of_an_unknown_experiment_nothing_is_known_and_nothing_left(agent: Agent) -> None:

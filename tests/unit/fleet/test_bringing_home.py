@@ -185,7 +185,7 @@ def test_a_file_that_changed_since_the_plan_is_not_sent(tmp_path: Path) -> None:
     request = RunRequest(words=(), seed=1, blocks=1, max_time_s=1.0, files={"a.sql": "0" * 64})
     visit = Member(machine, tmp_path / "out", (RUN,)).visit(request, files, stops=False)
     assert visit.state == "failed"
-    assert "is not what it was when the experiment began" in visit.sentence
+    assert "has changed since the experiment started" in visit.sentence
     assert "start" not in machine.asked
 
 

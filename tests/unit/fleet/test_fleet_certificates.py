@@ -137,7 +137,7 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, authority: Authority) -> N
     one, other = Identity.make(tmp_path / "one"), Identity.make(tmp_path / "other")
     with pytest.raises(UsageError, match="of another key"):
         one.install(authority.sign(other.request("other")), authority.certificate)
-    with pytest.raises(UsageError, match="is no certificate"):
+    with pytest.raises(UsageError, match="is not a certificate"):
         one.install("nothing", authority.certificate)
     with pytest.raises(UsageError, match="no signing request"):
         authority.sign(

@@ -68,11 +68,11 @@ def test_any_name_and_path_survive(
         ("tls://[::1]:8786", "tcp://[::1]:8786", "scheduler"),
         ('id = "0123456789ab"', 'id = "../../etc"', "id"),
         ('name = "host2"', 'name = "local-1"', "two machines are called 'local-1'"),
-        ('name = "host2"', 'name = "-oProxyCommand=sh"', "is no name of a machine"),
+        ('name = "host2"', 'name = "-oProxyCommand=sh"', "is not a name of a machine"),
         ("port = 8787", "port = 87870", "port"),
         ('ssh = "me@host2"', 'shh = "me@host2"', "shh"),
         ("[certificates]", "[certificate]", "certificate"),
-        ("[certificates]", "[certificates", "is no TOML"),
+        ("[certificates]", "[certificates", "is not TOML"),
         ("format = 1", "format = 2", "format"),
     ],
 )

@@ -58,7 +58,7 @@ def test_what_is_cut_short_leaves_nothing(experiment: Path, tmp_path: Path) -> N
     trial = next(name for name in records.pieces(experiment) if records.is_trial(name))
     content = records.pack(experiment, trial)
     for cut in (0, 1, 20, len(content) // 2, len(content) - 9):
-        with pytest.raises(MeasurementError, match="is no trial"):
+        with pytest.raises(MeasurementError, match="is not a trial"):
             records.unpack(tmp_path, trial, content[:cut])
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not list(tmp_path.rglob("*.tmp"))

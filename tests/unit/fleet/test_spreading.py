@@ -58,7 +58,7 @@ def test_ways_to_write_a_question_are_sent(tmp_path: Path, monkeypatch: pytest.M
     [
         (["a=1,2", "--server", "host=db"], "leave --fleet out"),
         (["server=host=a,host=b"], "leave --fleet out"),
-        (["a=1,2", "--workload", "sql:no-such-file.sql"], "is no file here"),
+        (["a=1,2", "--workload", "sql:no-such-file.sql"], "is not a file here"),
         (["a=1,2", "--set", "primary_conninfo=host=h password=geheim"], "password file"),
     ],
 )

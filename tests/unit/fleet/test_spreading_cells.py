@@ -99,7 +99,7 @@ def test_a_plan_with_strata_is_read_as_it_was_written(tmp_path: Path) -> None:
     plans.write(tmp_path, plan)
     assert plans.read(tmp_path) == plan
     assert lines_of_plan(plan) == [
-        "s0 ties the machines together: each runs it",
+        "s0 is the anchor: every machine runs it",
         "a runs s2, 4 seconds for a block of each",
         "b runs s1",
     ]

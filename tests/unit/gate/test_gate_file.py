@@ -80,7 +80,7 @@ def test_whether_both_sides_share_starts_is_said_once_for_all_or_by_a_workload(f
         ("workloads = 3", "no workloads"),
         ("[workloads.a]\nscale = 1", "has no workload"),
         ("[workloads]\na = 1", "is not a table"),
-        ('["workloads"."../a"]\nworkload = "select-only"', "no name for a workload"),
+        ('["workloads"."../a"]\nworkload = "select-only"', "not a valid workload name"),
         (SMALL + "control = 1", "no key 'control' in [workloads.orders]"),
         ("minutes = 1\n" + SMALL, "no key 'minutes'"),
         ("runs-per-year = 0\n" + SMALL, "runs-per-year = 0"),
@@ -90,7 +90,7 @@ def test_whether_both_sides_share_starts_is_said_once_for_all_or_by_a_workload(f
         ("system = 1\n" + SMALL, "system is not a table"),
         (SMALL + '[system]\nversion = "18"', "no key 'version' in [system]"),
         (SMALL + '[system]\nserver = "host=a"\npg = "18"', "leave one of them out"),
-        (SMALL + '[system]\nprepare = ["none/*.sql"]', "no file is called"),
+        (SMALL + '[system]\nprepare = ["none/*.sql"]', "no file matches"),
         ("[workloads.orders", "is not valid TOML"),
     ],
 )
@@ -162,7 +162,7 @@ def test_a_setting_that_is_given_twice_is_refused(folder: Path) -> None:
     content = SMALL + '[workloads.orders.set]\nwork_mem = "1MB"\n[system.set]\nWork_Mem = "2MB"'
     change = read_gate_file(write(folder, content))
     other = read_gate_file(write(folder, content.replace("2MB", "3MB"), "b.toml"))
-    with pytest.raises(UsageError, match="work_mem is set by"):
+    with pytest.raises(UsageError, match="work_mem is set in"):
         refuse_double_settings(plan(other, change), {"change": change.system})
 
 
@@ -184,7 +184,7 @@ def test_one_server_with_settings_of_the_session(folder: Path) -> None:
     two = read_gate_file(write(folder, SMALL + SERVER + '[system.set]\nwork_mem = "2MB"', "b.toml"))
     (made,) = plan(one, two).planned
     assert made.request.server == "host=new dbname=app"
-    with pytest.raises(UsageError, match="names no server"):
+    with pytest.raises(UsageError, match="has no server"):
         plan(read_gate_file(write(folder, SMALL, "c.toml")), two)
     guard = '[system.set]\ndefault_transaction_read_only = "off"'
     with pytest.raises(UsageError, match="allow-writes"):
@@ -255,7 +255,7 @@ def test_a_source_tree_is_the_baseline_s_build(folder: Path) -> None:
     found = find_baseline("git:~/postgres@origin/master", change, folder / "unused")
     assert (found.system.kind, found.file.system.pg) == ("build", "git:~/postgres@origin/master")
     running = read_gate_file(write(folder, SMALL + SERVER, "running.toml"))
-    with pytest.raises(UsageError, match=r"is a build, and .* names a server that runs already"):
+    with pytest.raises(UsageError, match=r"is a build, but .* names a running server"):
         find_baseline("git:~/postgres@origin/master", running, folder / "unused")
 
 
@@ -272,12 +272,12 @@ def test_a_folder_with_a_server_is_the_baseline_s_build(folder: Path) -> None:
     [
         ("", "is empty"),
         ("nowhere", "neither a folder nor a git revision"),
-        ("--upload-pack=x", "names none for the change"),
+        ("--upload-pack=x", "has none for the change"),
         ("-v1", "neither a folder nor a git revision"),
-        ("host=old", "names none for the change"),
+        ("host=old", "has none for the change"),
         ("{folder}/db", "holds neither gate.toml nor a build"),
         ("{folder}/app/gate.toml", "is a file"),
-        ("{folder}/stored", "measured before"),
+        ("{folder}/stored", "earlier gate"),
     ],
 )
 def test_what_is_no_baseline_is_told_so(
@@ -298,7 +298,7 @@ def test_a_gate_that_a_revision_does_not_have_yet(repository: GateFile, folder: 
 
 def test_files_outside_of_the_repository_have_no_revision(repository: GateFile, folder: Path) -> None:
     del repository
-    for name, complaint in (("../../outside.sql", "outside of the repository"), ("/x.sql", "no revision")):
+    for name, complaint in (("../../outside.sql", "outside the repository"), ("/x.sql", "no revision")):
         change = write(folder, SMALL.replace("orders.sql", name), "out.toml")
         git(folder, "add", ".")
         git(folder, "commit", "-qm", "out")

@@ -58,7 +58,7 @@ def test_without_a_change_nothing_is_named(gates: list[GateResult]) -> None:
     before = [(str(night), gate) for night, gate in enumerate(gates[:CHANGED_AT])]
     quiet = history_of("nightly", before, [])
     assert quiet.verdict == f"No change was found in 4 series over {CHANGED_AT} runs."
-    assert "too few to tell a change" in history_of("nightly", before[:3], []).verdict
+    assert "too few to find a change" in history_of("nightly", before[:3], []).verdict
 
 
 def test_the_order_is_that_of_time_and_not_of_names(gates: list[GateResult], found: HistoryResult) -> None:
@@ -116,7 +116,7 @@ def test_the_command_reads_gates_from_a_folder(
     ("words", "complaint"),
     [
         (["{folder}/none"], "there is no folder"),
-        (["{folder}"], "holds neither gates nor experiments"),
+        (["{folder}"], "has neither gates nor experiments"),
         (["{folder}", "--alpha", "0.9"], "--alpha 0.9 is out of range"),
     ],
 )

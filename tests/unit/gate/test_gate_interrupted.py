@@ -72,4 +72,4 @@ def test_it_counts_as_no_run(line: Nights, tmp_path: Path, capsys: pytest.Captur
     assert main.main(["history", str(tmp_path), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert [run["name"] for run in document["runs"]] == ["a", "c"]
-    assert document["skipped"] == ["b was interrupted, so it is no run."]
+    assert document["skipped"] == ["b was interrupted, so it is left out."]

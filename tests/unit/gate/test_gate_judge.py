@@ -108,7 +108,7 @@ def test_an_experiment_that_failed_is_no_clean_bill(workload):
     options = {"systems": (SIDE, SIDE), "earlier": (), "created_at": "2026", "file": "f", "folder": "."}
     found = gate_result([Gated("w", failed)], **options)
     assert (found.outcome, found.exit_code) == ("undecided", 4)
-    assert "ended before its time" in found.workloads[0].warnings[0]
+    assert "ended early" in found.workloads[0].warnings[0]
 
 
 def test_where_nothing_differs_nothing_is_slower():

@@ -103,7 +103,7 @@ def test_a_scan_that_a_limit_ends_is_not_called_one_of_the_whole_table() -> None
     limited = {"Plan Rows": 10, "Total Cost": 1000.0, "Plans": [below | {"Parent Relationship": "Outer"}]}
     (index,) = found(plan("Limit", **limited), BY_CUSTOMER)
     assert index[1] == (
-        "orders is gone through until the LIMIT has its rows, about 37,500 rows of 150,000: "
+        "orders is scanned until the LIMIT has its rows, about 37,500 rows of 150,000: "
         "no index on customer_id"
     )
     assert not found(plan("Limit", **limited | {"Total Cost": 10.0}), BY_CUSTOMER)
@@ -113,7 +113,7 @@ def test_a_table_read_whole_for_few_rows_asks_for_an_index() -> None:
     assert found(scan("(orders.customer_id = $1)"), BY_CUSTOMER) == [
         (
             "whole-table",
-            "orders is read whole, 150,000 rows for about 38: no index on customer_id",
+            "orders is read completely, 150,000 rows for about 38: no index on customer_id",
             "CREATE INDEX CONCURRENTLY ON orders (customer_id);",
         )
     ]
@@ -151,7 +151,7 @@ def test_a_delete_names_the_foreign_key_without_an_index() -> None:
     tables = (replace(ORDERS, referencing=(lines, served)),)
     ((kind, sentence, sql),) = found(plan("ModifyTable", **keys), statement, tables=tables)
     assert kind == "foreign-key"
-    assert "order_lines is searched whole" in sentence
+    assert "order_lines is searched completely" in sentence
     assert sql == "CREATE INDEX CONCURRENTLY ON order_lines (order_id);"
 
 
@@ -221,7 +221,7 @@ def test_a_wasteful_plan_comes_before_the_processors_that_it_uses(tmp_path: Path
     assert only.plan is not None
     assert "'x'" not in diagnosis.model_dump_json()
     assert "--only=7" in only.command
-    assert "orders is read whole" in report.page_of(diagnosis).terminal()
+    assert "orders is read completely" in report.page_of(diagnosis).terminal()
 
 
 @pytest.mark.parametrize(
@@ -247,9 +247,9 @@ def test_two_diagnoses_are_told_by_statement(tmp_path: Path) -> None:
     (only,) = change.statements
     assert only.times_as_fast == pytest.approx(100)
     assert "100" in change_report.page_of(change).terminal()
-    assert "no experiment" in change_report.page_of(change).terminal()
+    assert "not an experiment" in change_report.page_of(change).terminal()
     assert "orders" in change_report.page_of(change).html()
-    assert "The first is the later one" in " ".join(change_of(after, before).notes)
+    assert "The first file is the later one" in " ".join(change_of(after, before).notes)
 
 
 def test_names_in_sql_are_those_of_the_tables() -> None:
@@ -262,7 +262,7 @@ def test_names_in_sql_are_those_of_the_tables() -> None:
     )
     ((_, sentence, sql),) = found(document, BY_CUSTOMER, tables=(table,))
     assert sql == 'CREATE INDEX CONCURRENTLY ON "Shop"."order" (customer_id);'
-    assert sentence.startswith("Shop.order is read whole")
+    assert sentence.startswith("Shop.order is read completely")
     assert identifier(hostile) == '"a""; DROP TABLE b; --"'
     assert [identifier(name) for name in ("orders", "Orders", "user", "a b", "_x$1")] == [
         "orders", '"Orders"', '"user"', '"a b"', "_x$1",

@@ -103,7 +103,7 @@ def test_what_nobody_runs_says_how_it_ended_and_where_the_report_is(tmp_path: Pa
 
 
 def test_a_folder_without_an_experiment_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no experiment"):
+    with pytest.raises(UsageError, match="has no experiment"):
         FolderWatch(tmp_path)
 
 

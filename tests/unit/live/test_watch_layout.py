@@ -157,7 +157,7 @@ def test_progress_of_another_database_or_without_rights_says_so() -> None:
         ("interrupted", ["it was interrupted: continue with 'pgassay resume /results/one'"]),
         (
             "running",
-            ["nobody runs it: it was killed, or has not begun: continue with 'pgassay resume /results/one'"],
+            ["not running: it was killed, or has not started: continue with 'pgassay resume /results/one'"],
         ),
     ],
 )

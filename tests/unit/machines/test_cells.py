@@ -174,7 +174,7 @@ def test_a_stratum_that_another_machine_went_on_with_is_compared_with_no_other()
 def test_what_no_machine_measured_is_said() -> None:
     result = combined(on("alpha", ALPHA, (0.05, 0.10)), on("beta", ("clients=1",), (0.05,), seed=2))
     assert [stratum.blocks for stratum in cells_of(result).strata] == [40, 20, 0]
-    assert "No block of clients=50 is complete: nothing is said there." in cells_of(result).not_compared
+    assert "No block of clients=50 is complete: no result there." in cells_of(result).not_compared
     (mean,) = cells_of(result).overall
     assert mean.note == "it has no complete block at clients=50"
 

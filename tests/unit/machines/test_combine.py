@@ -87,7 +87,7 @@ def test_below_six_machines_nothing_is_said_of_others() -> None:
     result = combine([on(f"host{number}") for number in range(1, 6)])
     like_these = result.arms[0].machines_like_these
     assert (like_these.ratio, like_these.interval, like_these.needed) == (None, None, 6)
-    assert "from 5 machines nothing can be said at 5 %: it takes 6 at least" in result.verdict
+    assert "5 machines are too few at 5 %: it takes 6 at least" in result.verdict
 
 
 def test_where_machines_disagree_each_is_told_with_what_sets_it_apart() -> None:
@@ -99,7 +99,7 @@ def test_where_machines_disagree_each_is_told_with_what_sets_it_apart() -> None:
     assert result.arms[0].disagreement > 20
     first = result.verdict.splitlines()[0]
     assert "the machines disagree: faster on 5 of 6; on slow slower: " in first
-    assert "[kernel: 6.8 in place of 6.1]" in first
+    assert "[kernel: 6.8 instead of 6.1]" in first
     slow = next(machine for machine in result.machines if machine.name == "slow")
     assert slow.verdict == "slower"
     assert slow.confounds == ("kernel: 6.8 (most: 6.1)",)
@@ -288,7 +288,7 @@ def test_several_arms_share_the_error_rate() -> None:
     assert len(many.arms) == 3
     assert [machine.arm for machine in many.machines[:2]] == [many.arms[0].name] * 2
     assert one is not None
-    assert "nothing can be said at 5 % over 3 comparisons: it takes 7 at least" in many.verdict
+    assert "are too few at 5 % over 3 comparisons: it takes 7 at least" in many.verdict
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -383,7 +383,7 @@ def test_what_is_not_known_of_machines_is_said_in_the_drawing() -> None:
     )
     (*_, these, like_these) = rows_drawn(disagreeing)
     assert (these["ratio"], these["says"]) == (None, "no single effect fits them")
-    assert (like_these["ratio"], like_these["says"]) == (None, "4 of the 6 machines that it takes")
+    assert (like_these["ratio"], like_these["says"]) == (None, "4 of the 6 machines needed")
     waiting = combine([on("a"), on("b", blocks=0, stopped="running")])
     assert rows_drawn(waiting)[1]["says"] == "no complete block"
     assert "no complete block" in report.page_of(waiting).html()

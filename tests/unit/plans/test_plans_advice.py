@@ -43,7 +43,7 @@ def test_a_plan_that_was_not_executed_is_judged() -> None:
     assert "NOT EXISTS" in advised(NOT_IN)["rewrite"]
     assert "leaves out about 199,993 rows (OFFSET) and returns 20 rows" in OFFSET.findings[0].sentence
     assert "keyset pagination" in OFFSET.advice[0].sentence
-    assert "reads the table whole for an estimated 30 rows" in WHOLE.findings[0].sentence
+    assert "reads the whole table for an estimated 30 rows" in WHOLE.findings[0].sentence
     assert advised(WHOLE)["index"] == (
         "CREATE INDEX CONCURRENTLY ON public.order_lines (status, order_id, added);"
     )
@@ -77,7 +77,7 @@ def test_a_scan_that_a_limit_ended_did_not_read_the_table_whole() -> None:
         "Execution Time: 90.100 ms",
     )
     (index,) = [each for each in ended.advice if each.kind == "index"]
-    assert "looks through the table until it has enough, 100,000 rows for 1 row" in index.sentence
+    assert "scans the table until it has enough rows, 100,000 rows for 1 row" in index.sentence
     planned = plan_of(
         "Limit  (cost=0.00..850.00 rows=1 width=8)",
         "  ->  Seq Scan on orders  (cost=0.00..17000.00 rows=20 width=8)",
@@ -91,7 +91,7 @@ def test_a_scan_that_a_limit_ended_did_not_read_the_table_whole() -> None:
         "        ->  Seq Scan on orders  (cost=0.00..17000.00 rows=20 width=8)",
         "              Filter: (customer = 3)",
     )
-    assert any("reads the table whole" in each.sentence for each in sorted_first.findings)
+    assert any("reads the whole table" in each.sentence for each in sorted_first.findings)
 
 
 def test_an_executed_plan_ends_in_what_to_do() -> None:

@@ -39,7 +39,7 @@ class _Tags(HTMLParser):
 
 
 def check_outputs(plans: list[ExplainedPlan]) -> None:
-    """All outputs can be made, steer no terminal and hold no element of the plan's."""
+    """All outputs can be created, steer no terminal and hold no element of the plan's."""
     result = ExplainResult(
         plans=tuple(plans[:2]), beside=beside(plans[0], plans[1]) if len(plans) > 1 else None
     )

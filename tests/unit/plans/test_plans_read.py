@@ -253,12 +253,12 @@ def test_the_names_of_nodes(name: str, kind: str, shown: str) -> None:
     ("text", "said"),
     [
         ("", "is empty"),
-        ("SELECT 1;\n", "holds no plan"),
+        ("SELECT 1;\n", "has no plan"),
         ("<explain>", "XML"),
         ('{"a": 1}', "JSON without a plan"),
         ("[]", "JSON without a plan"),
-        (json.dumps([json_document()])[:800], "the JSON ends in the middle, after 800 characters"),
-        ('[{"Plan": nonsense}]', "none at character"),
+        (json.dumps([json_document()])[:800], "the JSON is cut off after 800 characters"),
+        ('[{"Plan": nonsense}]', "not valid at character"),
         (log_line("duration: 1.000 ms  plan:\nQuery Text: SELECT 1"), "log's plans can't be read"),
     ],
 )

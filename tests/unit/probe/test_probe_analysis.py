@@ -61,7 +61,7 @@ def test_a_fast_device_is_best_read_by_workers(fast: ProbeResult) -> None:
     assert regrets["worker"] == 0
     assert regrets["sync"] > 0.1
     assert any("One core is saturated by sync" in line and "worker" in line for line in fast.sentences)
-    assert any("more than one scan takes in by any method" in line for line in fast.sentences)
+    assert any("more than one scan can process with any method" in line for line in fast.sentences)
 
 
 def test_predictions_are_near_the_truth_and_rank_the_methods() -> None:
@@ -118,7 +118,7 @@ def test_the_intervals_of_predictions_grow_with_the_executors() -> None:
 def test_what_the_noise_hides_is_not_claimed() -> None:
     machine = samples.Machine(device_mb_s=8000.0, latency_s=4e-6, cores=8, noise=0.6)
     result = analyse_probe(samples.record(machine, runs=2))
-    assert "not told apart" in result.sentences[0] and "io_method = worker" in result.sentences[0]
+    assert "not distinguishable" in result.sentences[0] and "io_method = worker" in result.sentences[0]
     assert not any("loses" in line and "100 %" in line for line in result.sentences)
     assert {name for name, each in result.recommend.items() if each.value != each.default} <= {
         "io_combine_limit"

@@ -101,4 +101,4 @@ def test_waits_are_per_transaction_with_their_meaning(tmp_path: Path) -> None:
     assert wait.us[1] == pytest.approx(100, rel=0.05)
     shown = " ".join(page_of(analyse(stored), stored).terminal(width=100, unicode=False).split())
     assert "LWLock WALInsert: one of the places" in shown
-    assert "What relieves it: write less WAL" in shown
+    assert "Remedy: write less WAL" in shown

@@ -79,7 +79,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
 
 
 def test_a_folder_without_an_experiment_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no experiment"):
+    with pytest.raises(UsageError, match="has no experiment"):
         load(tmp_path)
 
 

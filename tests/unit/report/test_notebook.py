@@ -44,7 +44,7 @@ def test_tables_have_a_row_for_each_arm_trial_and_sample(folder: Path) -> None:
 def test_statements_of_an_experiment_are_rows(folder: Path) -> None:
     opened = pgassay.open(str(folder))
     assert opened.result.metric.name == "throughput"
-    with pytest.raises(UsageError, match="holds no experiment"):
+    with pytest.raises(UsageError, match="has no experiment"):
         pgassay.open(folder.parent)
 
 

@@ -74,5 +74,5 @@ def test_every_command_that_prints_a_result_has_all_forms() -> None:
 def test_a_missing_folder_is_said_before_anything_is_done(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["list", "/nowhere", "--html", "/nowhere/page.html"]) == 2
     said = capsys.readouterr()
-    assert said.err == "pgassay: --html /nowhere/page.html: its folder does not exist, make it first\n"
+    assert said.err == "pgassay: --html /nowhere/page.html: its folder does not exist, create it first\n"
     assert not said.out

@@ -44,7 +44,7 @@ def result(*families: ReplayFamily, speed: float | None = 1.0) -> ReplayResult:
         waited_s=0.5, sessions=8, sessions_left_out=1, sessions_lost=0, failures={}, busy_captured_s=20.0,
         busy_s=10.0, latency_ms=times(2.0) if speed else None, behind_ms=None,
         player=PLAYER,
-        families=list(families), notes=["the capture has not its end"],
+        families=list(families), notes=["the capture is incomplete"],
     )  # fmt: skip
 
 
@@ -65,7 +65,7 @@ def test_the_first_lines_say_what_was_played_and_what_came_out() -> None:
     ):
         assert words in head
     shown = "\n".join(lines)
-    assert "3 of 200 × UPDATE two: SELECT 1 → error 42P01" in shown and "has not its end" in shown
+    assert "3 of 200 × UPDATE two: SELECT 1 → error 42P01" in shown and "is incomplete" in shown
     assert page_of(WHOLE).terminal(width=200, unicode=False).isascii()
 
 

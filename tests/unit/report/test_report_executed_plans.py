@@ -210,7 +210,9 @@ def test_what_analyze_adds_is_never_less_than_nothing(times: float, words: str) 
 def test_what_was_rolled_back_on_restored_data_is_not_compared_and_says_so() -> None:
     stored = warm_with(cache="restarted", rolled_back=True)
     shown = " ".join(page_of(analyse(stored), stored).markdown().split())
-    assert "on restored data after a start of the server, and what could write was rolled back" in shown
+    assert (
+        "on restored data after a start of the server, and statements that could write were rolled back"
+    ) in shown
     assert "other caches" in shown and "as the trial left them" not in shown
     page = page_of(analyse(stored), stored).html()
     assert "under ANALYZE, rolled back, after a start of the server" in page

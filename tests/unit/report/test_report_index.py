@@ -71,8 +71,8 @@ def test_diff_of_two_folders_is_printed(tmp_path: Path, capsys) -> None:
     assert main(["diff", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
     printed = capsys.readouterr().out
     assert "io_method=worker against io_method=sync: " in printed
-    assert "Nothing else that was recorded differs." in printed
-    with pytest.raises(UsageError, match="holds no experiment"):
+    assert "No other recorded facts differ." in printed
+    with pytest.raises(UsageError, match="has no experiment"):
         main(["diff", str(tmp_path / "a"), str(tmp_path / "c")])
 
 

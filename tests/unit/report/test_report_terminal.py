@@ -149,7 +149,7 @@ def test_the_listing_is_in_order_of_start_and_survives_a_damaged_folder() -> Non
     assert "1 block " in lines[4]
     assert lines[5].strip() == "no verdict yet"
     assert all(line.isascii() for line in lines)
-    assert "| r/b | 2026-03-02 08:00 | 1 block | limit of time | b | no verdict yet |" in made.markdown()
+    assert "| r/b | 2026-03-02 08:00 | 1 block | time limit | b | no verdict yet |" in made.markdown()
     assert json.loads(made.json())["results"][1]["verdict"] == ["x.", "y.", "z."]
     assert "pgassay compare" in results_page([]).terminal()
 

@@ -60,7 +60,7 @@ def test_every_output_tells_prices_date_and_assumptions() -> None:
     for text in texts:
         assert "Volumes and their prices" in text
         assert "4.00 USD" in text and "228.25 USD" in text
-        assert "2026-11-23" in text and "us-east-1, prices of 2026-11" in text
+        assert "2026-11-23" in text and "us-east-1, prices as of 2026-11" in text
         assert "which may be 0.25 to 1.2 ms; its stripes" in text
         assert "a million transactions" not in text  # the metric is seconds
     document = json.loads(json_text(result))
@@ -68,8 +68,8 @@ def test_every_output_tells_prices_date_and_assumptions() -> None:
     assert (first["per_month"], second["per_month"], second["instance"]) == (4.0, 228.25, "m6g.large")
     assert [each["holds"] for each in second["volumes"]] == ["data", "wal"]
     assert [warning for warning in document["warnings"] if "answers sooner" in warning] == [
-        f"which of gp2 and {other} answers sooner is assumed (0.25 to 1.2 ms and 0.25 to 1.2 ms): what of "
-        "their difference comes from operations, bytes and credits holds, what comes from latency may not"
+        f"which of gp2 and {other} has the lower latency is assumed (0.25 to 1.2 ms and 0.25 to 1.2 ms): "
+        "differences from operations, bytes and credits hold, differences from latency may not"
         for other in ("gp3", "io2")
     ]
 
@@ -81,7 +81,7 @@ def test_an_arm_without_a_volume_and_one_without_a_price() -> None:
     (only,) = result.volumes
     assert (only.per_month, only.missing) == (None, ("rds-gp3",))
     text = page_of(result, experiment).markdown()
-    assert "not known" in text and "has no price of rds-gp3" in text
+    assert "not known" in text and "has no price for rds-gp3" in text
     assert not any("answers sooner" in each for each in result.warning_sentences)
     assert analyse(examples.stored()).volumes == ()
     assert "Volumes" not in page_of(analyse(examples.stored()), examples.stored()).markdown()

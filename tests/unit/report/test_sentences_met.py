@@ -17,7 +17,9 @@ def test_warnings_that_differ_in_figures_alone_are_one() -> None:
         return f"imitating {volume} took {share}% of the processors, which the server lacked"
 
     told = [(doubt("gp3,size=100GiB", share),) for share in (31, 62, 45, 38, 52, 33, 60)]
-    assert trial_warnings(told) == (f"{doubt('gp3,size=100GiB', 62)} (the largest of 7 trials that say so).",)
+    assert trial_warnings(told) == (
+        f"{doubt('gp3,size=100GiB', 62)} (the largest of 7 trials with this warning).",
+    )
     # Other volumes, settings and versions are other matters.
     apart = [(doubt("gp3,size=100GiB", 31), doubt("gp3,size=200GiB", 31)), ("PostgreSQL 17 is old",)]
     assert trial_warnings([*apart, ("PostgreSQL 18 is old",)]) == (

@@ -93,7 +93,7 @@ def test_the_page_has_results_of_every_kind(results: Path, capsys: pytest.Captur
     ("name", "words"),
     [
         ("tuned", r"'pgassay report .*tuned' shows; it needed no trial"),
-        ("killed", r"ended before its answer: run tune again"),
+        ("killed", r"ended early: run tune again"),
         ("gated", r"'pgassay report .*gated' shows; each folder in it is an experiment"),
         ("probed", r"whose page is .*probed/report\.html"),
         ("", r"name a folder that has an experiment\.json"),
@@ -108,7 +108,7 @@ def test_a_folder_of_another_kind_says_what_to_type(results: Path, name: str, wo
 
 def test_a_tune_with_a_proof_names_it(results: Path) -> None:
     write_load(results / "tuned" / "proof", strata=[""], blocks=2)
-    with pytest.raises(UsageError, match=r"'pgassay tune .*tuned' goes on with; its trials are in .*proof"):
+    with pytest.raises(UsageError, match=r"'pgassay tune .*tuned' continues; its trials are in .*proof"):
         main(["resume", str(results / "tuned")])
 
 
@@ -116,10 +116,10 @@ def test_explain_reads_the_plans_that_a_tunes_proof_kept(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = results / "tuned"
-    with pytest.raises(UsageError, match="it has the answer of a tune, which 'pgassay report"):
+    with pytest.raises(UsageError, match="it has the result of a tune, which 'pgassay report"):
         main(["explain", str(folder)])
     stored = write_load(folder / "proof", strata=[""], blocks=2)
-    with pytest.raises(UsageError, match="proof keeps no plan of a statement: name a file that has one"):
+    with pytest.raises(UsageError, match="proof has no statement plans: name a file that has one"):
         main(["explain", str(folder)])
     name = next(arm.name for arm in stored.experiment.arms if arm.role == "control")
     estimated: dict[str, object] = {"Node Type": "Seq Scan", "Relation Name": "accounts", "Plan Rows": 9}

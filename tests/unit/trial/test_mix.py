@@ -77,7 +77,7 @@ def test_the_mean_counts_and_the_whole_interval_is_kept(monkeypatch: pytest.Monk
 
 
 def test_a_statement_that_is_always_given_up_fails_the_trial(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(MeasurementError, match="gave up every execution of sum"):
+    with pytest.raises(MeasurementError, match="cancelled every execution of sum"):
         ran([execution(0, 0, 1), execution(1, 0, 1, "given-up")], monkeypatch)
 
 

@@ -43,5 +43,5 @@ def test_what_was_evicted_is_read_again(tmp_path: Path) -> None:
     each = relation(tmp_path)
     pagecache.evict(list(each.files))
     if not pagecache.can_verify():
-        pytest.skip("this system does not tell what is in its page cache")
+        pytest.skip("this system does not show what is in its page cache")
     assert make_pages_warm([each]) >= 0.99

@@ -91,7 +91,7 @@ def test_a_cold_statement_is_proved_by_what_was_delivered_to_the_server(
 def test_other_states() -> None:
     assert "did not start cold" in judge("cold-each", observed(100, 0, 0))
     assert not judge("cold-each", observed(10, 0, 0))
-    assert "shared buffers and read 100 MB" in judge("warm-buffers", observed(100, 0, 0))
+    assert "shared buffers but read 100 MB" in judge("warm-buffers", observed(100, 0, 0))
     assert not judge("as-is", observed(100, 100, 100))
 
 

@@ -81,7 +81,7 @@ def test_a_proof_that_has_no_blocks_to_come_is_not_gone_on_with(
     proved = samples.proved("good", "second", words={"second": "inconclusive"})
     answer = composed(monkeypatch, search_of("good", "second"), proved, stopped)
     assert bool(answer.go_on) == is_gone_on
-    assert ("Go on with" in answer.verdict) == is_gone_on
+    assert ("Continue with" in answer.verdict) == is_gone_on
 
 
 @pytest.mark.parametrize(("source", "is_gone_on"), [("/data/shop.dump", True), ("DUMPS/source.dump", False)])

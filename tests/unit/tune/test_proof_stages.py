@@ -137,7 +137,7 @@ def test_a_statement_that_was_stopped_with_the_chosen_set_too_proves_no_gain() -
     known = samples.judged(members=("index:good",), proved=Proved(result, effect, {"index:good": effect}))
     fix = next(each for each in ranked(known) if each.id == "index:good")
     assert (fix.verdict, fix.at_least) == ("not decided", False)
-    assert fix.note.startswith("list was stopped in trials with all that was chosen")
+    assert fix.note.startswith("list was stopped in trials with all chosen fixes")
     (stopped,) = [each for each in effect.statements if each.name == "list"]
     assert (stopped.at_least, stopped.interval) == (False, (None, None))
     # In the set alone: it gains that much at most.
@@ -173,4 +173,4 @@ def test_a_write_that_maintains_an_index_is_a_price_where_all_take_less_time_tog
     (fix,) = ranked(known)
     assert fix.verdict == verdict
     assert ("its price: place gets slower" in fix.note) is (verdict == "recommended")
-    assert ("yours to say" in fix.note) is (verdict != "recommended")
+    assert ("you decide" in fix.note) is (verdict != "recommended")

@@ -24,8 +24,8 @@ def test_errors_are_results() -> None:
 
 
 def test_names_and_types_of_columns_are_compared() -> None:
-    assert difference(outcome(), outcome(name="other")) == "their columns have other names"
-    assert difference(outcome(), outcome(kind="20/-1")) == "their columns are of other types"
+    assert difference(outcome(), outcome(name="other")) == "their columns have different names"
+    assert difference(outcome(), outcome(kind="20/-1")) == "their columns have different types"
     assert difference(outcome(b"1"), outcome(b"1")) is None
     assert difference(outcome(b"1"), outcome(b"2")) == ROWS_DIFFER
 

@@ -53,7 +53,7 @@ def versions_offered(seen: ExplainedPlan, facts: SchemaFacts, *builds: Build) ->
 @pytest.mark.parametrize(
     ("seen", "words"),
     [
-        (plan(**{"Shared Read Blocks": 500}), "reads ahead by itself"),
+        (plan(**{"Shared Read Blocks": 500}), "reads ahead"),
         (plan(Filter="((a = 1) OR (a = 2))"), "turns OR over one column into one search"),
         (plan(Filter="(b = 7)", **{"Rows Removed by Filter": 9999}), "skip through an index"),
         (
@@ -188,4 +188,4 @@ def test_an_upgrade_is_an_arm_with_the_same_settings_and_applied_by_hand() -> No
     arm = arm_of(base, samples.BASELINE.statements, [older, upgrade])
     assert (arm.build, arm.settings) == (V18, {"work_mem": "4MB"})
     assert "pg_upgrade to PostgreSQL 18" in apply_script([upgrade], None)
-    assert "can't be taken back" in undo_script([upgrade], None)
+    assert "can't be undone" in undo_script([upgrade], None)

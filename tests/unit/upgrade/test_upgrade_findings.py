@@ -70,7 +70,7 @@ def test_defaults_count_where_nobody_set_them_and_no_host_decides() -> None:
     }  # fmt: skip
     found = list(_defaults(settings, new(**known)))
     assert [each.id for each in found] == ["default:jit"]
-    assert found[0].remedy == "to keep what is there now, set jit = on"
+    assert found[0].remedy == "to keep the current value, set jit = on"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_breaks_comes_first_and_decides(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert whole.decision == "look"
     assert whole.headline.startswith(
-        "From 16.14 to 18.4: look at the statements below first. Of 5 statements: 1 fails"
+        "From 16.14 to 18.4: check the statements below first. Of 5 statements: 1 fails"
     )
     assert answer("fine").decision == "go"
     work = UpgradeFinding(id="a", severity="work", sentence="a")

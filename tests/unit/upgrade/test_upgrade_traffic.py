@@ -163,7 +163,7 @@ def test_the_first_line_is_the_decision() -> None:
         "10 %, 1 slower, 1 faster, 1 not decided.",
     )
     unknown = compared(look=("equivalent", 1.0), count=("inconclusive", 0.9), pay=("equivalent", 1.0))
-    assert "18 is safe for this traffic as far as it is decided: 2 of 3" in answer(unknown, same)[1]
+    assert "18 is safe for this traffic as far as decided: 2 of 3" in answer(unknown, same)[1]
 
 
 def test_the_whole_says_what_was_played() -> None:

@@ -270,13 +270,15 @@ def test_a_trace_that_is_none_is_refused_in_a_sentence(tmp_path: Path) -> None:
     trial = measured(tmp_path, LATENCY_NS)
     assert trial.trace is not None
     trial.trace.write_bytes(b"something else that is longer than a header")
-    with pytest.raises(UsageError, match=r"no trace of a block device"):
+    with pytest.raises(UsageError, match=r"not a trace of a block device"):
         Predictor(group(trial)).predict([alone(1)])
 
 
 def test_a_workload_that_asks_for_nothing_is_told_what_that_means(tmp_path: Path) -> None:
     trial = recorded_on(LATENCY_NS, [], tmp_path, elapsed_ns=10**9, units=1)
-    with pytest.raises(UsageError, match=r"in memory any volume is as fast. Record it with --cache cold"):
+    with pytest.raises(
+        UsageError, match=r"in memory, every volume is equally fast. Record it with --cache cold"
+    ):
         Predictor(group(trial))
 
 

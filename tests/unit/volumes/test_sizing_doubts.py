@@ -46,7 +46,7 @@ def test_a_setting_is_worth_operations_that_the_volume_does_not_have(tmp_path: P
     assert 2 * at_250.value * 0.97 <= needed <= 2 * at_250.value * 1.7 and "MiB/s" not in line
     # What no volume makes up for.
     (line,) = equivalents_of([slow, taking(base, "io_method=worker", 1e-9)], offers)
-    assert "io_method=worker takes" in line and line.endswith("no IOPS make up for that.")
+    assert "io_method=worker takes" in line and line.endswith("no number of IOPS makes up for that.")
     (line,) = equivalents_of([slow, slow.model_copy(update={"name": "io_method=worker"})], offers)
     assert line.endswith("io_method=worker is as fast as io_method=sync.")
 
@@ -62,7 +62,7 @@ def test_operations_that_a_volume_has_make_up_for_nothing(tmp_path: Path) -> Non
     )
     # gp3 has 3,000 and 125 MiB/s: more than with which the curves are as fast.
     (line,) = equivalents_of([slow, fast], offers)
-    assert line.endswith("no IOPS make up for that.")
+    assert line.endswith("no number of IOPS makes up for that.")
     # Where each page counts a hundredfold, only throughput would help.
     knees = tuple(
         knee.model_copy(
@@ -79,7 +79,7 @@ def test_operations_that_a_volume_has_make_up_for_nothing(tmp_path: Path) -> Non
     )
     slow, fast = (each.model_copy(update={"knees": knees}) for each in (slow, fast))
     (line,) = equivalents_of([slow, fast], offers)
-    assert "no IOPS make up for that, but " in line and line.endswith(" MiB/s would.")
+    assert "no number of IOPS makes up for that, but " in line and line.endswith(" MiB/s would.")
 
 
 def test_of_what_costs_the_same_the_faster_is_bought(tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_latency_that_may_be_less_than_half_is_looked_at_however_slow_its_midd
 
 def test_what_is_assumed_of_a_recommended_volume_is_told(tmp_path: Path) -> None:
     result = sized(tmp_path, "pd-balanced,size=100GiB")
-    (line,) = (each for each in result.warnings if "no document of its provider" in each)
+    (line,) = (each for each in result.warnings if "the provider does not document" in each)
     assert line.startswith("pd-balanced,size=100GiB rests on") and "the 3,000 IOPS and 140 MiB/s" in line
     assert "the region" in line
     assert not any("no document" in each for each in sized(tmp_path / "gp3", "gp3,size=100GiB").warnings)
@@ -198,7 +198,7 @@ def test_what_was_named_is_in_the_table_of_a_terminal(tmp_path: Path) -> None:
     against = candidate("gp3,size=400GiB", LOADED)
     offers = candidates(LOADED, 100, volumes=[*many, "st1,size=500GiB"])
     result = size(stored(tmp_path / "many"), offers, Wanted(0.1, 100, against), LOADED)
-    table = size_page.page_of(result).markdown().partition("Volumes")[2].partition("What is enough")[0]
+    table = size_page.page_of(result).markdown().partition("Volumes")[2].partition("Sufficient volumes")[0]
     assert "gp3,size=400GiB" in table and "st1,size=500GiB" in table and many[-1] not in table
 
 
@@ -215,7 +215,7 @@ def test_only_what_can_be_imitated_is_proved(tmp_path: Path, monkeypatch: pytest
     beyond = volumes_to_prove(recorded, [found], LOADED)
     assert beyond.volumes == ()
     assert beyond.left_out == (
-        "gp2,size=100GiB,region=us-east-1 is not proved: it gives up to 4,000 and this machine 3,500",
+        "gp2,size=100GiB,region=us-east-1 is not proven: it gives up to 4,000 and this machine 3,500",
     )
     nothing = found.model_copy(update={"neighbours": ()})
     assert "no volume is recommended" in volumes_to_prove(recorded, [nothing], LOADED).left_out[0]
@@ -257,7 +257,7 @@ def test_the_volume_of_the_wal_that_was_recorded_is_proved_beside(
     )
     apart = replace(recorded, experiment=recorded.experiment.model_copy(update={"arms": arms}))
     refused = volumes_to_prove(apart, [found], LOADED)
-    assert refused.volumes == () and "the WAL lay on a storage that is no volume" in refused.left_out[0]
+    assert refused.volumes == () and "the WAL lay on a storage that is not a volume" in refused.left_out[0]
     recordings = tuple(
         each.model_copy(update={"storage": f"{each.storage},wal=volume:unlimited"})
         for each in found.recordings
@@ -332,9 +332,11 @@ def test_a_group_that_asks_for_nothing_does_not_hide_the_others(tmp_path: Path) 
     offers = candidates(LOADED, 100, volumes=["gp3,size=100GiB"])
     result = size(replace(recorded, experiment=experiment), offers, Wanted(0.1, 100), LOADED)
     assert [each.name for each in result.groups] == ["shared_buffers=128MB"]
-    assert "shared_buffers=4GB: nothing was asked of its volume, so that any is as fast." in result.sentences
+    assert (
+        "shared_buffers=4GB: it sent no requests to its volume, so every volume is equally fast."
+    ) in result.sentences
     only_idle = recorded.experiment.model_copy(update={"arms": tuple(large)})
-    with pytest.raises(UsageError, match="any volume is as fast"):
+    with pytest.raises(UsageError, match="every volume is equally fast"):
         size(replace(recorded, experiment=only_idle), offers, Wanted(0.1, 100), LOADED)
 
 
@@ -345,12 +347,12 @@ def test_a_local_disk_is_offered_with_its_instance_alone(tmp_path: Path) -> None
     assert "local-i7i.2xlarge" in {each.data.spec.name for each in on}
     assert all(each.data.spec.instance == "i7i.2xlarge" for each in on)
     result = sized(tmp_path, "local-i7i.2xlarge", "gp3,size=100GiB,instance=i7i.2xlarge")
-    assert any("is a local disk of i7i.2xlarge: as a rule" in each for each in result.warnings)
+    assert any("is a local disk of i7i.2xlarge: its data is usually lost" in each for each in result.warnings)
 
 
 def test_a_price_that_the_catalogue_lacks_is_told(tmp_path: Path) -> None:
     result = sized(tmp_path, "gp3,size=100GiB,instance=m6g.large", "st1,size=500GiB")
-    (line,) = (each for each in result.warnings if "has no price of" in each)
+    (line,) = (each for each in result.warnings if "has no price for" in each)
     assert "st1" in line and "m6g.large" in line and "--catalogue" in line
     with pytest.raises(UsageError, match=r"with a price holds 100 GiB here on m6g\.large"):
         candidates(LOADED, 100, instances=["m6g.large"])

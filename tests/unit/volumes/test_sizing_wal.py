@@ -173,5 +173,5 @@ def test_volumes_that_are_paid_for_in_two_currencies_have_no_price_together(tmp_
 
 def test_so_many_volumes_that_not_all_are_looked_at_are_refused() -> None:
     wals = [f"gp3,size={size}GiB" for size in range(10, 20)]
-    with pytest.raises(UsageError, match="at most 500 are looked at: name fewer --wal"):
+    with pytest.raises(UsageError, match="at most 500 are compared: name fewer --wal"):
         candidates(LOADED, 100, wals=wals)

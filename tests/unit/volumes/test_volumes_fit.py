@@ -100,9 +100,9 @@ def test_a_rate_that_still_rises_is_no_ceiling(tmp_path: Path) -> None:
     more = [job(median_ns=6e6, sigma=0.1, depth=depth, iops=100.0 * depth) for depth in (16, 32)]
     rising = " ".join(fit(read_fio(written(tmp_path, alone, *more)), "mine", 10).notes)
     assert "Depth 32 brought 100 % more operations than less: 3,200 a second may not be the ceiling" in rising
-    assert "No run tells throughput" in rising
+    assert "No run measures throughput" in rising
     single = " ".join(fit(read_fio(written(tmp_path, alone)), "mine", 10).notes)
-    assert "One depth alone tells operations" in single
+    assert "Only one depth measures operations" in single
 
 
 def told_each_second(rates: list[float], size: str = "8k") -> str:
@@ -219,7 +219,7 @@ def test_what_cannot_be_fitted_gets_its_sentence(tmp_path: Path) -> None:
         fit(deep, "Fit", None)
     with pytest.raises(UsageError, match=r"are those of no volume.*run fio again"):
         fit(read_fio(written(tmp_path, job(median_ns=1e14, sigma=0.4))), "mine", None)
-    no_json = "is no JSON of fio"
+    no_json = "is not JSON of fio"
     for text, words in (("", no_json), ("[]", no_json), ('{"jobs": []}', "not of fio")):
         file = tmp_path / "other.json"
         file.write_text(text)

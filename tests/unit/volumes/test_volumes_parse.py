@@ -63,7 +63,7 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
         ("P10,size=100GiB", "P10 has 128 GiB: 'size=100GiB' in 'P10,size=100GiB' is not one of them."),
         (
             "gp2,size=100.5GiB",
-            "'size=100.5GiB' in 'gp2,size=100.5GiB' is no whole number of GiB: type size=101GiB.",
+            "'size=100.5GiB' in 'gp2,size=100.5GiB' is not a whole number of GiB: type size=101GiB.",
         ),
         ("gp2", "'gp2' has no size: type gp2,size=100GiB."),
         (
@@ -72,11 +72,11 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
         ),
         (
             "gp2,size=1GiB,credits=some",
-            "'credits=some' is no fill: type full, empty, a share as 50%, or a number.",
+            "'credits=some' is not a fill: type full, empty, a share as 50%, or a number.",
         ),
         (
             "gp2,size=1GiB,credits=101%",
-            "'credits=101%' is no fill: type full, empty, a share as 50%, or a number.",
+            "'credits=101%' is not a fill: type full, empty, a share as 50%, or a number.",
         ),
         ("gp2,size=1GiB,credits=6000000", "gp2 holds 5400000 credits: credits=6000000 is more."),
         (
@@ -119,7 +119,7 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
         ),
         (
             "gp3,size=1GiB,iops=many",
-            "'iops=many' in 'gp3,size=1GiB,iops=many' is no number above 0: type operations a second",
+            "'iops=many' in 'gp3,size=1GiB,iops=many' is not a number above 0: type operations a second",
         ),
         ("rds-gp3,size=399GiB,iops=12000", "rds-gp3 of 399 GiB has no IOPS to order, its size decides them"),
     ],

@@ -50,7 +50,7 @@ def test_prepare_is_sql_a_file_or_nothing(tmp_path: Path) -> None:
     )
     with pytest.raises(UsageError, match=r"nowhere\.sql"):
         parse_prepare("nowhere.sql", "x")
-    with pytest.raises(UsageError, match="x holds no SQL statement"):
+    with pytest.raises(UsageError, match="x has no SQL statement"):
         parse_prepare("-- nothing", "x")
     with pytest.raises(UsageError, match="given twice"):
         parse_factor("prepare=none,''")

@@ -53,7 +53,7 @@ def test_every_list_of_ramps_is_read_as_it_is_written(ramps: list[tuple[int, int
 def test_clients_pause_where_no_rate_says_when_they_begin() -> None:
     assert (load("tpcb:clients=4").think_s, load("tpcb:clients=4,think=50ms").think_s) == (0.0, 0.05)
     assert load("sysbench:oltp_read_write,think=1s").think_s == 1.0
-    with pytest.raises(UsageError, match="says already when transactions begin"):
+    with pytest.raises(UsageError, match="already says when transactions start"):
         load("tpcb:clients=4,rate=100,think=50ms")
     with pytest.raises(UsageError, match="'5 parsecs' is not a duration: write for example 50ms"):
         load("tpcb:clients=4,think=5 parsecs")
@@ -84,7 +84,7 @@ def test_any_other_text_is_refused_and_told_what_to_write(text: str) -> None:
         ("rate=10,arrivals=uniform", "poisson or constant"),
         ("latency_limit=0", "less than"),
         ("curve=/nowhere.csv", "can't read the curve"),
-        ("rate=5,curve=/nowhere.csv", "give one of them|can't read"),
+        ("rate=5,curve=/nowhere.csv", "leave one of them out|can't read"),
     ],
 )
 def test_what_is_wrong_is_said_with_the_remedy(options: str, words: str) -> None:
@@ -103,9 +103,9 @@ def test_a_curve_is_a_file_and_lasts_as_long_as_that(tmp_path: Path) -> None:
     for text, words in (
         ("0,10\n5\n", "line 2"),
         ("0,10\n5,x\n", "line 2"),
-        ("5,10\n1,10\n", "go back"),
+        ("5,10\n1,10\n", "are not in order"),
         ("0,10\n", "1 points"),
-        ("0,0\n9,0\n", "ever be due"),
+        ("0,0\n9,0\n", "ever run"),
         ("0,1\n9,-1\n", "line 2"),
     ):
         file.write_text(text, encoding="utf-8")
@@ -121,7 +121,7 @@ def test_rates_arrivals_and_limits_are_factors() -> None:
     assert {load.pace.text for load in loads if load and load.pace} == {"100", "200"}
     # At a rate of its own an arm does what is due, whatever it takes: throughput would compare nothing.
     assert experiment.contract.metric == MEAN_LATENCY
-    with pytest.raises(UsageError, match="is none: use"):
+    with pytest.raises(UsageError, match="is not a load: use"):
         planned("rate=100,200", seed=1, workload="full-scan")
     other = planned("arrivals=poisson,constant", seed=1, workload="tpcb:rate=50,latency_limit=10ms")
     found = [arm.spec.workload.load for arm in other.arms]

@@ -80,7 +80,7 @@ def test_a_larger_sample_has_the_sessions_of_a_smaller_one(tmp_path: Path) -> No
         ("database=other", "no sessions in other, but in shop"),
         ("from=3s,until=2s", "from=3s is not before until=2s"),
         ("families=0", "from 1 to 200"),
-        ("sample=0", "no share of the sessions"),
+        ("sample=0", "not a share of the sessions"),
         ("writes=perhaps", "write writes=yes or writes=no"),
         ("speed=1,speed=2", "given twice"),
     ],
@@ -143,13 +143,13 @@ def test_each_family_is_a_unit_of_a_gate_and_a_file_names_a_folder_beside_it(sho
 def test_what_varies_a_load_does_not_vary_a_replay(shop: Path) -> None:
     workload = parse_workload(f"replay:{shop}")
     spec = base_spec().model_copy(update={"workload": workload})
-    for text, told in (("clients=1,8", "those of its capture"), ("rate=10,20", "speed=2")):
+    for text, told in (("clients=1,8", "of its capture"), ("rate=10,20", "speed=2")):
         factor = parse_factor(text)
         with pytest.raises(UsageError, match=told):
             factor.kind.apply(factor.name, factor.levels[0], spec)
     with pytest.raises(UsageError, match="compare storages with it"):
         refuse_workloads([workload], "--workload")
-    with pytest.raises(UsageError, match="list of statements, and replay is none"):
+    with pytest.raises(UsageError, match="list of statements, but replay has none"):
         tuned_statements(workload)
 
 

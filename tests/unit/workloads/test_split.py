@@ -73,5 +73,5 @@ def test_a_name_used_twice_is_refused() -> None:
 
 
 def test_a_file_without_a_statement_is_refused() -> None:
-    with pytest.raises(UsageError, match="holds no SQL statement"):
+    with pytest.raises(UsageError, match="has no SQL statement"):
         named_statements("-- nothing\n", "t")

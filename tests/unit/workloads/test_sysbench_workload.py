@@ -77,7 +77,7 @@ def test_the_text_of_explained_statements_follows_the_options() -> None:
         ("sysbench:oltp_insert,skip-trx=yes", "write on or off"),
         ("sysbench:oltp_insert,table_size=1,table-size=2", "given twice"),
         ("sysbench:oltp_insert,range=2", "its options are tables"),
-        ("sysbench:oltp_update_index,index-updates=0", "asks nothing"),
+        ("sysbench:oltp_update_index,index-updates=0", "runs no "),
         ("oltp_read_write", "write sysbench:oltp_read_write"),
         ("sysbench:micro,only=scans", "has no benchmark 'scans': they are hot-points, point-query"),
         (
@@ -129,7 +129,7 @@ def test_options_are_factors() -> None:
     assert drawn.dataset.distribution == "pareto"
     larger = parse_factor("table_size=10,20").kind.apply("table_size", "20", spec)
     assert larger.dataset.table_size == 20
-    with pytest.raises(UsageError, match="is no option of oltp_read_only"):
+    with pytest.raises(UsageError, match="is not an option of oltp_read_only"):
         parse_factor("delta=1,2").kind.apply("delta", "2", base_spec("oltp_read_only"))
     with pytest.raises(UsageError, match="use --workload oltp_read_only or sysbench:SCRIPT"):
         parse_factor("delta=1,2").kind.apply("delta", "2", base_spec("tpcb"))

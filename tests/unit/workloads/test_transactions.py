@@ -56,15 +56,15 @@ def test_names_of_one_transaction_are_apart() -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("BEGIN; SELECT 1;", "transaction-1 has no end: write COMMIT; after its last statement"),
-        ("SELECT 1; COMMIT;", "statement 2: COMMIT stands outside a transaction: write BEGIN; before it"),
-        ("SAVEPOINT a;", "SAVEPOINT stands outside a transaction"),
+        ("BEGIN; SELECT 1;", "transaction-1 is not closed: write COMMIT; after its last statement"),
+        ("SELECT 1; COMMIT;", "statement 2: COMMIT is outside a transaction: write BEGIN; before it"),
+        ("SAVEPOINT a;", "SAVEPOINT is outside a transaction"),
         ("BEGIN; BEGIN; COMMIT;", "statement 2: BEGIN within a transaction: write COMMIT; before it"),
         ("BEGIN; COMMIT AND CHAIN; COMMIT;", "write COMMIT; BEGIN;"),
-        ("BEGIN; PREPARE TRANSACTION 'x';", "is of two-phase commit"),
+        ("BEGIN; PREPARE TRANSACTION 'x';", "belongs to two-phase commit"),
         ("-- name: a\nSELECT 1;\n-- name: a\nBEGIN; COMMIT;", "two statements are named 'a'"),
         ("BEGIN;\n-- name: a\nSELECT 1;\n-- name: a\nSELECT 2; COMMIT;", "two statements of transaction-1"),
-        ("-- nothing", "holds no SQL statement"),
+        ("-- nothing", "has no SQL statement"),
     ],
 )
 def test_transactions_that_do_not_match_are_refused(text: str, sentence: str) -> None:

@@ -72,9 +72,9 @@ def test_what_is_untimed_goes_before_the_next_command(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("SELECT 1;", "'SELECT 1' is no maintenance command"),
-        ("-- untimed\nDELETE FROM t;", "holds no maintenance command"),
-        ("VACUUM;\n-- untimed\nDELETE FROM t;", "stands after the last command"),
+        ("SELECT 1;", "'SELECT 1' is not a maintenance command"),
+        ("-- untimed\nDELETE FROM t;", "has no maintenance command"),
+        ("VACUUM;\n-- untimed\nDELETE FROM t;", "is after the last command"),
         ("-- untimed\nBEGIN;\nVACUUM;", "leave transaction commands out"),
         ("-- name: a\nVACUUM;\n-- name: a\nANALYZE;", "two statements are named 'a'"),
     ],

@@ -76,7 +76,7 @@ pub fn file_header(header: FileHeader) -> Vec<u8> {
 /// When it is no capture, of another version, or damaged.
 pub fn read_file_header(bytes: &[u8]) -> Result<FileHeader, Fault> {
     if bytes.len() < HEADER_BYTES || &bytes[..8] != MAGIC {
-        return Err(Fault("it is no capture of pgassay".to_owned()));
+        return Err(Fault("it is not a capture of pgassay".to_owned()));
     }
     let version = u32_at(bytes, 8);
     if version != VERSION {

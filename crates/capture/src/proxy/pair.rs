@@ -59,7 +59,7 @@ impl From<BadMessage> for Ending {
     fn from(_: BadMessage) -> Self {
         Self::Told(
             EndReason::BadMessage,
-            fatal("08P01", "what was sent is no message of PostgreSQL's protocol"),
+            fatal("08P01", "what was sent is not a message of PostgreSQL's protocol"),
         )
     }
 }

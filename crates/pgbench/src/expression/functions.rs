@@ -50,7 +50,7 @@ pub enum Arguments {
     Exactly(usize),
     /// One or more.
     AtLeastOne,
-    /// The last may be left out: the variable `default_seed` takes its place.
+    /// The last may be left out: the variable `default_seed` replaces it.
     WithSeed(usize),
 }
 

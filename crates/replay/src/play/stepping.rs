@@ -84,7 +84,7 @@ impl<O: Opener> Player<O> {
                     };
                     let taken = played.answers.take(bytes, now_ns, against);
                     if taken.is_err() {
-                        return self.end(session, Some("the server sent what is no message".to_owned()));
+                        return self.end(session, Some("the server sent what is not a message".to_owned()));
                     }
                     played.free_ns = self.told_ns;
                     self.settle(session, &plan);

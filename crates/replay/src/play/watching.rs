@@ -25,7 +25,7 @@ impl<O: Opener> Player<O> {
             for session in 0..self.played.len() {
                 // One that is being opened, or waits for others, would wait as long again.
                 if self.played[session].phase != Phase::Over {
-                    self.end(session, Some("the server said nothing any more".to_owned()));
+                    self.end(session, Some("the server stopped answering".to_owned()));
                 }
             }
         }

@@ -131,7 +131,7 @@ impl Encoder {
 /// have their checksums, gives what is whole of it, with `is_complete` false.
 pub fn decode(bytes: &[u8]) -> Result<Recording, Fault> {
     if bytes.len() < HEADER_BYTES || &bytes[..8] != MAGIC {
-        return Err(Fault("it is no trace of a block device".to_owned()));
+        return Err(Fault("it is not a trace of a block device".to_owned()));
     }
     let version = u32_at(bytes, 8);
     if version != VERSION {

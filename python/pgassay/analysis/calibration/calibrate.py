@@ -104,8 +104,8 @@ def _equal_columns(study: Study) -> list[int]:
     equal = [study.columns[arm.id] for arm in study.experiment.arms if control and arm.spec == control.spec]
     if len(equal) < 2:
         raise UsageError(
-            f"{study.experiment.title}: no two arms are equal, so nothing tells its noise: "
-            "type 'pgassay calibrate --workload W'"
+            f"{study.experiment.title}: no two arms are equal, so its noise can't be "
+            "measured: run 'pgassay calibrate --workload W'"
         )
     return equal
 

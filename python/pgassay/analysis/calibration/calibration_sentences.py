@@ -29,7 +29,7 @@ def sentences(
 ) -> tuple[str, ...]:
     """How long a difference as large as the margin takes, where the noise comes from, and the drift."""
     if made is None or for_margin is None:
-        return ("Two complete blocks are the least that tell anything of the noise: give it more time.",)
+        return ("At least two complete blocks are needed to measure the noise: give it more time.",)
     found = [
         f"A difference of {percent_rounded(margin)} takes about {duration_rounded(for_margin * 60)} with "
         f"this workload here: trials of one block spread by {percent_rounded(made.trial)}."
@@ -60,13 +60,13 @@ def copy_sentences(effect: CopyEffect | None) -> list[str]:
     low, high = effect.interval
     where = f"here (storage {effect.storage}, {effect.copies} copies)"
     if not effect.differ and high > NOTHING_SAID:
-        return [f"Whether copies of the data differ can't be told yet {where}: it takes more blocks."]
+        return [f"Whether copies of the data differ is not decided yet {where}: it takes more blocks."]
     if not effect.differ:
         return [f"No difference between copies of the data was found {where}: below {percent_rounded(high)}."]
     return [
         f"Copies of the data differ by {percent_rounded(effect.spread)} "
-        f"[{percent_rounded(low)}, {percent_rounded(high)}] {where}: arms that share a copy do not feel it; "
-        "arms that need data of their own need several copies each."
+        f"[{percent_rounded(low)}, {percent_rounded(high)}] {where}: arms that share a copy are not "
+        "affected; arms that need their own data need several copies each."
     ]
 
 
@@ -84,11 +84,11 @@ def level_sentences(levels: Sequence[LevelResult], margin: float, *, is_load: bo
         )
     lacking = {each.level for each in levels if each.spread is None}
     if {"restart", "measurement"} <= lacking:
-        found.append("What a start of the server adds can't be told: nothing was measured twice within one.")
+        found.append("The effect of a server start is not known: nothing was measured twice within one.")
     elif "restart" in lacking:
-        found.append("What a start of the server adds can't be told: the trials shared their starts.")
+        found.append("The effect of a server start is not known: the trials shared their starts.")
     if "copy" in lacking:
-        found.append("What a copy of the data adds can't be told: there was one copy.")
+        found.append("The effect of a copy of the data is not known: there was one copy.")
     return found
 
 
@@ -117,8 +117,8 @@ def mode_sentences(modes: ModesResult | None, paired: float | None) -> list[str]
     found = []
     if modes.found and modes.slow_share is not None:
         found.append(
-            f"Trials have two speeds here, {ratio(modes.ratio)} apart: {percent_fixed(modes.slow_share)} of "
-            "them were slow."
+            f"Trials run at two speeds here, {ratio(modes.ratio)} apart: {percent_fixed(modes.slow_share)} "
+            "of them were slow."
         )
     best = next((fit for fit in modes.covariates if fit.name == modes.declare), None)
     if best is not None:
@@ -130,8 +130,8 @@ def mode_sentences(modes: ModesResult | None, paired: float | None) -> list[str]
     elif modes.found:
         tried = join([READ[fit.name] for fit in modes.covariates])
         found.append(
-            f"Nothing that was read before them tells which ({tried})."
+            f"No reading before a trial predicts which ({tried})."
             if tried
-            else "No reading before them could tell which."
+            else "No reading before a trial could predict which."
         )
     return found

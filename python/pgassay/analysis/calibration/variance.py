@@ -114,7 +114,7 @@ def repetitions(levels: Sequence[LevelCost], margin: float) -> tuple[int | None,
 
     r_i = √(c_{i+1}·T_i² / (c_i·T_{i+1}²)), rounded up, which makes the variance least for the time that is
     spent (Kalibera and Jones, "Rigorous benchmarking in reasonable time", ISMM 2013); T² are the components,
-    c the costs. A level that adds no variance is taken once, and the next that does takes its place. The
+    c the costs. A level that adds no variance is taken once, and the next that does replaces it. The
     outermost is taken so often that the 95 % t interval of the difference of two arms is as narrow as
     ±log(1 + margin). None where a cost is not known, or more than 10 000 would be needed.
     """

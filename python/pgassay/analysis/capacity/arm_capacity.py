@@ -87,7 +87,7 @@ def capacity_sentences(result: CompareResult) -> list[str]:
         ratio = _ratio(each)
         compared = f": {ratio}" if ratio else ""
         sentences.append(
-            f"{where}{control.arm} holds {_span(control)} transactions a second {within}, {each.arm} "
+            f"{where}{control.arm} sustains {_span(control)} transactions a second {within}, {each.arm} "
             f"{_span(each)}{compared}."
         )
     if sentences and any(_is_unbounded(each) for each in result.capacities):

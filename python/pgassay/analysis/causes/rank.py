@@ -22,8 +22,8 @@ from pgassay.record.experiment import StoredExperiment, StoredTrial
 LIMIT_SHARE_MIN = 0.25
 CONFIDENCE = 0.95
 _LOG_GAIN_MAX = 700.0
-_UNKNOWN = "Look at the account of the time: no rule explains a quarter of it."
-_HIDDEN = "Mend first what is told below, which takes a quarter of the time or more: then look again."
+_UNKNOWN = "Check where the time went: no rule explains a quarter of it."
+_HIDDEN = "First fix the fault below, which takes a quarter of the time or more; then check again."
 _UNOBSERVED = (
     "Measure where the server's processes can be observed (as root, on this machine, --observe normal)."
 )

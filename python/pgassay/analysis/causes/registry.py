@@ -22,7 +22,7 @@ from pgassay.analysis.causes.rules import (
 )
 from pgassay.model.cause import UNKNOWN
 
-_UNKNOWN_NEXT = "Look at the account of the time and at the statements that were seen most often."
+_UNKNOWN_NEXT = "Check where the time went, and the statements that were seen most often."
 # Of limits that explain equally much the first is named, and faults are told in this order.
 RULES: tuple[Rule, ...] = (
     processors.CPU_QUOTA,

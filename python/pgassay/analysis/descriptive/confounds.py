@@ -31,7 +31,7 @@ _DERIVED_SETTINGS = frozenset(
         "subtransaction_buffers",
         "transaction_buffers",
         "unix_socket_directories",
-        # What else differs between two versions' binaries is a confound of its own.
+        # Other differences between two versions' binaries is a confound of its own.
         "version",
         "wal_buffers",
     }
@@ -80,7 +80,7 @@ def compared_settings(experiment: Experiment, table: BlockTable) -> tuple[str, .
             continue
         differing = [text for name, text in _differing(arm, control, table).items() if name not in planned]
         if differing:
-            found.append(f"{arm.name} runs otherwise than {control.name} by itself: {', '.join(differing)}")
+            found.append(f"{arm.name} differs from {control.name} on its own: {', '.join(differing)}")
     return tuple(dict.fromkeys(found))
 
 

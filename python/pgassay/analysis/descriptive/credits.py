@@ -43,8 +43,8 @@ def _sentence(volume: str, limiter: str, lasts_s: dict[str, float]) -> str:
         return ""
     return (
         f"the burst credits of {volume} ({limiter}) fell while {arm} was measured, and full ones last "
-        f"{duration(lasts_s[arm])} of that without a pause: what is told of it, its price for transactions "
-        "too, holds for no longer; credits=empty measures what it gives from then on"
+        f"{duration(lasts_s[arm])} of that without a pause: results for it, its price per transaction "
+        "included, hold no longer than that; credits=empty measures its performance afterwards"
     )
 
 

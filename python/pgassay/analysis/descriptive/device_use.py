@@ -94,10 +94,10 @@ def _sentence(name: str, value: float, ceiling: float, unit: str, source: str) -
         limit += f", {ceiling * 1e6 / MIB_BYTES:,.0f} MiB/s"
     sentence = f"{name} read {value:,.0f} {unit}, {percent_fixed(share)} of the device ({limit})"
     if share > _BEYOND:
-        return f"{sentence}: more than it is said to deliver, so 'pgassay probe' should measure it again."
+        return f"{sentence}: more than its recorded maximum, so measure it again with 'pgassay probe'."
     if share >= AT_LIMIT:
         # Neighbouring pages read in one request leave room for others (io_combine_limit, read-ahead).
         remedy = "only fewer or larger requests can help" if unit == _REQUESTS else "no setting can help"
         return f"{sentence}: {remedy}."
     # Not how much faster anything would be: what else limits it is told among the causes.
-    return f"{sentence}: the device has room for {figure(1 / share, 2)} times as much."
+    return f"{sentence}: the device can deliver {figure(1 / share, 2)} × as much."

@@ -105,7 +105,7 @@ def network_sentences(study: Study, results: Sequence[ArmResult]) -> tuple[list[
 def _difference(arm: Arm, mine: ThroughNetwork, control: Arm, other: ThroughNetwork) -> str:
     apart_ms = abs(mine.network_ms - other.network_ms)
     return (
-        f"the way to {arm.name} is another than to {control.name}: {_unit(arm)} spends "
+        f"the network to {arm.name} differs from that to {control.name}: {_unit(arm)} spends "
         f"{_ms(mine.network_ms)} on it and {_ms(other.network_ms)} there, so {_ms(apart_ms)} of the "
         "difference are the network's"
     )
@@ -117,13 +117,13 @@ def _hidden(arm: Arm, mine: ThroughNetwork, other: ThroughNetwork, result: ArmRe
     share = min(1.0, other.network_ms / other.whole_ms)
     part = "most" if share > 0.5 else "a part"
     begin = (
-        f"the network hides {part} of what {result.name} could differ in: {_unit(arm)} takes "
+        f"the network hides {part} of the difference in {result.name}: {_unit(arm)} takes "
         f"{_ms(other.whole_ms)} and spends {_ms(other.network_ms)} of it ({percent_fixed(share)}) on "
         f"{counted}"
     )
-    remedy = "measure from nearer by, or with statements that take longer"
+    remedy = "measure from a machine nearer to the servers, or with longer statements"
     if other.own_ms <= 0:
-        return f"{begin}, and the servers' own part can't be told from the network's noise: {remedy}"
+        return f"{begin}, and the servers' own part can't be separated from the network's noise: {remedy}"
     of_own = margin * other.whole_ms / other.own_ms
     end = (
         f"; the servers' own part is {_ms(other.own_ms)}, so {percent_rounded(margin)} of the whole are "
@@ -131,7 +131,7 @@ def _hidden(arm: Arm, mine: ThroughNetwork, other: ThroughNetwork, result: ArmRe
     )
     if result.interval is not None and result.interval != (None, None):
         found = own_interval(other, mine, result.interval)
-        end += f", and what was found of the whole leaves of the servers alone: {span(found)}"
+        end += f", and for the servers alone the result means: {span(found)}"
     return f"{begin}{end}: {remedy}"
 
 

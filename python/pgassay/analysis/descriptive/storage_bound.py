@@ -164,8 +164,8 @@ def storage_bounds(stored: StoredExperiment) -> tuple[StorageBound, ...]:
     found = [made for trials in groups.values() if (made := _bound(trials)) is not None]
     if not found:
         raise UsageError(
-            f"{stored.folder}: no trial was observed, so nobody knows what its connections waited for: "
-            "measure again without --observe off."
+            f"{stored.folder}: no trial was observed, so it is not known what its connections "
+            "waited for: measure again without --observe off."
         )
     return tuple(found)
 

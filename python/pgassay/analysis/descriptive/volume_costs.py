@@ -97,9 +97,9 @@ def _doubt(first: UsedVolume, second: UsedVolume) -> Iterator[str]:
     if _overlap(first, second):
         first, second = sorted((first, second), key=_type)
         yield (
-            f"which of {_type(first)} and {_type(second)} answers sooner is assumed ({_range(first)} and "
-            f"{_range(second)}): what of their difference comes from operations, bytes and credits holds, "
-            "what comes from latency may not"
+            f"which of {_type(first)} and {_type(second)} has the lower latency is assumed ({_range(first)} "
+            f"and {_range(second)}): differences from operations, bytes and credits hold, differences from "
+            "latency may not"
         )
 
 

@@ -4,7 +4,9 @@ from pgassay import __version__
 from pgassay.model.running_server.diagnosis import CalledStatement, Diagnosis
 from pgassay.model.running_server.diagnosis_change import ChangedStatement, DiagnosisChange
 
-_ONLY = "Two looks at a server are no experiment: its load may have been another. pgassay compare decides."
+_ONLY = (
+    "Two observations of a server are not an experiment: its load may have changed. pgassay compare decides."
+)
 
 
 def change_of(before: Diagnosis, after: Diagnosis) -> DiagnosisChange:
@@ -28,11 +30,11 @@ def change_of(before: Diagnosis, after: Diagnosis) -> DiagnosisChange:
 def _unlike(before: Diagnosis, after: Diagnosis) -> list[str]:
     said = []
     if before.server.name != after.server.name:
-        said.append(f"They are of two servers: {before.server.name} and {after.server.name}.")
+        said.append(f"They are from two servers: {before.server.name} and {after.server.name}.")
     if before.server.version != after.server.version:
         said.append(f"The server was {before.server.version}, and is {after.server.version}.")
     if before.started_at > after.started_at:
-        said.append("The first is the later one: name the earlier file first.")
+        said.append("The first file is the later one: name the earlier file first.")
     return said
 
 
@@ -69,7 +71,7 @@ def _seen(diagnosis: Diagnosis) -> dict[str, _Seen]:
 
 def _changed(was: _Seen | None, now: _Seen | None) -> ChangedStatement:
     one = now or was
-    assert one is not None, "a statement is in one of both"
+    assert one is not None, "a statement is in only one of them"
     mean_before = was.mean_ms if was is not None else None
     mean_after = now.mean_ms if now is not None else None
     return ChangedStatement(

@@ -26,10 +26,10 @@ from pgassay.record.observations import floats
 BUSY_MIN = 0.05
 _HIDDEN = "what sessions of other roles do and wait for (the role may not read it)"
 _NO_CPU = "the time on processors (the server's processes are not on this machine)"
-_UNEXPLAINED_NEXT = "Look at the account of the time: no rule explains a quarter of it."
+_UNEXPLAINED_NEXT = "Check where the time went: no rule explains a quarter of it."
 _IDLE = "Nothing limits a server without work."
-_IDLE_NEXT = "Look when the server is busy: nothing that limits it can be seen while it has no work."
-_ALLOW = "Give the role the right to read what all sessions do, and diagnose again."
+_IDLE_NEXT = "Diagnose it while it is busy: limits can't be seen while it has no work."
+_ALLOW = "Let the role read the activity of all sessions, and diagnose again."
 # A change of less than this is not worth a line.
 _RATIO_MIN = 1.33
 _OWN_SHARE_MIN = 0.5
@@ -90,7 +90,7 @@ def _as_the_design_s(causes: tuple[Cause, ...], first: Headline) -> tuple[Cause,
     limit, *faults = causes
     if first.cause != STATEMENT or limit.cause not in USED_UP:
         return causes
-    remedy = "Mend the statement named above first: it uses this up."
+    remedy = "Fix the statement named above first: it uses this up."
     return (limit.model_copy(update={"layer": "design", "remedy": remedy}), *faults)
 
 

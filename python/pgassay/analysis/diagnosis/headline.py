@@ -43,8 +43,8 @@ _WITHOUT_SECONDS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
 )
 # What to do first of a statement, by the kind of its first finding; else it is tried on a copy.
 _REMEDIES = {
-    "one-by-one": "Have the application ask for all rows at once; look who sends the calls.",
-    "stale-statistics": "ANALYZE, and have autovacuum do so oftener; or try it on a copy first.",
+    "one-by-one": "Have the application fetch all rows in one query; find out which client sends the calls.",
+    "stale-statistics": "ANALYZE, and have autovacuum do so more often; or try it on a copy first.",
 }
 _SINCE_CHECKPOINT_S = 300.0
 _GB = 1024**3
@@ -64,9 +64,11 @@ def headline(
     if interval.is_hidden:
         return _hidden(interval, limit)
     if "idle_share" in limit.evidence:
-        sentence = "The server was idle: nothing limits it, and nothing can be told of its load."
+        sentence = "The server was idle: nothing limits it, and its load is unknown."
         again = f"pgassay diagnose {shlex.quote(interval.server.connection)}"
-        return Headline(cause=UNKNOWN, sentence=sentence, remedy="Diagnose it while it works.", command=again)
+        return Headline(
+            cause=UNKNOWN, sentence=sentence, remedy="Diagnose it while it is busy.", command=again
+        )
     if limit.cause in ("row-locks", "object-locks") and blockers:
         return _blocked(interval, limit, blockers[0])
     held = next((each for each in faults if each.cause == "bloat-held"), None)
@@ -88,8 +90,8 @@ def _hidden(interval: Interval, limit: Cause) -> Headline:
     role = interval.server.role
     return Headline(
         cause=limit.cause,
-        sentence=f"The role {role} sees its own sessions and statements alone: of others nothing is known.",
-        remedy="Have a superuser give it the right to read what all sessions do, and diagnose again.",
+        sentence=f"The role {role} sees only its own sessions and statements.",
+        remedy="Have a superuser let it read the activity of all sessions, and diagnose again.",
         sql=f"GRANT pg_monitor TO {identifier(role)};",
         command=f"pgassay diagnose {shlex.quote(interval.server.connection)}",
     )
@@ -248,7 +250,7 @@ def _of_limit(interval: Interval, limit: Cause, statements: Sequence[DiagnosedSt
     top = statements[0] if statements else None
     if top is not None and limit.cause in USED_UP:
         sentence += f" Most time goes to {excerpt(top.query)} ({percent_fixed(top.share)})"
-        sentence += ", whose plan shows nothing to mend." if top.plan and not top.findings else "."
+        sentence += ", whose plan shows nothing to fix." if top.plan and not top.findings else "."
     return Headline(
         cause=limit.cause,
         sentence=sentence,

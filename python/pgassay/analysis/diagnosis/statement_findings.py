@@ -19,7 +19,7 @@ from pgassay.words import figure, join, size
 
 # A scan that keeps more of its table than this has use for most of what it reads.
 _KEPT_MAX = 0.1
-# A table of fewer rows is read whole sooner than by an index, or as soon.
+# A table of fewer rows is fully read sooner than by an index, or as soon.
 _TABLE_ROWS_MIN = 1000.0
 # Of a scan that is called one of the whole table: a LIMIT ends others before.
 _WHOLE_MIN = 0.9
@@ -82,16 +82,16 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
         keys = scan_conditions.keys_of(node.conditions.get("Filter", ""), node.alias)
         name = shown_table(table.schema, table.name)
         kept = rows_words(max(1.0, round(node.rows_estimated or 0.0)))
-        read = f"{name} is read whole, {rows_words(table.rows)} for about {kept.removesuffix(' rows')}"
+        read = f"{name} is read completely, {rows_words(table.rows)} for about {kept.removesuffix(' rows')}"
         part = share_until_limit(known.plan, node) if known.plan is not None else 1.0
         if part < _WHOLE_MIN:
             read = (
-                f"{name} is gone through until the LIMIT has its rows, about {rows_words(part * table.rows)} "
+                f"{name} is scanned until the LIMIT has its rows, about {rows_words(part * table.rows)} "
                 f"of {rows_words(table.rows).removesuffix(' rows')}"
             )
         if keys is None:
             yield StatementFinding(
-                kind="whole-table", sentence=f"{read}: no index can serve its condition as it is written"
+                kind="whole-table", sentence=f"{read}: no index can support its condition as written"
             )
             continue
         columns = ", ".join(keys.columns)
@@ -142,8 +142,9 @@ def _foreign_keys(known: Known) -> Iterator[StatementFinding]:
             place = table_in_sql(each.schema, each.table)
             yield StatementFinding(
                 kind="foreign-key",
-                sentence=f"{shown_table(each.schema, each.table)} is searched whole, {rows_words(each.rows)}"
-                f", for what refers to each row that is deleted: its foreign key has no index on {columns}",
+                sentence=f"{shown_table(each.schema, each.table)} is searched completely, "
+                f"{rows_words(each.rows)}, for references to each deleted row: its foreign key has no "
+                f"index on {columns}",
                 sql=f"CREATE INDEX CONCURRENTLY ON {place} ({keys});",
             )
 
@@ -176,13 +177,13 @@ def _misestimate(known: Known) -> Iterator[StatementFinding]:
         changed = rows_words(stale[0].changed_rows)
         yield StatementFinding(
             kind="stale-statistics",
-            sentence=f"{sentence}: {changed} of {name} were written since its last ANALYZE",
+            sentence=f"{sentence}: {changed} of {name} were changed since its last ANALYZE",
             sql=f"ANALYZE {table_in_sql(stale[0].schema, stale[0].name)};",
         )
         return
     yield StatementFinding(
         kind="misestimate",
-        sentence=f"{sentence}, and so may choose the wrong plan",
+        sentence=f"{sentence}, so it may choose the wrong plan",
         sql=_statistics_of_several(known.plan),
     )
 
@@ -265,8 +266,8 @@ def _one_by_one(known: Known) -> Iterator[StatementFinding]:
             yield StatementFinding(
                 kind="one-by-one",
                 sentence=f"it is called once for each row of another statement, {child.calls:,} times for "
-                f"{parent.rows:,} rows of {excerpt(parent.query)}: ask for all of them at once, by a join or "
-                "WHERE … = ANY ($1)",
+                f"{parent.rows:,} rows of {excerpt(parent.query)}: fetch all of them in one query, with "
+                "a join or WHERE … = ANY ($1)",
             )
             return
 
@@ -283,6 +284,6 @@ def _pages(known: Known) -> Iterator[StatementFinding]:
     if known.plan is None and pages is not None and pages >= _PAGES_MIN * max(rows or 0.0, 1.0):
         yield StatementFinding(
             kind="pages",
-            sentence=f"a call looks at {pages:,.0f} pages ({size(pages * known.block_bytes)}) and returns "
+            sentence=f"a call reads {pages:,.0f} pages ({size(pages * known.block_bytes)}) and returns "
             f"{figure(rows or 0.0)} row{'' if rows == 1 else 's'}",
         )

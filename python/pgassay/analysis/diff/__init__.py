@@ -1,1 +1,1 @@
-"""Two experiments beside each other. Pure."""
+"""Two experiments compared. Pure."""

@@ -1,4 +1,4 @@
-"""Two experiments beside each other: which effects both measured, and how each of them changed.
+"""Two experiments compared: which effects both measured, and how each of them changed.
 
 The experiments are independent, and each interval is taken at half the error rate (of the smaller of
 the two contracts), so by the union bound all intervals of both hold together with the full one. While

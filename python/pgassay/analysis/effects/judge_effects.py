@@ -208,13 +208,13 @@ def _notes(study: Study, asked: _Asked, rounds: int) -> tuple[str, ...]:
     if study.experiment.design.decided_rest and any(study.rested_after(arm.id) for arm in asked.arms):
         notes.append(
             f"Effects of factors are of the {plural(rounds, 'round')} before an arm rested; --decide effects "
-            "lets all arms go on until the main effects are decided."
+            "runs all arms until the main effects are decided."
         )
     kept = _on_kept_copies(study, asked)
     if kept:
         notes.append(
-            f"The levels of {join(kept)} have data of their own, on two copies each that are kept: what "
-            "chance gave these copies is part of the effect."
+            f"The levels of {join(kept)} have their own data, on two fixed copies each: random "
+            "differences between these copies are part of the effect."
         )
     return tuple(notes)
 

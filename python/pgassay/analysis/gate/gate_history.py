@@ -162,12 +162,12 @@ def sentence_of(runs: Sequence[HistoryRun], series: Sequence[HistorySeries]) -> 
     """The changes in sentences, the largest first; that there is none, or too few runs to tell."""
     changed = [(each, change) for each in series for change in each.changes]
     if not runs:
-        return "There is no gate and no experiment."
+        return "There are no gates and no experiments."
     if not changed:
         longest = max((len(each.points) for each in series), default=0)
         if longest < 4:
             return (
-                f"{plural(len(runs), 'run')}: too few to tell a change, which takes 4 of one unit at least."
+                f"{plural(len(runs), 'run')}: too few to find a change, which takes at least 4 of one unit."
             )
         return f"No change was found in {len(series)} series over {plural(len(runs), 'run')}."
     changed.sort(key=lambda pair: -abs(math.log(pair[1].after / pair[1].before)))

@@ -36,7 +36,7 @@ _EXITS: dict[Outcome, int] = {
     "undecided": EXIT_UNDECIDED,
     "interrupted": EXIT_INTERRUPTED,
 }
-_FAILED = "it ended before its time, since its trials failed; the report of its folder says why"
+_FAILED = "it ended early, since its trials failed; its report says why"
 # Of those that slowed down, how many are named in the sentence; the table has them all.
 _NAMED_MAX = 5
 # Of single trials, where so few blocks tell none.
@@ -180,7 +180,7 @@ def sentence_of(units: Sequence[GateUnit], suspected: Sequence[str] = ()) -> str
     if undecided:
         named = join([unit.name for unit in undecided[:_NAMED_MAX]])
         rest = f" and {len(undecided) - _NAMED_MAX} more" if len(undecided) > _NAMED_MAX else ""
-        lines.append(f"Nothing can be said of {named}{rest}: {undecided[0].note}.")
+        lines.append(f"Undecided: {named}{rest}: {undecided[0].note}.")
     return "\n".join(lines)
 
 
@@ -196,7 +196,7 @@ def interrupted_sentence(units: Sequence[GateUnit], planned: int) -> str:
 def unit_sentence(unit: GateUnit) -> str:
     """What was found of a unit, in a sentence."""
     if unit.ratio is None:
-        return f"{unit.name}: nothing can be said: {unit.note}."
+        return f"{unit.name}: undecided: {unit.note}."
     ends = span(unit.interval) if unit.interval is not None else "no interval fits"
     note = f"; {unit.note}" if unit.note else ""
     margin = percent_rounded(unit.margin)
@@ -210,7 +210,7 @@ def unit_sentence(unit: GateUnit) -> str:
         return f"{unit.name} is not slower by more than the margin of {margin} ({ends}, {counted})."
     if unit.finding == "none found":
         return f"{unit.name}: no slow-down was found ({ends}, {counted})."
-    return f"{unit.name}: nothing can be said: {unit.note} ({ends}, {counted})."
+    return f"{unit.name}: undecided: {unit.note} ({ends}, {counted})."
 
 
 def looks_slower(unit: GateUnit) -> bool:

@@ -76,9 +76,9 @@ def noise_of(gates: Sequence[GateResult], workload: str, spread: float | None) -
         for name, values in found.items()
     }
     if spreads:
-        return Noise(spreads, f"at the noise that this machine showed in {plural(len(asked), 'earlier run')}")
+        return Noise(spreads, f"at the noise of this machine in {plural(len(asked), 'earlier run')}")
     if spread:
-        return Noise({"": spread}, "at the noise that this machine showed in experiments of this kind")
+        return Noise({"": spread}, "at the noise of this machine in earlier experiments of this kind")
     return Noise({}, "")
 
 
@@ -89,9 +89,7 @@ def promise(name: str, time: TimeBudget, noise: Noise, rule: GateRule) -> str:
     if time.blocks == 0:
         block_s = duration_rounded(time.trial_s * time.members)
         one = "one start" if time.by_starts else f"one block of {time.members} trials"
-        return (
-            f"{given}less than {one} takes ({block_s}), so that nothing will be found: {_remedy(time, rule)}."
-        )
+        return f"{given}less than {one} takes ({block_s}), so nothing will be found: {_remedy(time, rule)}."
     if time.by_starts:
         given += f"about {plural(time.blocks, 'start')} of one server for both sides"
     else:
@@ -101,8 +99,8 @@ def promise(name: str, time: TimeBudget, noise: Noise, rule: GateRule) -> str:
     if not noise.spreads:
         known = time.findable(SPREAD_UNKNOWN, rule) or math.inf
         return (
-            f"{given}: a slow-down of {percent_rounded(known)} is found with 90 % where single trials spread "
-            f"by {percent_rounded(SPREAD_UNKNOWN)}; how they spread here is not known yet."
+            f"{given}: a slow-down of {percent_rounded(known)} is found with 90 % probability if single "
+            f"trials spread by {percent_rounded(SPREAD_UNKNOWN)}; their spread here is not known yet."
         )
     effects = {unit: time.findable(spread, rule) or math.inf for unit, spread in noise.spreads.items()}
     ordered = sorted(effects, key=lambda unit: effects[unit])
@@ -144,5 +142,5 @@ def opening(
     ]
     if equal:
         verb = "is" if len(equal) == 1 else "are"
-        sentences.append(f"{join(equal)} {verb} left out: nothing that is run there differs")
+        sentences.append(f"{join(equal)} {verb} left out: nothing in them differs")
     return sentences

@@ -34,7 +34,7 @@ from pgassay.words import percent_rounded, plural
 
 # A spread of fewer blocks than these says nothing.
 BLOCKS_MIN = 3
-TOO_FEW = "so few blocks bound nothing: give it more time, or gate fewer statements"
+TOO_FEW = "too few blocks for an interval: give it more time, or gate fewer statements"
 StateOf = Callable[[str], DetectorState]
 
 

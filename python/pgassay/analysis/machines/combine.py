@@ -152,8 +152,8 @@ def _warnings(machines: Sequence[MachineTrials]) -> list[str]:
     for machine in machines:
         if not machine.has_ended:
             lines.append(
-                f"The experiment on {machine.name} goes on: its blocks count for these machines, and it is "
-                "no machine yet for what is said of machines like these."
+                f"The experiment on {machine.name} is still running: its blocks count for these "
+                "machines, but it does not count yet for machines like these."
             )
         if len(machine.parts) > 1:
             lines.append(

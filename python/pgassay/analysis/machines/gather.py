@@ -280,7 +280,7 @@ def _check_members(parts: Sequence[MachinePart]) -> None:
             if earlier.blocks[key].members.shape[1] != blocks.members.shape[1]:
                 raise UsageError(
                     f"{earlier.stored.folder} and {part.stored.folder} can't be combined: in one of them the "
-                    f"twin has data of its own, so that it is no second control for {key[1]}"
+                    f"twin has data of its own, so that it is not a second control for {key[1]}"
                 )
 
 

@@ -198,7 +198,7 @@ def _machines_like_these(
         interval=None,
         verdict="inconclusive",
         needed=needed,
-        note=f"from {plural(len(counted), 'machine')} nothing can be said at {percent(contract.alpha)}{over}"
+        note=f"{plural(len(counted), 'machine')} are too few at {percent(contract.alpha)}{over}"
         f": it takes {needed} at least",
     )
     if len(counted) < needed:

@@ -84,7 +84,7 @@ def _recorded_apart(machine: MachineResult) -> str:
     if not machine.confounds:
         return ""
     more = len(machine.confounds) - _NAMED_MAX
-    named = [each.replace(" (most: ", " in place of ").removesuffix(")") for each in machine.confounds]
+    named = [each.replace(" (most: ", " instead of ").removesuffix(")") for each in machine.confounds]
     rest = f" and {more} more" if more > 0 else ""
     return f" [{join(named[:_NAMED_MAX])}{rest}]"
 
@@ -94,11 +94,11 @@ def common_effect_line(arm: CombinedArm, result: CombinedResult, on: str = "") -
     found = arm.these_machines
     if found.machines == 0:
         where = f"{on}: " if on else ""
-        return f"{where}{arm.name} can't be told from {arm.control} yet: no block is complete."
+        return f"{where}{arm.name} can't be distinguished from {arm.control} yet: no block is complete."
     on = on or (f"On these {found.machines} machines" if found.machines > 1 else "On this one machine")
     counted = plural(found.blocks, "block")
     if found.note.startswith(_DISAGREE):
-        return f"{on} no single effect of {arm.name} is given, since {found.note}."
+        return f"{on} there is no single effect of {arm.name}, since {found.note}."
     if found.withheld:
         return f"{on} the verdict on {arm.name} is {found.note}."
     return f"{on} {_verdict(found, arm, result.margin, counted)}"
@@ -125,7 +125,7 @@ def _verdict(found: CommonEffect, arm: CombinedArm, margin: float, counted: str)
             f"{arm.name} is equivalent to {arm.control} within {percent(margin)} ({ends}, {counted}{note})."
         )
     note = f"; {found.note}" if found.note else ""
-    return f"{arm.name} can't be told from {arm.control} yet: {ends} after {counted}{note}."
+    return f"{arm.name} can't be distinguished from {arm.control} yet: {ends} after {counted}{note}."
 
 
 # Of differences between strata so many have a sentence; the others stand in the table.
@@ -173,7 +173,7 @@ def _where(arm: CombinedArm, result: CombinedResult, cells: CellsResult) -> str:
 def _overall(found: OverallEffect, margin: float) -> str:
     over = f"Over all {found.strata} strata and {plural(found.machines, 'machine')}"
     if found.ratio is None or found.interval is None:
-        return f"{over} no mean of {found.arm} is given: {found.note}."
+        return f"{over} there is no mean of {found.arm}: {found.note}."
     ends = span(found.interval)
     if found.verdict in ("faster", "slower"):
         small = "" if found.meaningful else f"; it may be less than the margin of {percent_rounded(margin)}"
@@ -183,7 +183,7 @@ def _overall(found: OverallEffect, margin: float) -> str:
     if found.verdict == "equivalent":
         return f"{over}, in the mean, {found.arm} is equivalent to {found.control} ({ends})."
     note = f"; {found.note}" if found.note else ""
-    return f"{over}, in the mean, {found.arm} can't be told from {found.control} yet: {ends}{note}."
+    return f"{over}, in the mean, {found.arm} can't be distinguished from {found.control} yet: {ends}{note}."
 
 
 def _between(cells: CellsResult) -> Iterator[str]:
@@ -199,5 +199,5 @@ def _strata_difference(found: StrataComparison) -> str:
     on = f"{'tied over' if len(found.machines) > 1 else 'on'} {join(found.machines)}"
     return (
         f"The effect of {found.arm} (its ratio) is {found.word} at {found.first} than at {found.second}, "
-        f"{on}: {ratio(found.ratio)} times as large ({interval(found.interval)})."
+        f"{on}: {ratio(found.ratio)} × as large ({interval(found.interval)})."
     )

@@ -151,12 +151,12 @@ def _not_compared(grid: SpreadGrid, strata: Sequence[CellsStratum], arms: Sequen
     )
     missing = [each.stratum for each in strata if not each.blocks]
     if missing:
-        yield f"No block of {join(missing)} is complete: nothing is said there."
+        yield f"No block of {join(missing)} is complete: no result there."
     moved = dict.fromkeys(name for arm in arms for name in arm.moved(grid))
     if moved:
         yield (
-            f"Several machines ran {join(list(moved))}, since one was lost: no effect there is compared with "
-            "another stratum's, and no mean over all strata is given."
+            f"Several machines ran {join(list(moved))}, since one was lost: its effects are not "
+            "compared with other strata, and there is no mean over all strata."
         )
     for arm in arms:
         if arm.disagreeing:

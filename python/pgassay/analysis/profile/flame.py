@@ -14,7 +14,7 @@ SHARE_MIN = 0.0005
 
 @dataclass
 class FlameNode:
-    """A frame: its function, its time with all that it calls in both arms, in µs per unit, what it calls."""
+    """A frame: its function, its time including callees in both arms, in µs per unit, what it calls."""
 
     name: str
     control_us: float = 0.0

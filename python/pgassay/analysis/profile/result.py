@@ -12,8 +12,9 @@ from pgassay.words import AMOUNT, amount, bounds, figure, is_multiple, percent_r
 
 SENTENCES_MAX = 8
 CPU_CLOCK_NOTE = (
-    "samples are taken by the kernel's timer (cpu-clock) and not by hardware counters: what the kernel does "
-    "with interrupts off counts where it allows them again (finish_task_switch, _raw_spin_unlock_irqrestore)"
+    "samples are taken by the kernel's timer (cpu-clock) and not by hardware counters: time in the kernel "
+    "with interrupts off is attributed to where they are enabled again (finish_task_switch, "
+    "_raw_spin_unlock_irqrestore)"
 )
 _STACK_WORDS = {
     "frame pointers": "callers by frame pointers",
@@ -100,8 +101,8 @@ def _too_few(study: Study, functions: Sequence[FunctionTimes]) -> tuple[str, ...
         return ()
     verb = "is" if study.blocks == 1 else "are"
     return (
-        f"{plural(study.blocks, 'round')} {verb} too few to tell a single function apart: use more with "
-        "--profile-rounds",
+        f"{plural(study.blocks, 'round')} {verb} too few to find a difference in any function: use "
+        "more with --profile-rounds",
     )
 
 
@@ -114,12 +115,12 @@ def _notes(trials: Sequence[StoredTrial], functions: Sequence[FunctionTimes]) ->
         notes.append("the kernel's part is left out: this account may not sample it")
     samples, lost = sum(each.samples or 0 for each in facts), sum(each.lost or 0 for each in facts)
     if lost > samples / 100:
-        notes.append(f"perf lost {lost} samples besides {samples}: times are too small by as much")
+        notes.append(f"perf lost {lost} samples in addition to {samples}: times are too low by that share")
     files = [each.name for each in functions if each.name.startswith("[")]
     if files:
         notes.append(
-            f"{', '.join(files)}: functions of this file that have no name, since its debug symbols are not "
-            "installed"
+            f"{', '.join(files)}: functions of this file have no names, since its debug symbols "
+            "are not installed"
         )
     return tuple(notes)
 

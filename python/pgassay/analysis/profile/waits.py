@@ -31,7 +31,7 @@ _SUBTRANSACTIONS = _slru(
 _STATUS = _slru(
     "pages that say which transactions have committed",
     "transaction_buffers",
-    "tiny transactions, and vacuum sooner, so that rows need not be looked up",
+    "tiny transactions, and vacuum earlier, so rows need not be looked up",
 )
 _MEMBERS = _slru(
     "pages that say which transactions share the lock of a row",
@@ -129,10 +129,10 @@ MEANINGS: dict[tuple[str, str], WaitMeaning] = {
         means="a place in the queue for a row", relief="the same as for Lock transactionid"
     ),
     ("Lock", "relation"): _M(
-        means="a table that is locked more strongly", relief="look who locks it: pg_blocking_pids"
+        means="a table that is locked more strongly", relief="find who locks it: pg_blocking_pids"
     ),
     ("IPC", "ExecuteGather"): _M(
-        means="rows from the workers of a parallel query", relief="none is needed where the workers are busy"
+        means="rows from the workers of a parallel query", relief="none needed if the workers are busy"
     ),
     ("Timeout", "SpinDelay"): _M(
         means="a spinlock that many processors want", relief="fewer connections at a time, or a newer version"

@@ -6,7 +6,7 @@ from pgassay.sql_text import REDACTED, without_literals
 
 # A statement, or a line of values, that a sentence of pgassay's quotes with its own literals in it.
 _STATEMENT = re.compile(
-    r"(?:(?<=\s)|^)'(?P<dashes>-- )?(?P<sql>.+?)'(?= failed (?:\(|on the copy)| is no list of literals)",
+    r"(?:(?<=\s)|^)'(?P<dashes>-- )?(?P<sql>.+?)'(?= failed (?:\(|on the copy)| is no(?:t a)? list of)",
     re.DOTALL,
 )
 # A literal, no apostrophe of a word; one that never closes reaches to the end, since texts are cut. And what

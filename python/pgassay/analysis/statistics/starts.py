@@ -122,7 +122,7 @@ class BoundedEvidence(OfStarts):
 
     difference: (..., starts). With λ half-normal with the variance κ/bound²,
     E⁺ = 2·(1 + n·κ)^(−½)·exp(κ·S²/(2·bound²·(1 + n·κ)))·Φ(√(κ/(1 + n·κ))·S/bound). Where so many
-    `spreads` of what is seen are more than the bound, they take its place: a wider bound only makes each E
+    `spreads` of what is seen are more than the bound, they replace it: a wider bound only makes each E
     smaller. They do so at every earlier look as well, so that what the first starts seemed to exclude, before
     they could show how they differ, is excluded no longer. It says nothing of the first `silent` of them,
     which show no spread.

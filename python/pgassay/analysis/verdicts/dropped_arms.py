@@ -59,8 +59,8 @@ def dropped_sentences(
 ) -> tuple[str, ...]:
     """What is said of these arms, in the plan's order."""
     return tuple(
-        f"{arm.name}{f' at {arm.stratum}' if arm.stratum else ''} is dropped, as its trials fail: "
-        f"{reasons[arm.id]}; the others go on without it"
+        f"{arm.name}{f' at {arm.stratum}' if arm.stratum else ''} is dropped, since its trials "
+        f"fail: {reasons[arm.id]}; the others continue without it"
         for arm in stored.experiment.arms
         if arm.id in ids
     )

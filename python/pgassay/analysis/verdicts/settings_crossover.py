@@ -139,5 +139,5 @@ def _sentence(whose: str, others: str, effect: CrossedEffect, counted: str, marg
         text = f"{whose} equivalent to {others} within {percent_rounded(margin)} {found}."
     else:
         verb = "are" if whose.endswith(" are") else "is"
-        text = f"{whose.removesuffix(' ' + verb)} can't be told from {others} yet {found}."
+        text = f"{whose.removesuffix(' ' + verb)} can't be distinguished from {others} yet {found}."
     return text[0].upper() + text[1:]

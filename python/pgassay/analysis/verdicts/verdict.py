@@ -167,7 +167,7 @@ def _sentence(arm: ArmResult, control: str, result: CompareResult) -> str:
     if arm.ratio is not None and arm.interval is None:
         return _empty(arm, control, counted)
     if arm.ratio is None or arm.interval is None:
-        return f"{arm.name} can't be told from {control} yet: no block is complete."
+        return f"{arm.name} can't be distinguished from {control} yet: no block is complete."
     if arm.verdict in ("faster", "slower"):
         small = "" if arm.meaningful else f"; it may be less than the margin of {percent_rounded(margin)}"
         assumed = f"; it {arm.assumption}" if arm.assumption else ""
@@ -190,7 +190,7 @@ def _sentence(arm: ArmResult, control: str, result: CompareResult) -> str:
     if arm.note.startswith(DISTRIBUTION_CHANGED):
         return (
             f"{arm.name} changed the distribution of the results against {control}, so no direction is given "
-            f"({span(arm.interval)}, {counted}): look at its single trials."
+            f"({span(arm.interval)}, {counted}): check its single trials."
         )
     if arm.note.startswith((MEDIAN_DISAGREES, LEFT_BEHIND)):
         return (
@@ -198,7 +198,7 @@ def _sentence(arm: ArmResult, control: str, result: CompareResult) -> str:
             f"({span(arm.interval)}, {counted})."
         )
     outlook = f"; {arm.note}" if arm.note else ""
-    between = f"{arm.name} can't be told from {control}{_metric_words(result)}"
+    between = f"{arm.name} can't be distinguished from {control}{_metric_words(result)}"
     return f"{between} yet: {span(arm.interval)} after {counted}{outlook}."
 
 
@@ -213,7 +213,7 @@ def _empty(arm: ArmResult, control: str, counted: str) -> str:
         why = (
             f"since it changed the distribution of the results: no single figure fits all blocks ({counted})"
         )
-    return f"{arm.name} has no verdict against {control}, {why}. Look at its single trials."
+    return f"{arm.name} has no verdict against {control}, {why}. Check its single trials."
 
 
 def counted_blocks(arm: ArmResult) -> str:
@@ -267,7 +267,7 @@ def _figure_sentence(arm: SecondaryArmResult, control: str, name: str, verb: str
         return f"{arm.name} {verb} {comparison(arm.ratio, AMOUNT, name)} {control} ({counted})"
     if arm.verdict == "equivalent":
         return f"{arm.name} {alike} ({counted})"
-    return f"{arm.name}'s {name} can't be told from {control}'s ({counted})"
+    return f"{arm.name}'s {name} can't be distinguished from {control}'s ({counted})"
 
 
 def headline(result: CompareResult) -> str:

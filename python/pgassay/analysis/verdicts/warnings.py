@@ -59,7 +59,7 @@ def trial_warnings(warnings: Sequence[Sequence[str]]) -> tuple[str, ...]:
             made += sentences
             continue
         trials = sum(counted.values())
-        made.append(f"{sentences[-1].rstrip('.')} (the largest of {trials} trials that say so).")
+        made.append(f"{sentences[-1].rstrip('.')} (the largest of {trials} trials with this warning).")
     return tuple(made)
 
 
@@ -99,7 +99,7 @@ def _failures(study: Study) -> list[str]:
         sentences.append(f"{label(arm)} failed in {trials} of {attempts}; the last reason: {reason}.")
     if study.table.voided:
         blocks = ", ".join(str(number) for number in study.table.voided)
-        sentences.append(f"An arm failed twice in block {blocks}: nothing of such a block is compared.")
+        sentences.append(f"An arm failed twice in block {blocks}: such a block is not compared.")
     return sentences
 
 
@@ -107,7 +107,7 @@ def _twins(study: Study, twins: dict[str, TwinCheck]) -> list[str]:
     sentences = []
     if not twins and study.blocks:
         if all(arm.role != "twin" for arm in study.experiment.arms):
-            sentences.append("There is no twin: nothing checks whether equal arms are measured as equal.")
+            sentences.append("There is no twin, so nothing checks whether equal arms measure as equal.")
         return sentences
     for stratum, check in twins.items():
         where = f" at {stratum}" if stratum else ""
@@ -125,8 +125,8 @@ def _twins(study: Study, twins: dict[str, TwinCheck]) -> list[str]:
         elif not check.ok:
             sentences.append(
                 f"The twin{where} differs from the control (evidence {figure(check.evidence_max)}, "
-                f"allowed are {GATE_EVIDENCE * len(twins):.0f}): equal arms are not measured as equal, so "
-                "verdicts within the twin's range are withheld."
+                f"allowed are {GATE_EVIDENCE * len(twins):.0f}): equal arms do not measure as "
+                "equal, so verdicts within the twin's range are withheld."
             )
     return sentences
 
@@ -149,7 +149,7 @@ def _drift(study: Study) -> list[str]:
     drift = max(found, key=lambda each: abs(each.change))
     direction = "faster" if drift.change > 0 else "slower"
     size = percent_rounded(abs(math.expm1(drift.change)))
-    settled = "it settled in the second half" if drift.settled else "it had not settled at the end"
+    settled = "it became steady in the second half" if drift.settled else "it was not steady at the end"
     return [
         f"All arms became {size} {direction} from the first block to the last ({settled}): ratios stay "
         "valid, because every block holds all arms, but single values must not be compared across blocks."
@@ -193,8 +193,8 @@ def _unsettled(study: Study) -> list[str]:
             continue
         words = "stopped or began" if math.isinf(change) else _changed_by(change)
         sentences.append(
-            f"{label(arm)} never settled: its throughput {words} from the first half of the measured time to "
-            "the second; give the workload a longer warm-up or duration (the same for all arms)."
+            f"{label(arm)} never became steady: its throughput {words} from the first half of the measured "
+            "time to the second; give the workload a longer warm-up or duration (the same for all arms)."
         )
     return sentences
 
@@ -215,7 +215,7 @@ def _steal(study: Study) -> list[str]:
         return []
     return [
         f"The hypervisor took CPU time away (steal) in {len(high)} of {len(shares)} trials, at most "
-        f"{float(np.max(high)):.2f} s per second: it is shown, not adjusted for."
+        f"{float(np.max(high)):.2f} s per second: it is reported, not adjusted for."
     ]
 
 
@@ -225,6 +225,6 @@ def _covariate(study: Study) -> list[str]:
     name = study.experiment.contract.covariate
     words = name if name == "canary" else f"reading of the {name}"
     return [
-        f"{study.covariate_missing} trials have no {words}, so no figure was adjusted for it although the "
-        "contract declares it."
+        f"{study.covariate_missing} trials have no {words}, so no figure was adjusted for it, although "
+        "the protocol declares it."
     ]

@@ -18,14 +18,13 @@ EXIT_INTERRUPTED = 130
 _OF_THE_RUN = ("max_time_s", "seed", "out", "profile", "profile_rounds")
 # What a bisection makes of an experiment's options.
 _HELPS = {
-    "--workload": "required: what is measured, as in compare: select-only, tpcb:clients=8,duration=20s, "
-    "sql:FILE, …",
-    "--max-time": "at most so long, builds and all, as 90s, 12m, 3h; the same command continues",
-    "--storage": "where the data lie, as in compare",
-    "--profile": "once it is found, run further trials of both sides of the step in which perf samples the "
-    "servers, and say which functions take more or less time per transaction",
-    "--out": "the folder of the records, new or of an earlier run of the same search (default: below "
-    f"{PARENT})",
+    "--workload": "required: the workload to measure, as in compare: select-only, "
+    "tpcb:clients=8,duration=20s, sql:FILE, …",
+    "--max-time": "time limit, builds included, as 90s, 12m, 3h; the same command continues",
+    "--storage": "where to put the data, as in compare",
+    "--profile": "once the step is found, run further trials of both sides in which perf samples the "
+    "servers, and report which functions take more or less time per transaction",
+    "--out": f"the results folder, new or from an earlier run of the same search (default: below {PARENT})",
 }
 EPILOG = """examples:
   pgassay bisect git:~/postgres@v1 git:~/postgres@HEAD --workload select-only --max-time 1h
@@ -51,26 +50,26 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "line",
         nargs="+",
         metavar="GOOD BAD",
-        help="two revisions of a clone, each as git:PATH@REVISION; or one line: version=17.0..17.10, the "
-        "releases at hand, or build=BUILD,BUILD,…, a list of builds, the good one first",
+        help="two revisions of a clone, each as git:PATH@REVISION; or one range: version=17.0..17.10, "
+        "the available releases, or build=BUILD,BUILD,…, a list of builds, the good one first",
     )
     parser.add_argument(
         "--path",
         metavar="PATH",
-        help="only commits that change something below this path of the tree, as src/backend",
+        help="only commits that change something below this path, as src/backend",
     )
     options.add_options(
         parser, "bisect", _HELPS, defaults={"--workload": "", "--max-time": "1h", "--margin": "2%"}
     )
     parser.add_argument(
-        "--jobs", type=options.whole, metavar="N", help="compilers at once (default: processors)"
+        "--jobs", type=options.whole, metavar="N", help="parallel compile jobs (default: processors)"
     )
     parser.add_argument(
         "--script",
         type=options.folder,
         metavar="FILE",
-        help="measure nothing: write a script for 'git bisect run', which compares each commit with the good "
-        "end, and say how to use it",
+        help="measure nothing: write a script for 'git bisect run' that compares each commit with the "
+        "good end, and show how to use it",
     )
     options.add_quiet_and_no_wait(parser)
     options.add_formats(parser, "the answer")
@@ -92,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.workloads.registry import parse_workload
 
     if arguments.workload is None:
-        raise UsageError("bisect needs what is measured: write --workload select-only, or sql:FILE")
+        raise UsageError("bisect needs a workload: write --workload select-only, or sql:FILE")
     line = line_of(arguments.line, arguments.path)
     if arguments.script is not None:
         print(write_script(arguments.script, line, arguments.words, arguments.margin, SCRIPT_TIME_S))
@@ -117,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
         result, is_interrupted = run_bisection(chosen, progress, wait=not arguments.no_wait)
     publish(page_of(result), arguments)
     if is_interrupted:
-        print("pgassay: interrupted; nothing is left running: type it again to continue", file=sys.stderr)
+        print("pgassay: interrupted; nothing is left running: run it again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0
 

@@ -23,8 +23,8 @@ EPILOG = """examples:
   pgassay builds build git:~/postgres@master git:~/postgres@my-patch
 """
 TREE_HELP = (
-    "git:PATH@REVISION of a local clone, source:FOLDER as it is, or source:TARBALL; +patch:FILE behind it "
-    "patches it"
+    "git:PATH@REVISION of a local clone, source:FOLDER as it is, or source:TARBALL; +patch:FILE at the end "
+    "applies a patch"
 )
 
 
@@ -32,12 +32,12 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command to the parser."""
     parser = subparsers.add_parser(
         "builds",
-        help="list the PostgreSQL builds found or obtainable here, install one, or build a source tree",
-        description="List the PostgreSQL builds that are on this machine or can be unpacked privately, "
-        "and whether each can use io_uring here; where it cannot, the gate (build, kernel or limits) and "
-        "its remedy. "
-        "Other commands take a build as --pg 18, --pg 18.6, --pg apt:18, --pg /path/to/bin or "
-        "--pg git:PATH@REVISION.",
+        help="list the PostgreSQL builds that are installed or available here, install one, or build a "
+        "source tree",
+        description="List the PostgreSQL builds that are on this machine or can be unpacked privately, and "
+        "whether each can use io_uring here; if not, what prevents it (build, kernel or limits) and "
+        "the remedy. Other commands take a build as --pg 18, --pg 18.6, --pg apt:18, --pg /path/to/bin "
+        "or --pg git:PATH@REVISION.",
         usage="pgassay builds [-h] [--json | --markdown | --text] [--html FILE]\n"
         "                      [list | install VERSION ... | build TREE ... | clean [TREE ...]]",
         epilog=EPILOG,
@@ -71,18 +71,18 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--jobs",
         type=options.whole,
         metavar="N",
-        help="so many compilers at once (default: one for each processor)",
+        help="parallel compile jobs (default: one for each processor)",
     )
     clean = _add_action(
         actions,
         "clean",
         "remove builds from source",
-        "Remove builds from source: those of the trees named, or all of them and what was kept to build the "
-        "next one sooner. Packages that were unpacked stay.",
+        "Remove builds from source: those of the given trees, or all of them and the files kept "
+        "to build the next one sooner. Unpacked packages stay.",
     )
     clean.add_argument("tree", nargs="*", metavar="TREE", help="as they were built; none: all")
     clean.add_argument(
-        "--no-wait", action="store_true", help="refuse at once when an experiment runs on this host"
+        "--no-wait", action="store_true", help="fail immediately if an experiment is running on this host"
     )
     parser.set_defaults(run=run)
 
@@ -149,7 +149,7 @@ def _build(trees: Sequence[str], jobs: int | None) -> list[BuildListing]:
     for text in trees:
         if not is_source(text):
             raise UsageError(
-                f"{text} is no source tree: write git:PATH@REVISION, source:FOLDER or source:TARBALL, or "
+                f"{text} is not a source tree: write git:PATH@REVISION, source:FOLDER or source:TARBALL, or "
                 f"'pgassay builds install {text}' for a package"
             )
     return [_found(build) for build in provide(trees, jobs, quiet=False)]

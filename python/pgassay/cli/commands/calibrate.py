@@ -20,9 +20,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "calibrate",
-        help="measure equal arms, and say what this machine can tell apart in how much time",
-        description="Runs an experiment whose arms are all equal, each on its own copy of the data, and says "
-        "where the noise comes from and which differences a comparison with this workload would find.",
+        help="measure equal arms, and say which differences this machine can detect, and in how much time",
+        description="Runs an experiment whose arms are all equal, each on its own copy of the data, and "
+        "reports where the noise comes from and which differences a comparison with this workload "
+        "would find.",
         epilog="example:\n  pgassay calibrate --workload select-only:duration=10s --max-time 10m",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
@@ -40,7 +41,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=options.typed(whole, least=COPIES_MIN, most=COPIES_MAX),
         default=COPIES_MIN,
         metavar="N",
-        help="so many copies of the data, each for an arm (default 3): more tell better how they differ",
+        help="number of copies of the data, one for each arm (default 3): more copies show better how "
+        "copies differ",
     )
     options.add_formats(parser, markdown="for an issue or a wiki")
     options.add_quiet_and_no_wait(parser)

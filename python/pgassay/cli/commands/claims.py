@@ -32,7 +32,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "claims",
         help="list published claims, and say which were reproduced here",
-        description="Lists the claims that experiments' files have, or, with a file's results, judges each: "
+        description="Lists the claims in experiment files, or, with a file's results, judges each claim: "
         "reproduced, of another size, refuted, undecided, or out of reach here. 'run' runs the experiments "
         "whose claims fit the time, and continues where it stopped.",
         epilog=EPILOG,
@@ -44,16 +44,16 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=options.folder,
         metavar="FILE.toml",
         nargs="*",
-        help="experiments' files with [[claim]] tables, or all: the examples that have some (default); after "
-        "one file a folder of its results; after 'run' the files to run",
+        help="experiment files with [[claim]] tables, or all: the examples that have claims (default); "
+        "after one file, a folder with its results; after 'run', the files to run",
     )
     run_options = parser.add_argument_group("of 'run'")
     options.add_options(
         run_options,
         "claims",
         helps={
-            "--max-time": "the time for all experiments together",
-            "--out": "the folder of the records, new or of an earlier run",
+            "--max-time": "time for all experiments together",
+            "--out": "the results folder, new or from an earlier run",
         },
         defaults={"--max-time": "30m", "--out": OUT_DEFAULT},
     )
@@ -100,7 +100,7 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
     shown = f"page: {chosen.out / PAGE_FILE}; 'pgassay report {chosen.out}/NAME' shows an experiment"
     publish(page, arguments, below=("", shown))
     if is_interrupted:
-        print("pgassay: interrupted; nothing is left running: type it again to continue", file=sys.stderr)
+        print("pgassay: interrupted; nothing is left running: run it again to continue", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0
 
@@ -132,7 +132,7 @@ def _judged_by(files: "tuple[ClaimedFile, ...]", folder: "Path") -> "ClaimsResul
     from pgassay.record.experiment import load
 
     if len(files) > 1:
-        raise UsageError(f"{folder} has the results of one experiment: name its file alone")
+        raise UsageError(f"{folder} has the results of one experiment: name its file only")
     stored = load(folder)
     result = analyse(stored)
     file = str(files[0].path)

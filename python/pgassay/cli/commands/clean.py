@@ -9,7 +9,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "clean",
-        help="remove what crashed runs left; with --all, kept datasets too",
+        help="remove what crashed runs left behind; with --all, kept datasets too",
         description="Removes servers, mounts, loop devices and cgroups that a crashed run left behind, and "
         "keys and logs of fleets that were killed. With --all also the datasets, working copies and images "
         "that are kept for the next experiment. Results are never touched.",
@@ -18,7 +18,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--all", action="store_true", help="remove kept datasets and images as well")
     parser.add_argument(
-        "--no-wait", action="store_true", help="refuse at once when an experiment runs on this host"
+        "--no-wait", action="store_true", help="fail immediately if an experiment is running on this host"
     )
     parser.set_defaults(run=run)
 

@@ -45,7 +45,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--fleet",
         type=options.folder,
         metavar="FILE",
-        help="run it on all machines of this fleet at once (see pgassay fleet)",
+        help="run it on all machines of this fleet at the same time (see pgassay fleet)",
     )
     parser.add_argument(
         "--spread",
@@ -63,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Plan, measure, report: on this machine, or on those of a fleet."""
     if arguments.fleet is not None and (arguments.metric or "").strip().lower().startswith("throughput-at"):
         raise UsageError(
-            f"--metric {arguments.metric} chooses each block's rate by what a machine measured, so the "
-            "machines of a fleet would compare other rates: run it on one machine, without --fleet"
+            f"--metric {arguments.metric} chooses each block's rate from what a machine measured, so "
+            "the machines of a fleet would compare different rates: run it on one machine, without --fleet"
         )
     request = options.request_of(arguments)
     if arguments.fleet is None:

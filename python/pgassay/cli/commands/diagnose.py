@@ -18,12 +18,12 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "diagnose",
-        help="look at a running server for half a minute: which statements take its time, why, what next",
-        description="Looks at a server that runs already, of version 14 or newer, here or elsewhere: reads "
-        "and changes nothing, by about a hundredth of one processor. Says which statements take the time and "
-        "what their plans waste (EXPLAIN, never executed), what limits the server, what is wrong, and which "
-        "command goes on from there. Ctrl-C ends it early, with what was seen so far. With two files of "
-        "--json it says what is otherwise in the second.",
+        help="watch a running server for half a minute: which statements take its time, why, what to do next",
+        description="Observes a running server, version 14 or newer, local or remote: read-only, at about "
+        "1 % of one processor. Says which statements take the time and what their plans waste "
+        "(EXPLAIN, never executed), what limits the server, what is wrong, and which command to run "
+        "next. Ctrl-C ends it early, with what was seen so far. With two files of --json it reports "
+        "what differs in the second.",
         epilog='examples:\n  pgassay diagnose "dbname=shop"\n'
         "  pgassay diagnose postgresql://me@db.example.com/shop --seconds 60 --html today.html\n"
         "  pgassay diagnose dbname=shop --json > before.json\n"
@@ -35,24 +35,24 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "dsn",
         metavar="DSN",
         nargs="+",
-        help="a connection string of libpq: a URI, or key=value pairs; or a file of diagnose --json to show "
-        "it, two to compare them",
+        help="a connection string of libpq: a URI, or key=value pairs; or a file written by diagnose --json "
+        "to show it, or two to compare them",
     )
     parser.add_argument(
         "--seconds",
         type=options.duration,
         default=SECONDS_DEFAULT,
         metavar="TIME",
-        help="look for so long (default 30)",
+        help="observe for this long (default 30)",
     )
     parser.add_argument(
         "--vcpus",
         type=options.processors,
         metavar="N",
-        help="the number of the server's processors, of a server on another machine",
+        help="the number of the server's processors, for a server on another machine",
     )
     options.add_formats(parser)
-    parser.add_argument("--quiet", action="store_true", help="say nothing while it looks")
+    parser.add_argument("--quiet", action="store_true", help="print nothing while it observes")
     parser.set_defaults(run=run)
 
 
@@ -81,7 +81,7 @@ def _stored(names: list[str]) -> "list[Diagnosis]":
     files = [Path(name) for name in names if name.endswith(".json")]
     if len(names) > 2 or (len(names) == 2 and len(files) < 2):
         raise UsageError(
-            "diagnose takes one connection string (in quotes, where it has spaces), or two files of diagnose "
+            "diagnose takes one connection string (in quotes if it has spaces), or two files of diagnose "
             "--json: pgassay diagnose 'host=HOST dbname=DATABASE'"
         )
     from pgassay.model.running_server.diagnosis import Diagnosis
@@ -112,9 +112,7 @@ def _check(arguments: argparse.Namespace) -> None:
     from pgassay.running_server.diagnosis.sampling import SECONDS_MAX, SECONDS_MIN
 
     if not SECONDS_MIN <= arguments.seconds <= SECONDS_MAX:
-        raise UsageError(
-            f"--seconds {arguments.seconds:g}: look for {SECONDS_MIN:g} to {SECONDS_MAX:g} seconds"
-        )
+        raise UsageError(f"--seconds {arguments.seconds:g}: use {SECONDS_MIN:g} to {SECONDS_MAX:g} seconds")
 
 
 def _progress(seconds: float, *, quiet: bool) -> "OnElapsed":

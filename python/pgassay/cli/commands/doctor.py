@@ -14,7 +14,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "doctor",
-        help="say what this machine can do, what is missing, and what disturbs a measurement",
+        help="check what this machine can do, what is missing, and what disturbs a measurement",
         description="Tries every capability of this machine that pgassay can use and watches its noise; "
         "each line is ok, a warning or missing, with a remedy.",
         allow_abbrev=False,
@@ -26,7 +26,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=options.duration,
         default=SECONDS_DEFAULT,
         metavar="TIME",
-        help="watch the noise so long (default 5; 0: not at all)",
+        help="measure the noise for this long (default 5; 0: not at all)",
     )
     parser.add_argument(
         "--require",
@@ -46,5 +46,5 @@ def run(arguments: argparse.Namespace) -> int:
     publish(doctor_page(report), arguments)
     lacking = report.lacking(required)
     for finding in lacking:
-        print(f"pgassay: {finding.name} is required and missing: {finding.text}", file=sys.stderr)
+        print(f"pgassay: {finding.name} is required but missing: {finding.text}", file=sys.stderr)
     return EXIT_MISSING if lacking else 0

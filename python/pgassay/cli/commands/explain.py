@@ -19,11 +19,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "explain",
-        help="read a plan: each node's own time, wrong estimates, spills; two plans beside each other",
+        help="read a plan: each node's own time, wrong estimates, spills; or compare two plans",
         description="Reads what EXPLAIN printed (JSON or text, PostgreSQL 14 to 19) or auto_explain's log: "
-        "the time that is each node's own, wrong estimates, what went to disk. With two files: "
-        "what changed from the first (A) to the second (B). Of a folder of results it reads the plans that "
-        "the experiment, or tune's proof, kept of its statements.",
+        "each node's own time, wrong estimates, what spilled to disk. With two files: what changed "
+        "from the first (A) to the second (B). With a results folder: the plans that the experiment, "
+        "or tune's proof, kept for its statements.",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
@@ -34,10 +34,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="EXPLAIN's output, a log, or an experiment's folder; - for standard input",
     )
     parser.add_argument(
-        "second", type=options.folder, metavar="FILE", nargs="?", help="another one, to compare with"
+        "second", type=options.folder, metavar="FILE", nargs="?", help="a second plan, to compare with"
     )
     parser.add_argument(
-        "--plan", type=_numbers, metavar="N", help="of several plans this one; all; or two of them: 1,2"
+        "--plan",
+        type=_numbers,
+        metavar="N",
+        help="the plan to show if there are several: a number; all; or two to compare: 1,2",
     )
     options.add_formats(parser, "the plans")
     options.add_redact(parser)
@@ -50,7 +53,7 @@ def _numbers(text: str) -> tuple[int, ...]:
         return ()
     parts = text.split(",")
     if len(parts) > 2 or not all(part.strip().isdigit() and 0 < int(part) < 10**9 for part in parts):
-        raise argparse.ArgumentTypeError(f"'{text}' is no plan's number: write 3, all, or two as 1,2")
+        raise argparse.ArgumentTypeError(f"'{text}' is not the number of a plan: write 3, all, or two as 1,2")
     return tuple(int(part) for part in parts)
 
 
@@ -79,7 +82,7 @@ def _chosen(arguments: argparse.Namespace) -> "tuple[list[ExplainedPlan], bool]"
         return [_one(first, number, str(arguments.first)) for number in wanted] or first, True
     second = _plans_of(arguments.second, redact=arguments.redact)
     if str(arguments.first) == "-" == str(arguments.second):
-        raise UsageError("standard input can be read once: give one of the two plans as a file")
+        raise UsageError("standard input can only be read once: give one of the two plans as a file")
     numbers = (wanted[0], wanted[-1]) if wanted else (None, None)
     return [
         _one(plans, number, str(source))
@@ -95,7 +98,7 @@ def _one(plans: "list[ExplainedPlan]", number: int | None, source: str) -> "Expl
     if number is None:
         if len(plans) > 1:
             raise UsageError(
-                f"{source} has {len(plans):,} plans: choose one of each file with --plan, as 1,2"
+                f"{source} has {len(plans):,} plans: choose one from each file with --plan, as 1,2"
             )
         return plans[0]
     if number > len(plans):
@@ -144,6 +147,8 @@ def _read(source: "Path") -> str:
                 f"can't read {clean(str(source))} ({reason}): name a file with a plan, or -"
             ) from error
     if len(content) > BYTES_MAX:
-        raise UsageError(f"{clean(str(source))} has more than {BYTES_MAX // 1024**2} MB: give a part of it")
+        raise UsageError(
+            f"{clean(str(source))} has more than {BYTES_MAX // 1024**2} MB: give only a part of it"
+        )
     coding = "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
     return content.decode(coding, "replace")

@@ -1,4 +1,4 @@
-"""`pgassay fleet`: start, look at and end the machines that an experiment is spread over."""
+"""`pgassay fleet`: start, check and stop the machines that an experiment is spread over."""
 
 import argparse
 import sys
@@ -23,11 +23,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "fleet",
-        help="start, look at and end the machines that an experiment is spread over",
+        help="start, check and stop the machines that an experiment is spread over",
         description="'start' makes certificates, a scheduler of Dask and a worker on each machine, and "
-        "writes fleet.toml, which 'compare --fleet' reads; with neither --local, --ssh nor --scheduler it "
-        "starts again what has ended of the fleet in the file. 'status' asks every machine; its exit status "
-        "is 1 when one is lost. 'stop' ends the workers with what they run, and the scheduler. "
+        "writes fleet.toml, which 'compare --fleet' reads; with neither --local, --ssh nor --scheduler "
+        "it restarts what has stopped of the fleet in the file. 'status' asks every machine; its exit status "
+        "is 1 if one is lost. 'stop' stops the workers with what they run, and the scheduler. "
         "Needs pgassay[fleet].",
         epilog="examples:\n  pgassay fleet start --local 2\n  pgassay fleet start --ssh host1,host2,host3\n"
         "  pgassay fleet status --json\n  pgassay fleet stop",
@@ -45,7 +45,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--file",
         type=options.folder,
         metavar="FILE",
-        help=f"the fleet's file (default {FILE})",
+        help=f"the fleet file (default {FILE})",
     )
     start = parser.add_argument_group("of 'start'")
     where = start.add_mutually_exclusive_group()
@@ -53,11 +53,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--local",
         type=options.typed(quantities.whole, least=1),
         metavar="N",
-        help="N workers on this machine, each with cores, memory, lock and home of its own "
+        help="N workers on this machine, each with its own cores, memory, lock and home "
         "(2 and more need root)",
     )
     where.add_argument(
-        "--ssh", metavar="HOSTS", help="a worker on each: host1,user@host2; ssh must need no password"
+        "--ssh", metavar="HOSTS", help="a worker on each: host1,user@host2; ssh must work without a password"
     )
     where.add_argument(
         "--scheduler",
@@ -76,21 +76,25 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="the scheduler's port; workers listen at the next ones (default: any that are free)",
     )
     start.add_argument(
-        "--program", metavar="PATH", help="how pgassay is called on the machines of --ssh (default pgassay)"
+        "--program", metavar="PATH", help="the pgassay command on the machines of --ssh (default pgassay)"
     )
     start.add_argument(
-        "--ssh-config", type=options.folder, metavar="FILE", help="a file for ssh in place of your own"
+        "--ssh-config",
+        type=options.folder,
+        metavar="FILE",
+        help="an ssh configuration file to use instead of your own",
     )
     start.add_argument(
         "--give-up",
         type=options.duration,
         metavar="TIME",
-        help="a worker whose scheduler has gone for that long ends itself and what it runs (default 30m)",
+        help="how long the scheduler may be gone before a worker stops itself and what it runs (default 30m)",
     )
     start.add_argument(
         "--trust-cluster",
         action="store_true",
-        help="whoever holds a certificate of that cluster can run programs as its workers' account",
+        help="required with --scheduler: whoever holds a certificate of that cluster can run programs as "
+        "its workers' account",
     )
     start.add_argument(
         "--ca", type=options.folder, metavar="FILE", help="the authority's certificate of that cluster"
@@ -164,11 +168,11 @@ def _start(arguments: argparse.Namespace, path: "Path") -> int:
 
         if not path.exists():
             raise UsageError(
-                f"there is no {path} whose fleet could be started again: name its machines with --local N, "
+                f"there is no {path} to restart a fleet from: name its machines with --local N, "
                 "--ssh HOST,HOST or --scheduler tls://HOST:PORT"
             )
         if not start_fleet.start_missing(fleet_file.read(path), _say):
-            _say("all of it runs already")
+            _say("all of it is running already")
     print(f"{path}: use it with pgassay compare … --fleet {path.name}")
     return 0
 
@@ -194,7 +198,7 @@ def _join(arguments: argparse.Namespace, path: "Path") -> None:
     if not re.fullmatch(r"tls://[^/\s@]+:\d{1,5}", arguments.scheduler):
         raise UsageError(
             f"--scheduler {arguments.scheduler}: write tls://HOST:PORT; a cluster without TLS lets anybody "
-            "in its network run programs"
+            "on its network run programs"
         )
     if not arguments.trust_cluster:
         raise UsageError(
@@ -204,7 +208,7 @@ def _join(arguments: argparse.Namespace, path: "Path") -> None:
     files = {name: getattr(arguments, name) for name in ("ca", "certificate", "key")}
     for name, file in files.items():
         if file is None or not file.is_file():
-            raise UsageError(f"--scheduler needs --{name} FILE, which can be read: name the cluster's files")
+            raise UsageError(f"--scheduler needs --{name} FILE, a readable file: name the cluster's files")
     certificates = Certificates(
         authority=files["ca"].absolute(),
         certificate=files["certificate"].absolute(),

@@ -19,7 +19,7 @@ EPILOG = """examples:
   pgassay gate gate.toml --baseline "host=old.example dbname=app"
 
 exit codes: 0 no slow-down found, 1 a slow-down beyond its margin, 2 it can't be done as typed,
-4 nothing can be said of some workload or statement, 5 a server or a trial failed, 130 interrupted
+4 undecided for some workload or statement, 5 a server or a trial failed, 130 interrupted
 """
 
 
@@ -36,9 +36,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=options.HelpFormatter,
     )
     add = parser.add_argument
-    add(
-        "file", type=options.folder, metavar="GATE.toml", help="the gate's file: its workloads and the system"
-    )
+    add("file", type=options.folder, metavar="GATE.toml", help="the gate file: its workloads and the system")
     add(
         "--baseline",
         required=True,
@@ -49,15 +47,15 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--history",
         type=options.folder,
         metavar="FOLDER",
-        help="earlier gates of the same line of changes: their evidence counts, and this one is added",
+        help="folder of earlier gates on the same branch: their evidence counts, and this one is added",
     )
-    options.add_options(parser, "gate", {"--out": "a new folder for this gate"})
+    options.add_options(parser, "gate", {"--out": "a new results folder for this gate"})
     add("--junit", type=options.folder, metavar="FILE", help="write JUnit XML here as well")
     options.add_formats(parser, markdown="for a pull request")
     add(
         "--dry-run",
         action="store_true",
-        help="read and check everything, say what would be compared, measure nothing",
+        help="read and check everything, report what would be compared, measure nothing",
     )
     options.add_quiet_and_no_wait(parser)
     parser.set_defaults(run=run)
@@ -96,13 +94,13 @@ def run(arguments: argparse.Namespace) -> int:
     except OSError as error:
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
-        failed = MeasurementError(f"{error.strerror}: free some space and type it again")
+        failed = MeasurementError(f"{error.strerror}: free some space and run it again")
         failed.exit_code = EXIT_NOT_MEASURED
         raise failed from error
     _show(result, arguments)
     if result.outcome == "interrupted":
         print(
-            f"pgassay: interrupted; nothing is left running, and {result.folder} has what is known",
+            f"pgassay: interrupted; nothing is left running; {result.folder} has the results so far",
             file=sys.stderr,
         )
     return result.exit_code
@@ -125,7 +123,7 @@ def _check_junit(target: "Path") -> None:
     from pgassay.errors import UsageError
 
     if target.is_dir() or not target.absolute().parent.is_dir():
-        raise UsageError(f"can't write JUnit XML to {target}: name a file in a folder that is there")
+        raise UsageError(f"can't write JUnit XML to {target}: name a file in an existing folder")
 
 
 def _dry_run(chosen: "GateOptions") -> int:

@@ -29,23 +29,23 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "probe",
         help="measure a disk and the processor in the shape of PostgreSQL's reads, and recommend settings",
-        description="Measures in about a minute, without PostgreSQL, what the disk below a folder can do and "
-        "what io_method=sync, worker and io_uring make of it on these cores; then says which will win for "
-        "which work, and what to set. It reads a file that it makes and removes.",
+        description="Measures in about a minute, without PostgreSQL, what the disk below a folder can do "
+        "and how well io_method=sync, worker and io_uring use it on these cores; then says which is "
+        "fastest for which work, and what to set. It reads a file that it creates and removes.",
         epilog="example:\n  pgassay probe /var/lib/postgresql --html probe.html",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    parser.add_argument("path", type=options.folder, metavar="PATH", help="a folder on the disk in question")
+    parser.add_argument("path", type=options.folder, metavar="PATH", help="a folder on the disk to probe")
     parser.add_argument(
-        "--file", type=options.folder, metavar="FILE", help="read this file, and write nothing at all"
+        "--file", type=options.folder, metavar="FILE", help="read this existing file, and write nothing"
     )
     parser.add_argument(
         "--seconds",
         type=options.duration,
         default=SECONDS_DEFAULT,
         metavar="TIME",
-        help="take so long (default 60)",
+        help="total time (default 60)",
     )
     parser.add_argument(
         "--keep-read-ahead",
@@ -53,7 +53,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="never change the device's read-ahead, not even for a moment",
     )
     parser.add_argument(
-        "--compare", type=options.folder, metavar="OLD.json", help="say how the disk stands to an older probe"
+        "--compare", type=options.folder, metavar="OLD.json", help="compare the disk with an older probe"
     )
     options.add_formats(parser, markdown="for an issue or a wiki")
     parser.add_argument(
@@ -65,10 +65,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         parser,
         "probe",
         {
-            "--pg": "the build on which the executor's cost is measured, such as 18 or apt:18",
+            "--pg": "the build used to measure the executor's cost, such as 18 or apt:18",
             "--seed": "the order of the cells (default: random)",
-            "--out": "keep every run, the result and the page there",
-            "--max-time": "of --prove: at most so long",
+            "--out": "keep every run, the result and the page in this folder",
+            "--max-time": "time limit of --prove",
         },
         {"--max-time": f"{PROOF_S_DEFAULT / 60:g}m"},
     )
@@ -196,7 +196,9 @@ def _old(file: "Path | None") -> "ProbeResult | None":
         return None
     old = read_document(file)
     if old is None:
-        raise UsageError(f"--compare {file} holds no probe: name a file written by 'pgassay probe --json'")
+        raise UsageError(
+            f"--compare {file} has no probe result: name a file written by 'pgassay probe --json'"
+        )
     return old
 
 

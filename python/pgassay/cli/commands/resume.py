@@ -20,8 +20,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         parser,
         "resume",
         helps={
-            "--blocks": "continue to N blocks in all, decided or not (default: the experiment's)",
-            "--max-time": "another limit of time, in all (default: the experiment's)",
+            "--blocks": "continue to N blocks in total, decided or not (default: the experiment's)",
+            "--max-time": "a new time limit, in total (default: the experiment's)",
         },
         defaults={"--max-time": ""},
     )
@@ -29,7 +29,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--fleet",
         type=options.folder,
         metavar="FILE",
-        help="the fleet of an experiment over several machines, where its file is another one now",
+        help="the fleet file of an experiment on several machines, if it has moved",
     )
     options.add_output_options(parser)
     parser.set_defaults(run=run)

@@ -11,17 +11,18 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "run",
         help="run the experiment that a TOML file describes",
-        description="Runs the experiment of a file: the options of 'compare' as keys, factors as a table.",
+        description="Runs the experiment in a file: the options of 'compare' as keys, the factors as a "
+        "table.",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    parser.add_argument("file", type=options.folder, metavar="FILE.toml", help="the experiment's file")
+    parser.add_argument("file", type=options.folder, metavar="FILE.toml", help="the experiment file")
     options.add_options(
         parser,
         "run",
         helps={
             "--seed": "seed of the order of the trials (default: the file's)",
-            "--max-time": "at most so long (default: the file's max-time)",
+            "--max-time": "time limit (default: the file's max-time)",
         },
         defaults={"--max-time": ""},
     )

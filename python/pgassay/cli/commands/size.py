@@ -30,13 +30,13 @@ _ELSEWHERE = ("--before-trial", "--vcpus", "--allow-writes")
 _OF_VOLUMES = ("--against", "--provider", "--instance", "--volume", "--wal", "--prove", "--proof")
 # What a size makes of an experiment's options.
 _HELPS = {
-    "--workload": "what is run and recorded, required without a FOLDER: full-scan, sql:FILE, or a load "
+    "--workload": "the workload to run and record, required without a FOLDER: full-scan, sql:FILE, or a load "
     "(select-only, tpcb, simple-update, oltp_read_only, sysbench:SCRIPT), which takes clients=, threads=, "
     "duration=, warmup=, protocol=prepared|simple, as tpcb:clients=8,duration=60s",
-    "--blocks": "so many blocks (default 1, which records everything once; with --server 3)",
-    "--max-time": "at most so long, as 90s, 12m, 1h; --prove as long once more",
-    "--plans": "work: execute each statement's plan once with EXPLAIN ANALYZE, outside of all timing; "
-    "estimate: EXPLAIN alone (default off)",
+    "--blocks": "number of blocks (default 1, which records everything once; with --server 3)",
+    "--max-time": "time limit, as 90s, 12m, 1h; --prove takes as long again",
+    "--plans": "work: execute each statement once with EXPLAIN ANALYZE, outside of all timing; "
+    "estimate: only EXPLAIN (default off)",
 }
 # Equal arms, where nothing is varied on a server elsewhere; so many blocks of them.
 EQUAL_ARMS = "copy=first,second"
@@ -47,13 +47,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "size",
-        help="say which cloud volume a workload needs, and what it costs",
-        description="Records the requests that a workload makes of its disk, or takes a stored experiment "
-        "whose requests were recorded (--storage volume:…,trace=yes), and replays them on the volumes of the "
-        "catalogue: the cheapest ones within a slow-down, beyond which IOPS, throughput and latency nothing "
-        "is gained, and what it costs. --prove runs the workload on the volumes beside the recommended one. "
-        "Recording and --prove need root and FUSE. Of a server elsewhere (--server, or an experiment on one) "
-        "it says what faster storage could gain at most.",
+        help="find which cloud volume a workload needs, and what it costs",
+        description="Records the requests that a workload sends to its disk, or takes a stored experiment "
+        "whose requests were recorded (--storage volume:…,trace=yes), and replays them on the volumes "
+        "of the catalogue: reports the cheapest ones within a slow-down, beyond which IOPS, throughput "
+        "and latency nothing is gained, and the price. --prove runs the workload on the recommended "
+        "volume and its neighbours. Recording and --prove need root and FUSE. For a remote server "
+        "(--server, or an experiment on one) it reports the most that faster storage could gain.",
         epilog="examples:\n"
         "  pgassay size --workload select-only:clients=20,duration=30s --scale 100 --slow-down 10%\n"
         "  pgassay size FOLDER --provider aws --size 500GiB --prove\n"
@@ -63,7 +63,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add = parser.add_argument
     add("folder", type=options.folder, nargs="?", metavar="FOLDER", help="a stored experiment with traces")
-    wanted = parser.add_argument_group("what is wanted")
+    wanted = parser.add_argument_group("requirements")
     add = wanted.add_argument
     add(
         "--slow-down",
@@ -78,23 +78,23 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=options.typed(size_bytes, example=SIZE_DEFAULT),
         default=size_bytes(SIZE_DEFAULT),
         metavar="SIZE",
-        help=f"what a volume must hold (default {SIZE_DEFAULT})",
+        help=f"size that a volume must hold (default {SIZE_DEFAULT})",
     )
-    add("--provider", action="append", default=[], metavar="NAME", help="volumes of this provider alone")
+    add("--provider", action="append", default=[], metavar="NAME", help="only volumes of this provider")
     add(
         "--instance",
         action="append",
         default=[],
         metavar="NAME",
-        help="add the limits of this instance, and of others named so, to their provider's volumes",
+        help="add the limits of this instance to its provider's volumes; repeatable",
     )
-    add("--volume", action="append", default=[], metavar="VOLUME", help="this volume, and others named so")
+    add("--volume", action="append", default=[], metavar="VOLUME", help="only this volume; repeatable")
     add(
         "--wal",
         action="append",
         default=[],
         metavar="VOLUME",
-        help="the WAL has a volume of its own: this one, and others named so, beside each of the data's",
+        help="the WAL has its own volume: this one, with each volume of the data; repeatable",
     )
     options.add_catalogue(wanted)
     add(
@@ -108,16 +108,16 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FOLDER",
         action="append",
         default=[],
-        help="hold the predictions against this experiment of the same workload on imitated volumes",
+        help="check the predictions against this experiment of the same workload on imitated volumes",
     )
     add(
         "--vary",
         action="append",
         default=[],
         metavar="NAME=LEVEL,LEVEL",
-        help="a factor whose levels are sized each: any setting, or clients, memory, cpus",
+        help="a factor, each of whose levels is sized: any setting, or clients, memory, cpus",
     )
-    recorded = parser.add_argument_group("what is recorded, where no FOLDER is given")
+    recorded = parser.add_argument_group("what to record, if no FOLDER is given")
     options.add_options(recorded, "size", _HELPS, defaults={"--workload": ""})
     output = parser.add_argument_group("output")
     options.add_formats(output, markdown="for an issue or a wiki", html=options.HTML_INSTEAD)
@@ -158,26 +158,28 @@ def _check(arguments: argparse.Namespace) -> None:
     from pgassay.errors import UsageError
 
     if arguments.slow_down < 0:
-        raise UsageError("--slow-down is as much slower as a volume may be: type a share from 0 on, as 10%")
+        raise UsageError(
+            "--slow-down says how much slower a volume may be: write a share of 0 or more, as 10%"
+        )
     if arguments.server is None:
         options.refuse_without(arguments, _ELSEWHERE, "--server")
     else:
         _refuse_volumes(arguments, "--server")
     if arguments.folder is None and arguments.workload is None:
         raise UsageError(
-            "pgassay size needs an experiment's folder, or a workload to record: type --workload full-scan"
+            "pgassay size needs an experiment's folder, or a workload to record: write --workload full-scan"
         )
     if arguments.folder is not None:
         options.refuse_with(arguments, ("--workload", "--vary"), "a FOLDER", "which was recorded already")
     if any(each.partition("=")[0].strip() == "storage" for each in arguments.vary):
-        raise UsageError("--vary storage=…: every volume is looked at: name some with --volume")
+        raise UsageError("--vary storage=…: every volume is considered anyway: choose some with --volume")
     if any(each.partition("=")[0].strip() == "server" for each in arguments.vary):
-        raise UsageError("--vary server=…: name one server with --server, and each other one by itself")
+        raise UsageError("--vary server=…: name one server with --server, and run size once for each")
 
 
 def _refuse_volumes(arguments: argparse.Namespace, what: str) -> None:
     """No request of a disk elsewhere can be recorded, so none can be replayed on a volume."""
-    options.refuse_with(arguments, _OF_VOLUMES, what, "since requests of a server elsewhere are not recorded")
+    options.refuse_with(arguments, _OF_VOLUMES, what, "since requests of a remote server are not recorded")
 
 
 def _bounded(
@@ -290,8 +292,8 @@ def _request_of_stored(
     name = words[0] if words else ""
     if name not in ("compare", "size"):
         raise UsageError(
-            f"--prove repeats what 'pgassay compare' or 'size' ran, and {stored.folder} is of another "
-            "command: run the neighbours with compare, and name its folder with --proof"
+            f"--prove repeats what 'pgassay compare' or 'size' ran, and {stored.folder} comes from "
+            "another command: run the neighbours with compare, and name its folder with --proof"
         )
     recorded = arguments.parse(words)
     recorded.words = words

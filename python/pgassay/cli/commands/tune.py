@@ -29,9 +29,10 @@ PARSER_LIBRARY = "pglast"
 _HELPS = {
     "--dataset": "dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default; with a DSN a "
     "dump of its database)",
-    "--max-time": "at most so long for all of it, loading the data included, as 10m, 1h",
-    "--cache": "warm-buffers (default where the data fit), warm-pages (default else), cold, cold-each, as-is",
-    "--storage": "where the copies lie, as for compare",
+    "--max-time": "time limit for everything, loading the data included, as 10m, 1h",
+    "--cache": "warm-buffers (default if the data fit), warm-pages (default otherwise), cold, cold-each, "
+    "as-is",
+    "--storage": "where to put the copies, as in compare",
 }
 # Of a running server; and what a tuning that goes on from its own FOLDER still takes.
 _OF_SERVERS = ("--statements", "--only", "--values", "--log")
@@ -47,10 +48,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "tune",
-        help="find what makes statements faster, prove it on a copy, and say what did not help",
-        description="Measures the statements of a file, or those of a server that took most time, in all or "
-        "for a call, on a copy of the data, looks for indexes, rewrites of them, maintenance and "
-        "settings, tries each on the copy, and proves what is worth it in fresh blocks of trials: the whole "
+        help="find what makes statements faster, prove it on a copy, and report what did not help",
+        description="Measures the statements of a file, or those of a server that took most time, in total "
+        "or per call, on a copy of the data, looks for indexes, rewrites, maintenance and settings, "
+        "tries each on the copy, and proves what is worth it in fresh blocks of trials: the whole "
         "chosen set, and the set without each of its members.",
         epilog=EPILOG,
         allow_abbrev=False,
@@ -62,20 +63,21 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=options.folder_or_server,
         nargs="?",
         metavar="FOLDER|DSN",
-        help="go on with results that are there: with the proof of tune's own, or from an experiment of "
-        "compare or a file of diagnose --json; or tune the statements of a running server, by a connection "
-        "string of libpq",
+        help="continue from existing results: of tune (its proof), of an experiment of compare, or a file "
+        "written by diagnose --json; or tune the statements of a running server, given as a libpq "
+        "connection string",
     )
     add(
         "--statements",
         type=options.typed(quantities.whole, least=1),
         metavar="N",
-        help="with a DSN: so many of those that took most in all, for a call or for a row (default 20)",
+        help="with a DSN: number of statements, those that took most in total, per call or per row (default "
+        "20)",
     )
     add(
         "--only",
         metavar="ID,ID",
-        help="with a DSN: these statements alone, by their queryid in pg_stat_statements",
+        help="with a DSN: only these statements, by their queryid in pg_stat_statements",
     )
     add(
         "--values",
@@ -87,39 +89,39 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--log",
         type=options.folder,
         metavar="FILE",
-        help="with a DSN: the server's log, which tells values of parameters",
+        help="with a DSN: the server's log, for values of parameters",
     )
     add(
         "--arm",
         metavar="NAME",
-        help="with the folder of a compare: which arm is tuned (default: the control)",
+        help="with the folder of a compare: the arm to tune (default: the control)",
     )
     add("--workload", metavar="sql:FILE", help="the statements that are too slow")
     add(
         "--clients",
         type=options.whole,
         metavar="N",
-        help="so many sessions execute the statements at once in the proof, in trials with restarts "
-        "(default 1)",
+        help="number of sessions that execute the statements concurrently in the proof, in trials with "
+        "restarts (default 1)",
     )
     add(
         "--demo",
         action="store_true",
-        help="tune statements that are known to be slow, and one that is not, on data of pgassay's own",
+        help="a demo: tune statements that are known to be slow, and one that is not, on pgassay's own data",
     )
     add(
         "--locale",
         metavar="NAME",
         help="the collation of the source's database, as en_US.utf8, icu:en-US or builtin:C.UTF-8 (default: "
-        "that of the dump or of the database, C where none is known)",
+        "that of the dump or of the database, C if unknown)",
     )
     add(
         "--max-space",
         type=options.typed(quantities.size_bytes, example="500MB"),
         metavar="SIZE",
-        help="all that is chosen may take so much more of the disk together, as 500MB (default: no limit)",
+        help="how much more disk space all chosen fixes together may take, as 500MB (default: no limit)",
     )
-    add("--no-rewrites", action="store_true", help="leave the statements as they are written")
+    add("--no-rewrites", action="store_true", help="do not rewrite statements")
     options.add_options(parser, "tune", _HELPS, defaults={"--dataset": "", "--max-time": "30m"})
     options.add_formats(parser, "the answer", html=options.HTML_INSTEAD)
     options.add_redact(parser)
@@ -166,7 +168,7 @@ def _run(arguments: argparse.Namespace) -> int:
     with progress_of(arguments) as progress:
         if arguments.folder is not None and kind_of(arguments.folder) == "tune":
             others = [flag for flag in arguments.given if flag not in _OF_GOING_ON]
-            options.refuse_with(arguments, others, "a FOLDER", "whose proof continues as it was planned")
+            options.refuse_with(arguments, others, "a FOLDER", "whose proof continues as planned")
             result = resume_tune(
                 arguments.folder, arguments.max_time_s, progress, TOOLS, wait=not arguments.no_wait
             )

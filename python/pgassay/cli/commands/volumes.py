@@ -18,11 +18,12 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "volumes",
-        help="what a cloud volume gives, for how long, at what price; one of your own from fio's figures",
-        description="Lists the cloud volumes of the catalogue, or explains those that are named: IOPS and "
-        "throughput, how long a burst lasts, latency, the price of a month, and what of it is assumed. With "
-        "'fit' it makes an entry of the catalogue from what fio measured (--output-format=json); 'mount' "
-        "imitates a volume in real time until Ctrl-C (needs root and FUSE).",
+        help="what a cloud volume delivers, for how long, at what price; or describe your own from fio's "
+        "figures",
+        description="Lists the cloud volumes of the catalogue, or explains the named ones: IOPS and "
+        "throughput, how long a burst lasts, latency, the monthly price, and which figures are "
+        "assumed. 'fit' creates a catalogue entry from what fio measured (--output-format=json); "
+        "'mount' imitates a volume in real time until Ctrl-C (needs root and FUSE).",
         epilog="Examples:\n  pgassay volumes gp2,size=100GiB,instance=m6g.large\n"
         "  pgassay volumes gp3,size=400GiB,iops=12000 P20 --simulate depth=32,duration=60s\n"
         "  pgassay volumes fit depth1.json depth32.json --name mine\n"
@@ -43,17 +44,20 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     options.add_formats(parser, "the volumes")
     fit = parser.add_argument_group("of 'fit'")
-    fit.add_argument("--name", help="what the volume is called (default own)")
+    fit.add_argument("--name", help="the volume's name (default own)")
     fit.add_argument("--size", help="its size, such as 100GiB (default: that of fio's file)")
     fit.add_argument(
-        "--output", type=options.folder, metavar="FILE", help="write the entry here, not on standard output"
+        "--output",
+        type=options.folder,
+        metavar="FILE",
+        help="write the entry to this file instead of standard output",
     )
     mount = parser.add_argument_group("of 'mount'")
-    mount.add_argument("--used", metavar="SIZE", help="how much data it is to hold (default 4GB)")
+    mount.add_argument("--used", metavar="SIZE", help="how much data it must hold (default 4GB)")
     mount.add_argument(
         "--closest",
         action="store_true",
-        help="imitate a volume above this machine's ceiling as far as it goes",
+        help="imitate a volume that is faster than this machine as well as it can",
     )
     parser.set_defaults(run=run)
 

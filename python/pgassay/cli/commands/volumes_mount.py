@@ -93,7 +93,9 @@ def _empty_folder(folder: "Path") -> "Path":
     from pgassay.errors import UsageError
 
     if not folder.is_dir() or any(folder.iterdir()):
-        raise UsageError(f"{folder} is no empty folder: make one for the volume, as mkdir {folder}.volume")
+        raise UsageError(
+            f"{folder} is not an empty folder: create one for the volume, as mkdir {folder}.volume"
+        )
     return folder.resolve()
 
 
@@ -102,7 +104,7 @@ def _tell_begin(mounted: "Mapping[str, object]", *, as_json: bool) -> None:
         print(json.dumps({"mounted": mounted}), flush=True)
         return
     print(f"{mounted['volume']} is mounted at {mounted['folder']} ({mounted['device']}) until Ctrl-C.")
-    print(f"Catalogue of {mounted['catalogue_date']}. The way through the kernel takes ", end="")
+    print(f"Catalogue of {mounted['catalogue_date']}. The path through the kernel takes ", end="")
     print(f"{mounted['overhead_us']:.0f} µs, which is part of the volume's latency.")
     for doubt in ("unsteady_way", "unlocked", "waits_for_writes", "beyond_ceiling"):
         if mounted[doubt] is not None:

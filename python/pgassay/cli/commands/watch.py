@@ -1,4 +1,4 @@
-"""`pgassay watch`: a running server, or a running experiment, live in the terminal."""
+"""`pgassay watch`: watch a running server, or a running experiment, live in the terminal."""
 
 import argparse
 import sys
@@ -29,10 +29,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "watch",
-        help="a running server, or a running experiment, live in the terminal",
+        help="watch a running server, or a running experiment, live in the terminal",
         description="Shows once a second what a server's connections wait for, what its threads use, its "
-        "throughput, its device and its processors, until Ctrl-C. Of an experiment's folder: the running "
-        "trial, the estimates so far, and the server that is being measured.",
+        "throughput, its device and its processors, until Ctrl-C. For an experiment's folder: the "
+        "running trial, the estimates so far, and the server that is being measured.",
         epilog="examples:\n"
         "  pgassay watch postgresql://localhost/shop\n"
         "  pgassay watch 'host=db1 dbname=shop' --seconds 30 --json\n"
@@ -48,13 +48,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=options.typed(seconds, least=INTERVAL_MIN, most=INTERVAL_MAX),
         default=INTERVAL_DEFAULT,
         metavar="TIME",
-        help="time between two pictures or lines (default 1)",
+        help="time between two screens or lines (default 1)",
     )
     parser.add_argument(
         "--seconds",
         type=options.typed(seconds, least=SECONDS_MIN),
         metavar="TIME",
-        help="end by itself after so long",
+        help="stop after this long",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per interval, a line each")
     parser.set_defaults(run=run)

@@ -57,7 +57,7 @@ class Origin(ABC):
         if found is not None:
             return found
         raise UsageError(
-            f"The origin {self.name} has no PostgreSQL {version} and cannot provide one: "
+            f"The origin {self.name} has no PostgreSQL {version} and can't provide one: "
             f"{way_to_install(f'apt:{version}', with_apt=has_apt())}."
         )
 
@@ -68,7 +68,7 @@ def way_to_install(text: str, *, with_apt: bool, liburing: bool = False) -> str:
     `with_apt`: it can be unpacked privately. `liburing`: it must be one that was built with it.
     """
     if with_apt:
-        return f"type 'pgassay builds install {text}'"
+        return f"run 'pgassay builds install {text}'"
     version = text.rpartition(":")[2]
     kind = f"a PostgreSQL {version} built --with-liburing" if liburing else f"PostgreSQL {version}"
     return (

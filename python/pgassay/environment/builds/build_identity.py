@@ -66,13 +66,13 @@ def refuse_changed(build: Build) -> None:
         found = binary_sha256(path)
     except OSError as error:
         raise ChangedBuildError(
-            f"{path}, the server that the experiment was planned with (PostgreSQL {build.version}), can't be "
-            f"read any more ({error.strerror}): put it back and type 'pgassay resume', or start a new "
+            f"{path}, the server that the experiment was planned with (PostgreSQL {build.version}), can no "
+            f"longer be read ({error.strerror}): put it back and type 'pgassay resume', or start a new "
             "experiment"
         ) from error
     if found != build.binary_sha256:
         raise ChangedBuildError(
-            f"{path} is another binary now (sha256 {found[:_DIGITS_SHOWN]}…) than when the experiment was "
-            f"planned (PostgreSQL {build.version}, {build.binary_sha256[:_DIGITS_SHOWN]}…): put that one "
-            "back and type 'pgassay resume', or start a new experiment"
+            f"{path} is a different binary now (sha256 {found[:_DIGITS_SHOWN]}…) than when the experiment "
+            f"was planned (PostgreSQL {build.version}, {build.binary_sha256[:_DIGITS_SHOWN]}…): put that "
+            "one back and type 'pgassay resume', or start a new experiment"
         )

@@ -75,7 +75,7 @@ def server_version(bin_directory: Path) -> str:
     result = _answer([str(bin_directory / "postgres"), "--version"])
     match = re.search(r"\(PostgreSQL\) (\d\S*)", result.stdout)
     if match is None:
-        complaint = (result.stderr or result.stdout).strip().partition("\n")[0] or "it answers nothing"
+        complaint = (result.stderr or result.stdout).strip().partition("\n")[0] or "no output"
         raise UsageError(
             f"{bin_directory / 'postgres'} does not run on this machine ({complaint}): "
             "give the bin folder of a PostgreSQL server built for it."

@@ -137,7 +137,7 @@ def _kernel_gate(facts: IoUringFacts) -> Gate | None:
         return Gate(
             name="kernel",
             reason=f"the kernel {facts.kernel[0]}.{facts.kernel[1]} does not know io_uring_setup(2), or a "
-            "sandbox (seccomp) answers so",
+            "sandbox (seccomp) hides it",
             remedy="use a kernel of 5.1 or newer built with CONFIG_IO_URING, outside sandboxes that filter "
             "it",
         )
@@ -158,7 +158,7 @@ def _kernel_gate(facts: IoUringFacts) -> Gate | None:
     return Gate(
         name="kernel",
         reason=f"io_uring_setup(2) is refused to {name} ({os.strerror(facts.setup_errno)}) though the "
-        "kernel's settings allow it: a seccomp filter or security module stands in the way",
+        "kernel's settings allow it: a seccomp filter or security module blocks it",
         remedy="run outside the container, or allow io_uring in its profile (for Docker: "
         "--security-opt seccomp=PROFILE that allows io_uring_setup, io_uring_enter and io_uring_register)",
     )

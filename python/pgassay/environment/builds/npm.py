@@ -150,8 +150,8 @@ def _npm() -> str:
     program = shutil.which("npm")
     if program is None:
         raise UsageError(
-            "There is no program npm on this machine, and the origin npm fetches its builds with it: "
-            "install Node.js, or use another origin ('pgassay builds' lists what can be had)."
+            "The origin npm needs the program npm, which is not on this "
+            "machine: install Node.js, or use another origin ('pgassay builds' lists what is available)."
         )
     return program
 
@@ -161,7 +161,7 @@ def _package() -> str:
     if machine not in PLATFORMS:
         raise UsageError(
             f"The origin npm has no PostgreSQL for {' '.join(machine)}: "
-            "use another origin ('pgassay builds' lists what can be had)."
+            "use another origin ('pgassay builds' lists what is available)."
         )
     return f"@embedded-postgres/{PLATFORMS[machine]}"
 

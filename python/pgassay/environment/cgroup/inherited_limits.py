@@ -56,7 +56,7 @@ def limit_sentences(limits: InheritedLimits) -> tuple[str, ...]:
     sentences = []
     if parts:
         sentences.append(
-            f"pgassay itself was started under limits, which hold for its servers too: {', '.join(parts)}"
+            f"pgassay itself was started under limits, which apply to its servers too: {', '.join(parts)}"
         )
     if limits.niceness:
         sentences.append(f"pgassay and its servers run at nice {limits.niceness}: other processes go first")

@@ -54,7 +54,7 @@ def stop_serving(folder: Path) -> bool:
     found = mounted_at(folder)
     for mount in found:
         if mount.kind != FILE_SYSTEM or not is_ours(folder):
-            raise UsageError(f"{mount.source} at {folder} is no volume of pgassay's, so it is left alone.")
+            raise UsageError(f"{mount.source} at {folder} is not a volume of pgassay's, so it is left alone.")
         _kill_server(mount)
         _abort(mount)
     return bool(found)

@@ -130,7 +130,7 @@ def sweep() -> list[str]:
         try:
             sentence = "" if rebooted or taken_over else _REMOVERS[entry.kind](entry.details)
         except PgassayError as error:
-            sentences.append(f"What process {entry.owner.pid} left could not be removed: {error}")
+            sentences.append(f"Leftovers of process {entry.owner.pid} could not be removed: {error}")
             continue
         except (KeyError, TypeError, ValueError) as error:
             sentences.append(f"{entry.file} does not say what to remove ({error}): delete it.")
@@ -204,13 +204,13 @@ _REMOVERS: dict[Kind, Callable[[Details], str]] = {
 def _path(value: object) -> Path:
     path = Path(str(value))
     if not path.is_absolute() or ".." in path.parts:
-        raise ValueError(f"{value!r} is no absolute path")
+        raise ValueError(f"{value!r} is not an absolute path")
     return path
 
 
 def _paths(value: object) -> list[Path]:
     if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list of paths")
+        raise TypeError(f"{value!r} is not a list of paths")
     return [_path(each) for each in value]
 
 
@@ -221,8 +221,8 @@ def _folder() -> Path:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise UsageError(
-            f"The folder {folder} may be written by others than the account that runs pgassay: "
-            f"look into it, then type chown {os.geteuid()} {folder} && chmod 700 {folder}."
+            f"The folder {folder} is writable by other accounts than the one that "
+            f"runs pgassay: check it, then run chown {os.geteuid()} {folder} && chmod 700 {folder}."
         )
     return folder
 
@@ -234,7 +234,7 @@ def _read(file: Path) -> _Entry:
         ) as opened:
             status = os.fstat(opened.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
-                raise ValueError("it is no file of this account")
+                raise ValueError("it is not a file of this account")
             document = json.load(opened)
         if document["format"] != _FORMAT:
             raise ValueError(f"its format is {document['format']}")

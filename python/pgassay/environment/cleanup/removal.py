@@ -66,8 +66,8 @@ def kill_server(data_directory: Path) -> bool:
         left = server_processes.kill_and_wait(data_directory, _KILL_TIMEOUT_S)
         if left:
             raise MeasurementError(
-                f"The server processes {', '.join(map(str, left))} in {data_directory} do not end: "
-                "look at the kernel's log; they may hang in a failing device."
+                f"The server processes {', '.join(map(str, left))} in {data_directory} do not "
+                "end: check the kernel's log; they may hang in a failing device."
             )
         server_processes.remove_segments(segments)
         # Line 7 of postmaster.pid is the key and the id of the System V segment (miscadmin.h).
@@ -106,7 +106,9 @@ def unmount(point: Path) -> bool:
         if not is_ours(point) and not _has_image_of_ours(mount.source):
             raise UsageError(f"{point} is not below {home_path()}, so pgassay does not unmount it.")
         if not mount.source.startswith("/dev/loop"):
-            raise UsageError(f"{mount.source} at {point} is no loop device, so pgassay does not unmount it.")
+            raise UsageError(
+                f"{mount.source} at {point} is not a loop device, so pgassay does not unmount it."
+            )
     deadline = time.monotonic() + _BUSY_TIMEOUT_S
     while mounted_at(point):
         done = subprocess.run(["umount", str(point)], capture_output=True, text=True)
@@ -168,7 +170,7 @@ def remove_cgroup(folder: Path) -> bool:
         return False
     groups = [mount.point for mount in mounts() if mount.kind in ("cgroup", "cgroup2")]
     if not folder.name.startswith(CGROUP_PREFIX) or not any(folder.is_relative_to(root) for root in groups):
-        raise UsageError(f"{folder} is no cgroup of pgassay's, so it is left alone.")
+        raise UsageError(f"{folder} is not a cgroup of pgassay's, so it is left alone.")
 
     def emptied_and_removed() -> bool:
         for pid in map(int, _read_words(folder / "cgroup.procs")):
@@ -206,7 +208,7 @@ def remove_folder(folder: Path) -> bool:
     home = home_path().resolve()
     holds_home = home.is_relative_to(folder.resolve()) or folder.parent.resolve() == home
     if not is_ours(folder) or folder.is_symlink() or holds_home:
-        raise UsageError(f"{folder} is no temporary folder of pgassay's, so it is left alone.")
+        raise UsageError(f"{folder} is not a temporary folder of pgassay's, so it is left alone.")
     resolved = folder.resolve()
     inside = [mount.point for mount in mounts() if mount.point.is_relative_to(resolved)]
     if inside:
@@ -232,7 +234,7 @@ def remove_probe_folder(folder: Path) -> bool:
         return False
     is_named = _PROBE_NAME.fullmatch(folder.name) is not None
     if not is_named or folder.is_symlink() or folder.lstat().st_uid != os.geteuid():
-        raise UsageError(f"{folder} is no folder of a probe's, so it is left alone.")
+        raise UsageError(f"{folder} is not a folder of a probe's, so it is left alone.")
     files = list(folder.iterdir())
     odd = next((file for file in files if file.is_symlink() or not file.is_file()), None)
     if odd is not None:

@@ -46,7 +46,9 @@ def remove_kept_dumps(*, at_once: bool = False) -> list[str]:
             until = float(mark.read_text("ascii"))
         if at_once or until <= time.time():
             shutil.rmtree(mark.parent, ignore_errors=True)
-            sentences.append(f"Removed a server's dump that was kept to continue with ({mark.parent.name}).")
+            sentences.append(
+                f"Removed the dump of a server that was kept to continue from ({mark.parent.name})."
+            )
     return sentences
 
 
@@ -67,7 +69,5 @@ def remove_source_copies() -> list[str]:
         finally:
             volume.remove()
         snapshots.remove(snapshot.key)
-        sentences.append(
-            f"Removed a copy of a server's data that a run which was killed left ({snapshot.key})."
-        )
+        sentences.append(f"Removed a copy of a server's data left by a killed run ({snapshot.key}).")
     return sentences

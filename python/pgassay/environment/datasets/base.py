@@ -158,7 +158,7 @@ def refuse_changed(spec: DatasetSpec, sha256: Callable[[Path], str]) -> Path:
     """The source's path; raises UsageError when it is gone, or holds something else than was planned."""
     path = Path(spec.source)
     if not path.exists():
-        raise UsageError(f"{path}, which the data are made from, is gone: put it back and run again")
+        raise UsageError(f"{path}, the source of the data, is gone: put it back and run again")
     if sha256(path) != spec.source_sha256:
         raise UsageError(f"{path} has changed since the experiment was planned: start a new experiment")
     return path

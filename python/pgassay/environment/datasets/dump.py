@@ -122,7 +122,7 @@ def _restore_explained(server: Server, path: Path, on_progress: OnStage) -> None
         if _TABLESPACE in str(error):
             raise UsageError(
                 f"{path} puts tables into a tablespace: dump with pg_dump --no-tablespaces, or with "
-                "--format=custom, of which tablespaces are left out"
+                "--format=custom, from which tablespaces are left out"
             ) from error
         raise
 

@@ -63,7 +63,7 @@ def read_header(path: Path) -> DumpFacts:
     for magic, program in _PACKED.items():
         if head.startswith(magic):
             raise UsageError(
-                f"{path} is packed: unpack it with {program}, or dump with pg_dump --format=custom"
+                f"{path} is compressed: unpack it with {program}, or dump with pg_dump --format=custom"
             )
     if head[257:262] == b"ustar":
         return _tar(path)
@@ -78,17 +78,17 @@ def refuse_cut_short(path: Path) -> None:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
         if text.rfind(_COMPLETE) < 0:
             raise UsageError(
-                f"{path} is cut short (it has no line 'PostgreSQL database dump complete'): dump again"
+                f"{path} is truncated (it has no line 'PostgreSQL database dump complete'): dump again"
             )
 
 
 def _directory(path: Path) -> DumpFacts:
     for packed in ("toc.dat.gz", "toc.dat.lz4", "toc.dat.zst"):
         if (path / packed).exists():
-            raise UsageError(f"{path}: {packed} is packed, which no pg_dump does: unpack it first")
+            raise UsageError(f"{path}: {packed} is compressed, but not by pg_dump: unpack it first")
     if not (path / "toc.dat").is_file():
         raise UsageError(
-            f"{path} is a folder without toc.dat, so it is no dump of pg_dump --format=directory: "
+            f"{path} is a folder without toc.dat, so it is not a dump of pg_dump --format=directory: "
             "for a server's data folder write --dataset folder:PATH"
         )
     with (path / "toc.dat").open("rb") as file:
@@ -104,14 +104,14 @@ def _tar(path: Path) -> DumpFacts:
     except (KeyError, tarfile.TarError):
         pass  # said below
     raise UsageError(
-        f"{path} is a tar file without toc.dat, so it is no dump of pg_dump --format=tar, or cut short"
+        f"{path} is a tar file without toc.dat, so it is not a dump of pg_dump --format=tar, or truncated"
     )
 
 
 def _archive(kind: Format, file: IO[bytes], path: Path) -> DumpFacts:
     reader = _Reader(file, path)
     if reader.take(len(MAGIC)) != MAGIC:
-        raise UsageError(f"{path} is no archive of pg_dump: name a dump")
+        raise UsageError(f"{path} is not an archive of pg_dump: name a dump")
     version = (reader.byte(), reader.byte())
     reader.byte()  # the revision
     reader.integer_bytes = reader.byte()
@@ -138,7 +138,7 @@ class _Reader:
     def take(self, count: int) -> bytes:
         data = self._file.read(count) if 0 <= count <= _STRING_BYTES_MAX else b""
         if len(data) != count:
-            raise UsageError(f"{self._path} is cut short or damaged: dump again")
+            raise UsageError(f"{self._path} is truncated or damaged: dump again")
         return data
 
     def byte(self) -> int:
@@ -157,7 +157,7 @@ class _Reader:
 def _plain(head: bytes, path: Path) -> DumpFacts:
     text = head.decode("utf-8", "replace")
     if "\0" in text or not text.strip():
-        raise UsageError(f"{path} is no dump of pg_dump: name one, in any of its formats")
+        raise UsageError(f"{path} is not a dump of pg_dump: name one, in any of its formats")
     if _WHOLE_CLUSTER in text:
         raise UsageError(
             f"{path} is a dump of a whole cluster (pg_dumpall): "
@@ -166,7 +166,7 @@ def _plain(head: bytes, path: Path) -> DumpFacts:
     server, program = _PLAIN_SERVER.search(text), _PLAIN_PROGRAM.search(text)
     if server is None and program is None and "PostgreSQL database dump" not in text:
         raise UsageError(
-            f"{path} has no heading of pg_dump: for SQL that builds data write --dataset script:{path}"
+            f"{path} has no pg_dump header: for SQL that builds data write --dataset script:{path}"
         )
     return DumpFacts(
         "plain",

@@ -24,8 +24,8 @@ _CATALOGS = """
 SELECT 'pg_catalog', relname FROM pg_class
 WHERE relnamespace = 'pg_catalog'::regnamespace AND relkind = 'r' ORDER BY 2"""
 LEFT_AS_MADE = (
-    "no table was read or analysed after it was made: hint bits, dead row versions and the visibility map "
-    "are as they were left, and each trial is the first reader"
+    "no table was read or analysed after loading: hint bits, dead row versions and the visibility "
+    "map are as they were left, and each trial is the first reader"
 )
 # A plain scan meets every row version; an index might be read instead of the table.
 _SEQUENTIAL = ("enable_indexonlyscan", "enable_indexscan", "enable_bitmapscan")

@@ -123,7 +123,7 @@ def _major_of(path: Path) -> str:
         return (path / "PG_VERSION").read_text("ascii").strip()
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(
-            f"{path} is no data folder of PostgreSQL (it has no PG_VERSION): name one, or a base backup in "
+            f"{path} is not a PostgreSQL data folder (it has no PG_VERSION): name one, or a base backup in "
             "plain format"
         ) from error
     except OSError as error:
@@ -249,7 +249,7 @@ def _copied(folder: Path, spec: DatasetSpec, on_progress: OnStage) -> tuple[str,
     if listing_sha256(path) != spec.source_sha256:
         raise UsageError(f"{path} changed while it was copied: stop its server, and run again")
     if not read_control_file(folder).was_stopped:
-        notes.append("it was not shut down in order: the copy was recovered from its WAL")
+        notes.append("it was not shut down cleanly: the copy was recovered from its WAL")
     return tuple(notes)
 
 

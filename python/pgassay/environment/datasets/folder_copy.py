@@ -61,8 +61,8 @@ def _refuse_other_link(root: Path, entry: "os.DirEntry[str]", inner: str) -> Non
     is_known = inner == "pg_wal" or re.fullmatch(r"pg_tblspc/\d+", inner)
     if not is_known or not Path(entry.path).exists():
         raise UsageError(
-            f"{root}/{inner} is a link to {Path(entry.path).readlink()}, which can't be followed: "
-            "put what it leads to in its place, in a copy of the folder"
+            f"{root}/{inner} is a link to {Path(entry.path).readlink()}, which can't be "
+            "followed: replace it by its target, in a copy of the folder"
         )
 
 
@@ -102,7 +102,7 @@ def _notes(source: Path) -> list[str]:
     if (source / "backup_label").exists():
         notes.append("it is a base backup: the copy was recovered from the WAL in it")
     if any((source / "pg_tblspc").iterdir()):
-        notes.append("its tablespaces lie inside the copy, on the one storage of the experiment")
+        notes.append("its tablespaces are inside the copy, on the experiment's storage")
     auto = source / "postgresql.auto.conf"
     names = _SETTING.findall(auto.read_text("utf-8", "replace")) if auto.is_file() else []
     if names:

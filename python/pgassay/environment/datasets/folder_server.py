@@ -51,9 +51,9 @@ def ensure_superuser(build: Build, folder: Path, settings: Mapping[str, str]) ->
 
 def _hint(message: str, folder: Path) -> str:
     if _NO_DIRECTORY in message:
-        return "; its WAL makes a tablespace outside of it: take another base backup, which holds that"
+        return "; its WAL creates a tablespace outside it: take a new base backup that includes it"
     if "checkpoint record" in message or (folder / "backup_label").exists():
-        return "; a base backup must hold its WAL: make it with pg_basebackup --wal-method=stream"
+        return "; a base backup must include its WAL: take it with pg_basebackup --wal-method=stream"
     return ""
 
 

@@ -27,7 +27,7 @@ def describe_failure(server: Server, purpose: str, error: psycopg.Error) -> str:
     if error.sqlstate == DISK_FULL_STATE or DISK_FULL_WORDS in f"{error}{server.log_tail(50)}":
         return (
             f"The disk of {server.data_directory} is full while {purpose}: free some space there, "
-            "or name a folder with more of it by PGASSAY_HOME."
+            "or name a folder with more space by PGASSAY_HOME."
         )
     message = error.diag.message_primary or first_line(error)
     if not server.is_running():

@@ -160,13 +160,13 @@ def _named(command: MetaCommand, script: Path) -> tuple[Path, bool] | None:
     where = f"{script}, line {command.line}: \\{command.name}"
     if command.name in _REFUSED:
         raise UsageError(
-            f"{where} {_REFUSED[command.name]}, and what data are made of must be known beforehand: "
-            "leave it out"
+            f"{where} {_REFUSED[command.name]}, but the content of the data must be known "
+            "beforehand: leave it out"
         )
     if "`" in command.rest:
         raise UsageError(
-            f"{where} takes the output of a shell, and what data are made of must be known beforehand: write "
-            "it into a file"
+            f"{where} takes the output of a shell, but the content of the data must be known beforehand: "
+            "write it into a file"
         )
     if command.name in _INCLUDES:
         folder = script.parent if _INCLUDES[command.name] else Path.cwd()
@@ -180,8 +180,8 @@ def _named(command: MetaCommand, script: Path) -> tuple[Path, bool] | None:
             return None
         if source.group("program") or source.group("other"):
             raise UsageError(
-                f"{where} reads from outside of files, and what data are made of must be known beforehand: "
-                "write the rows into a file"
+                f"{where} reads from outside of files, but the content of the data must be known "
+                "beforehand: write the rows into a file"
             )
         quoted, plain = source.group("quoted"), source.group("plain")
         name = quoted.replace("''", "'") if quoted is not None else plain
@@ -226,7 +226,7 @@ def psql_for(build: Build) -> Path:
     on_path = shutil.which("psql")
     if on_path is None:
         raise UsageError(
-            "the script has commands of psql and there is none at hand: install PostgreSQL's client "
+            "the script has psql commands but psql is not available: install PostgreSQL's client "
             "programs, or take a build that has them, --pg apt:18"
         )
     return Path(on_path)

@@ -75,7 +75,7 @@ def run_text(server: Server, session: ControlSession, text: str, source: str, on
         if command:
             if command.group(1) not in _HARMLESS:
                 raise UsageError(
-                    f"{source}, line {line}: \\{command.group(1)} is a command of psql, not SQL: "
+                    f"{source}, line {line}: \\{command.group(1)} is a psql command, not SQL: "
                     "write SQL statements only"
                 )
             position = command.end()

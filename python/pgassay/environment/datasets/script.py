@@ -41,7 +41,7 @@ def specify(text: str, _build: Build, spec: DatasetSpec) -> DatasetSpec:
     path = existing_source(text, "script", "a file of SQL statements")
     files = files_read(path, read_text)
     if not files and not split_statements(read_text(path), str(path)):
-        raise UsageError(f"{path} holds no SQL statement: write those that build the data")
+        raise UsageError(f"{path} has no SQL statement: write those that build the data")
     update = {"kind": "script", "source": str(path), "source_sha256": _sha256(path, files)}
     return spec.model_copy(update=update)
 
@@ -56,8 +56,8 @@ def read_text(path: Path) -> str:
     try:
         if path.stat().st_size > BYTES_MAX:
             raise UsageError(
-                f"{path} is larger than {BYTES_MAX // MEGABYTE} MB, which is too long to run statement by "
-                "statement: load large data from a dump, --dataset dump:FILE, with a build that has psql"
+                f"{path} is larger than {BYTES_MAX // MEGABYTE} MB, too large to run statement "
+                "by statement: load large data from a dump, --dataset dump:FILE, with a build that has psql"
             )
         return path.read_text("utf-8-sig")
     except OSError as error:

@@ -50,7 +50,7 @@ class Manifest(Frozen):
         for name in names:
             path = PurePosixPath(name)
             if path.is_absolute() or ".." in path.parts or not path.parts or "\0" in name:
-                raise ValueError(f"{name!r} is no path below a snapshot")
+                raise ValueError(f"{name!r} is not a path below a snapshot")
         if len(set(names)) < len(names):
             raise ValueError("a name comes twice")
         if any(size < 0 for _, size in self.files):
@@ -132,7 +132,7 @@ class Arrival:
     def __init__(self, key: str, manifest: Manifest) -> None:
         """Raises UsageError where the disk has too little space, or the name is none."""
         if not _KEY.fullmatch(key) or SNAPSHOT_FILE not in dict(manifest.files):
-            raise UsageError(f"{key!r} is no snapshot")
+            raise UsageError(f"{key!r} is not a snapshot")
         self.key, self.manifest, self.arrived = key, manifest, 0
         final = snapshots.folder() / key
         needed, free = manifest.disk_bytes + FREE_MARGIN_BYTES, shutil.disk_usage(final.parent).free

@@ -131,7 +131,7 @@ def choose(packages: tuple[str, ...], optional: tuple[str, ...], archive: Archiv
     if absent:
         raise UsageError(
             f"The suite {archive.suite} has no package {' and '.join(absent)}: "
-            "see 'pgassay builds' for what can be had on this machine."
+            "see 'pgassay builds' for what is available on this machine."
         )
     return stanzas
 

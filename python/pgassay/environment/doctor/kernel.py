@@ -16,8 +16,8 @@ LOAD_PER_PROCESSOR_MAX = 0.1
 def pressure() -> list[Finding]:
     """Pressure stall information: time lost waiting for CPU, memory and I/O."""
     if machine.facts()["pressure_stall_information"]:
-        return [ok(GROUP, "psi", "pressure stall information: there")]
-    remedy = "boot with psi=1 (a kernel with CONFIG_PSI); without it stalls are not told apart"
+        return [ok(GROUP, "psi", "pressure stall information: available")]
+    remedy = "boot with psi=1 (a kernel with CONFIG_PSI); without it stalls can't be separated"
     return [warning(GROUP, "psi", "pressure stall information: off", remedy)]
 
 
@@ -70,8 +70,8 @@ def free_memory() -> list[Finding]:
     if not reporting:
         return [ok(GROUP, "free-memory", "free memory: stays with this machine")]
     text = (
-        f"free memory: the hypervisor takes it back ({reporting[0]}, free page reporting), so that a cold "
-        "scan may be twice as fast into memory that was used just before"
+        f"free memory: the hypervisor takes it back ({reporting[0]}, free page reporting), "
+        "so a cold scan into recently used memory may be 2 × as fast"
     )
     remedy = (
         "start the virtual machine without free page reporting, or compare cold scans of a table that is "

@@ -32,7 +32,7 @@ def noise(seconds: float) -> list[Finding]:
     after = machine.cpu_times()
     findings = [_gaps(gaps, seconds / 2), _tasks(tasks)]
     if before is None or after is None:
-        findings.append(ok(GROUP, "steal", "steal: not told by this system"))
+        findings.append(ok(GROUP, "steal", "steal: not reported by this system"))
     else:
         findings.append(_steal((after - before).steal_s, seconds))
     return findings
@@ -83,7 +83,7 @@ def _gaps(gaps: "array[int]", seconds: float) -> Finding:
     figures = {"gaps": len(gaps_ms), "p99_ms": p99_ms, "max_ms": max_ms, "lost_fraction": lost}
     if max_ms <= GAP_MAX_MS:
         return ok(GROUP, "interruptions", text, **figures)
-    remedy = "other processes or virtual machines take the processor: end them, or take longer trials"
+    remedy = "other processes or virtual machines take the processor: end them, or use longer trials"
     return warning(GROUP, "interruptions", text, remedy, **figures)
 
 
@@ -104,7 +104,7 @@ def _tasks(times: list[float]) -> Finding:
     if spread <= SPREAD_MAX:
         return ok(GROUP, "speed", text, **figures)
     remedy = (
-        "its speed changes by itself or with its neighbours: pgassay calibrate tells what can be resolved"
+        "its speed changes on its own or with its neighbours: pgassay calibrate shows what can be detected"
     )
     return warning(GROUP, "speed", text, remedy, **figures)
 

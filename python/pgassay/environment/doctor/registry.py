@@ -47,7 +47,7 @@ def examine(
         if name not in known:
             raise UsageError(f"--require {name} is not known: use some of {', '.join(known)}")
     if seconds > 0:
-        progress(f"watching the noise for {seconds:g} s")
+        progress(f"measuring the noise for {seconds:g} s")
         findings += noise.noise(seconds)
     return DoctorReport(
         schema=1,

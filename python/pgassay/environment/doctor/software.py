@@ -87,9 +87,9 @@ def origins() -> list[Finding]:
         ("pip", _has_pip(), f"{sys.executable} -m ensurepip, or use another origin of builds"),
     ]
     return [
-        ok(GROUP, name, f"{name}: there, so builds can be had by it")
+        ok(GROUP, name, f"{name}: installed, so it can provide builds")
         if there
-        else warning(GROUP, name, f"{name}: not there, so no builds come by it", remedy)
+        else warning(GROUP, name, f"{name}: not installed, so it can't provide builds", remedy)
         for name, there, remedy in found
     ]
 

@@ -35,7 +35,7 @@ def page_cache() -> list[Finding]:
             remedy = "use --cache as-is, or Linux 6.5 or newer"
             return [missing(GROUP, "cold-cache", f"dropping and verifying the cache: {error}", remedy)]
     if before < _TEST_FILE_BYTES or after:
-        text = f"dropping the cache: of {before} bytes cached {after} stayed after being dropped"
+        text = f"dropping the cache: {after} of {before} cached bytes stayed after being dropped"
         remedy = "use --cache as-is, or put the data on another file system (--storage loop)"
         return [missing(GROUP, "cold-cache", text, remedy)]
     return [ok(GROUP, "cold-cache", "dropping and verifying the cache: a file was evicted and found gone")]
@@ -50,7 +50,7 @@ def reflink() -> list[Finding]:
         try:
             copy_reflink(source, Path(folder) / "copy")
         except (OSError, PgassayError):
-            text = f"reflink in the home: {kind} has none, so working copies on host storage are copied whole"
+            text = f"reflink in the home: {kind} has none, so working copies on host storage are full copies"
             remedy = _loop_remedy("use --storage loop, whose XFS has it")
             return [warning(GROUP, "reflink", text, remedy, file_system=kind)]
     return [ok(GROUP, "reflink", f"reflink in the home: {kind} has it", file_system=kind)]
@@ -60,11 +60,11 @@ def loop() -> list[Finding]:
     """Loop devices and the maker of their file system."""
     reason = KINDS["loop"].capability()
     program = find_tool("mkfs.xfs")
-    found = ok(GROUP, "loop", "loop devices with XFS: can be made") if reason is None else _no_loop(reason)
+    found = ok(GROUP, "loop", "loop devices with XFS: can be created") if reason is None else _no_loop(reason)
     findings = [found]
     if program is None:
-        remedy = "it is fetched by apt when first needed; elsewhere install xfsprogs"
-        findings.append(warning(GROUP, "mkfs.xfs", "mkfs.xfs: not there", remedy))
+        remedy = "apt fetches it when first needed; elsewhere install xfsprogs"
+        findings.append(warning(GROUP, "mkfs.xfs", "mkfs.xfs: not installed", remedy))
     else:
         findings.append(ok(GROUP, "mkfs.xfs", f"mkfs.xfs: {program}"))
     return findings

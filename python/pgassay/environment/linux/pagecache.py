@@ -118,7 +118,7 @@ def _relation_files_in(folder: Path) -> Iterator[Path]:
 def _resident_bytes(descriptor: int, file: Path) -> int:
     if not can_verify():
         raise MeasurementError(
-            "This system does not tell what is in its page cache (neither cachestat nor mincore): "
+            "This system does not show what is in its page cache (neither cachestat nor mincore): "
             "use --cache as-is or run on Linux."
         )
     if not _has_cachestat():
@@ -128,7 +128,7 @@ def _resident_bytes(descriptor: int, file: Path) -> int:
     except OSError as error:
         if error.errno == errno.EPERM:
             raise MeasurementError(
-                f"The kernel does not tell this account what of {file} is in the page cache: "
+                f"The kernel does not show this account how much of {file} is in the page cache: "
                 "run as the owner of the file or as root."
             ) from error
         if error.errno == errno.EOPNOTSUPP:  # hugetlbfs

@@ -82,7 +82,7 @@ def _try(perf: Perf) -> str:
 def _complaint(stderr: bytes) -> str:
     """The first line with words of what perf wrote."""
     lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines()]
-    return next((line.rstrip(":.") for line in lines if len(line.split()) > 1), "it says nothing")
+    return next((line.rstrip(":.") for line in lines if len(line.split()) > 1), "no error message")
 
 
 def _version(path: str) -> str:

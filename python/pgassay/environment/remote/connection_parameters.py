@@ -122,7 +122,7 @@ def _holds_an_ended_password(connection_string: str, given: Mapping[str, str]) -
 
 def _no_connection_string(what: str, message: str = "") -> UsageError:
     return UsageError(
-        f"{what} is no connection string{message}: write postgresql://USER@HOST:PORT/DATABASE or "
+        f"{what} is not a connection string{message}: write postgresql://USER@HOST:PORT/DATABASE or "
         "host=HOST port=PORT dbname=DATABASE user=USER, of a server here dbname=DATABASE alone (in a URI "
         "a %, @ or / within a value is %25, %40 or %2F)"
     )
@@ -130,7 +130,7 @@ def _no_connection_string(what: str, message: str = "") -> UsageError:
 
 def _no_database(what: str) -> UsageError:
     return UsageError(
-        f"{what}: no database is named: add dbname=DATABASE (or /DATABASE after the host of a URI)"
+        f"{what}: the database is missing: add dbname=DATABASE (or /DATABASE after the host of a URI)"
     )
 
 
@@ -231,7 +231,7 @@ def _complaint(error: psycopg.Error, given: dict[str, str], secrets: list[str]) 
     lines = [line.strip() for line in _ATTEMPT.sub("", str(error)).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith("Multiple connection attempts failed"):
         lines = lines[1:]
-    message = scrub("; ".join(dict.fromkeys(lines)) or "it ended without a word", secrets).rstrip("?.")
+    message = scrub("; ".join(dict.fromkeys(lines)) or "it ended unexpectedly", secrets).rstrip("?.")
     message = message.replace("FATAL:  ", "")
     if "no password supplied" in message:
         return (

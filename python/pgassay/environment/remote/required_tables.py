@@ -28,7 +28,7 @@ def scale_of(connection: ControlSession, workload: WorkloadSpec, server: RemoteS
     row = connection.execute("SELECT count(*) FROM pgbench_branches").fetchone()
     scale = int(row[0]) if row else 0
     if scale < 1:
-        raise UsageError(f"{server.name}: pgbench_branches is empty: load the tables anew with 'pgbench -i'")
+        raise UsageError(f"{server.name}: pgbench_branches is empty: reload the tables with 'pgbench -i'")
     return scale
 
 

@@ -61,14 +61,14 @@ def check_session_settings(resolved: Resolved, settings: Mapping[str, str]) -> N
         level = classify(known, name)
         if level in _WHEN:
             raise UsageError(
-                f"{name}={value}: {name_of_server} takes it up {_WHEN[level]}, and on a remote server only "
-                "what a session can change is varied or set: give the value to one of two servers and "
-                f"compare them with server={_about_methods(known, name)}"
+                f"{name}={value}: {name_of_server} applies it {_WHEN[level]}, but on a remote server only "
+                "session settings can be varied or set: give the value to one of two servers and compare "
+                f"them with server={_about_methods(known, name)}"
             )
         if level == "initdb":
-            raise UsageError(f"{name} is fixed when a cluster is made: leave it out")
+            raise UsageError(f"{name} is fixed by initdb: leave it out")
         if level == "unknown" and "." not in name:
-            raise UsageError(f"{name_of_server} has no setting {name} that this role may see: leave it out")
+            raise UsageError(f"{name_of_server} has no setting {name} visible to this role: leave it out")
     try:
         with connect(session_parameters(resolved, settings)) as session:
             held = describe_settings(session)

@@ -51,7 +51,7 @@ def read_control_file(folder: Path) -> ControlFile:
     sizes_at = at + len(FLOAT_FORMAT)
     if at < 0 or len(data) < sizes_at + _SIZES.size:
         raise UsageError(
-            f"{path} is no control file of PostgreSQL on a machine like this: name another folder"
+            f"{path} is not a control file of PostgreSQL on a machine like this: name another folder"
         )
     control_version, catalog_version, state = _VERSIONS_AND_STATE.unpack_from(data)
     sizes = _SIZES.unpack_from(data, sizes_at)

@@ -235,7 +235,7 @@ class Pooler:
 
     def _said(self) -> str:
         """Its first complaint, without the instant and the process before it."""
-        lines = self._log.read_text("utf-8", "replace").strip().splitlines() or ["it said nothing"]
+        lines = self._log.read_text("utf-8", "replace").strip().splitlines() or ["no error message"]
         complaint = next((line for line in lines if " ERROR " in line), lines[-1])
         return complaint.rpartition("] ")[2]
 

@@ -207,7 +207,7 @@ class Server:
             major = (self.data_directory / "PG_VERSION").read_text(encoding="ascii").strip()
         except FileNotFoundError as error:
             raise MeasurementError(
-                f"{self.data_directory} is no data directory of PostgreSQL (it has no PG_VERSION): "
+                f"{self.data_directory} is not a PostgreSQL data directory (it has no PG_VERSION): "
                 "make the data again."
             ) from error
         if major != str(self.build.major):

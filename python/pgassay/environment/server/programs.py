@@ -151,7 +151,7 @@ def run_program(
         lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
         message = " / ".join(line.strip() for line in lines[-TAIL_LINES:] if line.strip())
         message = message.encode(errors="replace").decode()
-        remedy = "; free some space there, or name a folder with more of it by PGASSAY_HOME"
+        remedy = "; free some space there, or name a folder with more space by PGASSAY_HOME"
         advice = remedy if DISK_FULL_WORDS in done.stderr else ""
         raise MeasurementError(f"{Path(argv[0]).name} failed while {purpose}: {message}{advice}")
     return str(done.stdout)

@@ -89,7 +89,7 @@ def check_limits(spec: ArmSpec) -> None:
 def _check_cpus(cpus: float) -> None:
     usable = machine.cores_usable()
     if cpus > usable:
-        raise UsageError(f"cpus {cpus:g} caps nothing: this machine has {usable}, so name fewer")
+        raise UsageError(f"cpus {cpus:g} limits nothing: this machine has {usable}, so use fewer")
 
 
 def why_not_capped(memory_bytes: int, spec: ArmSpec) -> str | None:
@@ -107,17 +107,17 @@ def _check_memory(limit_bytes: int, settings: dict[str, str], build: Build) -> N
     buffers = shared_buffers_bytes(build, settings.get("shared_buffers", SHARED_BUFFERS_SHIPPED))
     if buffers > limit_bytes * SHARED_BUFFERS_FRACTION_MAX:
         raise UsageError(
-            f"memory {format_bytes(limit_bytes)} leaves no room beside "
-            f"shared_buffers={format_bytes(buffers)}, which counts in it: "
-            f"set shared_buffers={limit_bytes // 4 >> 20}MB or name more memory"
+            f"memory {format_bytes(limit_bytes)} leaves no room "
+            f"next to shared_buffers={format_bytes(buffers)}, which counts in it: "
+            f"set shared_buffers={limit_bytes // 4 >> 20}MB or give more memory"
         )
 
 
 def _check_room(limit_bytes: int) -> None:
     if limit_bytes > machine.memory_bytes():
         raise UsageError(
-            f"memory {format_bytes(limit_bytes)} caps nothing: this machine has "
-            f"{readable_bytes(machine.memory_bytes())}, so name less"
+            f"memory {format_bytes(limit_bytes)} limits nothing: this machine has "
+            f"{readable_bytes(machine.memory_bytes())}, so use less"
         )
     _refuse_narrower_parent(limit_bytes)
 
@@ -130,6 +130,6 @@ def _refuse_narrower_parent(limit_bytes: int) -> None:
     outer = memory_cap_bytes(parent)
     if outer is not None and outer < limit_bytes:
         raise UsageError(
-            f"memory {format_bytes(limit_bytes)} caps nothing: the container or control group that "
-            f"pgassay runs in is capped at {readable_bytes(outer)}, so name less"
+            f"memory {format_bytes(limit_bytes)} limits nothing: the container or control group that "
+            f"pgassay runs in is capped at {readable_bytes(outer)}, so use less"
         )

@@ -102,7 +102,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
     for name in settings:
         if name.lower() in PINNED_SETTINGS:
             raise UsageError(
-                f"The setting {name} belongs to pgassay, which keeps its servers private: leave it out."
+                f"The setting {name} is set by pgassay, which keeps its servers private: leave it out."
             )
     format_settings(settings)
 

@@ -93,7 +93,7 @@ _REMEDIES: tuple[tuple[str, str], ...] = (
         r"could not bind Unix address|Address already in use|lock file .* already exists",
         "another server uses the same address; stop it and try again.",
     ),
-    (r"No space left on device", "free some space, or name a folder with more of it by PGASSAY_HOME."),
+    (r"No space left on device", "free some space, or name a folder with more space by PGASSAY_HOME."),
     (
         r"could not access file|could not load library",
         "install the extension for this build or take it out of shared_preload_libraries.",

@@ -111,9 +111,7 @@ def _check_name(build: Build, facts: dict[str, SettingFact], name: str) -> None:
     level = classify(facts, name)
     if level == "initdb":
         remedy = MADE_BY_INITDB.get(name.lower(), "leave it out.")
-        raise UsageError(
-            f"The setting {name} is fixed when a cluster is made, a server cannot be given it: {remedy}"
-        )
+        raise UsageError(f"The setting {name} is fixed by initdb and can't be changed on a server: {remedy}")
     # A name with a dot belongs to an extension, which only its library knows.
     if level == "unknown" and "." not in name:
         close = difflib.get_close_matches(name.lower(), facts, n=CLOSE_MATCHES_MAX)

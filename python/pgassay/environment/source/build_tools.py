@@ -107,7 +107,7 @@ def _unpacked(missing: Sequence[str], on_step: OnStep) -> Path:
     root = home() / "tools" / f"source-{'-'.join(sorted(missing))}"
     if not all((root / "usr/bin" / name).is_file() for name in missing):
         on_step(f"unpacking {', '.join(packages)}", None)
-        unpack((*packages, "m4"), host_archive("what builds PostgreSQL"), root, finish=_finish)
+        unpack((*packages, "m4"), host_archive("the tools to build PostgreSQL"), root, finish=_finish)
     return root
 
 

@@ -38,13 +38,13 @@ def parse_source(text: str) -> TypedTree:
 def _clone(text: str, rest: str) -> TypedTree:
     place, revision = _at_revision(rest)
     if not place:
-        raise UsageError(f"{text} names no folder: write git:PATH@REVISION, as git:~/postgres@master")
+        raise UsageError(f"{text} has no folder: write git:PATH@REVISION, as git:~/postgres@master")
     folder = typed_path(place).absolute()
     if not folder.is_dir():
         raise UsageError(f"{text}: there is no folder {folder}: write git:PATH@REVISION, PATH a local clone")
     if not revision:
         raise UsageError(
-            f"{text} names no revision: write git:{place}@HEAD for what is committed there, or "
+            f"{text} has no revision: write git:{place}@HEAD for what is committed there, or "
             f"source:{place} for the folder as it is"
         )
     return TypedTree(text, "git", folder, revision)

@@ -95,7 +95,7 @@ def _commit_of(typed: TypedTree) -> tuple[str, Path]:
     common = _run([*place, "rev-parse", "--path-format=absolute", "--git-path", "objects"], os.environ)
     if common.returncode != 0:
         raise UsageError(
-            f"{typed.text}: {typed.place} is no clone that git reads ({_said(common)}): "
+            f"{typed.text}: {typed.place} is not a clone that git reads ({_said(common)}): "
             f"write source:{typed.place} for a folder without git"
         )
     revision = f"{typed.revision}^{{commit}}"
@@ -159,8 +159,8 @@ def _version_of(typed: TypedTree, tree: str, objects: Path | None) -> str:
         raise UsageError(_no_tree(typed))
     if match is None or int(match[2]) < MAJOR_MIN:
         raise UsageError(
-            f"{typed.text} is older than PostgreSQL {MAJOR_MIN}, the oldest that pgassay measures, or of a "
-            "time before it had a meson.build: name a newer revision"
+            f"{typed.text} is older than PostgreSQL {MAJOR_MIN}, the oldest that pgassay measures, "
+            "or from before it had a meson.build: name a newer revision"
         )
     return match[1]
 

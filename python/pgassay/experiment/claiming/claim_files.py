@@ -54,8 +54,8 @@ def claimed_files(typed: Sequence[Path]) -> tuple[ClaimedFile, ...]:
     for file in files:
         if names.count(file.name) > 1:
             raise UsageError(
-                f"two of the files are called {file.name}.toml, and each has a folder of its name: run them "
-                "into folders of their own with --out"
+                f"two of the files are called {file.name}.toml, and each needs its "
+                "own folder: run them separately with --out"
             )
     return files
 
@@ -65,7 +65,7 @@ def _examples() -> list[Path]:
     folder = _EXAMPLES if _EXAMPLES.is_dir() else _OF_THE_SOURCES
     found = [path for path in sorted(folder.glob("*.toml")) if "claim" in read_document(path)]
     if not found:
-        raise UsageError(f"there are no examples with claims in ./{_EXAMPLES}: name files in place of {ALL}")
+        raise UsageError(f"there are no examples with claims in ./{_EXAMPLES}: name files instead of {ALL}")
     return found
 
 
@@ -130,7 +130,7 @@ def _refuse_mixed(claim: Claim, where: str) -> None:
     else:
         is_alone = kind == "limit" or bool(claim.against_statement)
         if is_alone is bool(claim.against):
-            wrong = "is of one arm: leave against out" if is_alone else "lacks against: name an arm"
+            wrong = "is about one arm: leave against out" if is_alone else "lacks against: name an arm"
             raise UsageError(f"{where} {wrong}")
         if not claim.arm:
             raise UsageError(f"{where} lacks arm: name one")
@@ -169,7 +169,7 @@ def _with_band(claim: Claim, where: str) -> Claim:
         return claim
     if published is None:
         if claim.band is not None:
-            raise UsageError(f"{where} has a band and no published figure: add published")
+            raise UsageError(f"{where} has a band but no published figure: add published")
         return claim
     if published <= 0 or (published > 1) is not (claim.says in _ABOVE):
         sign = "above" if claim.says in _ABOVE else "between 0 and"

@@ -32,8 +32,8 @@ from pgassay.words import duration_rounded, join, plural
 # What an experiment is planned for at least, whatever its share.
 PLANNED_FOR_MIN_S = 120.0
 FAMILY = (
-    "The claims of a file are judged by one experiment, whose verdicts hold together; each file is a family "
-    "of its own."
+    "The claims of a file are judged by one experiment, whose verdicts hold together; each file is a "
+    "separate family."
 )
 
 

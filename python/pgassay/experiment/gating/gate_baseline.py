@@ -68,7 +68,7 @@ def revision_of(folder: Path) -> str:
 def _server(text: str, change: GateFile) -> GateBaseline:
     if change.system.server is None:
         raise UsageError(
-            f"{OPTION} names a server, and {change.path} names none for the change: write server = "
+            f"{OPTION} names a server, but {change.path} has none for the change: write server = "
             '"CONNECTION STRING" below [system]'
         )
     (string, *others) = split_connection_strings(text)
@@ -89,8 +89,8 @@ def _tree(text: str, change: GateFile) -> GateBaseline:
 def _refuse_build_of_server(text: str, change: GateFile) -> None:
     if change.system.server is not None:
         raise UsageError(
-            f"{OPTION} {text} is a build, and {change.path} names a server that runs already: name its "
-            "baseline by a connection string"
+            f"{OPTION} {text} is a build, but {change.path} names a running server: name "
+            "its baseline by a connection string"
         )
 
 
@@ -98,8 +98,8 @@ def _folder(folder: Path, text: str, change: GateFile) -> GateBaseline:
     """Another checkout, which has a gate file of the same name, or the folder of a build."""
     if (folder / GATE_FILE).is_file():
         raise UsageError(
-            f"{OPTION} {text} holds a gate that was measured before, and a gate measures both sides in one "
-            "run: name a checkout, a build's bin folder or a git revision"
+            f"{OPTION} {text} has an earlier gate, but a gate measures both sides in "
+            "one run: name a checkout, a build's bin folder or a git revision"
         )
     if (folder / "postgres").exists() or (folder / "bin" / "postgres").exists():
         _refuse_build_of_server(text, change)
@@ -110,8 +110,8 @@ def _folder(folder: Path, text: str, change: GateFile) -> GateBaseline:
             system = GatedSystem(kind="checkout", name=text, revision=revision_of(candidate.parent))
             return GateBaseline(read_gate_file(candidate), system)
     raise UsageError(
-        f"{OPTION} {text} holds neither {change.path.name} nor a build of PostgreSQL: name a checkout with "
-        "that file, or a build's bin folder"
+        f"{OPTION} {text} has neither {change.path.name} nor a build of PostgreSQL: name a checkout "
+        "with that file, or a build's bin folder"
     )
 
 
@@ -125,21 +125,21 @@ def _revision(text: str, change: GateFile, read_into: Path) -> GateBaseline:
     here = change.path.parent
     if _git(here, "rev-parse", "--git-dir") is None:
         raise UsageError(
-            f"{OPTION} {text} is no folder, and {here} is in no git repository that can be read: name a "
-            "folder, or gate from a repository"
+            f"{OPTION} {text} is not a folder, and {here} is not in a readable git repository: name "
+            "a folder, or run the gate from a repository"
         )
     commit = _commit(here, text)
     if not commit:
         raise UsageError(
             f"{OPTION} {text} is neither a folder nor a git revision here: name one, such as main or "
-            "origin/main (fetch it first where a checkout is shallow)"
+            "origin/main (fetch it first if the checkout is shallow)"
         )
     tree = _Tree(here, commit)
     name = _within_repository(change.path)
     if tree.read(name) is None:
         raise UsageError(
-            f"{OPTION} {text}: {name} is not in that revision: commit the gate's file first, and gate what "
-            "comes after it"
+            f"{OPTION} {text}: {name} is not in that revision: commit the gate file first, "
+            "then gate later revisions"
         )
     tree.write(name, read_into)
     for named in _named_files(read_into / name, change.path):
@@ -165,8 +165,8 @@ def _named_files(path: Path, shown: Path) -> list[str]:
     absolute = [name for name in found if Path(name).is_absolute()]
     if absolute:
         raise UsageError(
-            f"{shown}: {absolute[0]} is not in the repository, so it has no revision: name it relative to "
-            "the gate's file"
+            f"{shown}: {absolute[0]} is not in the repository, so it has no revision: name it "
+            "relative to the gate file"
         )
     return found
 
@@ -196,7 +196,7 @@ class _Tree:
         parts: list[str] = []
         for part in (base / text).parts:
             if part == ".." and not parts:
-                raise UsageError(f"{text} lies outside of the repository, so it has no revision: move it in")
+                raise UsageError(f"{text} is outside the repository, so it has no revision: move it in")
             if part == "..":
                 parts.pop()
             elif part != ".":

@@ -99,7 +99,7 @@ def read_gate_file(path: Path, builds_from: Path | None = None) -> GateFile:
 def _number(path: Path, document: Mapping[str, object], key: str, default: float) -> float:
     value = document.get(key, default)
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0.01 <= value <= 1e6:
-        raise UsageError(f"{path}: {key} = {value!r} is no such number: write one from 0.01 to 1000000")
+        raise UsageError(f"{path}: {key} = {value!r} is out of range: write a number from 0.01 to 1000000")
     return float(value)
 
 
@@ -113,7 +113,7 @@ def _must_find(
         if value is None:
             continue
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0.001 <= value <= 10:
-            raise UsageError(f"{path}: must-find = {value!r} is no fraction: write 0.05 for 5 %")
+            raise UsageError(f"{path}: must-find = {value!r} is not a fraction: write 0.05 for 5 %")
         found[name] = float(value)
     return found
 
@@ -127,7 +127,7 @@ def _workload(
         raise UsageError(f'{path}: {where} is not a table: write [{where}] with workload = "sql:FILE"')
     if not _NAME.fullmatch(name):
         raise UsageError(
-            f"{path}: '{name}' is no name for a workload, which is a folder's as well: use letters, digits, "
+            f"{path}: '{name}' is not a valid workload name, which names a folder too: use letters, digits, "
             "'-', '_' and '.'"
         )
     refuse_unknown(path, where, table, (*keys(GATE_FILE), *_WORKLOAD))
@@ -158,8 +158,8 @@ def _with_times(
     left_s = total_s - sum(own)
     if sharing and left_s < sharing:
         raise UsageError(
-            f"{path}: max-time = {total_s:g} s is used up by the workloads that name their own: give more, "
-            "or each workload its max-time"
+            f"{path}: max-time = {total_s:g} s is used up by the workloads that set their own: give "
+            "more, or set max-time for each workload"
         )
     return {
         name: replace(request, max_time_s=own_s if own_s is not None else left_s / sharing)
@@ -181,8 +181,8 @@ def _system(path: Path, table: object, builds_from: Path) -> SystemFile:
     )
     if found.server is not None and (found.pg is not None or found.prepare):
         raise UsageError(
-            f"{path}: [system]: pg and prepare are for servers that pgassay starts, and server names one "
-            "that runs already: leave one of them out"
+            f"{path}: [system]: pg and prepare are for servers that pgassay starts, but server "
+            "names a running one: leave one of them out"
         )
     return found
 
@@ -207,7 +207,7 @@ def _files(path: Path, texts: Iterable[str]) -> tuple[str, ...]:
             continue
         matching = sorted(str(each) for each in _beside(name.parent) if fnmatch(each.name, name.name))
         if not matching:
-            raise UsageError(f"{path}: prepare: no file is called {text}: correct the pattern")
+            raise UsageError(f"{path}: prepare: no file matches {text}: correct the pattern")
         found += matching
     return tuple(found)
 

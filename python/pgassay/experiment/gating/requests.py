@@ -142,8 +142,8 @@ def _statements_before(request: CompareRequest, other: CompareRequest | None) ->
         return None
     if before.writes != now.writes:
         raise UsageError(
-            f"{request.workload}: the baseline's SQL and the change's differ in whether they change data: "
-            "say writes=yes in both"
+            f"{request.workload}: either the baseline's SQL or the change's writes, the other "
+            "does not: write writes=yes in both"
         )
     return before.model_copy(update={"statements": statements})
 
@@ -156,13 +156,13 @@ def _of_servers(
     if before.server is None or now.server is None:
         which = baseline.path if before.server is None else change.path
         raise UsageError(
-            f"{which} names no server below [system], and the other side does: a gate compares two servers "
-            "that run already, or two that pgassay starts"
+            f"{which} has no server below [system], but the other side has: a gate compares "
+            "two running servers, or two that pgassay starts"
         )
     for name in sorted({*before.settings, *now.settings} & {*READ_ONLY, "transaction_read_only"}):
         raise UsageError(
-            f"{change.path}: {name} is on for a workload that reads and off for one that writes, which "
-            "allow-writes allows: leave it out of [system.set]"
+            f"{change.path}: {name} is on for a workload that reads and off for one that writes "
+            "(as allow-writes permits): leave it out of [system.set]"
         )
     if before.server == now.server and before.settings == now.settings:
         return GatePlan((), tuple(change.workloads), ((), ()))
@@ -172,8 +172,8 @@ def _of_servers(
         if before.server != now.server:
             if before.settings != now.settings:
                 raise UsageError(
-                    f"{change.path}: the servers differ, and their [system.set] too: which of them an effect "
-                    "is of could not be told: make one of them alike"
+                    f"{change.path}: both the servers and their [system.set] differ, so an "
+                    "effect could come from either: make one of them the same"
                 )
             given = tuple(f"{name}={value}" for name, value in now.settings.items())
             servers = f"{SERVER}={_quoted(before.server)},{_quoted(now.server)}"
@@ -198,6 +198,6 @@ def refuse_double_settings(plan: GatePlan, systems: Mapping[str, SystemFile]) ->
             twice = sorted(given & {name.lower() for name in system.settings})
             if twice:
                 raise UsageError(
-                    f"{twice[0]} is set by [workloads.{each.name}.set] and by [system.set] of the {side}: "
+                    f"{twice[0]} is set in [workloads.{each.name}.set] and in [system.set] of the {side}: "
                     "leave it out of one"
                 )

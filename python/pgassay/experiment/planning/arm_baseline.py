@@ -70,9 +70,8 @@ def with_own_data(dataset: DatasetSpec, workload: WorkloadSpec, request: Compare
         return dataset
     if request.scale != CompareRequest.scale:
         raise UsageError(
-            f"--scale {request.scale} is the size of pgbench's tables, and {workload.family} reads "
-            "sysbench's: "
-            f"write --workload {typed_script(workload)}tables=4,table_size=100000"
+            f"--scale {request.scale} is the size of pgbench's tables, but {workload.family} "
+            f"reads sysbench's: write --workload {typed_script(workload)}tables=4,table_size=100000"
         )
     sizes = options.model_dump(include={"tables", "table_size", "distribution"})
     return dataset.model_copy(update={"kind": "sysbench", "scale": 1, **sizes})
@@ -140,8 +139,8 @@ def _check_wal_sizes(settings: dict[str, str], segment_mb: int) -> None:
         size_mb = parse_number(settings.get(name, ""), "MB")
         if size_mb is not None and size_mb < WAL_SEGMENTS_MIN * segment_mb:
             raise UsageError(
-                f"{name}={settings[name]} has no room for the {WAL_SEGMENTS_MIN} WAL segments of "
-                f"{segment_mb} MB that a server needs: give {name}={WAL_SEGMENTS_MIN * segment_mb}MB or more"
+                f"{name}={settings[name]} is too small for the {WAL_SEGMENTS_MIN} WAL segments of "
+                f"{segment_mb} MB that a server needs: use {name}={WAL_SEGMENTS_MIN * segment_mb}MB or more"
             )
 
 
@@ -184,7 +183,7 @@ def with_caps(request: CompareRequest, factors: tuple[Factor, ...], spec: ArmSpe
     """The arm with the caps of `--memory` and `--cpus`; raises UsageError where they can't be set."""
     for name, text in (("memory", request.memory), ("cpus", request.cpus)):
         if text is not None and name in {factor.name for factor in factors}:
-            raise UsageError(f"{name} is a factor and is also fixed by --{name}: leave one of them out")
+            raise UsageError(f"{name} is a factor and is also set by --{name}: leave one of them out")
     update: dict[str, object] = {}
     if request.memory is not None:
         update["memory_bytes"] = parse_memory(request.memory, "--memory")
@@ -256,8 +255,8 @@ def instance_sentences(arms: Sequence[Arm]) -> tuple[str, ...]:
         elif reason := why_not_capped(instance.memory_bytes, arm.spec):
             size = format_bytes(instance.memory_bytes)
             found[
-                f"{instance.name} has {size} of memory and its servers are not held to that here ({reason}): "
-                "what would be cached there may be read here, or the reverse"
+                f"{instance.name} has {size} of memory but its servers are not limited to that here "
+                f"({reason}): what would be cached there may be read here, or the reverse"
             ] = None
     return tuple(found)
 
@@ -301,5 +300,5 @@ def memory_warnings(arms: Sequence[Arm]) -> Iterator[str]:
     yield (
         f"{arm.name}: its memory of {(arm.spec.memory_bytes or 0) >> 20} MB may be too little; the kernel "
         f"would end the server: shared buffers, and a work_mem and a session for each of {connections} "
-        f"connections, can take {needed >> 20} MB; give it --memory {needed >> 20}MB, or less of these"
+        f"connections, can take {needed >> 20} MB; use --memory {needed >> 20}MB, or lower these settings"
     )

@@ -49,8 +49,8 @@ def choose_builds(factors: Sequence[Factor], text: str | None) -> tuple[tuple[Fa
         return tuple(factors), build
     if text is not None:
         raise UsageError(
-            f"--pg {text} names one build for all arms and {choosing[0].name}= one for each: "
-            "leave one of them out"
+            f"--pg {text} chooses one build for all arms, {choosing[0].name}= one "
+            "for each: leave one of them out"
         )
     bound = tuple(_bound(factor) for factor in factors)
     builds = [build for factor in bound for build in factor.kind.builds.values()]
@@ -91,7 +91,8 @@ def settings_where_they_exist(candidates: list[Candidate]) -> AlikeSettings:
         kept.append((levels, spec.model_copy(update={"settings": settings})))
     values = {name: value for _, spec in candidates for name, value in spec.settings.items()}
     sentences = tuple(
-        f"{name}={values[name]} is given where it exists: PostgreSQL {_versions(without)} has no such setting"
+        f"{name}={values[name]} is only set where it exists: PostgreSQL {_versions(without)} has no such "
+        "setting"
         for name, without in lacking.items()
     )
     return AlikeSettings(kept, sentences)
@@ -185,8 +186,8 @@ def refuse_equal_levels(candidates: Sequence[Candidate]) -> None:
             # Both ways: a level that lets the server choose equals whatever it chooses.
             if equal_value(name, level, other, fact) and equal_value(name, other, level, fact):
                 raise UsageError(
-                    f"{name}={level} and {name}={other} are one value: give each level once "
-                    "(copy=first,second compares equal arms)"
+                    f"{name}={level} and {name}={other} are the same value: give each "
+                    "level once (copy=first,second compares equal arms)"
                 )
 
 
@@ -197,7 +198,7 @@ def levels_without_unit(candidates: Sequence[Candidate]) -> tuple[str, ...]:
         bare = [level for level in levels if level.strip().isdecimal() and level.strip() != "0"]
         if fact.unit and bare and any(level.strip()[-1:].isalpha() for level in levels):
             sentences[fact.name] = (
-                f"{fact.name}={bare[0]} has no unit, as its other levels have: PostgreSQL counts it in "
+                f"{fact.name}={bare[0]} has no unit, unlike its other levels: PostgreSQL counts it in "
                 f"{fact.unit}"
             )
     return tuple(sentences.values())

@@ -119,7 +119,7 @@ def inspect(resolved: Resolved, workload: WorkloadSpec) -> KnownServer:
             scale = scale_of(control, workload, server)
     except psycopg.Error as error:
         raise UsageError(
-            f"{server.name} can't be read ({first_line(error)}): correct the rights of {server.user}"
+            f"{server.name} can't be read ({first_line(error)}): correct the privileges of {server.user}"
         ) from None
     dataset = DatasetSpec(
         kind="remote",
@@ -148,8 +148,8 @@ def reconnect(experiment: Experiment) -> dict[str, Resolved]:
         changed = [field for field in fields if getattr(now, field) != getattr(planned, field)]
         if changed:
             raise UsageError(
-                f"server {name} has another {' and '.join(changed)} now than when the experiment was "
-                "planned: start a new experiment"
+                f"server {name} has a different {' and '.join(changed)} now than when the "
+                "experiment was planned: start a new experiment"
             )
         found[name] = replace(resolved, server=planned)
     return found
@@ -181,8 +181,8 @@ def refuse_secrets_in(command: str, found: Sequence[Resolved], option: str) -> N
         secret = str(each.parameters["password"] or "")
         if len(secret) >= SECRET_LENGTH_MIN and scrub(command, [secret]) != command:
             raise UsageError(
-                f"{option} holds the password for {each.server.name}, and the command is stored: let it read "
-                "the password from a file"
+                f"{option} contains the password for {each.server.name}, and the command is stored: "
+                "have it read the password from a file"
             )
 
 

@@ -75,7 +75,7 @@ def parse_request(
     for factor in factors:
         if factor.name in given:
             raise UsageError(
-                f"{factor.name} is a factor and is also fixed by --set {factor.name}: leave one of them out"
+                f"{factor.name} is a factor and is also set by --set {factor.name}: leave one of them out"
             )
         if factor.name == config.NAME:
             config.check_beside(factor.levels, given)
@@ -196,14 +196,14 @@ def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool)
     """How the blocks are made; raises UsageError for what these arms can't have."""
     if request.decide == "effects" and len({arm.stratum for arm in arms}) < 2:
         raise UsageError(
-            "--decide effects: one factor alone is compared, so its arms are all there is to decide: "
-            "leave it out, or add a factor"
+            "--decide effects: only one factor is compared, so its arms are all there is to "
+            "decide: leave it out, or add a factor"
         )
     servers = {arm.spec.server.name for arm in arms if arm.spec.server is not None}
     if request.between == "neutral" and len(servers) > 1:
         raise UsageError(
-            "--between neutral: the arms run on several servers, and a trial on the control's does nothing "
-            "for the others: leave it out"
+            "--between neutral: the arms run on several servers, and a trial on the control's server "
+            "has no effect on the others: leave it out"
         )
     # Whoever names a number of blocks wants them of all arms, decided or not.
     rests = request.blocks is None and request.decide == "arms"

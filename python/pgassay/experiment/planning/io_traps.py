@@ -90,8 +90,8 @@ def _without_effect(arms: Sequence[Arm], compared: str) -> Iterator[str]:
     idle = sorted(methods - used_by) if used_by else []
     if used_by and idle:
         yield (
-            f"{compared} is used by io_method={' and '.join(sorted(used_by))} alone: with "
-            f"io_method={' or '.join(idle)} its levels are one and the same"
+            f"{compared} is only used by io_method={' and '.join(sorted(used_by))}: "
+            f"with io_method={' or '.join(idle)} its levels are the same"
         )
 
 

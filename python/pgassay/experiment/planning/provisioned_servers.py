@@ -105,8 +105,8 @@ class ProvisionedServers:
         }
         if self._request.covariate == "disk" and len(storages) > 1:
             raise UsageError(
-                "--covariate disk reads the disk of each arm, and the arms have different ones here, so it "
-                "would take out what they differ in: use another covariate, or none"
+                "--covariate disk reads the disk of each arm, but the arms have different disks, "
+                "so it would remove the difference between them: use another covariate, or none"
             )
 
     def judge(self, parsed: ParsedRequest, on_stage: OnStage) -> Judged:
@@ -205,8 +205,8 @@ def _cache_of(request: CompareRequest, workload: WorkloadSpec, *, is_mix: bool) 
         return "warm-pages" if is_mix else default_cache(workload)
     if is_mix and workload.kind == "statements" and request.cache in ("cold", "cold-each"):
         raise UsageError(
-            f"--cache {request.cache}: of statements that clients execute at once only the first would be "
-            "cold: use --cache warm-pages, warm-buffers or as-is"
+            f"--cache {request.cache}: with statements that clients execute concurrently only the "
+            "first would be cold: use --cache warm-pages, warm-buffers or as-is"
         )
     return request.cache
 
@@ -294,9 +294,9 @@ def plan_warnings(
     balloons = reporting_balloons()
     if balloons and cache in ("cold", "cold-each") and any(arm.spec.memory_bytes is None for arm in arms):
         sentences.append(
-            f"the hypervisor takes free memory back ({balloons[0]}): a cold read costs more the longer the "
-            "memory was free that it goes into, and with io_method=sync the process that computes pays alone "
-            "(cap the servers' --memory below a third of the table)"
+            f"the hypervisor takes free memory back ({balloons[0]}): a cold read into memory that was free "
+            "for long costs more, and with io_method=sync the process that computes pays all of it (cap "
+            "the servers' --memory below a third of the table)"
         )
     return tuple(sentences)
 
@@ -306,9 +306,7 @@ def plan_confounds(arms: Sequence[Arm]) -> tuple[str, ...]:
     sentences = []
     origins = sorted({arm.spec.build.origin for arm in arms})
     if len(origins) > 1:
-        sentences.append(
-            f"the builds come from {', '.join(origins)}: compilers and options differ with the build"
-        )
+        sentences.append(f"the builds come from {', '.join(origins)}: compilers and options differ too")
     return tuple(sentences)
 
 

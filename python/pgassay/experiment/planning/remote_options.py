@@ -33,12 +33,12 @@ def refuse_what_needs_a_remote_server(request: CompareRequest) -> None:
     for flag in _given_for(request, "running"):
         raise UsageError(
             f"{flag} needs --server or {NAME}=: pgassay starts these servers itself, so leave {flag} out or "
-            "name one that runs already"
+            "name a running server"
         )
     if request.cache == RESTARTED:
         raise UsageError(
-            f"--cache {RESTARTED} is for servers that run already, which a command of --before-trial starts "
-            "anew: use cold here, which empties all caches"
+            f"--cache {RESTARTED} is for running servers that a command of --before-trial "
+            "restarts: use cold here, which empties all caches"
         )
 
 
@@ -46,20 +46,19 @@ def refuse_what_needs_provisioning(request: CompareRequest) -> None:
     """Raise UsageError for what can't be asked of somebody else's server."""
     for flag in _given_for(request, "own"):
         raise UsageError(
-            f"{flag} cannot be used with --server or {NAME}=, which names a server that runs already: leave "
-            f"{flag} out"
+            f"{flag} cannot be used with --server or {NAME}=, which names a running server: leave {flag} out"
         )
     for text in request.factors:
         name = text.partition("=")[0].strip().lower()
         if name in _FACTORS_FOR_PROVISIONED:
             raise UsageError(
-                f"{name}= cannot be used with --server or {NAME}=, which names a server that runs already: "
+                f"{name}= cannot be used with --server or {NAME}=, which names a running server: "
                 "leave one of them out"
             )
     if request.covariate in READINGS:
         raise UsageError(
-            f"--covariate {request.covariate} is read on the server's machine before the server starts, "
-            "which can't be done with a remote server: use canary, or none"
+            f"--covariate {request.covariate} is measured on the server's machine before the server "
+            "starts, which is not possible with a remote server: use canary, or none"
         )
     _refuse_unfit_command(request)
     if request.cache not in (None, cache_of(request)):
@@ -68,17 +67,15 @@ def refuse_what_needs_provisioning(request: CompareRequest) -> None:
 
 def _about_caches(request: CompareRequest) -> str:
     if request.cache == RESTARTED:
-        return (
-            f'--cache {RESTARTED} needs a command that starts the server anew: add --before-trial "COMMAND"'
-        )
+        return f'--cache {RESTARTED} needs a command that restarts the server: add --before-trial "COMMAND"'
     if request.before_trial is not None:
         return (
-            f"--cache {request.cache}: what is in the caches of a remote server after --before-trial is "
-            f"called {RESTARTED}: leave --cache out, or write --cache {RESTARTED}"
+            f"--cache {request.cache}: the cache state of a remote server after --before-trial "
+            f"is called {RESTARTED}: leave --cache out, or write --cache {RESTARTED}"
         )
     return (
-        f"--cache {request.cache}: nothing can be done about the caches of a remote server without its "
-        f"operating system: leave --cache out, or write --cache {CACHE}"
+        f"--cache {request.cache}: pgassay can't control the caches of a remote "
+        f"server: leave --cache out, or write --cache {CACHE}"
     )
 
 
@@ -89,8 +86,8 @@ def _refuse_unfit_command(request: CompareRequest) -> None:
         raise UsageError('--before-trial is empty: write --before-trial "COMMAND"')
     if request.between == "neutral":
         raise UsageError(
-            "--between neutral runs a trial before each trial, and --before-trial a command that starts the "
-            "server anew in between: leave one of them out"
+            "--between neutral runs a trial before each trial, but --before-trial restarts "
+            "the server in between: leave one of them out"
         )
 
 
@@ -116,7 +113,7 @@ def processors_of(request: CompareRequest, servers: int) -> tuple[float | None, 
     for word in words:
         if not _PROCESSORS.fullmatch(word) or float(word) <= 0:
             raise UsageError(
-                f"--vcpus {request.vcpus}: '{word}' is no number of processors: write for example 2"
+                f"--vcpus {request.vcpus}: '{word}' is not a number of processors: write for example 2"
             )
     if len(words) not in (1, servers):
         raise UsageError(

@@ -53,8 +53,8 @@ from pgassay.model.workload import WorkloadSpec
 from pgassay.trial.measure import statement_plans
 
 _NOT_RESTORED = (
-    "nothing is restored between the trials on a remote server: each meets the rows, the dead row "
-    "versions and the WAL that those before it left"
+    "nothing is restored between the trials on a remote server: each finds the rows, the dead "
+    "row versions and the WAL left by earlier trials"
 )
 
 
@@ -82,8 +82,8 @@ class RemoteServers:
         if not any(each.resolved.has_typed_secret for each in self._known):
             return ()
         return (
-            "the password that was typed is used and stored nowhere: 'pgassay resume' will need it in a "
-            "password file, a service file or $PGPASSWORD",
+            "the password that you typed is used but not stored: 'pgassay resume' will need "
+            "it in a password file, a service file or $PGPASSWORD",
         )
 
     @property
@@ -199,21 +199,21 @@ def _refuse_the_guard(names: set[str]) -> None:
     """What keeps a workload that reads from writing is nobody's to turn off."""
     for name in sorted(names & {*READ_ONLY, "transaction_read_only"}):
         raise UsageError(
-            f"{name} is on for a workload that reads and off for one that writes, which --allow-writes "
-            f"DATABASE allows: leave {name} out"
+            f"{name} is on for a workload that reads and off for one that writes (as "
+            f"--allow-writes DATABASE permits): leave {name} out"
         )
 
 
 def _refuse_unfit(workload: WorkloadSpec, request: CompareRequest, named: NamedServers) -> None:
     if workload.is_maintenance:
         raise UsageError(
-            "workload maintenance needs its data restored before every run, which can't be done to a remote "
-            "server: measure it on data of pgassay's own, with --dataset"
+            "workload maintenance needs its data restored before every run, which is not possible on a "
+            "remote server: measure it on a server that pgassay starts, with --dataset"
         )
     if workload.is_replay:
         raise UsageError(
-            "workload replay needs the captured data restored before every run, which can't be done to a "
-            "remote server: name a copy with --dataset, or play it once with pgassay replay"
+            "workload replay needs the captured data restored before every run, which is not possible "
+            "on a remote server: name a copy with --dataset, or replay it once with pgassay replay"
         )
     if request.swap is not None and len(named.strings) != 2:
         raise UsageError(
@@ -231,13 +231,13 @@ def _check_writes(writes: bool, request: CompareRequest, servers: tuple[Resolved
         database = each.server.dbname
         if writes and named is None:
             raise UsageError(
-                f"workload {request.workload} writes, and would change database {database} of "
-                f"{each.server.name}: where that is meant, write --allow-writes {database}"
+                f"workload {request.workload} writes, and would change database "
+                f"{database} of {each.server.name}: to permit that, add --allow-writes {database}"
             )
         if named is not None and named != database:
             raise UsageError(
-                f"--allow-writes {named} names another database than {database}, to which "
-                f"{each.server.name} connects: name the same"
+                f"--allow-writes {named} names a different database than {database}, "
+                f"to which {each.server.name} connects: name the same"
             )
 
 
@@ -246,12 +246,13 @@ def _check_scales(known: tuple[KnownServer, ...], request: CompareRequest) -> No
     if len(set(scales.values())) > 1:
         listed = ", ".join(f"{scale} on {name}" for name, scale in scales.items())
         raise UsageError(
-            f"the pgbench tables are of different scales ({listed}): load them alike with 'pgbench -i'"
+            f"the pgbench tables have different scales ({listed}): load them with the same scale by "
+            "'pgbench -i'"
         )
     scale = known[0].dataset.scale
     if request.scale not in (CompareRequest.scale, scale):
         raise UsageError(
-            f"--scale {request.scale}: the tables of {known[0].name} are of scale {scale}: leave --scale out"
+            f"--scale {request.scale}: the tables of {known[0].name} have scale {scale}: leave --scale out"
         )
 
 
@@ -288,12 +289,12 @@ def _confounds(parsed: ParsedRequest, known: tuple[KnownServer, ...]) -> tuple[s
             continue
         pair = f"{other.name} and {first.name}"
         if other.facts.identity and other.facts.identity == first.facts.identity:
-            sentences.append(f"{pair} are one and the same server: only the way to it differs")
+            sentences.append(f"{pair} are the same server: only the connection differs")
             continue
         if parsed.request.swap:
             sentences.append(
-                f"{pair} are two machines with a copy of the data each: before the swap their hardware and "
-                "their settings are one difference; the two halves together tell them apart"
+                f"{pair} are two machines with a copy of the data each: before the swap "
+                "hardware and settings are confounded; the two halves together separate them"
             )
         else:
             sentences.append(

@@ -66,8 +66,8 @@ def check_request(request: CompareRequest) -> None:
     looks_for_rate = (request.metric or "").strip().lower().startswith("throughput-at")
     if looks_for_rate and (request.calibrates or not (request.factors or request.made_factors)):
         raise UsageError(
-            f"--metric {request.metric} looks for a rate in pgassay compare and run alone: name a figure of "
-            "the latencies here, such as p99"
+            f"--metric {request.metric} looks for a rate, which only pgassay compare and run can "
+            "do: name a latency here, such as p99"
         )
 
 

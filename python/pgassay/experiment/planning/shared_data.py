@@ -76,7 +76,7 @@ def _beginning(found: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 def _of_settings(arms: Sequence[Arm]) -> str:
     if any("search_path" in arm.spec.settings for arm in arms):
-        return "search_path is set, so that an index may be another one by its name"
+        return "search_path is set, so an index name may mean another index"
     return ""
 
 
@@ -87,7 +87,8 @@ def _of_scripts(scripts: Mapping[str, "IndexScript"]) -> str:
     for arm, script in scripts.items():
         if script.unsure:
             return (
-                f"{arm} makes {script.unsure[0]} IF NOT EXISTS, so that it may be another one: leave that out"
+                f"{arm} makes {script.unsure[0]} IF NOT EXISTS, so it may be a different index: leave IF "
+                "NOT EXISTS out"
             )
         for key, sql in script.indexes.items():
             text, name = " ".join(sql.split()), key.rpartition('."')[2].strip('"')
@@ -98,8 +99,8 @@ def _of_scripts(scripts: Mapping[str, "IndexScript"]) -> str:
         if sorted(script.analysed) != sorted(one.analysed):
             which = arm if script.analysed else first
             return (
-                f"{which} runs ANALYZE and another arm does not, so that their statistics differ: leave it "
-                "out, or give it to all"
+                f"{which} runs ANALYZE and another arm does not, so their statistics differ: "
+                "leave it out, or give it to all"
             )
     return ""
 

@@ -77,7 +77,7 @@ def _of_request(request: CompareRequest) -> str:
     if request.profile:
         return "a profile is of one arm's server"
     if request.between == "neutral":
-        return "--between neutral is for trials, one after the other"
+        return "--between neutral is for trials that run one after the other"
     if request.covariate != "none":
         return f"--covariate {request.covariate} is read before each trial"
     return ""
@@ -98,7 +98,7 @@ def _of_protocol(protocol: Protocol) -> str:
     if protocol.cache not in LASTING:
         return f"with --cache {protocol.cache} an execution changes what the next one finds in memory"
     if protocol.executions or protocol.repetitions > 1:
-        return "a trial executes its statements several times by itself"
+        return "a trial executes its statements several times anyway"
     return ""
 
 
@@ -115,7 +115,7 @@ def _shown_by_cold_caches(arms: Sequence[Arm]) -> str:
 
 def _of_arm(arm: Arm, protocol: Protocol) -> str:
     if copy.NAME in arm.levels:
-        return "each arm has the copy of the data that it names"
+        return "each arm has its own copy of the data"
     if arm.spec.leaves_data_changed and not (protocol.rolls_back and arm.spec.dataset.settled):
         return "the statements change the data"
     if arm.spec.memory_bytes is not None or arm.spec.cpus is not None:
@@ -143,11 +143,11 @@ def _of_setting(name: str, one: ArmSpec, other: ArmSpec) -> str:
     if level == "session":
         return ""
     if level != "reload":
-        return f"no session can change {name}"
+        return f"a session can't change {name}"
     if not name.startswith(_FORGOTTEN):
-        return f"what {name} does to a server goes on after it is changed back"
+        return f"the effect of {name} on a server lasts after it is changed back"
     if name not in one.settings or name not in other.settings:
-        return f"{name} is given to one arm alone, and is reloaded for each: give it to all"
+        return f"{name} is set for one arm only, and is reloaded for each: set it for all"
     return ""
 
 

@@ -95,8 +95,9 @@ def _sentence(state: LedgerState) -> str | None:
         for alarm in state.alarms
     )
     return (
-        f"over several experiments on this machine it has mattered, more than chance allows, {matters}: look "
-        "for the reason before believing small effects; it ends when later experiments speak against it"
+        f"over several experiments on this machine it has mattered, more than chance explains, {matters}: "
+        "find the reason before you trust small effects; the alarm ends when later experiments give "
+        "evidence against it"
     )
 
 

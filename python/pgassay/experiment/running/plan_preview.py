@@ -89,7 +89,7 @@ def planned(experiment: Experiment, earlier: TrialHistory | None) -> Planned:
 
 def _restarts(experiment: Experiment) -> tuple[str, ...]:
     """Why arms that were to share a server's starts do not, as a sentence."""
-    return (f"Each trial has a server of its own: {experiment.restarts}.",) if experiment.restarts else ()
+    return (f"Each trial has its own server: {experiment.restarts}.",) if experiment.restarts else ()
 
 
 def _trial_s(experiment: Experiment, earlier: TrialHistory | None) -> tuple[float | None, TrialTimeFrom]:

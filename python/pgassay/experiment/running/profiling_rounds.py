@@ -48,8 +48,8 @@ def run_profile(stored: StoredExperiment, target: Target, progress: Progress) ->
     if ended.stopped == "failed":
         reasons = [trial.record.reason for trial in ended.trials if trial.record.status != "ok"]
         progress.message(
-            f"the profile stopped after failed trials ({reasons[-1]}); the verdict does not rest on it, and "
-            f"'pgassay resume {stored.folder}' tries again"
+            f"the profile stopped after failed trials ({reasons[-1]}); the verdict does not depend "
+            f"on it, and 'pgassay resume {stored.folder}' tries again"
         )
     return replace(stored, profile=ended)
 
@@ -94,4 +94,7 @@ def _announcement(stored: StoredExperiment, rounds: int) -> str:
     trials = rounds * len(stored.experiment.arms)
     trial_s = expected_trial_s(stored)
     about = f", about {duration(trial_s * trials)}" if trial_s else ""
-    return f"profile: {plural(rounds, 'further round')} of trials with perf{about}; no verdict is of them"
+    return (
+        f"profile: {plural(rounds, 'further round')} of trials with perf{about}; they do not count for "
+        "verdicts"
+    )

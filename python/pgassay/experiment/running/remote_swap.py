@@ -82,7 +82,7 @@ def swap_servers(
             "settings": {name: dict(facts.settings) for name, facts in zip(pair, facts_after, strict=True)},
         },
     )
-    say(f"the settings have changed places: {_listed(swap.swapped)}")
+    say(f"the settings are swapped: {_listed(swap.swapped)}")
 
 
 def _observe(
@@ -130,11 +130,11 @@ def _run_command(stored: StoredExperiment, servers: Mapping[str, Resolved]) -> N
     )
     if done.returncode == 0:
         return
-    lines = (done.stderr.strip() or done.stdout.strip() or "it said nothing").splitlines()
+    lines = (done.stderr.strip() or done.stdout.strip() or "no error message").splitlines()
     message = scrub(lines[-1], secrets_of(servers))
     raise MeasurementError(
-        f"the command of --swap ended with status {done.returncode} ({message}): what was measured before is "
-        f"kept; mend it and type 'pgassay resume {stored.folder}', which runs it again"
+        f"the command of --swap ended with status {done.returncode} ({message}): earlier measurements are "
+        f"kept; fix it and run 'pgassay resume {stored.folder}', which runs the command again"
     )
 
 
@@ -149,7 +149,7 @@ def _read_again(resolved: Resolved) -> ServerFacts:
             if time.monotonic() > deadline:
                 raise MeasurementError(
                     f"{resolved.server.name} did not come back within {RETURN_TIMEOUT_S:.0f} s of the swap "
-                    f"({first_line(error)}): start it and type 'pgassay resume'"
+                    f"({first_line(error)}): start it and run 'pgassay resume'"
                 ) from error
             time.sleep(_RETRY_S)
 
@@ -164,21 +164,21 @@ def _refuse_what_is_no_swap(
         for setting in facts.waiting_for_restart
     ]
     if waiting:
-        what = f"{_listed(waiting)} wait for a restart: let the command restart the servers"
+        what = f"{_listed(waiting)} need a restart: have the command restart the servers"
     elif swap.else_changed:
         what = (
-            f"{_listed(swap.else_changed)} changed to something else than the other server had: let the "
-            "command swap the settings and change nothing more"
+            f"{_listed(swap.else_changed)} changed to a value that the other server did not have: "
+            "have the command swap the settings and change nothing else"
         )
     elif not swap.swapped:
         what = (
-            f"no setting changed places ({_listed(swap.stayed) or 'none'} differ): let it give each server "
-            "the other's"
+            f"no setting was swapped ({_listed(swap.stayed) or 'none'} differ): have it give each "
+            "server the other's settings"
         )
     if what:
         raise MeasurementError(
-            f"the command of --swap ended well, and {what}; what was measured before is kept: "
-            f"'pgassay resume {stored.folder}' runs it again"
+            f"the command of --swap succeeded, but {what}; earlier measurements are "
+            f"kept: 'pgassay resume {stored.folder}' runs it again"
         )
 
 

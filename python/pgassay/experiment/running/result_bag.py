@@ -32,8 +32,11 @@ FLOAT_TYPES, NUMERIC_TYPE = frozenset({700, 701}), 1700
 RELATIVE_ERROR, ABSOLUTE_ERROR = 1e-9, 1e-12
 ROWS_DIFFER = "their rows differ"
 FLOATS_DIFFER = "their floats differ by more than rounding"
-FLOATS_UNKNOWN = f"their floats differ, and in more than {FLOAT_ROWS_MAX} rows rounding can't be told"
-ORDER_DIFFERS = "their rows come in another order"
+FLOATS_UNKNOWN = (
+    f"their floats differ, and with more than {FLOAT_ROWS_MAX} rows it can't be checked whether that is "
+    "rounding"
+)
+ORDER_DIFFERS = "their rows come in a different order"
 WITHIN_ROUNDING = "floats that differ by a relative 1e-9 or less count as the same"
 _MODULUS = 1 << (8 * HASH_BYTES)
 ResultRow = Sequence[bytes | None]

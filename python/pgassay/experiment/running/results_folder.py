@@ -40,7 +40,7 @@ def check_folder(folder: Path | None) -> None:
     try:
         is_empty = not any(folder.iterdir())
     except OSError as error:
-        raise UsageError(f"can't look into --out {folder} ({error.strerror}): name another folder") from error
+        raise UsageError(f"can't read --out {folder} ({error.strerror}): name another folder") from error
     if not is_empty:
         raise UsageError(f"--out {folder} is not empty: name a new folder, or 'pgassay resume {folder}'")
 

@@ -115,7 +115,7 @@ def run_parsed(
     """
     planned = plan(parsed, progress.stage)
     if planned.restarts:
-        progress.message(f"each trial has a server of its own: {planned.restarts}")
+        progress.message(f"each trial has its own server: {planned.restarts}")
     contract = planned.contract
     limits = limits or RunLimits(contract.blocks_max, contract.time_max_s, until_decided=until_decided)
     folder = new_folder(parsed.request.out, planned.title)
@@ -235,7 +235,9 @@ def _run_trials(stored: StoredExperiment, opened: OpenTarget, run: _Run) -> Stor
             if stored.experiment.contract.metric.bound_ms:
                 rates = search_range(stored.experiment, trials, progress)
                 design = design.model_copy(update={"rates": rates, "decided_rest": False})
-                progress.message("about 25 to 30 blocks tell the rate that each arm holds to within ± 15 %")
+                progress.message(
+                    "about 25 to 30 blocks give the rate that each arm sustains to within ± 15 %"
+                )
             stored = write_design(stored, design)
             trials = ExperimentTrials(stored, target, progress)
         limits = run.limits_now(opened.loading_s())
@@ -279,7 +281,7 @@ def host_lock(progress: Progress, *, wait: bool) -> Iterator[None]:
 
     def waiting(holder: int | None) -> None:
         whose = f"process {holder}" if holder else "another user's process"
-        progress.message(f"{whose} is measuring on this host: waiting until it has ended")
+        progress.message(f"{whose} is measuring on this host: waiting for it to finish")
 
     with lock.acquire(wait, waiting):
         for sentence in (*registry.sweep(), *remove_source_copies()):
@@ -369,8 +371,8 @@ def _refuse_another_machine(stored: StoredExperiment) -> None:
     planned = stored.experiment.environment.machine_id
     if planned != machine_id():
         raise UsageError(
-            f"{stored.folder} was measured on another machine, and one experiment stays on one: "
-            "start a new one with 'pgassay compare'"
+            f"{stored.folder} was measured on another machine, and an experiment can't change "
+            "machines: start a new one with 'pgassay compare'"
         )
 
 

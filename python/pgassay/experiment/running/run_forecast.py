@@ -100,7 +100,7 @@ _ENDED = {"failed": "failed", "invalid": "gave no valid figure"}
 
 def rehearse(experiment: Experiment, run: TrialRunner, progress: Progress) -> TrialHistory:
     """Run a trial of the control once; raises MeasurementError with its reason when it does not succeed."""
-    progress.stage("rehearsing one trial, to tell what the time given can resolve")
+    progress.stage("rehearsing one trial, to see what the given time can resolve")
     control = next(arm for arm in experiment.arms if arm.role == "control")
     spec = next_step(experiment, ()).spec
     with scratch_folder() as scratch:

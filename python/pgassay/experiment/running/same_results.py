@@ -50,7 +50,7 @@ def check_same_results(experiment: Experiment, target: Target, on_stage: OnStage
     """
     said: list[str] = []
     for control, others in _groups(experiment):
-        on_stage("comparing the results of the ways to write the question", None)
+        on_stage("comparing the results of the variants of the query", None)
         session = target.session(control)
         if target.machine and control.spec.leaves_data_changed:
             target.machine.taint()
@@ -99,8 +99,8 @@ def compare_results(session: "ControlSession", first: WorkloadSpec, second: Work
             found = left.difference(right)
             if found == ORDER_DIFFERS:
                 raise UsageError(
-                    f"{names[0]} has an ORDER BY, and {names[1]} returns the same rows in another order: "
-                    "write the same ORDER BY in both, or none"
+                    f"{names[0]} has an ORDER BY, and {names[1]} returns the same rows in a different "
+                    "order: write the same ORDER BY in both, or none"
                 )
             if found is not None:
                 until = [each[: index + 1] for each in queries]
@@ -162,8 +162,8 @@ def returns_rows(statement: Statement) -> bool:
 def _compare_types(names: tuple[str, str], left: Bag | None, right: Bag | None) -> None:
     if (left is None) != (right is None):
         raise UsageError(
-            f"{names[0]} {_returns(left)} and {names[1]} {_returns(right)}: they can't be ways to write one "
-            "question"
+            f"{names[0]} {_returns(left)} and {names[1]} {_returns(right)}: they can't be variants "
+            "of one query"
         )
     if left is None or right is None or left.types == right.types:
         return

@@ -194,9 +194,9 @@ def _read_key(file: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(_read(file), password=None)
     except (ValueError, TypeError) as error:
-        raise UsageError(f"{file} is no private key: start the fleet again.") from error
+        raise UsageError(f"{file} is not a private key: start the fleet again.") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise UsageError(f"{file} is no key of an elliptic curve: start the fleet again.")
+        raise UsageError(f"{file} is not a key of an elliptic curve: start the fleet again.")
     return key
 
 
@@ -204,7 +204,7 @@ def _certificate(text: str, what: str) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(text.encode())
     except ValueError as error:
-        raise UsageError(f"{what} is no certificate: start the fleet again.") from error
+        raise UsageError(f"{what} is not a certificate: start the fleet again.") from error
 
 
 def _make_closed(folder: Path) -> None:

@@ -56,7 +56,9 @@ class MachineEntry(Frozen):
     @model_validator(mode="after")
     def _has_a_name(self) -> Self:
         if not is_name(self.name):
-            raise ValueError(f"{self.name!r} is no name of a machine: use letters, digits, '.', '_' and '-'")
+            raise ValueError(
+                f"{self.name!r} is not a name of a machine: use letters, digits, '.', '_' and '-'"
+            )
         return self
 
 
@@ -132,7 +134,7 @@ def read(path: Path) -> FleetFile:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} can't be read ({error}): name the fleet's file with --file") from error
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is no TOML ({error}): type pgassay fleet start again") from error
+        raise UsageError(f"{path} is not TOML ({error}): type pgassay fleet start again") from error
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"]) or "the file"

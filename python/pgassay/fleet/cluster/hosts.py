@@ -40,7 +40,9 @@ class SshHost:
     def __post_init__(self) -> None:
         """Raises UsageError for what ssh would take for an option, or is no host."""
         if self.target.startswith("-") or not is_name(self.name):
-            raise UsageError(f"--ssh: {self.target!r} is no host: write host1,host2 or user@host1,user@host2")
+            raise UsageError(
+                f"--ssh: {self.target!r} is not a host: write host1,host2 or user@host1,user@host2"
+            )
 
     @property
     def name(self) -> str:
@@ -66,7 +68,7 @@ class SshHost:
             raise UsageError("--ssh needs the program ssh, which is not installed here.") from error
         except subprocess.TimeoutExpired as error:
             raise MeasurementError(f"{self.target} did not answer within {_ANSWER_TIMEOUT_S} s.") from error
-        said = (finished.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        said = (finished.stderr.strip().splitlines() or ["no error message"])[-1]
         if finished.returncode == _SSH_FAILED:
             raise UsageError(
                 f"ssh {self.target} failed ({said}): it must work without a password; "

@@ -46,7 +46,7 @@ def handle(document: Document) -> dict[str, JsonValue]:
     operation = _OPERATIONS.get(name) if isinstance(name, str) else None
     if operation is None:
         raise UsageError(
-            f"{name!r} is no operation of this pgassay: install the same version on all machines."
+            f"{name!r} is not an operation of this pgassay: install the same version on all machines."
         )
     return operation(document)
 
@@ -235,7 +235,7 @@ def node_folder(fleet: str, name: str) -> NodeFolder:
 def _folder(document: Document) -> NodeFolder:
     fleet, name = _text(document, "fleet"), _text(document, "name")
     if not is_name(fleet) or not is_name(name):
-        raise UsageError(f"{fleet}/{name} is no name of a machine of a fleet: start the fleet again.")
+        raise UsageError(f"{fleet}/{name} is not a name of a machine of a fleet: start the fleet again.")
     return node_folder(fleet, name)
 
 

@@ -233,9 +233,9 @@ def lines_of_plan(plan: SpreadExperiment) -> list[str]:
     if grid is None:
         return []
     strata = {stratum.name: stratum for stratum in grid.strata}
-    lines = [f"{join(grid.anchors)} ties the machines together: each runs it"]
+    lines = [f"{join(grid.anchors)} is the anchor: every machine runs it"]
     if len(grid.anchors) > 1:
-        lines = [f"{join(grid.anchors)} tie the machines together: each runs both"]
+        lines = [f"{join(grid.anchors)} are the anchors: every machine runs both"]
     for machine in plan.machines:
         names = [name for name in machine.runs[-1].strata if name not in grid.anchors]
         own = [strata[name] for name in machine.runs[-1].strata]
@@ -249,7 +249,7 @@ def lines_of_plan(plan: SpreadExperiment) -> list[str]:
 def lines_of_orphans(left: Sequence[SpreadStratum], folder: Path) -> list[str]:
     """What is missing at the end, and how it can still be measured."""
     return [
-        f"{stratum.name} is undecided, and its machine is away: 'pgassay resume {folder}' goes on with it, "
-        "on another machine where there is time left."
+        f"{stratum.name} is undecided, and its machine is not reachable: 'pgassay resume {folder}' "
+        "continues it, on another machine if time is left."
         for stratum in left
     ]

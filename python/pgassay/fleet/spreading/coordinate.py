@@ -133,7 +133,7 @@ class Coordinator:
             self._stop_all(pool)
             return self._finish(stopped)
         except KeyboardInterrupt as interruption:
-            self._view.message("stopping the machines; what they finished comes home")
+            self._view.message("stopping the machines; their finished results are fetched")
             self._stop_all(pool)
             self._keep_state("interrupted")
             raise InterruptionError(
@@ -183,7 +183,7 @@ class Coordinator:
             if place.lost_since is None:
                 place.lost_since = now
                 self._view.message(
-                    f"{name} gives no answer: the others go on, and what it finishes is on its disk"
+                    f"{name} does not answer: the others continue, and what it finishes is on its disk"
                 )
             return
         if place.lost_since is not None:
@@ -206,7 +206,7 @@ class Coordinator:
             place.visit = Visit("ended", stopped="blocks")
             return
         self._begin(place, left)
-        self._view.message(f"{place.member.name} knows nothing of its earlier trials: it begins anew")
+        self._view.message(f"{place.member.name} has lost its earlier trials: it starts again")
 
     def _begin(self, place: _Place, strata: tuple[str, ...]) -> None:
         self._plan, run = plans.with_further_run(self._plan, place.member.name, strata)
@@ -239,7 +239,7 @@ class Coordinator:
         }
         given = taken_over(self._plan, left, idle) if left else {}
         for name, strata in given.items():
-            self._view.message(f"{name} takes over {join(strata)}, whose machine is away")
+            self._view.message(f"{name} takes over {join(strata)}, whose machine is not reachable")
             self._begin(idle[name], strata)
         return bool(given)
 
@@ -330,7 +330,7 @@ class Coordinator:
         if not experiments:
             said = next((place.visit.sentence for place in self._places.values() if place.visit.sentence), "")
             raise UsageError(
-                said or f"no machine began: look at them, then type pgassay resume {self._folder}"
+                said or f"no machine started: check them, then run pgassay resume {self._folder}"
             )
         return combined(
             self._plan,

@@ -98,12 +98,12 @@ def _sent(path: str, made: MachineCommand) -> str:
     """The name of a file on the machines, with what it includes taken along."""
     source = Path(path)
     if not source.is_file():
-        raise UsageError(f"{path} is no file here: name one that can be sent to the machines")
+        raise UsageError(f"{path} is not a file here: name one that can be sent to the machines")
     plain = PurePosixPath(path)
     name = path if not plain.is_absolute() and ".." not in plain.parts else f"files/{plain.name}"
     taken = made.files.get(name)
     if taken is not None and taken.resolve() != source.resolve():
-        raise UsageError(f"{taken} and {path} have one name: rename one of them")
+        raise UsageError(f"{taken} and {path} have the same name: rename one of them")
     if taken is None:
         made.files[name] = source
         _send_included(source, PurePosixPath(name), made)
@@ -121,7 +121,7 @@ def _send_included(source: Path, name: PurePosixPath, made: MachineCommand) -> N
             continue
         if ".." in PurePosixPath(included).parts:
             raise UsageError(
-                f"{source} includes {included}: put it beside or below the file, to be sent with it"
+                f"{source} includes {included}: put it next to or below the file, so it is sent too"
             )
         place = str(name.parent / included)
         if place not in made.files:

@@ -48,9 +48,7 @@ class Visit:
     def words_of_end(self, name: str, folder: Path) -> list[str]:
         """What a person should know of a machine that is lost at the end, or ended before the others."""
         if self.state == "lost":
-            return [
-                f"{name} gave no answer at the end: 'pgassay resume {folder}' brings home what it finished."
-            ]
+            return [f"{name} did not answer at the end: 'pgassay resume {folder}' fetches what it finished."]
         return [f"{name} ended early: {self.sentence.rstrip('.')}."] if self.state == "failed" else []
 
 
@@ -174,7 +172,7 @@ class Member:
     def _is_to_be_started(self, state: str, request: RunRequest) -> bool:
         if state in ("unknown", "interrupted"):
             if self._starts_in_vain >= _STARTS_IN_VAIN_MAX:
-                raise MeasurementError(f"it ended {_STARTS_IN_VAIN_MAX} times without a further trial")
+                raise MeasurementError(f"it ended {_STARTS_IN_VAIN_MAX} times without another trial")
             return True
         # Who resumes a failed experiment has mended something.
         if state == "failed" and self._starts_in_vain == 0:
@@ -204,7 +202,7 @@ class Member:
         with Path(file.source).open("rb") as opened:
             if hashlib.file_digest(opened, "sha256").hexdigest() != file.sha256:
                 raise MeasurementError(
-                    f"{file.source} is not what it was when the experiment began: restore it, or begin anew"
+                    f"{file.source} has changed since the experiment started: restore it, or start again"
                 )
             for offset in range(0, max(file.bytes, 1), CHUNK_BYTES):
                 opened.seek(offset)
@@ -258,7 +256,7 @@ class Member:
                     break
             if checksums == {records.checksum(bytes(content))}:
                 return bytes(content)
-        raise MeasurementError(f"{name} arrived damaged {_FETCHES_MAX} times: look at the network")
+        raise MeasurementError(f"{name} arrived damaged {_FETCHES_MAX} times: check the network")
 
     def _read(self, names: list[str], stopped: str) -> int:
         """Take the new pieces into the experiment in memory; the number of trials among them.

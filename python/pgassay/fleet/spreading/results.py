@@ -88,7 +88,8 @@ def combined(
     """The result of what came home; raises UsageError as `combine`, and where nothing did."""
     if not experiments:
         raise UsageError(
-            f"{folder} holds no experiment of any machine, since none had begun: type pgassay resume {folder}"
+            f"{folder} holds no experiment of any machine, since none had started: run pgassay resume "
+            f"{folder}"
         )
     found = combine(
         experiments, machine_descriptions(plan, folder, looks), least=1, is_final=is_final, grid=plan.grid

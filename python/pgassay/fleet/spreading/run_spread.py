@@ -124,13 +124,13 @@ def _coordinated(
     shares_data: bool = False,
 ) -> CombinedResult:
     if is_held(folder):
-        raise UsageError(f"{folder} is coordinated by another process: wait until it has ended")
+        raise UsageError(f"{folder} is coordinated by another process: wait until that has ended")
     members = _members(folder, plan, fleet)
     missing = [machine.name for machine in plan.machines if machine.name not in members]
     if not members:
         raise UsageError(f"the fleet has none of {join(missing)}: name their fleet's file with --fleet")
     if missing:
-        view.message(f"the fleet has {join(missing)} no more: it goes on without")
+        view.message(f"the fleet no longer has {join(missing)}: it continues without")
     with held(folder):
         if shares_data:
             sharing = DataSharing(plan, members, view, (pace or PollingPace()).copy_s)
@@ -170,7 +170,7 @@ def _gather_facts(
         try:
             return facts_of(machine, noise_s=_NOISE_S, with_storage=with_storage)
         except MachineLostError:
-            return f"{machine.name} gives no answer: it takes no part"
+            return f"{machine.name} does not answer: it takes no part"
         except MeasurementError as error:
             return f"{machine.name} takes no part: {error}"
 
@@ -184,7 +184,7 @@ def _gather_facts(
                 if answer.get("missing"):
                     view.message(f"how fast {machine.name} is could not all be read: {answer['missing']}")
     if not found:
-        raise UsageError("no machine of the fleet answers: look at it with pgassay fleet status")
+        raise UsageError("no machine of the fleet answers: check it with pgassay fleet status")
     return found
 
 
@@ -210,7 +210,7 @@ def _say_plan(plan: SpreadExperiment, view: FleetView) -> None:
     for line in unlike:
         view.message(f"the machines differ in {line}")
     if not unlike and len(names) > 1:
-        view.message("nothing that the machines say of themselves differs between them")
+        view.message("no facts differ between the machines")
     sent = sum(file.bytes for file in plan.files.values())
     if sent:
         view.message(

@@ -48,10 +48,10 @@ class GateRule(Frozen):
 class GateUnit(Frozen):
     """What is judged: a workload as a whole (`statement` is ''), or one of its statements.
 
-    `ratio` is the change's speed over the baseline's, below 1 is slower; `interval` is valid at the gate's
-    level. `finding`: a slow-down of which the estimate is beyond `margin`; one that is certain, but estimated
-    `within the margin`; `none found`; `excluded` where the interval excludes a slow-down beyond the margin;
-    `undecided` where nothing can be said, for the reason in `note`.
+    `ratio` is the change's speed relative to the baseline, below 1 is slower; `interval` is valid at the
+    gate's level. `finding`: a slow-down of which the estimate is beyond `margin`; one that is certain, but
+    estimated `within the margin`; `none found`; `excluded` where the interval excludes a slow-down beyond
+    the margin; `undecided` where nothing can be said, for the reason in `note`.
 
     `log_evidence`: of this run at its end that the change is slower, `log_evidence_max` at its highest, and
     `log_evidence_earlier` what earlier runs of the same history add (log(1 + R), 0 without any); all natural

@@ -40,7 +40,7 @@ class FunctionArm(Frozen):
 
 
 class FunctionTimes(Frozen):
-    """One function. `own`: the time within the function itself; False: with all that it calls.
+    """One function. `own`: the time within the function itself; False: including callees.
 
     `in_kernel`: it is the kernel's. `share`: of the time of all arms together.
     """

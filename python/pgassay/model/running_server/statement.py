@@ -14,7 +14,7 @@ FindingKind = Literal[
 class StatementFinding(Frozen):
     """Why a statement takes the time that it takes: a sentence, and the SQL that it calls for ('' for none).
 
-    `kind`: a table read whole for few rows, a table that is searched for a foreign key without an index,
+    `kind`: a table fully read for few rows, a table that is searched for a foreign key without an index,
     temporary files, statistics that don't know the table, an estimate that the rows refute, what else the
     plan calls for, calls one for each row of another statement, or many pages for few rows without a plan.
     """

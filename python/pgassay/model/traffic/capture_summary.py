@@ -30,7 +30,7 @@ class CaptureMoment(_Frozen):
 
 
 class Unreplayable(_Frozen):
-    """What a replay can't do as it was, and why; `share` of the statements' time, None where it has none."""
+    """What a replay can't reproduce, and why; `share` of the statements' time, None where it has none."""
 
     reason: str
     count: int

@@ -143,7 +143,7 @@ class PricePart(Frozen):
 class Price(Frozen):
     """A month of 730 hours, of the volume and, where one was named, the instance.
 
-    `per_month` is None where the catalogue has no price of a part; `missing` says of which.
+    `per_month` is None where the catalogue has no price for a part; `missing` says of which.
     """
 
     per_month: float | None

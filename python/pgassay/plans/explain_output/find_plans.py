@@ -66,7 +66,7 @@ def find_plans(text: str, source: str) -> list[FoundPlan]:
         raise UsageError(f"{source}: the log's plans can't be read: they are cut, or in XML or YAML")
     found = [plan for part in _undecorated(text) for plan in _of_part(part, source)]
     if not found:
-        raise UsageError(f"{source} holds no plan: {_instead(text)}")
+        raise UsageError(f"{source} has no plan: {_instead(text)}")
     return found
 
 
@@ -182,10 +182,11 @@ def _of_json(text: str, source: str) -> list[Mapping[str, object]]:
 
 def _broken(error: JsonError, length: int) -> str:
     if error.at_end:
-        return f"the JSON ends in the middle, after {length:,} characters: copy the whole of it"
+        return f"the JSON is cut off after {length:,} characters: copy the whole of it"
     share = percent_fixed(error.place / max(1, length))
     return (
-        f"this begins like JSON and is none at character {error.place + 1:,} ({share} of the text): {error}"
+        f"this starts like JSON but is not valid at character {error.place + 1:,} ({share} of the text): "
+        f"{error}"
     )
 
 

@@ -66,7 +66,7 @@ def _parse_deep(text: str) -> object:
         match = _TOKEN.match(text, place)
         if match is None:
             at_end = text[place:].lstrip().startswith('"')
-            raise JsonError("a sign that JSON does not have", place, at_end=at_end)
+            raise JsonError("a character that JSON does not allow", place, at_end=at_end)
         token, place = match[1], match.end()
         if token in ",:":
             continue
@@ -77,7 +77,7 @@ def _parse_deep(text: str) -> object:
             continue
         if token in "]}":
             if not levels or (levels[-1].array is None) != (token == "}"):
-                raise JsonError("a bracket without its other half", place)
+                raise JsonError("an unmatched bracket", place)
             value: object = levels.pop().made
         else:
             value = _scalar(token, place)
@@ -87,7 +87,7 @@ def _parse_deep(text: str) -> object:
         if not levels:
             return value
         levels[-1].put(value, place)
-    raise JsonError("the text ends in the middle", length, at_end=True)
+    raise JsonError("the text is cut off", length, at_end=True)
 
 
 _SCALARS: dict[str, object] = {"true": True, "false": False, "null": None}

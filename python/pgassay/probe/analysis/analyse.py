@@ -58,8 +58,8 @@ def _crowded(cells: Sequence[CellResult]) -> list[str]:
     if share < _CROWDED_SHARE:
         return []
     return [
-        f"Other processes kept the cores busy: a single consumer waited {percent_fixed(share)} of its time "
-        "for one. The figures are those of this machine under that load; probe again when it is quiet."
+        f"Other processes kept the cores busy: a single consumer waited {percent_fixed(share)} of its "
+        "time for one. The figures are for this machine under that load; probe again when it is quiet."
     ]
 
 
@@ -70,8 +70,8 @@ def _falls(record: ProbeRecord) -> list[str]:
     if whole is not None:
         found.append(
             f"NOT STEADY: {whole.at_s:.0f} s after the start of the probe the device's rate fell to "
-            f"{percent_fixed(whole.fraction)} of what it was and stayed there (burst credits, a full "
-            "cache, another user): the ceilings are not what it can keep up; run a longer probe."
+            f"{percent_fixed(whole.fraction)} of what it was and stayed there (burst credits, a "
+            "full cache, another user): it can't sustain the ceilings; run a longer probe."
         )
     for cell in record.cells:
         fall = None if whole is not None else fall_within(cell)

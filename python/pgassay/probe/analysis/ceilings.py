@@ -50,17 +50,17 @@ def memory_sentences(
     kind = str(device.get("file_system") or "")
     found = []
     if kind in ("tmpfs", "ramfs"):
-        found.append(f"The file system is {kind}: memory answers, and there is no device to measure.")
+        found.append(f"The file system is {kind}: reads come from memory, and there is no device to measure.")
     elif kind == "overlay":
         found.append(
             "The folder lies on an overlay, which hides the device below: its read-ahead and its name are "
-            "unknown, and a layer of it may answer from memory."
+            "unknown, and one of its layers may answer from memory."
         )
     latency_us = made.latency_us_depth_1.get("p50")
     if direct and latency_us is not None and latency_us < MEMORY_LATENCY_US:
         found.append(
             f"Single random reads of 8 kB are answered in {figure(latency_us)} µs, faster than any flash: "
-            "memory answers (a cache of the host's, a RAM disk), so the ceilings are not those of a disk."
+            "reads come from memory (a host cache, a RAM disk), so the ceilings are not those of a disk."
         )
     rate = made.sequential_read_mb_s
     if direct and checksum is not None and rate is not None:
@@ -68,6 +68,6 @@ def memory_sentences(
         if rate > _MEMORY_FRACTION * memory_mb_s:
             found.append(
                 f"Sequential reads reach {rate:,.0f} MB/s, {percent_fixed(rate / memory_mb_s)} of what a "
-                "core reads from memory: memory answers, so the ceilings are not those of a disk."
+                "core reads from memory: reads come from memory, so the ceilings are not those of a disk."
             )
     return found

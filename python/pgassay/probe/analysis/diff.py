@@ -114,9 +114,9 @@ def _sentences(ratios: tuple[CeilingRatio, ...], new: ProbeResult, old: ProbeRes
     if words["worse"]:
         found.append(f"It is WORSE in: {', '.join(words['worse'])}.")
     if words["alike"]:
-        found.append(f"Alike within 5 %: {', '.join(words['alike'])}.")
+        found.append(f"Equal within 5 %: {', '.join(words['alike'])}.")
     if words["undecided"]:
-        found.append(f"Not told apart, or without an interval: {', '.join(words['undecided'])}.")
+        found.append(f"Not distinguishable, or without an interval: {', '.join(words['undecided'])}.")
     for name, result in (("new", new), ("old", old)):
         if any("memory answers" in warning or "NOT STEADY" in warning for warning in result.warnings):
             found.append(f"The {name} probe did not measure a steady device: see its warnings.")

@@ -81,7 +81,7 @@ def _first(recommend: Mapping[str, Recommendation]) -> list[str]:
     if not any(each.interval[0] > 0 for each in chosen.alternatives):
         width = max(each.interval[1] for each in others)
         return [
-            "The methods are not told apart over cold, cached and bitmap scans (a difference of up to "
+            "The methods can't be distinguished over cold, cached and bitmap scans (a difference of up to "
             f"{percent_fixed(width)} may be hidden): keep io_method = {chosen.value}."
         ]
     worst = max(each.regret for each in others)
@@ -111,12 +111,12 @@ def _crossovers(have: Facilities, estimates: Estimates, made: Ceilings) -> list[
     if device_mb_s < NEAR_FRACTION * slowest.interval[0]:
         found.append(
             f"This device delivers at most {device_mb_s:,.0f} MB/s, less than the {slowest.rate:,.0f} MB/s "
-            f"that one core takes in by {ordered[0]}: on cold scans the methods can only differ by how far "
-            "ahead they read."
+            f"that one core can process with {ordered[0]}: on cold scans the methods can only differ by how "
+            "far ahead they read."
         )
     elif device_mb_s > fastest.interval[1]:
         found.append(
-            f"This device delivers {device_mb_s:,.0f} MB/s, more than one scan takes in by any method "
+            f"This device delivers {device_mb_s:,.0f} MB/s, more than one scan can process with any method "
             f"({fastest.rate:,.0f} MB/s by {ordered[-1]}): a single cold scan is limited by its core."
         )
     return found
@@ -128,7 +128,7 @@ def _crossover(
     low, high = capacities[lower], capacities[higher]
     if difference(high, low)[0] <= 0:
         return [
-            f"From memory {lower} and {higher} are not told apart ({low.rate:,.0f} and {high.rate:,.0f} "
+            f"From memory {lower} and {higher} can't be distinguished ({low.rate:,.0f} and {high.rate:,.0f} "
             "MB/s)."
         ]
     spec = work_cell("cached-scan", "worker", 1, have)
@@ -184,7 +184,7 @@ def _competition(have: Facilities, estimates: Estimates) -> list[str]:
             listed.append(f"{method} loses {percent_fixed(1 - estimates[busy].rate / estimates[alone].rate)}")
     if not listed:
         return []
-    return [f"With every core busy with other work, of a cold scan's speed {', '.join(listed)}."]
+    return [f"With every core busy with other work, a cold scan's speed changes: {', '.join(listed)}."]
 
 
 def _read_ahead(have: Facilities, estimates: Estimates, judged: Mapping[str, JudgedLevels]) -> list[str]:
@@ -229,7 +229,7 @@ def _parallel(have: Facilities, estimates: Estimates) -> list[str]:
     elif gap[1] < 0:
         words = f"sync reads faster than {best}"
     else:
-        words = f"sync and {best} are not told apart"
+        words = f"sync and {best} can't be distinguished"
     return [
         f"A parallel scan, with PostgreSQL's default of {PARALLEL_WORKERS} workers, reads cold at {listed}: "
         f"{words} (in a scan of one process {percent_fixed(before)}). Each process reads ahead for itself."
@@ -281,7 +281,7 @@ def _hybrid(have: Facilities, estimates: Estimates) -> list[str]:
             continue
         low, high = difference(hybrid, best)
         change = hybrid.rate / best.rate - 1
-        word = "faster" if low > 0 else "slower" if high < 0 else "not told apart"
+        word = "faster" if low > 0 else "slower" if high < 0 else "not distinguishable"
         listed.append(f"{work.replace('-', ' ')} {percent_fixed(change, signed=True)} ({word})")
     if not listed:
         return []

@@ -57,7 +57,7 @@ def settings_to_prove(result: ProbeResult, major: int) -> ToProve:
 def nothing_to_prove(result: ProbeResult, version: str) -> ProbeProof:
     """The answer where all recommended settings are the defaults."""
     of_device = _OF_THE_DEVICE in changed(result.recommend, result.major)
-    but = " The device's read-ahead is another thing: its factor needs a loop device." if of_device else ""
+    but = " The device's read-ahead was not varied: that needs a loop device." if of_device else ""
     return ProbeProof(
         version=version,
         folder="",

@@ -211,9 +211,9 @@ def _made(judged: JudgedLevels, reason: str, *, knee: str | None) -> Recommendat
         probability=judged.probability,
     )
     if made.value == made.default and judged.regret_of[made.value] > TOLERANCE:
-        reason += "; that is within the noise, so it stays: a longer probe would tell"
+        reason += "; that is within the noise, so it stays: a longer probe would show"
     elif made.probability is not None and not made.is_certain:
-        reason += f"; likely ({percent_fixed(made.probability)}), not certain: a longer probe would tell"
+        reason += f"; likely ({percent_fixed(made.probability)}), not certain: a longer probe would show"
     return made.model_copy(update={"reason": reason})
 
 

@@ -55,7 +55,7 @@ def device_facts(place: ProbeLocation) -> dict[str, object]:
 def check_folder(path: Path) -> ProbeLocation:
     """Look at the folder that is to be probed; raises UsageError saying what is wrong with it."""
     if not path.exists():
-        raise UsageError(f"{path} does not exist: name a folder on the disk that you want to know of")
+        raise UsageError(f"{path} does not exist: name a folder on the disk to probe")
     if not path.is_dir():
         raise UsageError(
             f"{path} is not a folder: name one, or read an existing file with 'pgassay probe FOLDER --file "
@@ -64,7 +64,7 @@ def check_folder(path: Path) -> ProbeLocation:
     place = _place(path, path)
     if place.file_system in _MEMORY_FILE_SYSTEMS:
         raise UsageError(
-            f"{path} lies on {place.file_system}, which answers from memory, so there is no disk to probe: "
+            f"{path} lies on {place.file_system}, which is in memory, so there is no disk to probe: "
             "name a folder on a disk"
         )
     if os.statvfs(path).f_flag & os.ST_RDONLY:
@@ -83,7 +83,7 @@ def check_folder(path: Path) -> ProbeLocation:
 def check_file(file: Path) -> ProbeLocation:
     """Look at a file that is to be read; raises UsageError when it can't be."""
     if not file.is_file():
-        raise UsageError(f"--file {file} is no file: name one of some hundred MB on the disk in question")
+        raise UsageError(f"--file {file} is not a file: name a file of some hundred MB on the disk to probe")
     if not os.access(file, os.R_OK):
         raise UsageError(f"--file {file} may not be read by this account: name another, or run as its owner")
     if file.stat().st_size < FILE_BYTES_MIN:
@@ -94,7 +94,7 @@ def check_file(file: Path) -> ProbeLocation:
     place = _place(file, None)
     if place.file_system in _MEMORY_FILE_SYSTEMS:
         raise UsageError(
-            f"--file {file} lies on {place.file_system}, which answers from memory: name a file on a disk"
+            f"--file {file} lies on {place.file_system}, which is in memory: name a file on a disk"
         )
     return place
 

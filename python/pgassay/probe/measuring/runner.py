@@ -175,6 +175,4 @@ def _failure(error: ProbeError, files: Files) -> str:
             f"{files.cold} became shorter while it was read: let the probe make a file of its own, or name "
             "one that nobody changes."
         )
-    return (
-        f"The device failed while it was read ({str(error).rstrip('.')}): look into the kernel's log (dmesg)."
-    )
+    return f"The device failed while it was read ({str(error).rstrip('.')}): check the kernel's log (dmesg)."

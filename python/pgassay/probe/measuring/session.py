@@ -56,7 +56,7 @@ def run_probe(request: ProbeRequest, notify: Notify, *, wait: bool) -> ProbeReco
     build = resolve(request.build) if request.build else None
     with _exclusive_host(notify, wait=wait):
         started = time.monotonic()
-        notify("looking what the executor takes for a page", None)
+        notify("measuring the executor's time per page", None)
         cost, major = executor_cost(build)
         with ExitStack() as stack:
             # The native process ends before its folder goes: it may be making a file there.

@@ -67,7 +67,7 @@ def specification(tables: Sequence[AccountTable], *, width_px: int) -> Specifica
             "height": {"step": _BAR_PX},
         },
         "resolve": {"scale": {"x": "independent", "y": "independent"}},
-        "title": drawing.title("Where the time went", ["of all threads of a kind, mean of a trial"]),
+        "title": drawing.title("Where the time went", ["all threads of each kind, mean over trials"]),
         "padding": {"left": 4, "right": 16, "top": 4, "bottom": 4},
     }
     return drawing.specification(chart, {"items": _data(shown, limit)})

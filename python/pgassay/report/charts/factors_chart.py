@@ -34,7 +34,7 @@ def _row(number: int, effect: LevelEffect, limit: int) -> IntervalRow:
         "high": high,
         "colour": palette.QUIET_INK if effect.withheld else palette.ARMS[0],
         "shape": "circle",
-        "says": "no interval fits all rounds" if effect.rounds else "no interval yet",
+        "says": "no single interval fits all rounds" if effect.rounds else "no interval yet",
         "full": name,
         "word": "withheld" if effect.withheld else effect.verdict,
         "ratio_text": text.ratio(effect.ratio),

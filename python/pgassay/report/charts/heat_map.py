@@ -68,7 +68,7 @@ def specification(result: CompareResult, *, width_px: int) -> Specification:
         "layer": layers,
         "width": width_px - names_px - 46,
         "height": 50 * max(1, len(rows)),
-        "title": drawing.title("Speed against the row's control", _key(result, narrow=narrow)),
+        "title": drawing.title("Speed compared with the row's control", _key(result, narrow=narrow)),
         "padding": {"left": 4, "right": 16, "top": 4, "bottom": 4},
     }
     return drawing.specification(chart, {"cells": cells})

@@ -29,12 +29,12 @@ def specification(result: HistoryResult, series: HistorySeries, *, width_px: int
     """The ratio of each run with its interval, the margin as a band, means between changes as steps."""
     narrow = width_px <= NARROW_PX
     low, high = _reach(series)
-    y_axis = {"title": "speed over the baseline's", "tickCount": 5, "format": ".3~f"}
+    y_axis = {"title": "speed relative to the baseline", "tickCount": 5, "format": ".3~f"}
     scale = {"type": "log", "domain": [low, high], "nice": False, "clamp": True}
     x = field(
         "run",
         scale={"domain": [0.5, max(len(result.runs), 1) + 0.5], "nice": False},
-        axis={"title": "run, in order of time", "grid": False, "tickMinStep": 1, "format": "d"},
+        axis={"title": "run, by time", "grid": False, "tickMinStep": 1, "format": "d"},
     )
     y = field("ratio", scale=scale, axis=y_axis)
     shown = tips(name="run", when="when", revision="revision", ratio_text="speed", interval_text="interval")

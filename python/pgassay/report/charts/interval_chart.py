@@ -17,7 +17,7 @@ def specification(result: CompareResult, *, width_px: int = WIDE_PX) -> Specific
     with an arrow.
     """
     narrow = width_px <= NARROW_PX
-    title = drawing.title("Speed against the control, by arm", _interval_subtitle(result, narrow))
+    title = drawing.title("Speed compared with the control, by arm", _interval_subtitle(result, narrow))
     rows = _interval_rows(result, narrow=narrow)
     return interval_rows.specification(rows, result.margin, title, width_px=width_px, kind="arm")
 

@@ -92,7 +92,7 @@ def latency(rows: Sequence[LatencyRow], *, width_px: int) -> Specification:
         **arm_encoding(labels, legend(labels, narrow=narrow, width_px=width_px), shapes=False),
     }
     mark = {"type": "line", "strokeWidth": 2, "point": {"size": 40}}
-    lines = ["the share of transactions that were at most so slow", "from all valid trials of the arm"]
+    lines = ["share of transactions with at most this latency", "from all valid trials of the arm"]
     heading = drawing.title("Latency by percentile", lines if narrow else ["; ".join(lines)])
     return _panels([layer("rows", mark, encoding)], data, heading, [row.stratum for row in rows], width_px)
 
@@ -138,7 +138,7 @@ def latency_map(cells: Sequence[MapCell], *, width_px: int) -> Specification:
         "columns": columns,
         "spec": {"mark": {"type": "rect"}, "encoding": encoding, "width": panel_px, "height": _HEIGHT_PX},
         "title": drawing.title(
-            "Latencies over time", ["darker: a greater share of that time's transactions"]
+            "Latencies over time", ["darker: a greater share of the transactions at that time"]
         ),
         "padding": _PADDING,
     }

@@ -64,7 +64,7 @@ def strata(result: CombinedResult, *, width_px: int) -> Specification:
         says = "no single effect fits them" if found.withheld else "no complete block"
         rows.append(_row(number, shortened(name, limit), name, found, _word(found), colour, shape, says))
     parts = ["right of 1× is faster than the control", f"the band is ±{percent(result.margin)}"]
-    parts += ["diamond: an anchor, on several machines"]
+    parts += ["diamond: an anchor, run on several machines"]
     parts += [f"the first {len(shown)} of {len(result.arms)}"] if len(shown) < len(result.arms) else []
     title = drawing.title("The effect in each stratum", parts if narrow else ["; ".join(parts)])
     return interval_rows.specification(rows, result.margin, title, width_px=width_px, kind="arm")
@@ -104,7 +104,7 @@ def _common_rows(number: int, arm: CombinedArm, *, is_one: bool) -> list[Interva
     """Both answers; of one machine that of these machines is its own, and of a spread grid there is one."""
     these, like_these = arm.these_machines, arm.machines_like_these
     missing = "no single effect fits them" if these.withheld else "no complete block"
-    too_few = f"{like_these.machines} of the {like_these.needed} machines that it takes"
+    too_few = f"{like_these.machines} of the {like_these.needed} machines needed"
     answers = [] if is_one else [("these machines", these, palette.ARMS[1], "diamond", missing)]
     if like_these.needed:
         answers.append(("machines like these", like_these, palette.ARMS[2], "square", too_few))

@@ -241,7 +241,7 @@ def regrets(result: ProbeResult, *, width_px: int) -> Specification:
         "columns": columns,
         "spec": {"layer": layers, "width": panel_px, "height": 150},
         "resolve": {"scale": {"x": "independent", "y": "independent"}},
-        "title": drawing.title("What another value costs", ["line at a value: its interval"]),
+        "title": drawing.title("Cost of other values", ["line at a value: its interval"]),
         "padding": _PADDING,
     }
     return drawing.specification(chart, {"rows": rows})

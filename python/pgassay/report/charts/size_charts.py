@@ -72,7 +72,7 @@ def pareto(group: SizedGroup, slow_down: float, *, width_px: int) -> Specificati
     """A point for each volume that has a price: its price to the right, its time upwards."""
     rows = _volume_rows(group)
     scale = {"type": "log", "nice": False}
-    x = field("price", scale=scale, axis={"title": "price of a month", "format": "~s", "tickCount": 6})
+    x = field("price", scale=scale, axis={"title": "price per month", "format": "~s", "tickCount": 6})
     time_axis = {"title": f"seconds of a {group.unit}", "format": "~g", "tickCount": 6}
     y = field("time", scale=scale | {"zero": False}, axis=time_axis)
     colours = {"domain": list(_KINDS), "range": [palette.ARMS[0], palette.ARMS[1], palette.QUIET_INK]}
@@ -112,7 +112,8 @@ def pareto(group: SizedGroup, slow_down: float, *, width_px: int) -> Specificati
         "title": drawing.title(
             "Price and time of the volumes",
             [
-                "line: none is cheaper and faster; upright: the range of assumed latency",
+                "line: no other volume is both cheaper and faster; vertical line: range of the assumed "
+                "latency",
                 f"dashed: {percent_fixed(slow_down)} slower than {drawing.shortened(group.against, 44)}",
             ],
         ),
@@ -173,7 +174,7 @@ def knees(group: SizedGroup, *, width_px: int) -> Specification:
     chart = {
         ("vconcat" if narrow else "hconcat"): parts,
         "title": drawing.title(
-            "What more of it brings", ["no limit of the others; dashed: beyond it nothing is gained"]
+            "Gain from more of each limit", ["all other limits removed; dashed: beyond it nothing is gained"]
         ),
         "padding": _PADDING,
     }

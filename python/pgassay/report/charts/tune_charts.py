@@ -50,7 +50,7 @@ def gains(result: TuneResult, *, width_px: int) -> Specification:
     rows = [_fix_row(number, fix) for number, fix in enumerate(known)]
     proof = result.confirmation or result.proof
     together = [] if proof is None else [_together(len(rows), proof)]
-    parts = ["right of 1× is faster with it", "upright stroke: predicted", "grey: tried, not proven"]
+    parts = ["right of 1× is faster with it", "vertical bar: predicted", "grey: tried, not proven"]
     title = drawing.title("What each fix gains", parts if narrow else ["; ".join(parts)])
     return interval_rows.specification(
         [*rows, *together], 0.0, title, width_px=width_px, kind="fix", apart=len(together)
@@ -128,7 +128,7 @@ def statements(result: TuneResult, proof: TuneProof, *, width_px: int) -> Specif
         ],
         "width": width_px - names_px - 28,
         "height": (46 if narrow else 28) * len(keys),
-        "title": drawing.title("Time of each statement", ["the largest share of the whole first"]),
+        "title": drawing.title("Time of each statement", ["largest share of total time first"]),
         "padding": {"left": 4, "right": 16, "top": 4, "bottom": 4},
     }
     return drawing.specification(chart, {"rows": rows})

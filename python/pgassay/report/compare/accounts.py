@@ -170,7 +170,7 @@ def item_label(item: AccountItem) -> str:
     if item.kind == "network":
         return "sending and receiving"
     if not event:
-        return "asleep, no wait event told"
+        return "asleep, no wait event reported"
     return f"{event}, waiting for a device" if item.state == "device" else event
 
 
@@ -181,8 +181,8 @@ def section(material: Material) -> Section:
         return Section(HEADING, "accounts", ())
     blocks: list[Block] = [
         Paragraph(
-            "CPU and the queue for it are the scheduler's own counts; waits are what samples found asleep. "
-            "The residue is the wall time less all of them, and may be negative.",
+            "CPU and the queue for it are the scheduler's own counts; waits are samples that found the "
+            "process asleep. The residue is the wall time minus all of these, and may be negative.",
             QUIET,
             where=HTML,
         ),

@@ -153,7 +153,7 @@ def _gained(cause: Cause) -> str:
             return words
         return f"{words}, where {text.amount(predicted)} had been predicted"
     if cause.gain_if_lifted < _GAIN_MIN:
-        return f"; without that {limit} would limit it as much" if limit else ""
+        return f"; without that, {limit} would limit it just as much" if limit else ""
     words = f"; without that it could be up to about {text.amount(cause.gain_if_lifted)}{_between(cause)}"
     return f"{words}, then limited by {limit}" if limit else words
 
@@ -164,7 +164,7 @@ def _between(cause: Cause) -> str:
     if ends is None or cause.gain_if_lifted is None or ends[1] - ends[0] < _GAIN_MIN - 1:
         return ""
     if ends[1] > _GAIN_RANGE_MAX * cause.gain_if_lifted:
-        return " (these trials are too few to say how exactly)"
+        return " (too few trials for an interval)"
     if ends[0] < _GAIN_MIN:
         return f" (95 % interval: at most {text.amount(ends[1])})"
     return f" (95 % interval: {text.span(ends)})"

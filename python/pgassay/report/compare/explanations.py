@@ -48,7 +48,7 @@ def _sentence(name: str, changes: ArmChanges) -> str:
     rest = f" {text.plural(more, 'more change')} in that trial." if more else ""
     if changes.checkpoints_untimed:
         counted = text.plural(changes.checkpoints_untimed, "checkpoint")
-        rest += f" The server counted {counted} meanwhile; its log does not tell when (log_checkpoints)."
+        rest += f" The server counted {counted} meanwhile; its log does not say when (log_checkpoints)."
     where = f"In trials/{changes.number:06d}, at {'. At '.join(moments)}."
     return f"{name}: {', '.join(counts)}. {where}{rest}"
 

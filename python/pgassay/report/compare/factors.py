@@ -49,7 +49,7 @@ def section(material: Material) -> Section:
 
 def _rests_on(effects: FactorEffects) -> str:
     return (
-        f"Means over all levels of the other factors, of {text.plural(effects.rounds, 'round')} in which "
+        f"Means over all levels of the other factors, from {text.plural(effects.rounds, 'round')} in which "
         f"every arm took part; {effects.family}."
     )
 
@@ -66,19 +66,19 @@ def _folded(what: str, table: Table, rows: int) -> Block:
 def _main_table(effects: FactorEffects, margin: float) -> Table:
     order = [size.factor for size in effects.ranking]
     rows = sorted(effects.main, key=lambda each: order.index(each.factor))
-    columns = _columns("factor", "level over reference", "speed ratio")
+    columns = _columns("factor", "level vs. reference", "speed ratio")
     group = Group(tuple(_effect_row(each) for each in rows))
     return Table(columns, (group,), bars=Bars("speed", margin))
 
 
 def _at_table(effects: Sequence[LevelEffect], margin: float) -> Table:
-    columns = _columns("at", "level over reference", "speed ratio")
+    columns = _columns("at", "level vs. reference", "speed ratio")
     rows = tuple(_effect_row(each, is_at=True) for each in effects)
     return Table(columns, (Group(rows),), bars=Bars("speed", margin))
 
 
 def _interaction_table(interactions: Sequence[Interaction], margin: float) -> Table:
-    columns = _columns("effect of", "at, over that at", "ratio of effects")
+    columns = _columns("effect of", "level of the other factor, vs. which", "ratio of effects")
     rows = tuple(
         Row(
             (

@@ -13,7 +13,7 @@ from pgassay.report.section import STRONG, Block, Cell, Column, Group, Paragraph
 ALIKE_FRACTION = 0.01
 # How the work was served and not how much of it there was: these differ by chance and by memory.
 HOW_SERVED = frozenset({"buffers hit", "buffers read", "WAL buffers full", "parallel workers launched"})
-HEADING = "What it did (medians; descriptive, without a verdict)"
+HEADING = "Work done (medians; descriptive, without a verdict)"
 
 
 @dataclass(frozen=True)
@@ -110,4 +110,4 @@ def section(material: Material) -> Section:
             for row in work.rows
         )
         blocks += [Paragraph(work.sentence), Table(columns, (Group(rows),))]
-    return Section(HEADING, "work", tuple(blocks), link="What it did")
+    return Section(HEADING, "work", tuple(blocks), link="Work done")

@@ -266,8 +266,8 @@ def section(material: Material) -> Section:
     if material.result.plans_differ:
         blocks.append(
             Paragraph(
-                "The plans differ between arms: the difference in plan is itself a finding, and the ratio of "
-                "such a statement compares two ways of answering it."
+                "The plans differ between arms: the difference in plan is itself a finding, "
+                "and the ratio of such a statement compares two plans."
             )
         )
     differing = [f"{plans.statement}: {plan_uses(plans)}" for plans in found if plans.differ]
@@ -276,8 +276,8 @@ def section(material: Material) -> Section:
     if found:
         blocks.append(
             Paragraph(
-                "Nodes marked AIO can use asynchronous reads on the version that ran them. Shaded lines set "
-                "plans of one statement apart.",
+                "Nodes marked AIO can use asynchronous reads on the version that ran them. Shading "
+                "separates the plans of each statement.",
                 QUIET,
                 where=HTML,
             )

@@ -14,7 +14,7 @@ def alarm(material: Material) -> Section:
     blocks: list[Block] = []
     if result.failures:
         verb = f"{text.plural(result.failures, 'trial')} failed"
-        blocks.append(Paragraph(f"{verb}. The reasons stand in the table of trials.", ALARM, link="trials"))
+        blocks.append(Paragraph(f"{verb}. The reasons are in the table of trials.", ALARM, link="trials"))
     if result.twin.ok is False:
         blocks.append(
             Paragraph(
@@ -48,13 +48,13 @@ def compared(material: Material) -> Section:
     result = material.result
     blocks: list[Block] = []
     if result.compared:
-        blocks.append(bullets(result.compared, title="Part of what is compared"))
+        blocks.append(bullets(result.compared, title="Part of the comparison"))
     for pair in result.compared_defaults:
         rows = [(name, *values) for name, values in pair.settings.items()]
         title = f"{text.plural(len(rows), 'default')} that differ between {pair.builds}"
         heads = ("", *pair.builds.split(" and ", 1))
         blocks.append(Fold(title, (plain_table(heads, rows, names=3),), where=HTML))
-    return Section("Defaults that are compared", "baseline", tuple(blocks), titled=HTML)
+    return Section("Defaults that differ", "baseline", tuple(blocks), titled=HTML)
 
 
 def section(material: Material) -> Section:
@@ -66,7 +66,7 @@ def section(material: Material) -> Section:
         ("Left out", result.skipped, ""),
     )
     return Section(
-        "What qualifies this",
+        "Caveats",
         _ANCHOR,
         tuple(bullets(lines, title=title, tone=tone) for title, lines, tone in lists if lines),
         titled=HTML,

@@ -212,7 +212,7 @@ def _tree(build: Build) -> list[tuple[str, str]]:
         ("commit", source.commit or "none"),
         ("tree", source.tree),
         ("compiler", source.compiler),
-        ("options of meson", " ".join(source.options)),
+        ("meson options", " ".join(source.options)),
         ("formats of its data", build.data_format or "unknown"),
     ]
 
@@ -227,7 +227,7 @@ def settings(material: Material) -> Section:
     """The settings in force and every other fact of the trials, what differs first; then the counters."""
     blocks = _blocks(trial_tables(material.stored, "facts"), "Other facts")
     if not blocks:
-        blocks = [Paragraph("No valid trial has recorded any yet.")]
+        blocks = [Paragraph("Not recorded by any valid trial yet.")]
     counters = _blocks(trial_tables(material.stored, "counters"), "Counters")
     if counters:
         title = "Differences of the server's and the machine's counters"
@@ -299,7 +299,7 @@ def _blocks(tables: list[FactTable], fallback: str) -> list[Block]:
         if table.alike:
             none = "" if table.differing else "; none differs"
             rows = [(row.name, " | ".join(dict.fromkeys(row.values))) for row in table.alike]
-            blocks.append(Fold(f"{len(rows)} alike in all arms{none}", (_pairs(rows),)))
+            blocks.append(Fold(f"{len(rows)} the same in all arms{none}", (_pairs(rows),)))
     return blocks
 
 

@@ -12,16 +12,16 @@ from pgassay.report.text import clean, join, plural
 def section(material: Material) -> Section:
     """The folder, the command, the citation."""
     return Section(
-        "Again, and how to cite it",
+        "Repeat it, and cite it",
         "again",
         (
             Code(material.result.folder, label="Folder", where=EVERYWHERE - MARKDOWN),
-            Paragraph("'pgassay report' with that folder makes this page again.", where=HTML),
+            Paragraph("'pgassay report' with that folder writes this page again.", where=HTML),
             Code(reproduce_command(material.stored), label="Again"),
             Code(citation(material.stored), label="To cite it", where=HTML),
             Paragraph(
-                "The last word is a fingerprint of the plan and of every recorded trial: it changes when any "
-                "of them does.",
+                "The last word is a fingerprint of the plan and of every recorded trial: it "
+                "changes if any of them changes.",
                 QUIET,
                 where=HTML,
             ),

@@ -22,9 +22,9 @@ from pgassay.report.section import (
     plain_table,
 )
 
-HEADING = "Statements as the server counted them"
+HEADING = "Statements from pg_stat_statements"
 NOTE = (
-    "From pg_stat_statements, means of a trial, the ones that took longest; a load's warm-up is counted too. "
+    "From pg_stat_statements, means per trial, those that took longest; a load's warm-up is included. "
     "Descriptive, without a verdict."
 )
 _HEADS = ("calls", "time", "per call", "rows", "blocks hit", "blocks read", "read wait", "temp blocks", "WAL")
@@ -47,9 +47,9 @@ _DEVICE_NOTE = (
     "bytes, waits in ms. %iowait is of the processors."
 )
 _TABLES_NOTE = (
-    "Of the blocks that the trials asked for, the share that was in shared buffers (pg_statio_user_tables, "
-    "pg_statio_user_indexes). The rest may have been in the system's page cache. Descriptive, without "
-    "a verdict."
+    "Share of the requested blocks that was in shared buffers (pg_statio_user_tables, "
+    "pg_statio_user_indexes). The rest may have been in the operating system's page cache. Descriptive, "
+    "without a verdict."
 )
 
 
@@ -152,7 +152,7 @@ def section(material: Material) -> Section:
         HEADING,
         "server-statements",
         (Paragraph(NOTE, QUIET, where=HTML), Table(columns, groups, grouped_by="statement")),
-        link="As the server counted",
+        link="Server counters",
         folded=MARKDOWN,
     )
 

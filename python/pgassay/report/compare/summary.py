@@ -28,24 +28,24 @@ from pgassay.report.text import clean, join, percent, plural, quantity, twin_sen
 
 _STOPPED = {
     "decided": "stopped because every comparison was decided",
-    "max-time": "stopped at the limit of time",
-    "blocks": "stopped at the limit of blocks",
+    "max-time": "stopped at the time limit",
+    "blocks": "stopped at the block limit",
     "interrupted": "interrupted: 'pgassay resume' continues it",
     "failed": "stopped by a failure: 'pgassay resume' tries again",
-    "running": "still running, or ended without a word: 'pgassay resume' continues it",
+    "running": "still running, or ended unexpectedly: 'pgassay resume' continues it",
 }
 _SHIPPED = (
     "Baseline shipped: each version runs on its own defaults, on data with checksums as its own initdb makes "
-    "them, so these are part of what is compared."
+    "them, so these are part of the comparison."
 )
 _SHIPPED_ALONE = (
     "Baseline shipped: the servers run on their version's own defaults, on data with checksums as its own "
     "initdb makes them."
 )
-_FIXED = "Baseline fixed: the settings of pgassay's baseline are alike in all arms, whatever the version."
+_FIXED = "Baseline fixed: the settings of pgassay's baseline are the same in all arms, whatever the version."
 _POOLED = (
-    "A ratio compares an arm, block by block, with the control and the twin together, and a median is of one "
-    "arm alone: of two that are nearly equal they need not point the same way."
+    "A ratio compares an arm, block by block, with the control and the twin together, and a median belongs "
+    "to one arm: for two nearly equal arms they need not point the same way."
 )
 # Of the ten lines that a comparison ends with on a terminal these may be verdicts.
 _BRIEF_VERDICTS_MAX = 4
@@ -62,8 +62,8 @@ def ended(result: CompareResult) -> str:
 
 
 _ONE_SERVER = (
-    "All arms took turns in one server in each start: they share its caches and statistics, so an arm finds "
-    "pages that another one read. --restart each gives every trial a server of its own."
+    "All arms took turns in one server in each start: they share its caches and statistics, so an arm "
+    "finds pages that another arm read. --restart each gives every trial its own server."
 )
 
 
@@ -75,14 +75,14 @@ def how_sure(result: CompareResult, restarts: str = "") -> list[str]:
     lines = [
         f"{plural(result.blocks, _unit(result))}, {ended(result)}.",
         f"Differences within ±{percent(result.margin)} count as equivalent; over all comparisons together "
-        f"an error has a chance of at most {percent(result.alpha)}, however often one looks.",
+        f"the chance of an error is at most {percent(result.alpha)}, however often you look.",
     ]
     if result.family:
         lines.append(f"Family of comparisons: {clean(result.family)}.".replace("..", "."))
     if any(arm.starts is not None for arm in result.arms):
         lines.append(_ONE_SERVER)
     if restarts:
-        lines.append(f"Each trial had a server of its own: {clean(restarts)}.")
+        lines.append(f"Each trial had its own server: {clean(restarts)}.")
     lines += [_layouts(result, each) for each in result.layouts]
     lines += _assumed(result)
     if result.estimates:
@@ -90,7 +90,7 @@ def how_sure(result: CompareResult, restarts: str = "") -> list[str]:
     twins = result.twins or (result.twin,)
     lines += [twin_sentence(twin) for twin in twins] if len(twins) <= _TWINS_MAX else [_twins_tally(result)]
     if result.failures:
-        lines.append(f"{plural(result.failures, 'trial')} FAILED: see the trials for the reasons.")
+        lines.append(f"{plural(result.failures, 'trial')} FAILED: the table of trials has the reasons.")
     return lines + [clean(each.sentence) for each in result.device_use]
 
 
@@ -118,7 +118,7 @@ def _assumed(result: CompareResult) -> list[str]:
             arms.setdefault(arm.assumption, []).append(clean(arm.name))
     least = STARTS_WITHOUT_BOUND
     return [
-        f"The verdict on {join(names)} {assumption}; it takes {least} starts or more to do without."
+        f"The verdict on {join(names)} {assumption}; without it, {least} or more starts are needed."
         for assumption, names in arms.items()
     ]
 

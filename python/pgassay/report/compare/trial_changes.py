@@ -29,21 +29,23 @@ _TIMELINES_OPEN_MAX = 2
 _EXAMPLE_MAX = 100
 _STATEMENT_MAX = 60
 _CLOSED_LOOP = (
-    "A closed loop of connections: a connection that waits sends nothing meanwhile, so waits for a busy "
-    "server are counted once."
+    "A closed loop of connections: a waiting connection sends nothing meanwhile, so a wait for a "
+    "busy server is counted once."
 )
 _OPEN_LOOP = (
-    "From when a transaction was due, so a wait for a connection counts. Those that were never begun count "
-    "with what they had waited. A verdict rests on the percentile of each trial, not on these of all of them."
+    "Measured from when a transaction was due, so a wait for a connection counts. Transactions that never "
+    "started count with the time they had waited. A verdict is based on the percentile of each trial, not "
+    "on these overall figures."
 )
 _REPLAY = (
-    "From when a statement was to be sent to its answer, so a wait for a busy server counts; with speed=max "
-    "from when its session could send it. A verdict rests on the figures of each trial, not on these."
+    "Measured from when a statement was due to its answer, so a wait for a busy server counts; with "
+    "speed=max from when its session could send it. A verdict is based on the figures of each trial, not "
+    "on these."
 )
 
 _TRANSACTIONS = (
     "Medians over the valid trials; the verdict is on the whole transaction, from its BEGIN to the answer "
-    "to its end. Between two statements is the way there and back and the time of the client."
+    "to its COMMIT. Between two statements lie the network round trip and the client's time."
 )
 
 # What is compared needs checkpoints, which a short trial may not have.
@@ -75,9 +77,9 @@ def section(material: Material) -> Section:
         blocks += [
             Subheading("Single trials over time"),
             Paragraph(
-                "Client, server and device on one axis; shaded: a checkpoint, autovacuum or throttling; "
-                "dashed: a change of a mean. That two lie side by side makes neither the cause of the other."
-                + other,
+                "Client, server and device on one time axis; shaded: a checkpoint, autovacuum or "
+                "throttling; dashed: a change of a mean. Two events at the same time need not be cause and "
+                "effect." + other,
                 QUIET,
             ),
         ]
@@ -124,11 +126,9 @@ def latency(material: Material) -> Section:
     if not rows:
         return Section(title, "latency", ())
     without = "" if material.is_replay else ", without the warm-up"
-    note = f"Of all {_unit(material)} of the valid trials together{without}; no verdict rests on it."
+    note = f"All {_unit(material)} of the valid trials together{without}; no verdict is based on it."
     if is_compared:
-        note += (
-            " Of the control's: the median over blocks, with an interval that holds for all arms together."
-        )
+        note += " Relative to the control's: the median over blocks, with an interval for all arms together."
     return Section(title, "latency", (plain_table(heads, rows), Paragraph(note, QUIET)))
 
 
@@ -215,8 +215,8 @@ def failures(material: Material) -> Section:
     title = "Failed executions" if names else f"Failed {_unit(material)}"
     if not rows:
         return Section(title, "failures", ())
-    note = f"Of all {'executions' if names else _unit(material)} in the valid trials. They are in no "
-    note += "figure but this; an arm that fails more is not faster."
+    note = f"All {'executions' if names else _unit(material)} in the valid trials. They count in this "
+    note += "figure only; an arm that fails more is not faster."
     return Section(title, "failures", (plain_table(heads, rows), Paragraph(note, QUIET)))
 
 
@@ -239,9 +239,9 @@ def poolers(material: Material) -> Section:
     if not rows:
         return Section(title, "poolers", ())
     note = (
-        f"PgBouncer {text.clean(found[0].version)}, which has one thread: its core is full when that has "
-        "work, or waits for a processor, nearly all of the time. CPU and wait: means of a transaction, in "
-        "the median trial. None of it is the server's."
+        f"PgBouncer {text.clean(found[0].version)} has one thread: its core is full when that thread works, "
+        "or waits for a processor, nearly all of the time. CPU and wait: means per transaction, in the "
+        "median trial. None of it is the server's."
     )
     return Section(title, "poolers", (plain_table(heads, rows), Paragraph(note, QUIET)))
 
@@ -335,9 +335,9 @@ def _median(seconds: Sequence[float | None]) -> str:
 
 
 def capacities(material: Material) -> Section:
-    """The most that each arm holds within the bound of its latencies."""
+    """Highest rate that each arm sustains within the bound of its latencies."""
     result = material.result
-    heads = ("arm", "holds", "interval", "against the control", "kept the bound", "trials")
+    heads = ("arm", "holds", "interval", "vs. control", "met the limit", "trials")
     rows = []
     for each in result.capacities:
         ratio = "" if each.ratio is None else _span(each.ratio_interval, ".2f", "×")
@@ -345,15 +345,17 @@ def capacities(material: Material) -> Section:
         shown = (f"{each.rate:,.0f}", _span(each.interval, ",.0f"), ratio)
         rows.append([name, *shown, str(each.kept), str(each.trials)])
     if not rows:
-        return Section("The most that each arm holds", "capacities", ())
+        return Section("Highest rate that each arm sustains", "capacities", ())
     metric = result.metric
     note = (
-        f"Transactions a second at which a trial keeps {metric.latency} under {metric.bound_ms:g} ms, and "
-        "leaves no growing queue, at least as likely as not. All intervals hold together, at any look. A "
-        "control's trials are its own and its twin's. All other figures are of the same rates for all arms."
+        f"Transactions per second at which at least half of the trials keep {metric.latency} under "
+        f"{metric.bound_ms:g} ms with no growing queue. All intervals hold together, at any time you look. "
+        "The control's trials include its twin's. All other figures are for the same rates in all arms."
     )
     return Section(
-        "The most that each arm holds", "capacities", (plain_table(heads, rows), Paragraph(note, QUIET))
+        "Highest rate that each arm sustains",
+        "capacities",
+        (plain_table(heads, rows), Paragraph(note, QUIET)),
     )
 
 

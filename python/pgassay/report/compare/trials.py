@@ -223,8 +223,8 @@ def reads(material: Material) -> Section:
         for row in read_rows(material.stored)
     ]
     note = Paragraph(
-        "Bytes that PostgreSQL read beside what the device delivered for it, medians over valid trials. "
-        "A share far below 100 % means that a page cache answered.",
+        "Bytes that PostgreSQL read, next to what the device delivered for them, medians over valid "
+        "trials. A share far below 100 % means that a page cache answered.",
         QUIET,
     )
     return Section("What was read", "cache", (note, plain_table(heads, rows, names=2)) if rows else ())

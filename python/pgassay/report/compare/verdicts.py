@@ -55,7 +55,7 @@ def tally(result: CompareResult) -> str:
     )
     order = ("faster", "slower", "equivalent", "inconclusive", "withheld")
     parts = [f"{counts[word]} {word}" for word in order if counts[word]]
-    return f"Of {text.plural(sum(counts.values()), 'comparison')}: {text.join(parts)}."
+    return f"{text.plural(sum(counts.values()), 'comparison')}: {text.join(parts)}."
 
 
 def is_tallied(result: CompareResult) -> bool:
@@ -139,9 +139,7 @@ def secondary(material: Material) -> Section:
         if len(metric.arms) > _ROWS_OPEN_MAX:
             tables = [Fold(f"Table of {len(metric.arms)} arms", tuple(tables), is_titled=False)]
         blocks += tables
-    note = Paragraph(
-        "Another question than speed: a ratio below 1 is less than the control's, not slower.", QUIET
-    )
+    note = Paragraph("Not a measure of speed: a ratio below 1 is less than the control's, not slower.", QUIET)
     return Section(
         "Secondary metrics", "secondary", (note, *blocks) if blocks else (), link="Secondary metrics"
     )
@@ -174,15 +172,15 @@ def statements(material: Material) -> Section:
         "statements",
         (
             Paragraph(
-                "A second family of comparisons, with its own control of false findings.",
+                "A second family of comparisons, with its own control of false discoveries.",
                 QUIET,
                 where=EVERYWHERE - MARKDOWN,
             ),
             Paragraph(
                 "The time of a statement is the mean of its executions in a trial."
                 if material.is_replay
-                else "“cold”: began with nothing of its relations in a cache that can be seen. “AIO”: its "
-                "plan can read asynchronously.",
+                else "“cold”: started with none of its relations in a visible cache. "
+                "“AIO”: its plan can read asynchronously.",
                 QUIET,
                 where=HTML,
             ),

@@ -56,7 +56,7 @@ def _sections(change: DiagnosisChange) -> list[Section]:
 
 
 def _said(headline: Headline | None) -> str:
-    return text.clean(headline.sentence) if headline is not None else "an earlier version said nothing of it."
+    return text.clean(headline.sentence) if headline is not None else "not recorded by the earlier version."
 
 
 def _row(each: ChangedStatement) -> list[str]:

@@ -41,7 +41,7 @@ def page_of(diagnosis: Diagnosis) -> Page:
         f"Diagnosis of {diagnosis.server.name}",
         diagnosis,
         partial(_sections, diagnosis),
-        footer=f"Looked at {diagnosis.started_at} by pgassay {diagnosis.pgassay_version}.",
+        footer=f"Observed at {diagnosis.started_at} by pgassay {diagnosis.pgassay_version}.",
         is_wrapped=False,
     )
 
@@ -67,7 +67,7 @@ def _sections(diagnosis: Diagnosis) -> list[Section]:
             Section(heading, f"notes-{number}", (bullets(lines),))
             for number, (heading, lines) in enumerate(notes(diagnosis), start=1)
         ),
-        Section("What looking cost", "cost", (Paragraph(cost_sentence(diagnosis), QUIET),)),
+        Section("Cost of observing", "cost", (Paragraph(cost_sentence(diagnosis), QUIET),)),
     ]
 
 
@@ -76,7 +76,7 @@ def headline(diagnosis: Diagnosis) -> list[str]:
     server, activity = diagnosis.server, diagnosis.activity
     where = f"on this machine (process {server.postmaster_pid})" if server.is_local else "not on this machine"
     standby = ", a standby" if server.is_standby else ""
-    ended = f", ended early of {diagnosis.seconds_asked:g} s" if diagnosis.interrupted else ""
+    ended = f", ended before {diagnosis.seconds_asked:g} s were over" if diagnosis.interrupted else ""
     lines = [
         f"{text.clean(server.name)}: PostgreSQL {text.clean(server.version)}, {where}{standby}; "
         f"{diagnosis.seconds:.1f} s{ended}"
@@ -149,7 +149,7 @@ def _next(diagnosis: Diagnosis) -> Iterator[Section]:
     """Where to look for each cause, but for the limit where the headline says what to do."""
     lines = diagnosis.next if diagnosis.headline is None else diagnosis.next[1:]
     if lines:
-        yield Section("What to look at next", "next", (bullets(lines),))
+        yield Section("What to check next", "next", (bullets(lines),))
 
 
 def _statements_apart(diagnosis: Diagnosis) -> Iterator[Section]:
@@ -197,7 +197,7 @@ def _items(account: Account, diagnosis: Diagnosis) -> list[list[str]]:
     if small:
         rows.append(_row("everything else", small, account.wall_s))
     is_seen = diagnosis.server.is_local
-    rest = "residue" if is_seen else "no wait event told: on a processor or waiting for one, not known which"
+    rest = "residue" if is_seen else "no wait event: on a processor or waiting for one, not known which"
     return [*rows, _row(rest, account.residue_s, account.wall_s)]
 
 
@@ -217,7 +217,7 @@ def _sampled(diagnosis: Diagnosis) -> Table:
         ]
         for each in diagnosis.sampled
     ]
-    return "Statements that were at work (samples of pg_stat_activity)", ["", "share", "seen in"], rows
+    return "Running statements (samples of pg_stat_activity)", ["", "share", "seen in"], rows
 
 
 def _called(diagnosis: Diagnosis) -> Table:
@@ -233,7 +233,7 @@ def _called(diagnosis: Diagnosis) -> Table:
         for each in diagnosis.statements or ()
     ]
     header = ["", "calls", "time", "mean", "read", "temporary"]
-    return "Statements that ended (differences of pg_stat_statements)", header, rows
+    return "Completed statements (differences of pg_stat_statements)", header, rows
 
 
 def _blockers(diagnosis: Diagnosis) -> Table:
@@ -246,7 +246,7 @@ def _blockers(diagnosis: Diagnosis) -> Table:
         ]
         for each in diagnosis.blockers
     ]
-    return "Heads of chains of locks", ["", "waited, at most", "together", "waits → for"], rows
+    return "Sessions that block others", ["", "waited, at most", "together", "waits → for"], rows
 
 
 def _who(blocker: Blocker) -> str:
@@ -271,7 +271,7 @@ def notes(diagnosis: Diagnosis) -> list[tuple[str, Sequence[str]]]:
     ]
     found = [
         ("Changes within the interval", changes),
-        ("Who keeps dead rows from being removed", held),
+        ("What keeps dead rows from being removed", held),
         ("Not seen", [text.clean(line) for line in diagnosis.missing]),
         ("Warnings", [text.clean(line) for line in diagnosis.warnings]),
     ]
@@ -282,13 +282,13 @@ def cost_sentence(diagnosis: Diagnosis) -> str:
     """What looking took."""
     cost = diagnosis.sampling
     sessions = (
-        "its sessions in the server not seen"
+        "its sessions in the server not measured"
         if cost.sessions_cpu_s is None
         else f"{cost.sessions_cpu_s:.3f} s of its sessions in the server"
     )
     missed = f", {cost.missed} too late" if cost.missed else ""
     return (
-        f"Looking took {text.percent_fixed(cost.share_of_core, 2)} of one core: {cost.tool_cpu_s:.3f} s of "
+        f"Observing took {text.percent_fixed(cost.share_of_core, 2)} of one core: {cost.tool_cpu_s:.3f} s of "
         f"CPU of pgassay, {cost.observer_cpu_s:.3f} s of its sampler, {sessions}; {cost.samples} looks at "
         f"threads and waits, {cost.rate_hz:g} a second{missed}."
     )

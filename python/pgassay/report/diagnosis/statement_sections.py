@@ -25,8 +25,8 @@ QUERY_CHARACTERS_MAX = 60
 # Of a statement's time in one event: less is not worth its name in a table.
 _WAIT_SHARE_MIN = 0.2
 _PLANS = {
-    "generic plan": "its plan for any values, not executed",
-    "values of a call": "its plan for the values of a call that was seen, not executed",
+    "generic plan": "its generic plan, not executed",
+    "values of a call": "its plan for the values of an observed call, not executed",
     "": "",
 }
 
@@ -59,7 +59,7 @@ def statements_section(diagnosis: Diagnosis) -> Section | None:
         heads = ["statement", "time", "calls/s", "mean", "rows", "pages", "waits for"]
         blocks.append(plain_table(heads, [_row(each) for each in listed]))
         found = [item for each in listed for item in _found(each, diagnosis.headline)]
-        blocks += [Bullets(tuple(found), title="What their plans say")] if found else []
+        blocks += [Bullets(tuple(found), title="Findings in their plans")] if found else []
         blocks += [Paragraph(line, QUIET) for line in _without_plan(listed)]
         blocks += [_plan(each) for each in listed if each.plan is not None]
     blocks += [Paragraph(line, QUIET) for line in said]
@@ -107,7 +107,7 @@ def _without_plan(listed: tuple[DiagnosedStatement, ...]) -> Iterator[str]:
 
 
 def _plan(each: DiagnosedStatement) -> Fold:
-    assert each.plan is not None, "asked for those with a plan"
+    assert each.plan is not None, "for statements with a plan"
     parts: tuple[Block, ...] = (
         Code(text.clean_lines(each.query)),
         Paragraph(text.clean(_PLANS[each.plan_from]), QUIET),

@@ -15,7 +15,7 @@ _VALUE_CHARACTERS_MAX = 100
 _SENTENCES = {
     "larger": "B shows more of it",
     "smaller": "B shows less of it",
-    "inconclusive": "whether it changed can't be told yet",
+    "inconclusive": "not decided yet whether it changed",
 }
 Row = tuple[str, ...]
 MEDIAN_HEADS: Row = ("median of each arm", "A", "B")
@@ -53,9 +53,7 @@ def content_of(diff: Diff) -> DiffContent:
         statements_note=_statements_note(diff),
         differences=tuple(_differences(diff.differences)),
         differences_heading=(
-            f"{plural(count, 'difference')} beside the effects"
-            if count
-            else "Nothing else that was recorded differs."
+            f"{plural(count, 'other difference')}" if count else "No other recorded facts differ."
         ),
     )
 
@@ -70,7 +68,7 @@ def sentence(change: EffectChange, margin: float) -> str:
         return f"{head}; an experiment without a complete block has no effect to compare."
     ends = f"ratio of the two {ratio(change.ratio)}, interval {interval(change.interval)}"
     if _is_withheld(change):
-        return f"{head}; no word on a change, since {_why_withheld(change)} ({ends})."
+        return f"{head}; no verdict on a change, since {_why_withheld(change)} ({ends})."
     word = _SENTENCES.get(change.word, f"unchanged within ±{percent(margin)}")
     return f"{head}: {word} ({ends})."
 
@@ -85,7 +83,7 @@ def _unfitting(change: EffectChange) -> str:
 def _why_withheld(change: EffectChange) -> str:
     notes = (arm.note for arm in (change.first, change.second) if arm.withheld)
     if all(note in ("", TWIN_DIFFERS) for note in notes):
-        return "a twin makes one of the two doubtful"
+        return "the twin makes one of the two doubtful"
     return "the verdict on one of the two is withheld"
 
 
@@ -111,7 +109,7 @@ def _notes(diff: Diff) -> Iterator[str]:
     if diff.changes:
         yield (
             f"All intervals together hold with {percent(1 - diff.alpha)} certainty. The experiments ran at "
-            "different times: a change can come from anything listed below, or from what was not recorded."
+            "different times: a change can come from anything listed below, or from something not recorded."
         )
 
 

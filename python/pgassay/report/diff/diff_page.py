@@ -1,4 +1,4 @@
-"""Two experiments beside each other."""
+"""Two experiments compared."""
 
 from functools import partial
 
@@ -34,7 +34,7 @@ DIFF_SCHEMA = 1
 
 def page_of(diff: Diff) -> Page:
     """The effects that both measured with what became of each, then everything that differs."""
-    title = "Two experiments beside each other"
+    title = "Two experiments compared"
     return Page(title, _document(diff), partial(_sections, diff), is_wrapped=False)
 
 
@@ -78,7 +78,7 @@ def _differences(content: DiffContent) -> Section:
     if every:
         blocks.append(plain_table(("subject", "what", "A", "B"), every, names=4, where=MARKDOWN))
     folded = MARKDOWN if every else frozenset[Format]()
-    return Section("What else differs", "differences", tuple(blocks), folded=folded)
+    return Section("Other differences", "differences", tuple(blocks), folded=folded)
 
 
 def _document(diff: Diff) -> Document:

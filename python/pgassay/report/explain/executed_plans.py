@@ -48,13 +48,13 @@ def section(material: Material) -> Section:
         blocks += [Subheading(_COSTS_HEADING), costs]
     if changes:
         lines = [_changed(material, change) for change in changes]
-        blocks.append(_listed(lines, "What the plans do otherwise than the control's"))
+        blocks.append(_listed(lines, "Differences from the control's plans"))
         printed = list(dict.fromkeys(note for change in changes for note in change.notes))
         if printed:
             blocks.append(_listed(printed, "What the versions print differently"))
     findings = list(_findings(material, plans))
     if findings:
-        listed = _listed(findings, "Worth a look in the plans")
+        listed = _listed(findings, "Findings in the plans")
         blocks.append(Bullets(listed.items, listed.title, where=EVERYWHERE - HTML))
     refused = list(_refusals(material, plans))
     if refused:
@@ -86,8 +86,8 @@ def _cost(material: Material, plans: list[ArmPlan]) -> str:
     share = f", {percent_rounded(spent_s / used_s)} of the experiment's time" if used_s > 0 else ""
     return (
         f"{plural(executed, 'plan')} {'was' if executed == 1 else 'were'} executed once each with EXPLAIN "
-        f"(ANALYZE), outside of all timing, {_where(material, plans)}. One execution is an example and no "
-        f"measurement. It took {seconds(spent_s)} in all{share}."
+        f"(ANALYZE), outside of all timing, {_where(material, plans)}. One execution is an example, "
+        f"not a measurement. It took {seconds(spent_s)} in all{share}."
     )
 
 
@@ -101,7 +101,9 @@ def _where(material: Material, plans: list[ArmPlan]) -> str:
     }
     told = " or ".join(words for name, words in caches.items() if any(work.cache == name for work in works))
     if any(work.rolled_back for work in works):
-        told += ", and what could write was rolled back: its COMMIT is in the untraced time alone"
+        told += (
+            ", and statements that could write were rolled back: their COMMIT is only in the untraced time"
+        )
     return told
 
 

@@ -39,7 +39,7 @@ _MAJOR_WORDS = "PostgreSQL"
 
 def page_of(result: ExplainResult) -> Page:
     """The plans, or two of them beside each other."""
-    title = "Two plans beside each other" if result.beside else "Plans with their work"
+    title = "Two plans compared" if result.beside else "Plans with their work"
     return Page(title, result, partial(_sections, result))
 
 
@@ -62,7 +62,7 @@ def _list(plans: Sequence[ExplainedPlan], source: str) -> list[Section]:
     ]
     made = plain_table(heads, rows, names=len(heads))
     columns = tuple(Column(head, is_figure=head in ("executed in", "nodes")) for head in heads)
-    numbers = "--plan 1 shows one, --plan all every one, --plan 1,2 two beside each other."
+    numbers = "--plan 1 shows one, --plan all shows all, --plan 1,2 compares two."
     said = Paragraph(f"{source} has {len(plans):,} plans. {numbers}")
     return [Section("", "list", (said, Table(columns, made.groups)))]
 
@@ -110,7 +110,7 @@ def _half(plan: ExplainedPlan, name: str, marks: dict[int, str], *, with_stateme
     if with_statement and (plan.sql or plan.statement):
         yield Code(str(plan.sql or plan.statement)[:_STATEMENT_MAX])
     if plan.findings:
-        yield bullets([finding.sentence for finding in plan.findings], title="Worth a look")
+        yield bullets([finding.sentence for finding in plan.findings], title="Findings")
     lines = tuple(tree_lines(plan, marks))
     yield Tree(tuple(narrowed((heading(), *lines) if plan.executed else lines)))
     yield from (Paragraph(line, QUIET) for line in _beside_plan(plan))
@@ -149,7 +149,7 @@ def _plan_sections(
         blocks.append(Code(shown, where=EVERYWHERE - HTML))
         blocks.append(Fold("Statement", (Code(shown),), where=HTML))
     if plan.findings:
-        blocks.append(bullets([finding.sentence for finding in plan.findings], title="Worth a look"))
+        blocks.append(bullets([finding.sentence for finding in plan.findings], title="Findings"))
     if plan.executed:
         lines = (heading(), *lines)
     blocks += [
@@ -166,7 +166,7 @@ def _plan_sections(
 def _account(plan: ExplainedPlan) -> list[str]:
     """The statement's time, part by part."""
     if not plan.executed:
-        return [f"Not executed: estimates alone{_planned(plan)}.{_version(plan)}"]
+        return [f"Not executed: estimates only{_planned(plan)}.{_version(plan)}"]
     if plan.execution_ms is None:
         head = "Executed; the text ends before the Execution Time"
         if plan.nodes_ms is not None:
@@ -189,7 +189,7 @@ def _account(plan: ExplainedPlan) -> list[str]:
     if plan.rounding_ms and plan.execution_ms and plan.rounding_ms > 0.02 * plan.execution_ms:
         lines.append(
             f"EXPLAIN rounds each loop's time to a microsecond: with these loops, "
-            f"{milliseconds(plan.rounding_ms)} of own times may be in the wrong node."
+            f"{milliseconds(plan.rounding_ms)} of own times may be attributed to the wrong node."
         )
     return lines
 

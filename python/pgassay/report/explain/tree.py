@@ -43,7 +43,7 @@ def tree_lines(plan: ExplainedPlan, changed: Mapping[int, str] | None = None) ->
         yield from lines
     left = len(plan.nodes) - NODES_SHOWN_MAX
     if left > 0:
-        text = f"… {left:,} further nodes: --json has them all"
+        text = f"… {left:,} further nodes: --json has all of them"
         yield TreeLine(0, text, QUIET, lead=_BLANK, lead_short=_BLANK_SHORT)
 
 

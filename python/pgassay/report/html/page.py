@@ -133,7 +133,7 @@ def _scripts(drawings: Sequence[Drawing], library: str, *, has_flames: bool) -> 
     for one that would end its own element.
     """
     if "</script" in library.lower() or "<!--" in library:
-        raise ValueError("the chart library can't stand within a page: it ends the element that holds it")
+        raise ValueError("the chart library can't be embedded in a page: it closes its own script element")
     used = [library, _source("charts.js")] if library else []
     used += [_source("flame.js")] if has_flames else []
     if not used:

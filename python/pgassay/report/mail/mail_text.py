@@ -199,8 +199,8 @@ def _basis(material: Material) -> str:
     result = material.result
     lines = [
         f"{text.plural(result.blocks, 'block')} of randomised trials with a hidden duplicate of the "
-        f"control; {summary.ended(result)}. Intervals hold at any moment; over all comparisons an error "
-        f"has a chance of at most {text.percent(result.alpha)}. Differences within "
+        f"control; {summary.ended(result)}. Intervals hold at any time; over all comparisons the "
+        f"chance of an error is at most {text.percent(result.alpha)}. Differences within "
         f"{text.percent(result.margin)} count as equivalent."
     ]
     if result.failures:

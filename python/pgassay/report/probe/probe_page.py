@@ -93,7 +93,7 @@ def _to_set(result: ProbeResult) -> Section:
         (_versioned(name), each.value, each.default, each.reason) for name, each in result.recommend.items()
     ]
     blocks: list[Block] = [
-        plain_table(("setting", "value", "default or present", "why"), rows, names=4, where=HTML)
+        plain_table(("setting", "value", "default or current", "why"), rows, names=4, where=HTML)
     ]
     for major, lines in settings_lines(result):
         blocks += [Paragraph(f"For PostgreSQL {major}:"), Code("\n".join(lines))]
@@ -216,7 +216,7 @@ def _recommended(result: ProbeResult) -> Table:
         for name, each in result.recommend.items()
     ]
     return (
-        "Recommended, and the time that other values cost beyond the best",
+        "Recommended values, and the extra time of other values",
         ["setting", "value", "others"],
         rows,
     )

@@ -61,7 +61,7 @@ def section(material: Material) -> Section:
         _table(material, found.functions, ROWS_TERMINAL, "function", TERMINAL | MARKDOWN),
         *_graphs(material, found),
         _table(material, found.functions, ROWS_PAGE, "function", HTML),
-        _table(material, found.callers, ROWS_PAGE, "with all that it calls", HTML),
+        _table(material, found.callers, ROWS_PAGE, "including callees", HTML),
     ]
     blocks += _waits(material, found)
     if found.notes:
@@ -151,7 +151,7 @@ def wait_name(wait: WaitTimes) -> str:
 def _meanings(waits: Sequence[WaitTimes], where: Formats) -> Bullets:
     return Bullets(
         tuple(
-            Item(f"{wait_name(wait)}: {wait.meaning.means}. What relieves it: {wait.meaning.relief}.")
+            Item(f"{wait_name(wait)}: {wait.meaning.means}. Remedy: {wait.meaning.relief}.")
             for wait in waits
             if wait.meaning is not None
         ),

@@ -42,7 +42,9 @@ _FEW = 6
 
 def page_of(result: SizeResult) -> Page:
     """What to buy, the volumes worth their price, the knees, the checks."""
-    subject, done = ("What storage may gain", "Measured") if result.bounds else ("Volumes", "Predicted")
+    subject, done = (
+        ("What faster storage may gain", "Measured") if result.bounds else ("Volumes", "Predicted")
+    )
     return Page(
         f"{subject} for {result.workload}",
         result,
@@ -63,7 +65,7 @@ def sections(result: SizeResult) -> list[Section]:
         ),
         Section("At most", "bounds", _bounds(result)),
         Section("Volumes", "volumes", _of_groups(result, _volumes)),
-        Section("What is enough", "knees", _of_groups(result, _knees)),
+        Section("Sufficient volumes", "knees", _of_groups(result, _knees)),
         Section("Checked", "checks", _of_groups(result, _checks)),
         Section("Recorded", "recorded", _of_groups(result, _recorded)),
         Section("", "facts", (Paragraph(_facts(result), QUIET),)),
@@ -218,7 +220,7 @@ def _checks(group: SizedGroup, _number: int) -> list[Block]:
         )
         for check in group.checks
     ]
-    heads = ("measured on", "recorded on", "predicted", "measured", "ratio", "as predictions are")
+    heads = ("measured on", "recorded on", "predicted", "measured", "ratio", "predicted")
     return [plain_table(heads, rows, names=2)]
 
 
@@ -251,8 +253,8 @@ def _facts(result: SizeResult) -> str:
     files = f" with {', '.join(result.catalogue.files)}" if result.catalogue.files else ""
     if result.bounds:
         return (
-            f"{result.workload}, measured in {result.folder} by SQL alone. The shares are of the time of "
-            "connections; no request was recorded."
+            f"{result.workload}, measured in {result.folder} by SQL only. Shares are of the "
+            "connections' time; no requests were recorded."
         )
     return (
         f"{result.workload}, recorded in {result.folder}; {result.size_gib:,} GiB to be stored. Catalogue of "

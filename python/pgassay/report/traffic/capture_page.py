@@ -98,9 +98,9 @@ def _concurrency(summary: CaptureSummary, *, unicode: bool) -> Iterator[str]:
 
 def _unreplayable(summary: CaptureSummary) -> Iterator[str]:
     if not summary.unreplayable:
-        yield "Nothing is known that a replay can't do."
+        yield "A replay can reproduce everything in it."
         return
-    yield "What a replay can't do as it was"
+    yield "What a replay can't reproduce"
     for each in summary.unreplayable:
         share = "" if each.share is None else f", {percent_fixed(each.share, 1)} of the time"
         yield f"  {each.count:,}{share}: {clean(each.reason)}"

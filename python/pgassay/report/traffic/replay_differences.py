@@ -11,7 +11,7 @@ from pgassay.report import text
 from pgassay.report.compare.material import Material
 from pgassay.report.section import QUIET, Block, Paragraph, Section, Subheading, bullets, plain_table
 
-HEADING = "What came out otherwise than in the capture (medians of the valid trials)"
+HEADING = "Differences from the capture (medians of the valid trials)"
 _FAMILIES_MAX = 5
 _TEXT_MAX = 100
 _HEADS = (
@@ -27,15 +27,15 @@ def section(material: Material) -> Section:
     if not rows:
         return Section(HEADING, "replayed", ())
     note = (
-        "Otherwise: another number of rows, command tag or SQLSTATE than in the capture, or not executed, "
-        "and the share of the captured time that these took. Values: as many rows with other values, as "
-        "now() gives. Order: steps sent before what should have been first, since locks kept it. Lost: "
-        "sessions. Busy, late: the player, and how late it sent by its own doing."
+        "Differs: a different number of rows, command tag or SQLSTATE than in the capture, or not "
+        "executed, and the share of the captured time of these statements. Values: same number of rows "
+        "with different values, for example from now(). Order: steps sent out of order, since an earlier "
+        "one waited for a lock. Lost: sessions. Busy, late: the player, and its own delay in sending."
     )
     blocks: list[Block] = [plain_table(_HEADS, rows), Paragraph(note, QUIET)]
     diverged = _diverged([load for found in loads.values() for load in found])
     if diverged:
-        blocks += [Subheading("The statements with the most, in a trial"), bullets(diverged)]
+        blocks += [Subheading("Statements that differ most, in a trial"), bullets(diverged)]
     return Section(HEADING, "replayed", tuple(blocks))
 
 

@@ -54,13 +54,13 @@ def _head(result: ReplayResult) -> Iterator[str]:
     same = 1 - result.diverged / result.statements if result.statements else 1.0
     yield (
         f"{percent_fixed(same, 2)} came out as captured; {result.diverged:,} did not "
-        f"({percent_fixed(result.diverged_share, 2)} of the time), {result.other_values:,} had as many rows "
-        "with other values"
+        f"({percent_fixed(result.diverged_share, 2)} of the time), {result.other_values:,} had the same "
+        "number of rows with different values"
     )
     if not result.is_stopped and result.diverged_share > result.bound:
         yield (
-            f"Not valid: more than {percent_fixed(result.bound, 1)} of the time came out otherwise, so the "
-            "times are not those of the same work. Is the data a copy as of the capture's beginning?"
+            f"Not valid: more than {percent_fixed(result.bound, 1)} of the time differed, so the times "
+            "are not those of the same work. Is the data a copy as of the start of the capture?"
         )
     if result.busy_captured_s:
         ratio = result.busy_s / result.busy_captured_s
@@ -77,19 +77,19 @@ def _head(result: ReplayResult) -> Iterator[str]:
         else "not the limit"
     )
     yield (
-        f"The player: {share:.2f} of a core, {seconds(result.player.late_p99_ms / _MS)} late at p99 by its "
-        f"own doing: {limit}"
+        f"The player: {share:.2f} of a core, {seconds(result.player.late_p99_ms / _MS)} late at p99 by "
+        f"its own fault: {limit}"
     )
     yield from _notes(result)
 
 
 def _notes(result: ReplayResult) -> Iterator[str]:
     if result.reordered:
-        yield f"{plural(result.reordered, 'step')} went out of order: locks kept what came before them"
+        yield f"{plural(result.reordered, 'step')} were sent out of order: an earlier step waited for a lock"
     if result.replaced:
-        yield f"{plural(result.replaced, 'value')} replaced by what the server made this time"
+        yield f"{plural(result.replaced, 'value')} replaced by what the server generated this time"
     if result.lacking:
-        yield f"{plural(result.lacking, 'statement')} can't come out the same (timing, missing data)"
+        yield f"{plural(result.lacking, 'statement')} can't give the same result (timing, missing data)"
     if result.sessions_left_out:
         yield f"{plural(result.sessions_left_out, 'session')} left out: not chosen, or refused then"
     for why, count in result.failures.items():
@@ -134,5 +134,5 @@ def _diverged(result: ReplayResult) -> list[Section]:
         + (f": {each.example.captured} → {each.example.now}" if each.example else "")
         for each in found[:DIVERGED_SHOWN]
     ]
-    heading = "What came out otherwise, the first of each"
+    heading = "Statements that differ, the first of each"
     return [Section(heading, "otherwise", (bullets(lines),), link="Otherwise")]

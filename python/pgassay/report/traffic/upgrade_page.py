@@ -30,8 +30,8 @@ from pgassay.report.text import percent, percent_fixed, plural, seconds
 
 _HEADS = ("statement", "", "before", "after", "× as fast", "95 % interval", "share of time")
 _TITLES = (
-    ("in the way", "In the way"),
-    ("work", "To do before or right after"),
+    ("in the way", "Blockers"),
+    ("work", "To do before or right after the upgrade"),
     ("changed", "What changes"),
 )
 _TITLES_OF_STATES = {
@@ -53,7 +53,7 @@ def page_of(result: UpgradeResult) -> Page:
 
 
 def _sections(result: UpgradeResult) -> list[Section]:
-    head = f"{result.source}, PostgreSQL {result.source_version}; nothing was done to it."
+    head = f"{result.source}, PostgreSQL {result.source_version}; it was only read."
     sections = [
         Section(
             "",
@@ -136,12 +136,12 @@ def _statements(result: UpgradeResult) -> list[Section]:
     if left:
         blocks += [Subheading("Not run"), bullets(left)]
     if result.why:
-        blocks += [Subheading("Where the time went otherwise"), bullets(result.why)]
+        blocks += [Subheading("Where the time changed"), bullets(result.why)]
     slower = [each.name for each in result.statements if each.verdict == "slower" and not each.fix]
     if slower:
         blocks.append(
             Paragraph(
-                f"To look longer for what makes {slower[0]} as fast again: pgassay tune DSN --pg "
+                f"To search longer for a fix for {slower[0]}: pgassay tune DSN --pg "
                 f"{result.to_version}, with the connection string of the server."
             )
         )
@@ -164,8 +164,8 @@ def _of_traffic(result: UpgradeResult) -> list[Block]:
         f"{plural(traffic.sessions, 'session')} in "
         f"{seconds(traffic.seconds_captured)}, played {pace}, {traffic.plays[0]} times on "
         f"{result.from_version} and "
-        f"{traffic.plays[1]} on {result.to_version}; as in the capture came out {before} and {after} of "
-        "its time."
+        f"{traffic.plays[1]} on {result.to_version}; {before} and {after} of its time gave the "
+        "captured results."
     )
     blocks: list[Block] = [bullets(wrong[:_WRONG_MAX])] if wrong else []
     return [*blocks, Paragraph(f"{_whole(result, traffic)} {played}{_untimed(traffic)}")]
@@ -181,7 +181,7 @@ def _against(each: UpgradedStatement) -> str:
 
 def _whole(result: UpgradeResult, traffic: UpgradeTraffic) -> str:
     words = {"equivalent": "as fast", "inconclusive": "not decided"}.get(traffic.verdict, traffic.verdict)
-    said = f"All of it together, by its {traffic.metric}: {result.to_version} is {words}"
+    said = f"All traffic together, by its {traffic.metric}: {result.to_version} is {words}"
     if traffic.ratio is not None:
         said += f", {traffic.ratio:.3g} × as fast"
     if traffic.interval is not None:
@@ -191,7 +191,9 @@ def _whole(result: UpgradeResult, traffic: UpgradeTraffic) -> str:
     undecided = sum(each.verdict == "not decided" for each in result.statements)
     if undecided:
         blocks = plural(result.blocks, "block")
-        return f"{said}. After {blocks} {plural(undecided, 'statement')} not decided: give --max-time more."
+        return (
+            f"{said}. After {blocks} {plural(undecided, 'statement')} not decided: give a longer --max-time."
+        )
     return f"{said}."
 
 
@@ -201,7 +203,7 @@ def _untimed(traffic: UpgradeTraffic) -> str:
     return (
         f" Of {plural(traffic.untimed, 'further statement')} with {percent(traffic.untimed_share)} of the "
         "time, "
-        "errors and rows alone were looked at."
+        "only errors and rows were checked."
     )
 
 

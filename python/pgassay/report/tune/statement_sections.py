@@ -119,9 +119,7 @@ def by_statement(result: TuneResult) -> Iterator[Block]:
         starts = plural(proof.blocks, "start")
         yield Paragraph(f"Proven from {starts} of the server; each verdict {proof.assumption}.", QUIET)
     if result.workload_gain is not None:
-        yield Paragraph(
-            f"The whole workload, as often as each is called: {gain_words(result.workload_gain)}", QUIET
-        )
+        yield Paragraph(f"The whole workload, weighted by calls: {gain_words(result.workload_gain)}", QUIET)
     unproven = [
         fix for fix in result.fixes if fix.verdict == "not decided" and fix.evidence != "none" and fix.sql
     ]

@@ -72,7 +72,7 @@ def sections(result: TuneResult) -> list[Section]:
         made.append(Section("What helps", "fixes", tuple(_recommended(result, recommended))))
     if others:
         blocks = tuple(_others(others, is_drawn=not recommended))
-        made.append(Section("What was tried and is not recommended", "others", blocks))
+        made.append(Section("Tried, but not recommended", "others", blocks))
     made.append(Section("From symptom to proof", "tree", (Tree(tuple(_tree(result)), where=HTML),)))
     if result.not_rewritten:
         refused = bullets(result.not_rewritten)
@@ -86,7 +86,7 @@ def sections(result: TuneResult) -> list[Section]:
 def _answer(result: TuneResult) -> Iterator[Block]:
     yield Paragraph(result.verdict, STRONG)
     if result.interrupted:
-        yield Paragraph("It was stopped before its end: this is what was known then.", WARNING)
+        yield Paragraph("Stopped early: these are the results so far.", WARNING)
 
 
 def _symptom(result: TuneResult) -> Iterator[Block]:
@@ -98,8 +98,8 @@ def _symptom(result: TuneResult) -> Iterator[Block]:
     )
     if symptom.clients > 1:
         yield Paragraph(
-            f"In the proof {symptom.clients} clients execute them at once, as often as their weights say; "
-            "the times below are of one alone."
+            f"In the proof {symptom.clients} clients execute them concurrently, as often as their weights "
+            "say; the times below are for a single client."
         )
     heads: tuple[str, ...] = ("statement", "time", "share", "where most of it goes")
     rows: list[tuple[str, ...]] = [
@@ -122,22 +122,22 @@ def _source(source: TuneSource) -> Iterator[Block]:
     passed = ", ".join(f"{count} {kind}" for kind, count in source.ignored.items())
     counted = plural(source.statements, "statement")
     yield Paragraph(
-        f"{source.name}, PostgreSQL {source.version}, counted {counted}{since}, "
-        f"{seconds(source.seconds)} in all. Those above took {percent(source.share)} of that on the source."
+        f"{source.name}, PostgreSQL {source.version}, counted {counted}{since}, {seconds(source.seconds)} "
+        f"in all. The statements above took {percent(source.share)} of that on the source."
         + ("" if source.sessions is None else f" {_sessions(source.sessions)}.")
-        + (f" Passed over: {passed}." if passed else "")
+        + (f" Skipped: {passed}." if passed else "")
     )
     if source.left_out:
         reasons = [f"{each.name} ({percent(each.share)}): {each.reason}" for each in source.left_out]
         yield bullets(reasons, title="Left out", tone=WARNING)
     if source.settings:
         taken = ", ".join(f"{name} = {value}" for name, value in source.settings.items())
-        yield Fold("Settings that the copy was given as the source has them", (Paragraph(taken),))
+        yield Fold("Settings copied from the source", (Paragraph(taken),))
 
 
 def _sessions(count: float) -> str:
     words = f"{count:.2g}" if count < 10 else f"{count:.0f}"
-    return f"On average {words} of its sessions are at work at once"
+    return f"On average {words} of its sessions are active at the same time"
 
 
 def _milliseconds(value: float | None) -> str:
@@ -162,12 +162,12 @@ def _recommended(result: TuneResult, fixes: Sequence[Fix]) -> Iterator[Block]:
         if fix.statements:
             yield bullets([_statement_words(each) for each in fix.statements])
         for name, text in fix.rewritten.items():
-            yield Code(text, label=f"{name} as it is to be written (same rows: {fix.same_results})")
+            yield Code(text, label=f"{name} rewritten (same rows: {fix.same_results})")
     if result.apply_sql:
         yield Fold("apply.sql", (Code(result.apply_sql),), is_open=True)
         yield Fold("undo.sql", (Code(result.undo_sql),))
     if result.parameter_group:
-        yield Fold("As lines of a parameter group", (Code("\n".join(result.parameter_group)),))
+        yield Fold("As lines for a parameter group", (Code("\n".join(result.parameter_group)),))
     proof = result.confirmation or result.proof
     # Answers that were stored before have no table of their statements.
     if proof is not None and proof.statements and not result.statements:
@@ -282,7 +282,7 @@ def _tree(result: TuneResult) -> Iterator[TreeLine]:
         yield TreeLine(
             3, f"{fix.verdict}{f' ({how})' if how else ''}{gain}{f'; {fix.note}' if fix.note else ''}"
         )
-    for name, proof in (("proof", result.proof), ("what was left of it", result.confirmation)):
+    for name, proof in (("proof", result.proof), ("the rest of it", result.confirmation)):
         if proof is None:
             continue
         gain = "no figure yet"

@@ -154,7 +154,7 @@ def _passed_over(total_s: float, catalogs_s: float, catalogs: int, hidden_s: flo
         )
     if every_s and catalogs_s >= _SHARE_MIN * every_s:
         said.append(
-            f"{plural(catalogs, 'statement')} that read only the system's catalogs, as monitoring does, took "
+            f"{plural(catalogs, 'statement')} that only read system catalogs, as monitoring does, took "
             f"{catalogs_s:.1f} s, {percent_fixed(catalogs_s / every_s)} of the time of all."
         )
     return said

@@ -85,7 +85,7 @@ class _Planner:
 def _planned(
     planner: _Planner, time: StatementTime, seen: Mapping[str, str], counted: Mapping[str, str]
 ) -> PlannedStatement:
-    reason = "its text is not known whole"
+    reason = "its text is truncated"
     for each in _texts_of(time, seen, counted):
         plan_from: PlanFrom = "values of a call" if each.has_values else "generic plan"
         try:
@@ -96,7 +96,7 @@ def _planned(
             called = _called(tree) & planner.avoided
             if called:
                 reason = (
-                    f"it calls {min(called)}, which planning may execute: diagnose as a role that is no "
+                    f"it calls {min(called)}, which planning may execute: diagnose as a role that is not a "
                     "superuser (pg_monitor and pg_read_all_data)"
                 )
                 continue

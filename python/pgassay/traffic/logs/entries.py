@@ -224,11 +224,13 @@ def prefix_pattern(prefix: str) -> re.Pattern[str]:
         elif letter in _ESCAPES:
             parts.append(rf"\s*{_ESCAPES[letter]}\s*" if found[1] else _ESCAPES[letter])
         else:
-            raise UsageError(f"--log-prefix {prefix}: %{letter} is no escape of log_line_prefix: correct it")
+            raise UsageError(
+                f"--log-prefix {prefix}: %{letter} is not an escape of log_line_prefix: correct it"
+            )
     text = "".join(parts) + (")?" if optional else "")
     if not ("<time>" in text or "<epoch>" in text) or not ("<pid>" in text or "<session>" in text):
         raise UsageError(
-            f"--log-prefix {prefix}: without %m (or %t, %n) and %p (or %c) no session can be told"
+            f"--log-prefix {prefix}: without %m (or %t, %n) and %p (or %c) sessions can't be identified"
         )
     return re.compile(text + rf"(?P<level>{_LEVELS}):\s+(?P<message>.*)$", re.DOTALL)
 

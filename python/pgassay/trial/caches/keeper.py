@@ -84,7 +84,7 @@ def require_cache_state(cache: CacheState, *, can_verify: bool) -> None:
     """Raise UsageError when this system can't make or verify the state."""
     if cache != "as-is" and not can_verify:
         raise UsageError(
-            f"--cache {cache}: this system does not tell what is in its page cache: "
+            f"--cache {cache}: this system does not show what is in its page cache: "
             "use --cache as-is, or Linux 6.5 or newer"
         )
 

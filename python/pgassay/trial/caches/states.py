@@ -122,7 +122,7 @@ def make_buffers_warm(
         raise UsageError(
             "--cache warm-buffers needs the extension pg_prewarm, which this build lacks: "
             "use --cache warm-pages, or --pg with a build that has the contrib modules ('pgassay builds' "
-            "lists what can be had; the origin wheel comes without them)"
+            "lists what is available; the origin wheel comes without them)"
         )
     kept = [relation for relation in relations if relation.is_heap_or_index]
     size = sum(relation.size_bytes for relation in kept)

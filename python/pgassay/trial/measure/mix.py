@@ -101,8 +101,8 @@ def _observed(
     kept = [each for each in executions if each.outcome in ("ended", "stopped")]
     if not kept:
         raise MeasurementError(
-            f"the server gave up every execution of {statement.name} for another session's sake: use fewer "
-            "clients, or other values, so that sessions do not want the same rows"
+            f"the server cancelled every execution of {statement.name} in favour of another session: use "
+            "fewer clients, or other values, so that sessions do not want the same rows"
         )
     seconds = [
         limit_s if each.outcome == "stopped" and limit_s is not None else (each.end_ns - each.start_ns) / 1e9

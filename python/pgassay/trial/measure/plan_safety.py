@@ -65,7 +65,7 @@ def could_write(control: "ControlSession", statement: Statement, plan: Plan) -> 
     if writing:
         return f"it could write: its plan has the node {writing[0]}"
     if changes_data(statement.sql):
-        return "it could write: its words say that it changes data"
+        return "it could write: its text changes data"
     texts = [_code(text) for text in (statement.sql, *_texts(plan))]
     names = sorted({name for text in texts for name in called(text)})
     found = control.execute(_VOLATILE.encode(), (names, _HARMLESS)).fetchall() if names else []

@@ -31,7 +31,7 @@ def run(server: ServerSession, spec: ArmSpec, on_progress: Callable[[ReplayProgr
     options = spec.workload.replay
     if play_plan.identity(Path(options.folder)) != options.identity:
         raise MeasurementError(
-            f"the capture {options.folder} is not the one that was planned: put that back, or begin anew"
+            f"the capture {options.folder} is not the one that was planned: put that back, or start again"
         )
     document, notes = _document(server, options)
     ready, ended = play(document, on_progress)
@@ -70,8 +70,8 @@ def assert_same_work(workload: WorkloadSpec, load: LoadObservation) -> None:
     worst = max(replayed.families, key=lambda each: each.diverged)
     lost = f" (sessions lost: {replayed.sessions_lost:,})" if replayed.sessions_lost else ""
     raise InvalidTrialError(
-        f"statements with {100 * replayed.diverged_share:.1f} % of the captured time came out otherwise than "
-        f"in the capture, and {100 * bound:g} % is allowed{lost}; most often "
+        f"statements with {100 * replayed.diverged_share:.1f} % of the captured time differ "
+        f"from the capture, and {100 * bound:g} % is allowed{lost}; most often "
         f"({worst.diverged:,} of {worst.calls:,}) {worst.text[:80]}: {worst.captured} then, {worst.now} now: "
         "are the data a copy as of the capture's beginning? (max_diverged= allows more)"
     )

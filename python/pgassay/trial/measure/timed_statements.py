@@ -125,8 +125,8 @@ class StatementTimer:
             if is_stopped:
                 limit_s = self._protocol.statement_limits[statement.name]
                 observation.warnings.append(
-                    f"{statement.name} was stopped after {limit_s:g} s, which counts in the place of its "
-                    "time: that is longer"
+                    f"{statement.name} was stopped after {limit_s:g} s, which counts instead "
+                    "of its time, which is longer"
                 )
         observation.clock_ns = (begin_ns, end_ns)
         observation.maintenance = self._done

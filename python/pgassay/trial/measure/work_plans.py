@@ -188,7 +188,7 @@ def _refusal(session: _Session, statement: Statement, plan: Plan) -> str:
     try:
         return could_write(session.control, statement, plan)
     except psycopg.Error as error:
-        return f"whether it could write can't be told: {first_line(error)}"
+        return f"whether it could write is not known: {first_line(error)}"
 
 
 def _deferred(what: str, expected_s: float, left_s: float) -> WorkPlan:
@@ -339,7 +339,7 @@ def _in_order(
             for statement in session.workload.statements:
                 begun = time.monotonic()
                 if failed:
-                    reason = f"it follows {failed}, which did not run to its end"
+                    reason = f"it follows {failed}, which did not finish"
                     made[statement.name] = WorkPlan(executed=False, reason=reason, cache=RESTARTED)
                     continue
                 with _Attempt(session, session.timeout_s(statement.name, left_s)) as attempt:

@@ -31,8 +31,8 @@ def assert_nothing_written(spec: ArmSpec, wal_bytes: int) -> None:
     """Raise InvalidTrialError when a read-only workload wrote WAL (with checksums a dirtied page does)."""
     if not spec.leaves_data_changed and wal_bytes > WAL_BYTES_OF_A_READ_TRIAL_MAX:
         raise InvalidTrialError(
-            f"the workload is to read only, and {wal_bytes} bytes of WAL were written "
-            "(hint bits, pruning or a function that writes): for a user's file, say writes=yes"
+            f"the workload should only read, but {wal_bytes} bytes of WAL were written "
+            "(hint bits, pruning or a function that writes): for your own file, add writes=yes"
         )
 
 
@@ -93,7 +93,7 @@ def assert_statement_cache(
         delivered = read.server or read.device
         if reads_once and delivered < (read.postgres - CATALOG_BYTES) * protocol.device_fraction_min:
             raise InvalidTrialError(
-                f"{name} was to be cold, and the device delivered {delivered >> 20} MB of the "
+                f"{name} should have been cold, but the device delivered {delivered >> 20} MB of the "
                 f"{read.postgres >> 20} MB that PostgreSQL read: something else had them in memory"
             )
     elif cache == "cold-each" and read.postgres >= PROOF_BYTES_MIN and not observed.cold:
@@ -105,21 +105,21 @@ def _assert_stayed_warm(what: str, cache: CacheState, read: BytesRead, size_byte
     bytes_max = max(PROOF_BYTES_MIN, 0.01 * size_bytes)
     if cache == "warm-buffers" and read.postgres > bytes_max:
         raise InvalidTrialError(
-            f"{what} was to find everything in shared buffers and read {read.postgres >> 20} MB: "
+            f"{what} should have found everything in shared buffers but read {read.postgres >> 20} MB: "
             "use a larger shared_buffers or --cache warm-pages"
         )
     if cache != "warm-pages":
         return
     if read.server is not None and read.server > bytes_max:
         raise InvalidTrialError(
-            f"{what} was to find everything in the page cache, and the server had {read.server >> 20} MB "
-            "read from the device: the memory is too small to keep the data"
+            f"{what} should have found everything in the page cache, but the server had {read.server >> 20} "
+            "MB read from the device: the memory is too small to keep the data"
         )
     if read.server is None and read.device is not None and read.device > bytes_max:
         raise InvalidTrialError(
-            f"{what} was to find everything in the page cache, and the device delivered "
+            f"{what} should have found everything in the page cache, but the device delivered "
             f"{read.device >> 20} MB: the memory is too small to keep the data, or another process read from "
-            "this device (as root, or as the account of the server, pgassay tells the two apart)"
+            "this device (as root, or as the server's account, pgassay can distinguish the two)"
         )
 
 

@@ -56,14 +56,14 @@ def summary(
     lines += filter(None, (_left_out_for_space(fixes), unsolved))
     unproven = [fix for fix in fixes if fix.verdict == "not decided" and fix.evidence != "none"]
     if unproven:
-        lines.append(f"Not proven in the time: {'; '.join(fix.title for fix in unproven)}.")
+        lines.append(f"Not proven in the given time: {'; '.join(fix.title for fix in unproven)}.")
     untried = sum(fix.verdict == "not decided" and fix.evidence == "none" for fix in fixes)
     if untried:
-        lines.append(f"Not tried in the time: {plural(untried, 'candidate')}.")
+        lines.append(f"Not tried in the given time: {plural(untried, 'candidate')}.")
     if go_on and (untried or unproven):
-        lines.append(f"Go on with {go_on}.")
+        lines.append(f"Continue with {go_on}.")
     elif untried or any(fix.id not in members for fix in unproven):
-        lines.append("Start anew with more --max-time to have them proven too.")
+        lines.append("Start again with a longer --max-time to have them proven too.")
     return " ".join(lines)
 
 
@@ -95,7 +95,7 @@ def _together(proof: TuneProof, clients: int) -> list[str]:
     lines = [f"This was measured with {clients} clients at once."] if clients > 1 else []
     slow = [each.name for each in proof.statements if each.at_least]
     if proof.at_least and slow:
-        lines.append(f"{', '.join(slow)} never ended without them.")
+        lines.append(f"{', '.join(slow)} never finished without them.")
     if proof.slower:
         lines.append(f"Slower with them: {', '.join(proof.slower)}.")
     doubtful = looked_slower(proof.statements, proof.slower)
@@ -110,10 +110,11 @@ def _unsolved(endless: Mapping[str, float], ended_unproven: Sequence[str]) -> st
     waited = [f"{name} ({duration(s)})" for name, s in endless.items() if name not in ended_unproven]
     if waited:
         lines.append(
-            f"Did not end with anything that was tried: {', '.join(waited)}; more --max-time gives more."
+            f"Did not finish with any fix that was tried: {', '.join(waited)}; a longer --max-time allows "
+            "more time."
         )
     if ended_unproven:
-        lines.append(f"Ended only with what is not proven: {', '.join(ended_unproven)}.")
+        lines.append(f"Finished only with unproven fixes: {', '.join(ended_unproven)}.")
     return " ".join(lines)
 
 
@@ -131,7 +132,7 @@ def _without_room(fixes: Sequence[Fix]) -> list[str]:
 
 def _left_out_for_space(fixes: Sequence[Fix]) -> str:
     names = _without_room(fixes)
-    return f"Left out, since --max-space has no room for it: {'; '.join(names)}." if names else ""
+    return f"Left out, since it does not fit into --max-space: {'; '.join(names)}." if names else ""
 
 
 def _untried(fixes: Sequence[Fix]) -> int:
@@ -152,9 +153,11 @@ def _nothing(
     undecided = [fix for fix in fixes if fix.verdict == "not decided"]
     if undecided:
         best = max(undecided, key=lambda fix: fix.gain or 0.0)
-        advice = "The proof could not be run: the warnings say why" if is_refused else "Give more --max-time"
+        advice = (
+            "The proof could not be run: the warnings say why" if is_refused else "Give a longer --max-time"
+        )
         # A second stage that could not be run leaves a first that can be gone on with.
-        advice = f"Go on with {go_on}" if go_on else advice
+        advice = f"Continue with {go_on}" if go_on else advice
         return (
             f"Nothing is proven: {len(undecided)} of {plural(len(fixes), 'candidate')} "
             f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "
@@ -196,5 +199,5 @@ def _next_best(fixes: Sequence[Fix], margin: float, *, is_interrupted: bool) -> 
     if not parts and is_interrupted:
         parts.append("it was stopped before anything was tried")
     if not parts and _without_room(fixes):
-        parts.append("what would gain has no room")
+        parts.append("what would help does not fit into --max-space")
     return "; ".join(parts) or "no candidate was found whose plan shows that it could gain"

@@ -32,7 +32,7 @@ from pgassay.tune.tuned_statements import measured
 from pgassay.words import seconds
 
 ONLY_CUSTOM = (
-    "prepared once for all values (a generic plan, as drivers and poolers come to after five executions) "
+    "prepared once for all values (a generic plan, as drivers and poolers use after five executions) "
     "{statement} takes {after} with it{before}: only custom plans use it, which plan_cache_mode = "
     "force_custom_plan keeps"
 )
@@ -161,12 +161,12 @@ def _warnings(search: StoredSearch, told: Told, *stages: Proved | None) -> tuple
 
 
 def _have_their_data(stored: StoredExperiment) -> bool:
-    """Whether the copies of all arms can be made again."""
+    """Whether the copies of all arms can be created again."""
     return all(has_its_data(arm.spec) for arm in stored.experiment.arms)
 
 
 def has_its_data(spec: ArmSpec) -> bool:
-    """Whether a copy can be made again; the dump of a server is removed with the run, or a day later."""
+    """Whether a copy can be created again; the dump of a server is removed with the run, or a day later."""
     source = spec.dataset.source
     return not is_dump_of_a_run(source) or Path(source).exists()
 

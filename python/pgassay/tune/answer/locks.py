@@ -14,7 +14,8 @@ from pgassay.sql_text import constant, qualified
 from pgassay.tune.candidate import Candidate
 
 BESIDE_READS_AND_WRITES = (
-    "-- Reads and writes of the table go on. VACUUM and DDL on it wait until this ends, and so does all that",
+    "-- Reads and writes of the table continue. VACUUM and DDL on it wait until this ends, and so does all "
+    "that",
     "-- comes behind that DDL; this waits for transactions that are open now.",
 )
 INVALID = (
@@ -30,10 +31,10 @@ HALF_DROPPED = (
     "-- If this fails, the index may stay and be INVALID: run it again.",
     *BESIDE_READS_AND_WRITES,
 )
-NOT_DROPPED = ("-- One that is still there stays; an INVALID one, left by what failed, is dropped first.",)
+NOT_DROPPED = ("-- An existing index stays; an INVALID one, left by a failed run, is dropped first.",)
 LOCKED_OUT = "-- Choose the time: the table is locked against reads and writes until this is done."
 AT_ONCE = "-- In one transaction: until its COMMIT the table is locked against reads and writes."
-_BESIDE = "-- Reads and writes of the table go on; VACUUM and DDL on it wait until this is done."
+_BESIDE = "-- Reads and writes of the table continue; VACUUM and DDL on it wait until this is done."
 _VACUUM = (
     _BESIDE,
     "-- At its end it may lock the table for a moment, to give empty pages back (vacuum_truncate).",

@@ -10,19 +10,20 @@ from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import STATEMENT_MARGIN, WORSE_MAX, Baseline
 from pgassay.words import percent
 
-NOT_TOLD = "it looked slower once; whether it is could not be told from the noise of the runs"
-UNLIKE = "it helps on the copy most what is not there as it is on the source: that proves nothing"
+NOT_TOLD = "it looked slower once, which may be noise"
+UNLIKE = "most of its gain is on statements that behave differently on the source: that proves nothing"
 NOT_CONFIRMED = (
-    "two or more of the chosen fixes do not help, and no time was left to measure what is left of them"
+    "two or more of the chosen fixes do not help, and no time was left to measure the rest of the set"
 )
 HIDDEN = (
-    "the set gains, and is as fast without it alone: others of the set do the same, and which of them are "
-    "needed was not measured"
+    "the set gains, but is as fast without this fix: others in the set have the same effect, and which of "
+    "them are needed was not measured"
 )
 TRADED = (
-    "it makes {faster} faster and {slower} slower by more than matters: which of them counts is yours to say"
+    "it makes {faster} faster and {slower} slower, both by more than the margin: you decide which of them "
+    "matters"
 )
-PRICE = "its price: {slower} gets slower; as often as each is called, it saves more than that costs"
+PRICE = "its price: {slower} gets slower; weighted by calls, it saves more than that costs"
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evide
         return "not decided", "search", None, NOT_CONFIRMED
     if effect is None or effect.gain is None:
         has_failed = proved is not None and proved.result.stopped == "failed"
-        failed, open_ = "its trials failed: the warnings say why", "its proof was not run to a verdict"
+        failed, open_ = "its trials failed: the warnings say why", "its proof ended without a verdict"
         said = failed if has_failed else open_
         return "not decided", "search", None, f"it was chosen, and {said}"
     is_last = name in judged.remaining or not judged.remaining
@@ -90,9 +91,9 @@ def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evide
     if effect.word == "equivalent":
         return "no help", "proof", effect, ""
     if effect.late:
-        late = f"{', '.join(effect.late)} was stopped in trials with all that was chosen"
-        return "not decided", "proof", effect, f"{late}: what that gains is not known"
-    return "not decided", "proof", effect, "the proof came to no verdict in its time"
+        late = f"{', '.join(effect.late)} was stopped in trials with all chosen fixes"
+        return "not decided", "proof", effect, f"{late}: the gain is not known"
+    return "not decided", "proof", effect, "the proof reached no verdict in its time"
 
 
 def _lost(effect: Effect) -> list[str]:
@@ -142,15 +143,15 @@ def _helps_unlike_alone(judged: FoundAndProved, effect: Effect) -> bool:
 
 
 def _less_than_matters(effect: Effect, margin: float) -> str:
-    less = f"it gains less than the {percent(margin)} that matter"
+    less = f"it gains less than the margin of {percent(margin)}"
     high = effect.interval[1] if effect.interval is not None else None
-    return f"{less} by its estimate; its interval reaches further" if high and high >= 1 + margin else less
+    return f"{less} by its estimate; its interval reaches beyond" if high and high >= 1 + margin else less
 
 
 def _alone(judged: FoundAndProved, effect: Effect) -> str:
     """That a gain is not that of the set over the set without it, and why."""
     other = judged.found.by_id.get(effect.in_place_of)
-    return f"alone it does what it does with '{other.title}': this is what it gains alone" if other else ""
+    return f"it gains the same without '{other.title}': this is its gain alone" if other else ""
 
 
 def _slowed(effect: Effect) -> str:

@@ -38,7 +38,7 @@ _HEAD = (
     "\\set ON_ERROR_STOP on",
     "-- A statement that waits for a lock longer than this gives up, so that nobody queues behind it.",
     _LIMITED,
-    "-- Limits of the role or the database would end in the middle what takes long.",
+    "-- Timeouts of the role or the database would cancel long statements.",
     "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings "
     "WHERE name IN ('statement_timeout', 'transaction_timeout');",
 )
@@ -118,7 +118,7 @@ def _why(fix: Candidate) -> list[str]:
     """Of what takes something away why, and how it comes back: whoever runs the script is to read both."""
     if fix.kind != "unneeded-index":
         return []
-    return [*_comment(fix.reason), *(_comment(f"To take it back: {'; '.join(fix.undo)}") if fix.undo else [])]
+    return [*_comment(fix.reason), *(_comment(f"To undo it: {'; '.join(fix.undo)}") if fix.undo else [])]
 
 
 def _comment(text: str) -> list[str]:
@@ -137,25 +137,23 @@ def _applying(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> li
         lines.append("-- It takes effect at the next restart of the server.")
     if fix.build is not None:
         lines.append(
-            f"-- By hand: pg_upgrade to PostgreSQL {fix.build.major}, then ANALYZE of the whole database."
+            f"-- Manually: pg_upgrade to PostgreSQL {fix.build.major}, then ANALYZE of the whole database."
         )
         if fix.build.major >= _CHECKSUMS_SINCE:
             lines += _CHECKSUMS
     if fix.storage is not None:
-        lines.append("-- By hand: order the volume from the provider; the data need not be loaded anew.")
+        lines.append("-- Manually: order the volume from the provider; the data need not be loaded again.")
     for rewrite in fix.rewrites:
         lines += _comment(f"Replace the statement {rewrite.statement} in the application by:")
         lines += _comment(rewrite.sql)
-        lines += _comment(f"It returns the same rows as long as this holds: {rewrite.condition}")
+        lines += _comment(f"It returns the same rows as long as this is true: {rewrite.condition}")
     return lines
 
 
 def _settings_told(settings: dict[str, str], measured_on: str) -> list[str]:
     """What to set on a server like the one that it was measured on, for somebody who knows his own."""
     return [
-        *_comment(
-            f"For a server like this one: {measured_on}. Nothing is known of yours: if it is alike, set"
-        ),
+        *_comment(f"Measured on: {measured_on}. If your server is similar, set"),
         *(f"-- ALTER SYSTEM SET {name} = {constant(value)};" for name, value in settings.items()),
     ]
 
@@ -164,7 +162,7 @@ def _settings_applied(settings: dict[str, str]) -> list[str]:
     """ALTER SYSTEM, and before it what ALTER SYSTEM has set already, kept for undo.sql in a table."""
     names = ", ".join(map(constant, settings))
     return [
-        "-- Where a provider refuses ALTER SYSTEM: set these in its parameter group instead.",
+        "-- If the provider refuses ALTER SYSTEM, set these in its parameter group instead.",
         f"-- The table {_BEFORE} keeps what ALTER SYSTEM had set before, for undo.sql.",
         f"CREATE TABLE IF NOT EXISTS {_BEFORE} (name text PRIMARY KEY, setting text);",
         f"INSERT INTO {_BEFORE} SELECT s.name, f.setting FROM pg_catalog.pg_settings s "
@@ -208,20 +206,20 @@ def _undoing(fix: Candidate, facts: SchemaFacts | None, measured_on: str) -> lis
             for line in online(f"DROP INDEX {index}", facts, is_undo=True, is_partitioned=is_parted)
         ]
     if fix.sql and not (fix.undoable and fix.undo):
-        lines.append("-- This can't be taken back, and need not be: it changed no row that a query returns.")
+        lines.append("-- This can't be undone, and need not be: it changed no row that a query returns.")
     lines += [f"-- {each} stays: others may use it by now." for each in _extensions(fix)]
     if fix.settings and not measured_on:
         lines += _settings_undone(fix.settings)
     if fix.restart:
         lines.append("-- It takes effect at the next restart of the server.")
     if fix.build is not None:
-        lines.append("-- An upgrade can't be taken back: the old server needs a dump of the data.")
+        lines.append("-- An upgrade can't be undone: the old server needs a dump of the data.")
     if fix.storage is not None:
         lines.append(
-            "-- By hand: order the volume as it was; some providers let one change it once in hours."
+            "-- Manually: order the previous volume; some providers allow a change only every few hours."
         )
     for each in fix.rewrites:
-        lines += _comment(f"Put the statement {each.statement} back as it was.")
+        lines += _comment(f"Restore the original statement {each.statement}.")
     return lines
 
 

@@ -41,7 +41,7 @@ def side_costs(
     """
     said = [*_memory(candidate), *_standbys(candidate, wal_bytes)]
     if any(map(is_writing_anew, candidate.in_order(candidate.sql))):
-        said.append("the table is locked against reads and writes while it is written anew")
+        said.append("the table is locked against reads and writes while it is rewritten")
     if facts is not None:
         for root in _parsed(candidate.sql):
             if isinstance(root, ast.IndexStmt):
@@ -148,8 +148,9 @@ def _memory(candidate: Candidate) -> Iterator[str]:
     given = [name for name in candidate.settings if name in MEMORY_OF_EACH]
     if given:
         yield (
-            f"{' and '.join(given)} holds for every sort and hash of every session: times as many as run at "
-            "once it must fit into memory; ALTER ROLE … SET gives it to one role alone"
+            f"{' and '.join(given)} applies to every sort and hash of every session: multiplied by the "
+            "number that run at the same time it must fit into memory; ALTER ROLE … SET limits it to one "
+            "role"
         )
 
 
@@ -189,13 +190,13 @@ def _hot(root: ast.IndexStmt, statements: Sequence[TunedStatement], facts: Schem
         if text.target == table.name and names & added and not names & _indexed(table):
             found = True
             yield (
-                f"{statement.name} sets {', '.join(sorted(names & added))}, so its updates are HOT no "
-                f"longer{share}: each writes to every index"
+                f"{statement.name} sets {', '.join(sorted(names & added))}, so its updates "
+                f"are no longer HOT{share}: each writes to every index"
             )
     if not found and table.hot_updated:
         yield (
-            f"updates of {table.name} that set {' or '.join(sorted(added))} are HOT no longer{share}; the "
-            "workload has none"
+            f"updates of {table.name} that set {' or '.join(sorted(added))} are no longer HOT{share}; "
+            "the workload has none"
         )
 
 

@@ -29,14 +29,14 @@ _ORDER: dict[FixVerdict, int] = {
     "unsafe": 5,
     "screened out": 6,
 }
-BESIDE = "it helps alone, and nothing beside what was chosen"
+BESIDE = "it helps alone, but not in addition to the chosen fixes"
 # Where what was chosen was not borne out, what it took the place of was not refuted by it.
-OF_THE_SEARCH = "it helps alone, and what was chosen in its place was not found to help"
-ALONE = "it helps alone, and nothing was chosen to be proved"
-APART = "it could not be combined with what was chosen"
-MORE = "more was promising than could be proved in the time"
+OF_THE_SEARCH = "it helps alone, but the fix chosen instead of it was not found to help"
+ALONE = "it helps alone, but no fix was chosen for the proof"
+APART = "it could not be combined with the chosen fixes"
+MORE = "there were more promising fixes than could be proven in the time"
 ONCE = "measured once, not proven: {gains}"
-NO_TIME = "no time was left to try it: give more with --max-time"
+NO_TIME = "no time was left to try it: give a longer --max-time"
 
 
 def ranked(judged: FoundAndProved) -> tuple[Fix, ...]:
@@ -121,7 +121,7 @@ def _stopped_with(statements: Sequence[FixStatement], tried: Tried | None) -> st
     slower = [each.name for each in statements if not each.ratio]
     parts = [f"{', '.join(slower)} took so long with it that it was stopped"] if slower else []
     if tried is not None and tried.stopped:
-        parts.append(f"its gain is without {', '.join(tried.stopped)}, which another makes much faster")
+        parts.append(f"its gain excludes {', '.join(tried.stopped)}, which another fix makes much faster")
     return "; ".join(parts)
 
 
@@ -142,7 +142,7 @@ def _tried_statements(baseline: Baseline, tried: Tried) -> Iterator[FixStatement
 
 def _not_checked(baseline: Baseline, candidate: Candidate) -> str:
     endless = [name for name in candidate.statements if name in baseline.endless_statements]
-    return f"not checked: {', '.join(endless)} did not end before" if endless else "not checked"
+    return f"not checked: {', '.join(endless)} did not finish before" if endless else "not checked"
 
 
 def verdict_of(
@@ -222,7 +222,7 @@ def _beside_what_was_chosen(judged: FoundAndProved, name: str) -> str:
     other = judged.found.alike.get(name)
     if other is None:
         return BESIDE
-    return f"{BESIDE}: its gain can't be told from that of '{titles[other]}', which costs less"
+    return f"{BESIDE}: its gain can't be distinguished from that of '{titles[other]}', which costs less"
 
 
 def _joined(statements: Sequence[str]) -> str:

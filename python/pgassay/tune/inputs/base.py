@@ -14,13 +14,13 @@ from pgassay.workloads.statements import ELAPSED
 
 Kind = Literal["tune", "experiment", "diagnosis"]
 TAKEN = (
-    "tune goes on from its own results, from an experiment of pgassay compare, and from a diagnosis that "
-    "'pgassay diagnose DSN --json' wrote to a file"
+    "tune continues from its own results, from an experiment of pgassay compare, or from a "
+    "file written by 'pgassay diagnose DSN --json'"
 )
 # Files that tell what else a folder or a file is, and what to type instead.
 _OTHER_FOLDERS = {
-    GATE_FILE: "the results of a gate, which hold no statements' data: name one of its experiments",
-    PROBE_FILE: "a probe's results, which know no statements",
+    GATE_FILE: "the results of a gate, which have no data: name one of its experiments",
+    PROBE_FILE: "a probe's results, which have no statements",
     "PG_VERSION": "a data folder of PostgreSQL: write --dataset folder:{path} --workload sql:FILE",
 }
 # Statements of a diagnosis are cut, and there are not many of them.
@@ -60,8 +60,8 @@ def kind_of(path: Path) -> Kind:
     if _is_diagnosis(path):
         return "diagnosis"
     raise UsageError(
-        f"{path} is a file and no diagnosis: {TAKEN} (statements are named by --workload sql:FILE, data by "
-        "--dataset)"
+        f"{path} is a file but not a diagnosis: {TAKEN} (statements are named by --workload sql:FILE, data "
+        "by --dataset)"
     )
 
 

@@ -43,8 +43,8 @@ def start_of_capture(text: str) -> Start | None:
         why = "; ".join(f"{name}: {reason}" for name, reason in left_out[:1])
         raise UsageError(f"{workload.text}: no statement of the capture can be tuned ({why})")
     notes = [
-        f"the statements are those of the capture {part.folder} that took most of its time, with the values "
-        "that came most often and those that took longest there"
+        f"the statements are those of the capture {part.folder} that took most of its time, with "
+        "the most frequent values and those that took longest"
     ]
     if left_out:
         names = ", ".join(name for name, _ in left_out[:_NAMED_MAX])

@@ -44,8 +44,8 @@ def start_of_diagnosis(file: Path, workload: str | None) -> tuple[str, Start]:
     taken, left_out = _matched(_queries(diagnosis), typed)
     if not taken:
         raise UsageError(
-            f"{file} names no statement whose values are known: write those that are slow into a file, each "
-            "with a line '-- parameters: 42, 'open'', and name it by --workload sql:FILE"
+            f"{file} has no statement whose values are known: write the slow ones into a file, each "
+            "with a line '-- parameters: 42, 'open'', and use --workload sql:FILE"
             + ("" if not left_out else f" ({'; '.join(left_out)})")
         )
     notes = [f"the statements are those of {server}, diagnosed {diagnosis.started_at}", *left_out]
@@ -56,8 +56,8 @@ def start_of_diagnosis(file: Path, workload: str | None) -> tuple[str, Start]:
     ]
     if diagnosis.statements is None:
         notes.append(
-            f"{server} had no pg_stat_statements, so that how often each statement runs is not known: all "
-            "count alike"
+            f"{server} had no pg_stat_statements, so it is not known how often each statement runs: "
+            "all have the same weight"
         )
     text = f"statements of {server}"
     return str(major_of(diagnosis.server.version)), Start(
@@ -95,12 +95,16 @@ def _matched(
                 )
                 continue
             except UsageError as error:
-                reason = "reaches out of the database" if "reaches out" in str(error) else "has no plan"
+                reason = (
+                    "accesses something outside the database"
+                    if "accesses something outside" in str(error)
+                    else "has no plan"
+                )
         reasons.setdefault(reason, []).append(f"'{' '.join(without_literals(query).split())[:_NAMED_BY]}'")
     sentences = [f"left out, since each {reason}: {', '.join(names)}" for reason, names in reasons.items()]
     idle = [each.name for each in typed if each.name not in taken]
     if idle:
-        sentences.append(f"left out, since the diagnosis does not know them: {', '.join(idle)}")
+        sentences.append(f"left out, since the diagnosis has no figures for them: {', '.join(idle)}")
     return tuple(taken.values()), sentences
 
 

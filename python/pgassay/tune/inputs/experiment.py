@@ -40,8 +40,8 @@ def start_of_experiment(
         return _of_a_running_server(compare, given, folder, arm, notes, workload, statements)
     if given:
         raise UsageError(
-            f"--{next(iter(given))} cannot be used with {folder}, whose record says what was measured there: "
-            "leave it out, or start anew with --workload and --dataset"
+            f"--{next(iter(given))} cannot be used with {folder}, which records its own workload and "
+            "data: leave it out, or start again with --workload and --dataset"
         )
     build, said = _build_of(spec)
     notes += said
@@ -79,22 +79,22 @@ def _statements_of(
     """The list that is tuned, its statements, and what has to be said of them."""
     if workload.is_replay:
         raise UsageError(
-            f"{folder} measured {workload.text}, a replay: start anew with --workload {workload.text} and "
+            f"{folder} measured {workload.text}, a replay: start again with --workload {workload.text} and "
             "the data "
             "by --dataset, as dump:FILE"
         )
     if workload.is_maintenance or not workload.statements:
         raise UsageError(
-            f"{folder} measured {workload.text}, which has no statements with a plan to be tuned: name an "
-            "experiment on sql:FILE, full-scan or a load"
+            f"{folder} measured {workload.text}, which has no statements with a plan to tune: "
+            "name an experiment on sql:FILE, full-scan or a load"
         )
     weights, notes = dict(workload.weights), list[str]()
     if workload.load is not None:
         options = workload.load.of_sysbench
         weights = {} if options is None else {name: float(n) for name, n in calls_of(options).items()}
         notes.append(
-            f"the statements of {workload.text} are taken one by one, with one set of their values, as often "
-            "as a transaction has them"
+            f"the statements of {workload.text} are tuned one by one, with one set of values each, weighted "
+            "by how often a transaction runs them"
         )
     statements = tuple(
         checked(each, "", f"{folder}, {workload.text}").model_copy(
@@ -114,8 +114,8 @@ def _build_of(spec: ArmSpec) -> tuple[str, list[str]]:
     if (Path(build.bin_directory) / "postgres").is_file():
         return build.bin_directory, []
     return str(build.major), [
-        f"{build.bin_directory} with PostgreSQL {build.version} is not here any more: another build of "
-        f"{build.major} took its place"
+        f"{build.bin_directory} with PostgreSQL {build.version} is no longer here: another build "
+        f"of {build.major} is used instead"
     ]
 
 
@@ -132,8 +132,7 @@ def _of_a_running_server(
     assert server is not None
     if "workload" in given:
         raise UsageError(
-            f"--workload cannot be used with {folder}, whose record says what was measured there: leave it "
-            "out"
+            f"--workload cannot be used with {folder}, which records its own workload and data: leave it out"
         )
     if "dataset" not in given:
         raise UsageError(

@@ -101,7 +101,7 @@ def hand_over(copy: TrialCopy, members: list[Candidate], on_stage: OnStage) -> A
     )
     if not spec.prepare[len(base.prepare) :]:
         return None
-    on_stage("leaving the indexes to the proof", None)
+    on_stage("creating the indexes for the proof", None)
     try:
         copy.align(members)
         copy.drop_hidden()

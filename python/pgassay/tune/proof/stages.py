@@ -66,7 +66,7 @@ class ProofStages:
         """Prove in the time that is left; raises UsageError where the disk can't hold the arms' data."""
         is_staged = self._is_staged
         share = FIRST_STAGE_SHARE if is_staged else PROOF_SHARE
-        progress.stage("proving what was chosen in fresh blocks")
+        progress.stage("proving the chosen fixes in fresh blocks")
         self.first = self._prove(self.search.members, PROOF_FOLDER, share * left_s(), progress)
         self._to_the_end((1.0,) if is_staged else (), left_s, progress)
 
@@ -131,7 +131,7 @@ class ProofStages:
             return
         self.search = self.search.model_copy(update={"remaining": remaining})
         write_search(self.folder, self.search)
-        progress.stage("confirming what is left of the set in fresh blocks")
+        progress.stage("confirming the rest of the set in fresh blocks")
         members = self.search.remaining_members
         self.second = self._prove(members, CONFIRMATION_FOLDER, PROOF_SHARE * left_s(), progress)
 

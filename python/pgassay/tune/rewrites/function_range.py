@@ -189,7 +189,7 @@ def _of_constant(pattern: Pattern, kind: str, operator: str, value: ast.Node) ->
     if pattern.unit == "number":
         year = constant(value)
         if isinstance(year, bool) or not isinstance(year, int | Decimal) or year != int(year):
-            raise RefusedError("the year is compared with what is no whole number")
+            raise RefusedError("the year is compared with what is not a whole number")
         if not 1 <= int(year) <= 9998:
             raise RefusedError("the year is not one of four digits")
         low = datetime.date(int(year), 1, 1)
@@ -231,7 +231,7 @@ def _date(value: ast.Node, zoned: bool) -> datetime.date:
     try:
         day = datetime.date.fromisoformat(found[1])
     except ValueError as error:
-        raise RefusedError(f"{said!r} is no date") from error
+        raise RefusedError(f"{said!r} is not a date") from error
     if not 1 <= day.year <= 9998:
         raise RefusedError(f"{said!r} is not of four digits")
     return day

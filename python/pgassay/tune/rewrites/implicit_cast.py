@@ -125,7 +125,7 @@ def _cast_column(site: Site, column: ast.TypeCast, operator: str, value: ast.Nod
     said = constant(value)
     if not isinstance(said, str):
         raise RefusedError(
-            f"{name}::text is compared with what is no constant, and need not be one that {kind} has"
+            f"{name}::text is compared with what is not a constant, and need not be one that {kind} has"
         )
     if kind in INTEGERS:
         if not CANONICAL_INTEGER.fullmatch(said) or not -(2 ** RANGE[kind]) <= int(said) < 2 ** RANGE[kind]:

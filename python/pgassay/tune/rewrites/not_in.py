@@ -53,7 +53,7 @@ def _edit(context: Context, site: Site) -> Edit:
     assert link is not None
     outer, select = link.testexpr, link.subselect
     if not isinstance(outer, ast.ColumnRef):
-        raise RefusedError("what stands before NOT IN is no plain column")
+        raise RefusedError("what stands before NOT IN is not a plain column")
     if not isinstance(select, ast.SelectStmt) or not is_plain(select) or has_aggregates(select):
         raise RefusedError("the subquery of NOT IN is grouped, ordered, limited or a set operation")
     inner = scopes_below(select, scope)

@@ -144,7 +144,7 @@ def _by_place(scope: Scope, item: ast.Node) -> ast.Node:
             raise RefusedError("ORDER BY of a star's columns has no place that is known")
         if same_value(scope, node.val, value) if _are_columns(node.val, value) else node.val is value:
             return changed(item, node=integer(number))
-    raise RefusedError("ORDER BY sorts by what is no output column")
+    raise RefusedError("ORDER BY sorts by what is not an output column")
 
 
 def _are_columns(one: ast.Node, other: ast.Node) -> bool:

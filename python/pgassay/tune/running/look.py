@@ -126,7 +126,7 @@ def look(
         shares = proves and _shares(run, search_run)
         if proves and not shares:
             _settle(run, search_run)
-        progress.stage("planning what was chosen for all values of parameters")
+        progress.stage("planning the chosen fixes for all values of parameters")
         run.generic = generic_plans(search_run)
         progress.message(search_run.best_so_far())
         if shares:
@@ -242,7 +242,7 @@ def _search(
         attempt(replace(whole, clock=Clock(begins_at + share * time_s, tells_at)))
     # From here on a single fix is no news: the whole set is told when the search ends.
     progress.message(whole.best_so_far())
-    progress.stage("looking for candidates with what was chosen")
+    progress.stage("looking for candidates with the chosen fixes in place")
     search_with_chosen(whole, ask_finders_again(tools, copy, run.asked, planned.given))
     return whole
 

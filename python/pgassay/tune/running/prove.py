@@ -46,7 +46,7 @@ def has_time_to_prove(run: TuneRun, search: StoredSearch, progress: Progress) ->
     if can_be_begun(needed_s, run.left_s):
         return True
     left_s = max(run.left_s, 0.0)
-    said = f"the proof was not begun: it takes about {typed(needed_s)}, and {left_s:.0f} s were left"
+    said = f"the proof was not started: it takes about {typed(needed_s)}, and {left_s:.0f} s were left"
     run.warnings.append(said)
     progress.message(said)
     return False

@@ -94,11 +94,9 @@ def _refuse_without_anything(folder: Path, search: StoredSearch, *, is_kept: boo
     if is_kept and (search.selection.ids or search.untried or search.left_for_later):
         return
     if not search.members:
-        raise UsageError(
-            f"{folder}: nothing was chosen there that could be proven: start anew with --workload"
-        )
+        raise UsageError(f"{folder}: it has no chosen fixes to prove: start again with --workload")
     if not (folder / PROOF_FOLDER).is_dir():
-        raise UsageError(f"{folder}: its proof was never begun: start anew with --workload")
+        raise UsageError(f"{folder}: its proof was never started: start again with --workload")
 
 
 def _resume_proof(continued: _Continued, progress: Progress) -> None:
@@ -199,6 +197,6 @@ def refuse_without_source(folder: Path, before: TuneResult, stored: StoredExperi
         for arm in stored.experiment.arms
     ):
         raise UsageError(
-            f"{folder}: its copy of {source.name} was removed with its dump: start anew with pgassay tune "
-            f"DSN, or with --workload sql:{folder / 'statements.sql'} and a dump that you keep"
+            f"{folder}: its copy of {source.name} was removed with its dump: start again with "
+            f"pgassay tune DSN, or with --workload sql:{folder / 'statements.sql'} and a dump that you keep"
         )

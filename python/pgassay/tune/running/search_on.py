@@ -41,7 +41,7 @@ def search_on(
     fresh = TuneRun(run.planned, run.folder, run.began_at, origin=run.origin, before=before)
     fresh.used_before_s = run.used_before_s
     begins(fresh)
-    progress.stage("going on with what was not tried")
+    progress.stage("continuing with untried candidates")
     look(fresh, tools, request, progress)
     found = search_to_prove(fresh)
     if run.proof is not None and not {*found.selection.ids} - {*before.selection.ids}:
@@ -90,7 +90,7 @@ def with_time_left(
         try:
             run = search_on(run, tools, request, progress, begins)
         except (UsageError, MeasurementError) as error:
-            run.warnings.append(f"what was not tried could not be tried after the proof: {error}")
+            run.warnings.append(f"untried candidates could not be tried after the proof: {error}")
             break
         load_s = 0.0
         if _waiting(run.stored) >= waiting:

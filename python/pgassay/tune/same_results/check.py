@@ -155,7 +155,9 @@ def _order(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> RowOrder:
         places.append(place)
     same_clause = isinstance(other, ast.SelectStmt) and meaning(other.sortClause) == meaning(tree.sortClause)
     if len(places) < len(items(tree.sortClause)) and not same_clause:
-        raise RefusedError("it is ordered by what is not in its output, so the order can't be compared")
+        raise RefusedError(
+            "it is ordered by a column that is not in its output, so the order can't be compared"
+        )
     return RowOrder(keys=tuple(places))
 
 
@@ -207,7 +209,7 @@ def _compare(one: Outcome, other: Outcome, values: Row, where: str) -> bool:
     """Whether they are the same within the rounding of floats alone; raises `_DecidedError` for others."""
     late = [outcome for outcome in (one, other) if outcome.error == QUERY_CANCELED]
     if late:
-        raise _DecidedError(SameResults("not checked", f"it took longer than its time on {where}"))
+        raise _DecidedError(SameResults("not checked", f"it exceeded its time limit on {where}"))
     if one.too_many or other.too_many:
         raise _DecidedError(
             SameResults("not checked", f"it returns more than {one.bag.rows} rows on {where}")

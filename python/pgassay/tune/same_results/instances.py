@@ -51,7 +51,7 @@ def read_tables(trees: tuple[ast.Node, ...], facts: SchemaFacts) -> tuple[TableF
             if table is None and node.schemaname is None and node.relname in common:
                 continue
             if table is None or table.kind in ("view", "foreign"):
-                raise RefusedError(f"{node.relname} is no table that can be made anew")
+                raise RefusedError(f"{node.relname} is not a table that can be created")
             if found.setdefault(table.name, table).schema_ != table.schema_:
                 raise RefusedError(f"two tables have the name {table.name}")
     return tuple(found.values())

@@ -122,7 +122,7 @@ def difference(one: Outcome, other: Outcome) -> str | None:
             else "they fail differently"
         )
     if [each.name for each in one.bag.columns] != [each.name for each in other.bag.columns]:
-        return "their columns have other names"
+        return "their columns have different names"
     if one.bag.types != other.bag.types:
-        return "their columns are of other types"
+        return "their columns have different types"
     return one.bag.difference(other.bag)

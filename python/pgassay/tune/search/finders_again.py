@@ -44,7 +44,7 @@ def search_with_chosen(run: SearchRun, ask: Ask) -> None:
                 to_try = [each for each in found.to_try if each in offered]
                 if not to_try:
                     break
-                run.say(f"{len(to_try)} further candidates by the plans with what was chosen")
+                run.say(f"{len(to_try)} further candidates from the plans with the chosen fixes")
                 room = max(run.members_max - len(found.members), REPLACING_MAX)
                 again = search_on_top(run, upon, to_try, room)
                 take_over(run, again, upon, found.selection)

@@ -39,7 +39,7 @@ from pgassay.tune.tuned_statements import MeasuredStatement
 ALONE_SHARE = 0.6
 # What gains less than that by one timing is not looked at more closely.
 MAY_GAIN_MIN = 0.25
-UNUSED = "the planner uses it in no statement, once it is there"
+UNUSED = "with it in place, the planner uses it in no statement"
 
 
 def search(run: SearchRun) -> None:
@@ -119,7 +119,10 @@ def _select(run: SearchRun) -> None:
     for name, other in in_turns.dearer.items():
         if name in found.alike:
             continue  # which says more
-        said = f"'{by_id[other].title}' takes a tenth of its space or less, and the workload little longer"
+        said = (
+            f"'{by_id[other].title}' takes a tenth of its space or less, and the workload is only a little "
+            "slower"
+        )
         found.notes[name] = "; ".join(filter(None, (said, found.notes.get(name, ""))))
     for name in unused.keys() & {*found.selection.ids}:
         del found.screened[name]
@@ -273,8 +276,8 @@ def _compare_rows(run: SearchRun, candidate: Candidate, touched: Sequence[Measur
     if unlike:
         run.found.checks[candidate.id] = "different"
         run.found.notes[candidate.id] = (
-            f"{', '.join(unlike)} returned other rows than before: that is right only where it takes some of "
-            "its rows without a total order"
+            f"{', '.join(unlike)} returned different rows than before: that is correct only if "
+            "it picks rows without a total order"
         )
     elif compared:
         run.found.checks[candidate.id] = "equal on 1 instance"

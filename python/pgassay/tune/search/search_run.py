@@ -72,5 +72,5 @@ class SearchRun:
         }
         best = max(gains, key=lambda name: gains[name], default=None)
         if best is None or gains[best] <= 1:
-            return f"{tried}, none gains anything so far"
+            return f"{tried}, none helps so far"
         return f"{tried}; best so far, {gains[best]:.2f} × as fast on the copy, not proven: {titles[best]}"

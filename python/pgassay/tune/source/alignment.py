@@ -83,7 +83,7 @@ def _align(
         return
     if isinstance(one, tuple) and isinstance(other, tuple):
         if len(one) != len(other):
-            raise UnlikeError("lists of other lengths")
+            raise UnlikeError("lists of different lengths")
         for mine, others in zip(one, other, strict=True):
             _align(mine, others, parameters, values, numeric)
         return
@@ -103,7 +103,7 @@ def _value(node: object, parameters: Sequence[str | None]) -> tuple[str | None, 
     if isinstance(node, ast.ParamRef):
         place = (node.number or 0) - 1
         if not 0 <= place < len(parameters):
-            raise UnlikeError("the log does not tell the values of its parameters")
+            raise UnlikeError("the log does not have the values of its parameters")
         return parameters[place], False
     if isinstance(node, ast.A_Expr) and node.lexpr is None and node.name and node.name[-1].sval == "-":
         value, has_fraction = _value(node.rexpr, parameters)

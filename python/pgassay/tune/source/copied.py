@@ -84,17 +84,17 @@ def differences(source: SourceServer, settings: Mapping[str, str], build: Build)
     if build.major != source.major:
         notes.append(
             f"the copy's server is PostgreSQL {build.version}, the source "
-            f"{source.resolved.server.version}: its planner may decide otherwise"
+            f"{source.resolved.server.version}: its planner may decide differently"
         )
     if source.is_standby:
         notes.append(
-            "the source is a standby: its statements are those that it ran itself, and what is applied is "
-            "applied to its primary, whose own statements and writes were not measured"
+            "the source is a standby: its statements are those run on the standby; fixes are "
+            "applied on its primary, whose own statements and writes were not measured"
         )
     if not source.is_here:
         notes.append(
-            "the source is on another machine: its memory, processors and storage are not known here, and no "
-            "setting is advised by this machine's"
+            "the source is on another machine: its memory, processors and storage are not known here, so "
+            "no setting is advised from those of this machine"
         )
     return notes
 

@@ -153,7 +153,7 @@ def read_counted(
         )
     if not counted.chosen:
         raise UsageError(
-            f"{source.name}: {LIBRARY} has counted no query, INSERT, UPDATE, DELETE or MERGE of "
+            f"{source.name}: {LIBRARY} has no query, INSERT, UPDATE, DELETE or MERGE of "
             f"{source.resolved.server.dbname} yet{_only(counted.ignored)}: let its load run for a while"
         )
     return counted
@@ -164,7 +164,7 @@ def _unreadable(source: SourceServer, error: psycopg.Error) -> str:
     if error.sqlstate == _NOT_LOADED:
         remedy = "add it to shared_preload_libraries and restart the server"
         return f"{source.name} has not loaded {LIBRARY}: {remedy}"
-    return f"{source.name}: {LIBRARY} can't be read ({reason}): correct the rights of {source.role}"
+    return f"{source.name}: {LIBRARY} can't be read ({reason}): correct the privileges of {source.role}"
 
 
 def _only(ignored: dict[str, int]) -> str:

@@ -41,8 +41,8 @@ def cost_sentence(source: SourceServer) -> str:
     """What the dump costs the source, before it begins."""
     expected_s = source.table_bytes / DUMP_BYTES_PER_S
     costs = (
-        "so long it holds a snapshot, so that VACUUM removes no rows that die meanwhile, and ACCESS SHARE "
-        "locks, on which ALTER TABLE, DROP and TRUNCATE wait, and others behind them"
+        "during that time it holds a snapshot, so VACUUM can't remove rows that die meanwhile, and ACCESS "
+        "SHARE locks, which block ALTER TABLE, DROP and TRUNCATE, and sessions queued behind them"
     )
     if source.is_standby:
         costs = (
@@ -52,7 +52,7 @@ def cost_sentence(source: SourceServer) -> str:
         )
     return (
         f"{PROGRAM} reads the tables of {source.name} ({size(source.table_bytes)}; {size(source.bytes)} with "
-        f"indexes), about {duration(max(expected_s, 1.0))}; {costs}; to spare the source, stop here and give "
+        f"indexes), about {duration(max(expected_s, 1.0))}; {costs}; to spare the source, stop here and use "
         "--dataset folder:BASEBACKUP or dump:FILE"
     )
 
@@ -64,7 +64,7 @@ def refuse_small_disk(source: SourceServer) -> None:
     if free < needed:
         raise UsageError(
             f"a copy of {source.name} ({size(source.bytes)}) needs about {size(needed)} in {home()}, and "
-            f"{size(free)} are free: free some space there, or name a folder with more of it by PGASSAY_HOME"
+            f"{size(free)} are free: free some space there, or name a folder with more space by PGASSAY_HOME"
         )
 
 
@@ -151,7 +151,7 @@ def _watched(process: "subprocess.Popen[str]", source: SourceServer, file: Path,
             if shutil.disk_usage(file.parent).free < MARGIN_BYTES:
                 raise MeasurementError(
                     f"The disk of {file.parent} is nearly full while {source.name} is dumped: free some "
-                    "space there, or name a folder with more of it by PGASSAY_HOME."
+                    "space there, or name a folder with more space by PGASSAY_HOME."
                 ) from None
             progress.stage(f"dumping {source.name}", min(0.99, file.stat().st_size / expected))
         else:
@@ -193,7 +193,7 @@ def variables(source: SourceServer) -> Mapping[str, str]:
 def _complaint(said: str, source: SourceServer) -> str:
     secret = str(source.resolved.parameters.get("password") or "")
     lines = [line.strip() for line in scrub(said, [secret]).splitlines() if line.strip()]
-    errors = [line for line in lines if "error:" in line] or lines[-1:] or ["it ended without a word"]
+    errors = [line for line in lines if "error:" in line] or lines[-1:] or ["it ended unexpectedly"]
     message = errors[0].removeprefix(f"{PROGRAM}: ").removeprefix("error: ")
     if "permission denied" in message:
         remedy = f"let {source.role} read all tables (GRANT pg_read_all_data TO {source.role})"
@@ -204,5 +204,5 @@ def _complaint(said: str, source: SourceServer) -> str:
     elif "lock" in message:
         remedy = "try again when nobody changes tables"
     else:
-        remedy = "mend that"
+        remedy = "fix that"
     return f"{source.name} can't be dumped ({message}): {remedy}, or give the data with --dataset dump:FILE"

@@ -159,9 +159,7 @@ def _with_values(
     drawn = draw(uses, types, counted.rows / counted.calls, _ages(session, uses))
     assumed = [*drawn.assumed]
     if wanted.cut:
-        assumed.append(
-            f"lists whose length the server does not keep were taken with {LIST_ELEMENTS} elements"
-        )
+        assumed.append(f"lists whose length is not recorded were assumed to have {LIST_ELEMENTS} elements")
     return sql, drawn.sets, tuple(assumed)
 
 

@@ -61,7 +61,7 @@ def locale_of(source: Collation, available: frozenset[str], build: Build) -> tup
         return wanted, ""
     return "C", (
         f"the source's collation {wanted} is not installed on this machine, so the copy's is C: plans that "
-        "compare or sort text may differ, and a plain index serves LIKE there as it does not on the source; "
+        "compare or sort text may differ, and a plain index supports LIKE there but not on the source; "
         "install it, or name another with --locale"
     )
 

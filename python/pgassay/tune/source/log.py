@@ -92,7 +92,7 @@ def logged_statements(lines: Iterable[str], source: str) -> Iterator[LoggedValue
             yield found
     if not has_messages:
         raise UsageError(
-            f"{source} is no log of a server: name one that was written to stderr, as csvlog or as jsonlog"
+            f"{source} is not a log of a server: name one that was written to stderr, as csvlog or as jsonlog"
         )
 
 

@@ -70,7 +70,7 @@ def differences_from_source(origin: CopyOrigin, baseline: Baseline) -> dict[str,
         if isinstance(theirs, ExplainedPlan):
             reasons.append(plan_difference(theirs, baseline.estimates[each.name]))
         elif theirs:
-            reasons.append(f"the source does not plan it ({theirs})")
+            reasons.append(f"the source can't plan it ({theirs})")
         mean_ms = origin.mean_ms.get(each.of.name)
         if mean_ms is not None:
             is_endless = each.of.name in baseline.endless_statements

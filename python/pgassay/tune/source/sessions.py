@@ -43,8 +43,8 @@ class AtWork:
         if clients == 1:
             return ""
         return (
-            f"the source has {self.sessions:.0f} sessions at work at once, and each statement was measured "
-            f"alone: --clients {clients} measures so many at once, which takes longer"
+            f"the source has {self.sessions:.0f} active sessions at the same time, but each statement was "
+            f"measured alone: --clients {clients} measures that many together, which takes longer"
         )
 
 

@@ -48,7 +48,7 @@ from pgassay.tune.tuned_statements import measured
 from pgassay.words import percent
 
 STATEMENTS_DEFAULT = 20
-KEPT = "the dump of {name} stays in {folder} for a day, so that you can go on; pgassay clean removes it"
+KEPT = "the dump of {name} stays in {folder} for a day, so that you can continue; pgassay clean removes it"
 # Any data do where the words of a request are read before the copy is there.
 _ANY_DATA = "pgbench"
 _DATABASE_OF_FOLDER = ",database="
@@ -131,7 +131,7 @@ def _version_of(source: SourceServer) -> str:
     if source.major < MAJOR_MIN:
         raise UsageError(
             f"{source.name} runs PostgreSQL {source.resolved.server.version}, and copies are made with "
-            f"{MAJOR_MIN} and newer: name one with --pg {MAJOR_MIN}, whose planner may decide otherwise"
+            f"{MAJOR_MIN} and newer: name one with --pg {MAJOR_MIN}, whose planner may decide differently"
         )
     return str(source.major)
 
@@ -141,7 +141,7 @@ def _refuse_missing_extensions(source: SourceServer, build: Build) -> None:
     if missing:
         raise UsageError(
             f"{source.name} has the extension {missing[0]}, which PostgreSQL {build.version} of "
-            f"{build.origin} comes without, so that no copy can be made: name a build that has it, "
+            f"{build.origin} comes without, so no copy can be created: name a build that has it, "
             "--pg /path/to/bin"
         )
 
@@ -227,7 +227,7 @@ def _request(
         alone = read.at_work.note(machine.cores_usable())
         notes += [alone] if alone else []
     if wanted.request.compare.dataset:
-        notes.append("the data were given, and are as old as they are: the source may hold others by now")
+        notes.append("the data were given and may be older than the source's")
     name = f"server:{source.name}"
     return replace(
         wanted.request,

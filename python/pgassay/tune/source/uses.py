@@ -35,8 +35,8 @@ _NOW_OPERATIONS = (
     SQLValueFunctionOp.SVFOP_CURRENT_TIMESTAMP_N, SQLValueFunctionOp.SVFOP_LOCALTIMESTAMP,
     SQLValueFunctionOp.SVFOP_LOCALTIMESTAMP_N,
 )  # fmt: skip
-WORD = "it is a word that {} asks for, and nothing tells which"
-NOT_COMPARED = "it is not compared with a column whose values the statistics tell"
+WORD = "it is a word that {} asks for, and it is not known which"
+NOT_COMPARED = "it is not compared with a column whose values are in the statistics"
 
 
 def uses_of(tree: ast.Node, facts: SchemaFacts) -> dict[int, Use]:

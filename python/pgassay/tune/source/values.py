@@ -78,19 +78,19 @@ def _assumptions(uses: Iterable[Use]) -> list[str]:
             place = f"{use.table.name}.{use.column.name}"
             found.append(f"values of {place} are those of a few rows, since it was never analysed")
         if use.kind == "like":
-            found.append("the beginning and the middle of a value were taken for patterns of LIKE")
+            found.append("the beginning and the middle of a value were used as patterns of LIKE")
         elif use.kind == "field" and use.table is not None and use.column is not None:
             place = f"{use.table.name}.{use.column.name}"
             of_key = f"the key '{use.key}' was taken for ${use.key_number}, and " if use.key_number else ""
             found.append(f"{of_key}values of '{use.key}' are those of a few documents of {place}")
         elif use.kind == "word":
-            found.append(f"'{WORDS[use.function]}' was taken for the word that {use.function} asks for")
+            found.append(f"'{WORDS[use.function]}' was used for the word that {use.function} asks for")
         elif use.kind == "offset":
-            found.append("OFFSET was taken as 0, and as a few pages")
+            found.append("OFFSET was assumed as 0, and as a few pages")
         elif use.kind == "array":
-            found.append(f"{_ARRAY_ELEMENTS} elements were taken for arrays")
+            found.append(f"{_ARRAY_ELEMENTS} elements were assumed for arrays")
         elif use.kind == "limit" and not use.is_top:
-            found.append(f"LIMIT {LIMIT_DEFAULT} was taken within a subquery")
+            found.append(f"LIMIT {LIMIT_DEFAULT} was assumed within a subquery")
     return found
 
 
@@ -192,7 +192,7 @@ def _order(value: str) -> tuple[float, str]:
 
 def _age(bound: str, ages: Mapping[str, str], column: ColumnFacts) -> str:
     if bound not in ages:
-        raise NoValueError(f"how long ago values of {column.name} were could not be told")
+        raise NoValueError(f"the age of values of {column.name} is not known")
     return ages[bound]
 
 
@@ -210,7 +210,7 @@ def _of_type(name: str) -> str:
         return "1"
     if kind in _OF_OUTPUT:
         return _OF_OUTPUT[kind]
-    raise NoValueError(f"it is a constant of type {name}, and nothing tells its value")
+    raise NoValueError(f"it is a constant of type {name}, and its value is not known")
 
 
 def _stored(table: TableFacts, column: ColumnFacts, wanted: Set, row: int) -> str | None:
@@ -239,7 +239,7 @@ def _fresh(column: ColumnFacts, known: Sequence[str], number: int) -> str:
         return f"00000000-0000-4000-8000-{number:012x}"
     if kind in _TEXTS:
         return f"new{number}"
-    raise NoValueError(f"{column.name} is unique, and no new value of {column.type} can be made up")
+    raise NoValueError(f"{column.name} is unique, and a new value of {column.type} can't be generated")
 
 
 def _cased(value: str, function: str) -> str:

@@ -11,7 +11,7 @@ from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.search.search_run import SearchRun
 from pgassay.tune.tools import TuneTools
 
-NOT_ON_DATA = "its rows were not compared on the data, where the statement did not end as it is written"
+NOT_ON_DATA = "its rows were not compared on the data, since the original statement did not finish there"
 
 
 def compare_on_data(run: SearchRun, tools: TuneTools, asked: Symptom) -> None:

@@ -314,7 +314,7 @@ def ending(state: ExperimentState) -> str:
         "blocks": "it has ended: all its blocks were run",
         "failed": "it has ended: two blocks in a row failed",
         "interrupted": "it was interrupted",
-        "running": "nobody runs it: it was killed, or has not begun",
+        "running": "not running: it was killed, or has not started",
     }
     return words[state.stopped]
 

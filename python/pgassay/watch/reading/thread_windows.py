@@ -11,7 +11,7 @@ AIO_MAJOR_MIN = 18
 _EDGE_TIMEOUT_S = 5.0
 # Windows that nobody asked for come this often; between two readings there may be many of them.
 _OUTPUT_S = 10.0
-_NO_MORE = "the server's threads and waits are not observed any more"
+_NO_MORE = "the server's threads and waits are no longer observed"
 
 
 class ProcessWatch:

@@ -67,7 +67,7 @@ class ServerWatch:
         interval_s, self._sampled_s = now_s - self._sampled_s, now_s
         sample = self._attempt(_OpenServer.sample)
         if sample is None:
-            missing = (f"everything: the server has gone ({self._lost}); it is looked for again each time",)
+            missing = (f"everything: the server is gone ({self._lost}); pgassay tries again each time",)
             sample = WatchSample(
                 time=_now(), clock_ns=time.monotonic_ns(), interval_s=interval_s, experiment=None,
                 server=ServerSample(

@@ -71,8 +71,8 @@ def only(known: FoundAndProved) -> Fix:
     "changes",
     [
         samples.searched(tried={"index:useless": Tried("index:useless", refused="no space left")}),
-        samples.searched(left_out={"index:useless": "a dump has lost what this mends"}),
-        samples.searched(unsafe={"index:useless": "not checked: it took longer than its time"}),
+        samples.searched(left_out={"index:useless": "a dump does not preserve what this fixes"}),
+        samples.searched(unsafe={"index:useless": "not checked: it exceeded its time limit"}),
     ],
 )
 def test_what_could_not_be_tried_leaves_open_whether_there_is_something_to_do(
@@ -86,7 +86,7 @@ def test_what_could_not_be_tried_leaves_open_whether_there_is_something_to_do(
 
 
 def test_what_the_planner_passes_over_needs_nothing() -> None:
-    unused = {"index:useless": "the planner uses it in no statement, once it is there"}
+    unused = {"index:useless": "with it in place, the planner uses it in no statement"}
     fixes = (only(samples.of_one(**samples.searched(screened=unused))),)
     assert has_nothing_to_do(fixes)
     assert summary(fixes, None, 1.6, margin=0.03).startswith("Nothing to do: ")
@@ -134,7 +134,7 @@ def test_a_member_whose_trials_failed_says_where_the_reason_stands() -> None:
 def test_what_was_not_measured_of_a_gain_is_told() -> None:
     tried = Tried("index:useless", {"list": 0.1}, 1.0, 8192, stopped=("report",))
     fix = only(samples.of_one(**samples.searched(tried={"index:useless": tried})))
-    assert "its gain is without report, which another makes much faster" in fix.note
+    assert "its gain excludes report, which another fix makes much faster" in fix.note
 
 
 def test_a_time_of_nothing_makes_no_figure_that_json_does_not_have() -> None:

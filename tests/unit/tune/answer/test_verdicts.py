@@ -74,7 +74,7 @@ def test_without_a_proof_nothing_is_recommended() -> None:
     assert by_name(fixes)["good"].verdict == "not decided"
     said = summary(fixes, None, 1.6, margin=0.03)
     assert said.startswith("Nothing is proven")
-    assert said.endswith("Give more --max-time.")
+    assert said.endswith("Give a longer --max-time.")
 
 
 def test_where_the_proof_could_not_be_run_more_time_is_no_remedy() -> None:
@@ -83,7 +83,7 @@ def test_where_the_proof_could_not_be_run_more_time_is_no_remedy() -> None:
     assert said.endswith("The proof could not be run: the warnings say why.")
     # Where only its second stage could not, the first is gone on with.
     said = summary(fixes, None, 1.6, margin=0.03, is_refused=True, go_on="pgassay tune FOLDER")
-    assert said.endswith("Go on with pgassay tune FOLDER.")
+    assert said.endswith("Continue with pgassay tune FOLDER.")
 
 
 def test_the_time_of_what_writes_is_told_with_the_fix_over_without() -> None:
@@ -102,8 +102,8 @@ def test_a_statement_that_becomes_slower_is_told_first() -> None:
 
 @pytest.mark.parametrize(
     ("go_on", "advice"),
-    [("pgassay tune found --max-time 4m", ". Go on with pgassay tune found --max-time 4m."),
-     ("", ". Give more --max-time.")],
+    [("pgassay tune found --max-time 4m", ". Continue with pgassay tune found --max-time 4m."),
+     ("", ". Give a longer --max-time.")],
 )  # fmt: skip
 def test_what_is_not_decided_goes_on_where_its_data_are_kept(go_on: str, advice: str) -> None:
     fixes = ranked(samples.judged(proved=None))
@@ -132,8 +132,8 @@ def test_a_gain_that_could_not_be_told_from_that_of_a_cheaper_fix_says_so() -> N
     )
     known = samples.judged(candidates=tuple(named.values()), proved=None, **searched)
     fixes = by_name(ranked(known))
-    assert (
-        fixes["dear"].note == f"{BESIDE}: its gain can't be told from that of 'index cheap', which costs less"
+    assert fixes["dear"].note == (
+        f"{BESIDE}: its gain can't be distinguished from that of 'index cheap', which costs less"
     )
     assert fixes["other"].note == BESIDE
 
@@ -147,9 +147,9 @@ def test_what_has_no_room_is_named_with_its_size_and_is_no_reason_for_more_time(
     )
     assert (answer.fixes[0].verdict, answer.fixes[0].evidence) == ("screened out", "search")
     assert answer.fixes[0].note == "it takes 300 MB, and of --max-space there is 50.0 MB left"
-    assert answer.verdict.startswith("Nothing is recommended: what would gain has no room.")
+    assert answer.verdict.startswith("Nothing is recommended: what would help does not fit into --max-space.")
     assert not answer.nothing_to_do
-    assert answer.verdict.endswith("Left out, since --max-space has no room for it: index large.")
+    assert answer.verdict.endswith("Left out, since it does not fit into --max-space: index large.")
 
 
 def test_an_open_end_of_an_interval_stays_open() -> None:
@@ -256,7 +256,7 @@ def test_redacted_output_hides_a_condition_wherever_an_index_is_named() -> None:
             "id": name,
             "title": f"Index on {name.removeprefix('index:')}",
             "reason": "(customer = 4711) AND (note = 'Pat') holds for 3% of 999 rows",
-            "note": f"its gain can't be told from that of {name}",
+            "note": f"its gain can't be distinguished from that of {name}",
             "rewritten": {"list": "SELECT E'Kim\\'s',\n $$Lee$$, 'one\nSecond' FROM orders"},
         }
     )
@@ -394,5 +394,5 @@ def test_what_is_not_decided_is_not_called_proven() -> None:
 def test_a_volume_that_nothing_is_read_from_can_not_matter(cache: CacheState) -> None:
     notes = storage_notes(StorageSpec(kind="volume"), cache)
     assert bool(notes) == (cache != "cold")
-    assert all("can't matter to what only reads" in note for note in notes)
+    assert all("can't matter to read-only statements" in note for note in notes)
     assert not storage_notes(StorageSpec(kind="host"), cache)

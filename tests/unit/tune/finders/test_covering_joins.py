@@ -17,7 +17,7 @@ WIDER = tuple(COLUMNS[2].model_copy(update={"name": name}) for name in ("c", "d"
 
 
 def joined(outer_rows: int = 20, kind: str = "Inner", ms: float = 20.0) -> ExplainedPlan:
-    """u's rows joined to t, which is read whole for a hash."""
+    """u's rows joined to t, which is fully read for a hash."""
 
     def node(type_: str, rows: int, ms: float, **fields: object) -> dict[str, object]:
         return {

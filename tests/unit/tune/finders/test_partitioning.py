@@ -90,7 +90,7 @@ def test_keys_and_references_are_made_again() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"views": ("looked",)}, "looked would go on using the old table"),
+        ({"views": ("looked",)}, "looked would keep using the old table"),
         ({"inherited": True}, "inherit"),
         ({"constraints": (FOREIGN.model_copy(update={"valid": False}),)}, "does not hold for all rows"),
         ({"constraints": (KEY.model_copy(update={"kind": "exclusion"}),)}, "exclusion"),

@@ -36,7 +36,7 @@ def test_what_a_limit_ended_was_not_read_whole() -> None:
     ("above", "looked_at"), [((), ROWS), (("Limit",), ROWS), (("Sort", "Limit"), 700), (("Sort",), ROWS)]
 )
 def test_what_reads_all_rows_was(above: tuple[str, ...], looked_at: int) -> None:
-    assert "t was read whole" in sentence(*above, looked_at=looked_at)
+    assert "t was fully read" in sentence(*above, looked_at=looked_at)
 
 
 @pytest.mark.parametrize(

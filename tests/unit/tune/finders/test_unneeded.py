@@ -88,4 +88,4 @@ def test_the_script_says_why_it_goes_and_how_it_comes_back() -> None:
         symptom(READ, known=facts(index("idle", "b", scans=0, definition=definition), sequential_scans=500))
     )
     script = apply_script([found], None)
-    assert f"-- {found.reason}" in script and f"-- To take it back: {definition}" in script
+    assert f"-- {found.reason}" in script and f"-- To undo it: {definition}" in script

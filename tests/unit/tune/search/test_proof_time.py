@@ -139,6 +139,6 @@ def test_what_is_not_proven_in_the_time_is_named_beside_what_is(is_member: bool)
     # What is no member of the family can't be proven by more of its blocks.
     go_on = "pgassay tune found --max-time 4m" if is_member else ""
     said = summary(fixes, None, 1.6, margin=0.03, members=members, go_on=go_on)
-    assert f"Not proven in the time: {fixes[1].title}." in said
-    assert said.endswith("Go on with pgassay tune found --max-time 4m.") is is_member
-    assert said.endswith("Start anew with more --max-time to have them proven too.") is not is_member
+    assert f"Not proven in the given time: {fixes[1].title}." in said
+    assert said.endswith("Continue with pgassay tune found --max-time 4m.") is is_member
+    assert said.endswith("Start again with a longer --max-time to have them proven too.") is not is_member

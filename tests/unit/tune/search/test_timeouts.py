@@ -222,7 +222,7 @@ def test_the_answer_says_what_is_a_bound_and_that_rows_could_not_be_compared() -
     known = endless_judged()
     best, second = ranked(known)
     assert (best.id, best.verdict, best.at_least) == ("index:good", "recommended", True)
-    assert best.same_results == "not checked: list did not end before"
+    assert best.same_results == "not checked: list did not finish before"
     assert second.verdict == "not needed" and not second.at_least, "on top it ended without this one as well"
     # Only tried: what did not end with it either is not told as a ratio.
     (alone, _) = ranked(endless_judged(proved=None))
@@ -231,10 +231,10 @@ def test_the_answer_says_what_is_a_bound_and_that_rows_could_not_be_compared() -
     proof, statements = answered.proof, answered.statements
     assert proof is not None and proof.at_least
     told = summary((best,), proof, 10.5, statements=statements, margin=0.03, endless={"place": 5.0})
-    assert "Proven: list at least 8.33 × as fast." in told and "list never ended without them." in told
-    assert "Did not end with anything that was tried: place (5.000 s);" in told
+    assert "Proven: list at least 8.33 × as fast." in told and "list never finished without them." in told
+    assert "Did not finish with any fix that was tried: place (5.000 s);" in told
     told = summary((best,), proof, 10.5, margin=0.03, endless={"place": 5.0}, ended_unproven=["place"])
-    assert "Ended only with what is not proven: place." in told and "Did not end with" not in told
+    assert "Finished only with unproven fixes: place." in told and "Did not finish with" not in told
     # Nothing helped: that is not the same as nothing to do.
     nothing = summary((second,), None, 10.5, margin=0.03, endless={"list": 5.0, "place": 5.0})
     assert "Nothing to do" not in nothing and "list (5.000 s), place (5.000 s)" in nothing

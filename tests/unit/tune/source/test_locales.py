@@ -20,7 +20,7 @@ def test_a_locale_of_libc_is_kept_where_this_machine_has_it() -> None:
     locale, note = locale_of(Collation("c", "de_DE.UTF-8", ""), HERE, BUILD)
     assert locale == "C"
     assert "de_DE.UTF-8 is not installed" in note
-    assert "serves LIKE there as it does not on the source" in note
+    assert "supports LIKE there but not on the source" in note
 
 
 @pytest.mark.parametrize(

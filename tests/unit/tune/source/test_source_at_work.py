@@ -23,4 +23,4 @@ def test_the_larger_figure_counts_as_far_as_processors_serve(
     at_work = AtWork(since, seen)
     assert at_work.clients(processors) == clients
     note = at_work.note(processors)
-    assert (f"--clients {clients} measures so many at once" in note) is bool(note) is (clients > 1)
+    assert (f"--clients {clients} measures that many together" in note) is bool(note) is (clients > 1)

@@ -88,7 +88,7 @@ def test_csvlog_and_jsonlog_say_the_same_and_whose_it_is() -> None:
 
 @pytest.mark.parametrize("text", ["", "SELECT 1;\n", "no log\nat all\n", '{"a": 1}\n'])
 def test_what_is_no_log_is_one_sentence(text: str) -> None:
-    with pytest.raises(UsageError, match=r"^the log is (empty|no log of a server): "):
+    with pytest.raises(UsageError, match=r"^the log is (empty|not a log of a server): "):
         list(logged_statements(lines(text), "the log"))
 
 

@@ -24,7 +24,7 @@ const DEVICE_SHARE_MAX: f64 = 0.1;
 const UNDELIVERED_BYTES_MAX: f64 = 67_108_864.0;
 /// A core of which more than this is used, or waited for, is the limit.
 const CPU_SHARE_LIMIT: f64 = 0.85;
-/// A mode that costs less than the one that is kept takes its place when it is so close to the fastest …
+/// A mode that costs less than the one that is kept replaces it when it is so close to the fastest …
 const SCORE_MIN: f64 = 0.97;
 /// … and a more costly one only when it is faster by this.
 const COSTLIER_GAIN_MIN: f64 = 1.05;

@@ -104,10 +104,10 @@ AUTOVACUUM = Rule(
     layer="operations",
     phrase="autovacuum needed the same processors, device or WAL",
     remedy=(
-        "Let it work a little all the time (lower autovacuum_vacuum_scale_factor of the tables named), or "
-        "VACUUM them when nobody waits. Not by a longer autovacuum_vacuum_cost_delay: what it does not get "
-        "done is bloat later."
+        "Let it run in small steps all the time (lower autovacuum_vacuum_scale_factor of the named "
+        "tables), or VACUUM them in quiet hours. Do not raise autovacuum_vacuum_cost_delay: unfinished "
+        "work becomes bloat."
     ),
-    next_step="Look at pg_stat_progress_vacuum and at the tables it comes back to.",
+    next_step="Check pg_stat_progress_vacuum, and which tables it vacuums again and again.",
     find=_autovacuum,
 )

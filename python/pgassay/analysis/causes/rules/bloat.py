@@ -126,7 +126,7 @@ def _found(evidence: Evidence, waste: _Waste, **more: float | str) -> Found:
     found = lifted(evidence, waste.seconds, figures, cpu_s=waste.cpu_s, reads_as_much=False)
     if not worst.index:
         return replace(found, remedy=_remedy_of_a_table(evidence))
-    return replace(found, remedy=f"Make the index anew: REINDEX INDEX CONCURRENTLY {worst.index}.")
+    return replace(found, remedy=f"Rebuild the index: REINDEX INDEX CONCURRENTLY {worst.index}.")
 
 
 def _remedy_of_a_table(evidence: Evidence) -> str:
@@ -136,14 +136,14 @@ def _remedy_of_a_table(evidence: Evidence) -> str:
         return ""
     often = "autovacuum_vacuum_scale_factor of the table"
     if major >= _FIRST_WITH_MAX_THRESHOLD:
-        often += ", or autovacuum_vacuum_max_threshold, the most dead rows that it waits for"
+        often += ", or autovacuum_vacuum_max_threshold, the maximum number of dead rows that it waits for"
     anew = "VACUUM FULL, which locks it, or pg_repack"
     if major >= _FIRST_WITH_REPACK:
         anew = (
             "REPACK (CONCURRENTLY), where it has a primary key or another replica identity index; else "
             "REPACK, which locks it"
         )
-    return f"VACUUM oftener ({often}), and rewrite it once to give its space back ({anew})."
+    return f"VACUUM more often ({often}), and rewrite it once to free its space ({anew})."
 
 
 def _bloat(evidence: Evidence) -> Answer:
@@ -171,29 +171,29 @@ def _held(evidence: Evidence) -> Answer:
 
 # A slot that is dropped takes its standby with it: what holds the rows is a query there.
 _OF_A_STANDBY = (
-    "What holds them is the oldest query of the standby, by hot_standby_feedback: look there in "
-    "pg_stat_activity for the oldest backend_xmin, and end that query or shorten its like; a reporting "
-    "standby may do without hot_standby_feedback. Keep the replication slot. Then VACUUM."
+    "The oldest query of the standby holds them, through hot_standby_feedback: find the oldest "
+    "backend_xmin in its pg_stat_activity, and end that query or shorten such queries; a reporting standby "
+    "may not need hot_standby_feedback. Keep the replication slot. Then VACUUM."
 )
 HOLDER_REMEDIES: Mapping[str, str] = {
-    "session": "End the transaction of this session, and have its application commit or end what it does "
-    "not use (idle_in_transaction_session_timeout). Then VACUUM.",
+    "session": "End the transaction of this session, and have its application commit or end idle "
+    "transactions (idle_in_transaction_session_timeout). Then VACUUM.",
     "prepared transaction": "COMMIT PREPARED or ROLLBACK PREPARED this transaction: until then it keeps its "
     "locks too. Then VACUUM.",
     "standby": _OF_A_STANDBY,
-    "replication slot": f"{_OF_A_STANDBY} Only a slot that no standby uses any more (active is false in "
-    "pg_replication_slots) is to be dropped.",
+    "replication slot": f"{_OF_A_STANDBY} Drop a slot only if no standby uses it any more "
+    "(active is false in pg_replication_slots).",
 }
 BLOAT = Rule(
     cause="bloat",
     kind="fault",
     layer="operations",
-    phrase="scans read pages that hold nothing alive",
+    phrase="scans read pages without live rows",
     remedy=(
-        "VACUUM oftener (autovacuum_vacuum_scale_factor of the table), and rewrite it once to give its space "
-        "back (VACUUM FULL, which locks it, or pg_repack)."
+        "VACUUM more often (autovacuum_vacuum_scale_factor of the table), and rewrite it once to "
+        "free its space (VACUUM FULL, which locks it, or pg_repack)."
     ),
-    next_step="Look at n_dead_tup and last_autovacuum of pg_stat_user_tables for the table named.",
+    next_step="Check n_dead_tup and last_autovacuum of pg_stat_user_tables for that table.",
     find=_bloat,
 )
 HELD = Rule(
@@ -202,9 +202,8 @@ HELD = Rule(
     layer="operations",
     phrase="scans read dead rows that VACUUM may not remove",
     remedy=(
-        "End what holds the dead rows, which the evidence names: VACUUM can't remove them before that. "
-        "Then VACUUM."
+        "End what holds the dead rows (see the evidence): VACUUM can't remove them before that. Then VACUUM."
     ),
-    next_step="Look what the holder named does, and who would miss it if it ended.",
+    next_step="Check what the named holder does, and whether it can be ended.",
     find=_held,
 )

@@ -66,7 +66,7 @@ def _remedy(end: BurstEnd) -> str:
     words = f"The credits of {end.volume} {when} the measured part"
     lasting = _lasting(end)
     if not lasting:
-        return f"{words}: use a volume, or an instance, that gives as much without credits."
+        return f"{words}: use a volume, or an instance, with that performance without credits."
     return f"{words}: {' or '.join(lasting)} would have lasted."
 
 
@@ -74,8 +74,8 @@ ENDED = Rule(
     cause="burst-credits",
     kind="limit",
     layer="infrastructure",
-    phrase="its volume, whose burst credits had ended",
-    remedy="Use a volume, or a larger size, that gives as much without credits.",
-    next_step="Look at the volume's balance of burst credits, and at what it gives without them.",
+    phrase="its volume, whose burst credits were used up",
+    remedy="Use a volume, or a larger size, with that performance without credits.",
+    next_step="Check the volume's balance of burst credits, and its performance without them.",
     find=_burst_credits,
 )

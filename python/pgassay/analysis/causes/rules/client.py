@@ -73,10 +73,10 @@ POOLER = Rule(
     layer="infrastructure",
     phrase="PgBouncer's single core",
     remedy=(
-        "Run several PgBouncers on one port (so_reuseport=1), each on a core of its own, or let clients that "
-        "hold their connections anyway connect to the server."
+        "Run several PgBouncers on one port (so_reuseport=1), each on a core of its own, or let clients with "
+        "permanent connections connect directly to the server."
     ),
-    next_step="Look at PgBouncer's processor time: it has one thread.",
+    next_step="Check PgBouncer's processor time: it has one thread.",
     find=_pooler,
 )
 CLIENT = Rule(
@@ -84,17 +84,16 @@ CLIENT = Rule(
     kind="limit",
     layer="measurement",
     phrase="its client",
-    remedy="Give the client more threads, connections or a machine of its own: it is what was measured.",
+    remedy="Give the client more threads, connections or its own machine: the client is what was measured.",
     next_step=(
-        "Look what the applications named among the busy statements do between the statements of one "
-        "transaction."
+        "Check what the applications of the busy statements do between the statements of one transaction."
     ),
     on_running_server=OnRunningServer(
         phrase="transactions that stayed open while their clients did something else",
         layer="design",
         remedy=(
-            "Let transactions end before their client does anything else, and send their statements "
-            "together: each open one keeps its locks and its snapshot."
+            "End transactions before the client does anything else, and send their statements "
+            "together: an open transaction keeps its locks and its snapshot."
         ),
     ),
     find=_client,

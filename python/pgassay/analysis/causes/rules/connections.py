@@ -85,11 +85,11 @@ CONNECTIONS = Rule(
     cause="connections",
     kind="fault",
     layer="design",
-    phrase="too many connections were opened, or at work at a time",
+    phrase="too many connections were opened, or active at the same time",
     remedy=(
-        "Keep connections open and share them by a pool (the application's own, or PgBouncer), sized to a "
+        "Keep connections open and share them with a pool (the application's own, or PgBouncer), sized to a "
         "few per processor."
     ),
-    next_step="Look whether the application has a pool, and of which size.",
+    next_step="Check whether the application has a pool, and its size.",
     find=_connections,
 )

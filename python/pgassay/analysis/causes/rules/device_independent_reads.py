@@ -131,17 +131,17 @@ CACHED = Rule(
     layer="measurement",
     phrase="processors, with nothing to read from a device",
     remedy=(
-        "There is no I/O to speed up: fewer pages, rows or calls are what helps. Where I/O is what you want "
-        "to compare, use --cache cold or cold-each, more data or less memory."
+        "There is no I/O to speed up: fewer pages, rows or calls help. To "
+        "compare I/O, use --cache cold or cold-each, more data or less memory."
     ),
     next_step=(
-        "Look which statements go through most pages (shared_blks_hit and shared_blks_read of "
-        "pg_stat_statements): pages come from memory, so fewer of them is what helps."
+        "Check which statements access most pages (shared_blks_hit and shared_blks_read "
+        "of pg_stat_statements): pages come from memory, so accessing fewer of them helps."
     ),
     on_running_server=OnRunningServer(
         layer="design",
         remedy=(
-            "Go through fewer pages: an index, a smaller result, a materialised view. Faster storage would "
+            "Access fewer pages: an index, a smaller result, a materialised view. Faster storage would "
             "change nothing."
         ),
     ),
@@ -151,11 +151,11 @@ NO_AIO = Rule(
     cause="no-aio",
     kind="fault",
     layer="measurement",
-    phrase="what is compared can't matter here: nearly nothing that is read can use asynchronous I/O",
+    phrase="the compared setting can't matter here: almost no read can use asynchronous I/O",
     remedy=(
         "Compare with statements that read by sequential or bitmap heap scans, on PostgreSQL 18 or newer: "
         "these can't read asynchronously, so the setting can't matter."
     ),
-    next_step="Look at the plans: only sequential and bitmap heap scans read asynchronously.",
+    next_step="Check the plans: only sequential and bitmap heap scans read asynchronously.",
     find=_no_aio,
 )

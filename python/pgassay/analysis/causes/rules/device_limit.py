@@ -31,18 +31,18 @@ _INDEX_IOPS = (
 )
 _INDEX_LATENCY = (
     "Its index scans read one page after another, which effective_io_concurrency and asynchronous I/O do "
-    "not change: keep more in memory, fetch fewer rows, work with more connections at a time, or use storage "
-    "that answers sooner."
+    "not change: keep more in memory, fetch fewer rows, use more concurrent connections, or use storage "
+    "with lower latency."
 )
 _COMBINE_SINCE, _AIO_SINCE = 17, 18
 _LATENCY_BEFORE_AIO = (
     "Keep more requests in flight: effective_io_concurrency prefetches for bitmap heap scans (for no other "
-    "scan before 18), and more connections read at a time; asynchronous I/O takes PostgreSQL 18; or use "
-    "storage that answers sooner."
+    "scan before 18), and more concurrent connections read; asynchronous I/O needs PostgreSQL 18; "
+    "or use storage with lower latency."
 )
 _IOPS_BEFORE_COMBINING = (
-    "Ask for larger pieces (the device's read-ahead, for sequential scans; io_combine_limit takes PostgreSQL "
-    "17), keep more in memory, or use storage with more IOPS."
+    "Use larger requests (the device's read-ahead, for sequential scans; io_combine_limit needs "
+    "PostgreSQL 17), keep more in memory, or use storage with more IOPS."
 )
 # Requests in flight per process that waits, up to which a queue is shallow.
 _SHALLOW_MAX = 1.5
@@ -166,7 +166,7 @@ THROUGHPUT = Rule(
     phrase="the bandwidth of its storage",
     remedy="Read fewer bytes, keep more of them in memory, or use storage that delivers more MB/s.",
     next_step=(
-        "Look which statements read most (shared_blks_read of pg_stat_statements) and whether their tables "
+        "Check which statements read most (shared_blks_read of pg_stat_statements) and whether their tables "
         "could stay in memory; 'pgassay probe' says what the device can do."
     ),
     find=_throughput,
@@ -179,11 +179,11 @@ IOPS = Rule(
     layer="infrastructure",
     phrase="the requests per second of its storage",
     remedy=(
-        "Ask for larger pieces (io_combine_limit and read-ahead, for sequential scans), keep more in memory, "
+        "Use larger requests (io_combine_limit and read-ahead, for sequential scans), keep more in memory, "
         "or use storage with more IOPS."
     ),
     next_step=(
-        "Look which statements fetch single pages (index scans, idx_blks_read of pg_statio_user_tables); "
+        "Check which statements fetch single pages (index scans, idx_blks_read of pg_statio_user_tables); "
         "'pgassay probe' says what the device can do."
     ),
     find=_iops,
@@ -197,14 +197,14 @@ LATENCY = Rule(
     phrase="the latency of its storage, with few requests in flight",
     remedy=(
         "Keep more requests in flight (effective_io_concurrency and asynchronous I/O, for sequential and "
-        "bitmap scans; more connections), or use storage that answers sooner."
+        "bitmap scans; more connections), or use storage with lower latency."
     ),
     next_step=(
-        "Look whether index scans read (idx_blks_read of pg_statio_user_tables), for which these settings do "
-        "nothing; if not, compare them on a copy of the data: 'pgassay compare "
+        "Check whether index scans read (idx_blks_read of pg_statio_user_tables), for which these settings "
+        "have no effect; if not, compare them on a copy of the data: 'pgassay compare "
         "effective_io_concurrency=1,16,64'; and ask the provider for the volume's latency."
     ),
     find=_latency,
     settings=_AT_A_TIME,
-    otherwise="Use more connections, or storage that answers sooner.",
+    otherwise="Use more connections, or storage with lower latency.",
 )

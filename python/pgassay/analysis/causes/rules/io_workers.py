@@ -83,7 +83,7 @@ TOO_FEW = Rule(
     layer="infrastructure",
     phrase="the number of I/O workers",
     remedy="Raise io_workers (io_max_workers from 19 on).",
-    next_step="Look at pg_aios: handles that wait to be taken up by a worker.",
+    next_step="Check pg_aios: handles that wait for a worker.",
     find=_too_few,
     settings=raising("io_workers", "io_max_workers"),
 )

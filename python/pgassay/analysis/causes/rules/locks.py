@@ -38,14 +38,14 @@ def _light(evidence: Evidence) -> Answer:
 # What to do about each type of lock.
 _REMEDIES = {
     "relation": (
-        "Look which command locks the table more strongly than its readers and writers need (ALTER TABLE, "
-        "CREATE INDEX without CONCURRENTLY, LOCK, VACUUM FULL), and keep its transaction short."
+        "Find the command that takes a stronger lock on the table than its readers and writers need (ALTER "
+        "TABLE, CREATE INDEX without CONCURRENTLY, LOCK, VACUUM FULL), and keep its transaction short."
     ),
     "page": (
-        "A GIN index merges its list of pending entries, one session at a time: have that list smaller "
-        "(gin_pending_list_limit), or do without it (the index's fastupdate = off)."
+        "A GIN index merges its list of pending entries, one session at a time: make that list smaller "
+        "(gin_pending_list_limit), or switch it off (the index's fastupdate = off)."
     ),
-    "advisory": "The application takes this lock itself: hold it for less long, or lock smaller things.",
+    "advisory": "The application takes this lock itself: hold it for a shorter time, or lock less.",
     "virtualxid": (
         "A command waits for older transactions to end (CREATE INDEX CONCURRENTLY, REINDEX CONCURRENTLY): "
         "end those that stay open."
@@ -70,13 +70,13 @@ ROWS = Rule(
     cause="row-locks",
     kind="limit",
     layer="design",
-    phrase="waiting for rows that others had locked",
+    phrase="waiting for rows locked by others",
     remedy=(
-        "Shorten what happens while the row is locked, touch hot rows last, or spread them over several rows."
+        "Shorten the time while the row is locked, update hot rows last, or spread them over several rows."
     ),
     next_step=(
-        "Look at the head of the chain of locks below, what its transaction does after it took the row, and "
-        "which statements wait for it."
+        "Check the head of the lock chain below, what its transaction does after it locked the "
+        "row, and which statements wait for it."
     ),
     find=_rows,
 )
@@ -85,7 +85,7 @@ OBJECTS = Rule(
     kind="limit",
     layer="design",
     phrase="waiting for locks on tables or other objects",
-    remedy="Look who holds the lock that is named (pg_locks, pg_blocking_pids), and hold it for less long.",
+    remedy="Find who holds the named lock (pg_locks, pg_blocking_pids), and hold it for a shorter time.",
     next_step=(
         "Look who holds the lock that is waited for: SELECT pid, pg_blocking_pids(pid), wait_event, query "
         "FROM pg_stat_activity WHERE wait_event_type = 'Lock'."
@@ -98,11 +98,11 @@ LIGHT = Rule(
     layer="infrastructure",
     phrase="waiting for locks within the server",
     remedy=(
-        "Use fewer connections at a time (a pooler), or a newer version; the lock's name says what is "
-        "contended."
+        "Use fewer concurrent connections (a pooler), or a newer version; the lock's name says "
+        "what is contended."
     ),
     next_step=(
-        "Look how many connections are busy at a time, and what the lock that is named protects (table 'Wait "
+        "Check how many connections are busy at the same time, and what the named lock protects (table 'Wait "
         "Events of Type LWLock' of PostgreSQL's manual)."
     ),
     find=_light,

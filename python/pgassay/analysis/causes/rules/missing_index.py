@@ -123,8 +123,8 @@ DISCARDING = Rule(
     cause="discarding-scan",
     kind="fault",
     layer="design",
-    phrase="a whole table was read and nearly all of it thrown away",
+    phrase="a whole table was read and nearly all of it discarded",
     remedy="Create an index on the columns of the filter (CREATE INDEX CONCURRENTLY), or on its expression.",
-    next_step="Look at the plan of the statement that scans the table, and at the columns of its filter.",
+    next_step="Check the plan of the statement that scans the table, and the columns of its filter.",
     find=_discarding,
 )

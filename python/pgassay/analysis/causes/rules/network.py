@@ -38,14 +38,14 @@ NETWORK = Rule(
     cause="network",
     kind="limit",
     layer="infrastructure",
-    phrase="the way between its client and the server",
+    phrase="the network between its client and the server",
     remedy=(
-        "Send fewer statements (one function or statement in place of several, pipelining), more connections "
-        "at a time, or run the client nearer to the server."
+        "Send fewer statements (one function or statement instead of several, pipelining), more "
+        "concurrent connections, or run the client nearer to the server."
     ),
     next_step=(
-        "Look at the round trip between the application and the server, and how many statements one request "
-        "sends."
+        "Check the round trip time between the application and the server, and how many statements one "
+        "request sends."
     ),
     find=_network,
 )

@@ -153,7 +153,7 @@ CPU_QUOTA = Rule(
     layer="infrastructure",
     phrase="the cap on its processors",
     remedy="Give the server more processors (cpus, CPU quota).",
-    next_step="Look at the quota of the container or the service: cpu.max of its control group.",
+    next_step="Check the CPU quota of the container or the service: cpu.max of its control group.",
     find=_quota,
     settings=raising("cpus"),
 )
@@ -164,7 +164,7 @@ ALL_CORES = Rule(
     phrase="the machine's processors, all of them busy",
     remedy="Do less work per transaction, run the client on another machine, or add processors.",
     next_step=(
-        "Look which statements take most time (total_exec_time of pg_stat_statements), and what else uses "
+        "Check which statements take most time (total_exec_time of pg_stat_statements), and what else uses "
         "this machine's processors."
     ),
     on_running_server=OnRunningServer(
@@ -183,8 +183,8 @@ BACKEND_CORE = Rule(
         "processor."
     ),
     next_step=(
-        "Look at the plan of the statement that takes most time (EXPLAIN (ANALYZE, BUFFERS)), and whether it "
-        "is called oftener than needed."
+        "Check the plan of the statement that takes most time (EXPLAIN (ANALYZE, BUFFERS)), and whether it "
+        "is called more often than needed."
     ),
     find=_backend_core,
     settings=raising("max_parallel_workers_per_gather"),
@@ -195,11 +195,11 @@ NOISE = Rule(
     kind="fault",
     layer="measurement",
     phrase="other processes on this machine took the processors",
-    remedy="Stop what else runs on this machine, and measure again.",
-    next_step="Look at the other processes named: what are they for, and could they run elsewhere?",
+    remedy="Stop the other programs on this machine, and measure again.",
+    next_step="Check the other processes: what are they for, and could they run elsewhere?",
     on_running_server=OnRunningServer(
         layer="operations",
-        remedy="Move what else runs on this machine elsewhere, or give the server processors of its own.",
+        remedy="Move the other programs to another machine, or give the server its own processors.",
     ),
     find=_noise,
 )

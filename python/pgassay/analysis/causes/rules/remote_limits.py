@@ -71,7 +71,7 @@ def latency(evidence: Evidence, sql: SqlEvidence) -> Answer:
     if times.share(times.read_s) < _READING_MIN or sql.ceiling is not None:
         return None
     if not sql.read_bytes:
-        return Missing("how much was read (its counters stood still)")
+        return Missing("how much was read (its counters did not move)")
     if sql.is_partial:
         return None
     if _is_copying(evidence, sql):
@@ -102,7 +102,7 @@ def all_cores(evidence: Evidence, sql: SqlEvidence) -> Answer:
     figures: dict[str, float | str] = {
         "processors": sql.vcpus,
         "processes_without_wait_event": sql.computing,
-        "seen_by": "looks at pg_stat_activity",
+        "seen_by": "samples of pg_stat_activity",
         "intervals": float(len(series)),
     }
     working = [
@@ -122,11 +122,11 @@ def _why_no_ceiling(sql: SqlEvidence) -> str:
     if len(sql.intervals) < INTERVALS_MIN:
         return (
             f"{what}: {len(sql.intervals)} intervals of counted reads are too few ({INTERVALS_MIN} are "
-            "needed; look longer, counters stand still while a statement runs)"
+            "needed; observe longer, counters do not move while a statement runs)"
         )
     return (
         f"{what}: no rate stayed flat while the reads in flight varied by half, with {IN_FLIGHT_MIN:g} at a "
-        "time or more (look longer, or with other numbers of connections)"
+        "time or more (observe longer, or with other numbers of connections)"
     )
 
 

@@ -101,9 +101,9 @@ CHANGE = Rule(
     layer="infrastructure",
     phrase="the device's rate changed during the run",
     remedy=(
-        "Look what changed the device's rate (a burst credit, a quota, a neighbour), and measure each regime "
-        "alone."
+        "Find what changed the device's rate (a burst credit, a quota, a neighbour), and measure each "
+        "phase separately."
     ),
-    next_step="Look at the volume's burst credits and limits at the time named.",
+    next_step="Check the volume's burst credits and limits at that time.",
     find=_throttle,
 )

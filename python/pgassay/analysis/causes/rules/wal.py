@@ -49,7 +49,7 @@ def _commits_wait_not(evidence: Evidence) -> bool:
 
 _NOT_AT_COMMIT = (
     "Commits don't wait (synchronous_commit=off): pages that leave shared buffers need their WAL on the disk "
-    "first. Put the WAL on a device that syncs sooner, or give the server larger shared_buffers."
+    "first. Put the WAL on a device that syncs faster, or give the server larger shared_buffers."
 )
 
 
@@ -114,17 +114,17 @@ FSYNC = Rule(
     layer="infrastructure",
     phrase="waiting for WAL to reach the disk",
     remedy=(
-        "Put the WAL on a device that syncs sooner, commit more per transaction, or where losing the last "
-        "transactions is allowed set synchronous_commit=off."
+        "Put the WAL on a device that syncs faster, do more work per commit, or set synchronous_commit=off "
+        "if losing the last transactions is acceptable."
     ),
     next_step=(
-        "Look how long a write of WAL takes on its device ('pgassay probe' on pg_wal's folder measures "
+        "Check how long a WAL write takes on its device ('pgassay probe' on pg_wal's folder measures "
         "durable writes), and how many transactions commit one row each."
     ),
     find=_fsync,
     # `local` waits for the flush here as `on` does: it spares the standby alone (syncrep.c).
     settings=(SettingRemedy("synchronous_commit", ("off",), "Not waiting for the WAL"),),
-    otherwise="Put the WAL on a device that syncs sooner, or commit more per transaction.",
+    otherwise="Put the WAL on a device that syncs faster, or do more work per commit.",
 )
 STANDBY = Rule(
     cause="synchronous-replication",
@@ -132,25 +132,25 @@ STANDBY = Rule(
     layer="infrastructure",
     phrase="waiting for synchronous standbys",
     remedy=(
-        "Commit more per transaction, bring the standby nearer or give it a faster WAL disk, or wait for "
+        "Do more work per commit, move the standby nearer or give it a faster WAL disk, or wait for "
         "less: synchronous_commit=remote_write, or local where the standby may lag behind."
     ),
     next_step=(
-        "Look at write_lag, flush_lag and replay_lag of pg_stat_replication: they say whether the network, "
-        "the standby's disk or its replay is waited for."
+        "Check write_lag, flush_lag and replay_lag of pg_stat_replication: they show whether the "
+        "network, the standby's disk or its replay causes the wait."
     ),
     find=_standby,
     settings=(SettingRemedy("synchronous_commit", ("remote_write", "local", "off"), "Waiting for less"),),
-    otherwise="Commit more per transaction, or bring the standby nearer.",
+    otherwise="Do more work per commit, or move the standby nearer.",
 )
 CHECKPOINT = Rule(
     cause="checkpoint",
     kind="fault",
     layer="operations",
     phrase="checkpoints came because the WAL grew to max_wal_size",
-    remedy="Raise max_wal_size, so that checkpoints come by time.",
+    remedy="Raise max_wal_size, so that checkpoints are timed.",
     next_step=(
-        "Look at the log's 'checkpoints are occurring too frequently', and how much WAL is written in "
+        "Check the log for 'checkpoints are occurring too frequently', and how much WAL is written in "
         "checkpoint_timeout."
     ),
     find=_checkpoint,

@@ -31,7 +31,7 @@ _SLRUS = {
         "Rows are locked by several transactions at once: foreign keys to few rows and SELECT … FOR SHARE "
         "make such locks; spread them, or keep the transactions short",
     ),
-    "Notify": ("notify_buffers", "Listeners lag behind NOTIFY: have them read sooner, or send less"),
+    "Notify": ("notify_buffers", "Listeners lag behind NOTIFY: make them read faster, or send less"),
     "Serial": ("serializable_buffers", "Serializable transactions are long or many: make them shorter"),
     "CommitTs": ("commit_timestamp_buffers", "track_commit_timestamp costs this: is it needed?"),
     "Xact": (
@@ -88,7 +88,7 @@ def _backend_writes(evidence: Evidence) -> Answer:
 
 _BULK = (
     "COPY, CREATE TABLE AS, VACUUM and large scans write through a small ring of buffers of their own, so "
-    "larger shared_buffers change nothing: a storage that takes writes sooner does, or smaller batches."
+    "larger shared_buffers don't help: storage with faster writes does, or smaller batches."
 )
 
 
@@ -142,7 +142,7 @@ BACKEND_WRITES = Rule(
     phrase="writing out pages of shared buffers to make room",
     remedy=(
         "Give the server larger shared_buffers, have the background writer clean ahead (a higher "
-        "bgwriter_lru_maxpages, a shorter bgwriter_delay), or a storage that takes writes sooner."
+        "bgwriter_lru_maxpages, a shorter bgwriter_delay), or use storage with faster writes."
     ),
     next_step=(
         "Look who writes: SELECT backend_type, context, writes, fsyncs FROM pg_stat_io WHERE object = "
@@ -150,7 +150,7 @@ BACKEND_WRITES = Rule(
     ),
     find=_backend_writes,
     settings=raising("shared_buffers", "bgwriter_lru_maxpages"),
-    otherwise="A storage that takes writes sooner, or fewer pages changed: fewer indexes, HOT updates.",
+    otherwise="Use storage with faster writes, or change fewer pages: fewer indexes, HOT updates.",
 )
 FILE_EXTENSION = Rule(
     cause="extension",
@@ -158,10 +158,10 @@ FILE_EXTENSION = Rule(
     layer="infrastructure",
     phrase="adding pages to files",
     remedy=(
-        "Load by COPY or many rows in an INSERT, which add many pages at a time, in fewer sessions; a file "
-        "system that allocates sooner; fewer indexes on the table that grows."
+        "Load by COPY or many rows in an INSERT, which add many pages at a time, in fewer sessions; use a "
+        "file system that allocates faster; fewer indexes on the table that grows."
     ),
-    next_step="Look which table or index grows (pg_relation_size twice), and who writes into it.",
+    next_step="Check which table or index grows (pg_relation_size twice), and who writes to it.",
     find=_waits(EXTENSION, "extension_s"),
 )
 TRANSACTION_STATUS = Rule(
@@ -169,8 +169,8 @@ TRANSACTION_STATUS = Rule(
     kind="limit",
     layer="design",
     phrase="the status of transactions, which is kept in small caches",
-    remedy="Look at pg_stat_slru for the cache that reads and writes most, and what fills it.",
-    next_step="Look at pg_stat_slru (blks_read, blks_written), and at the oldest transaction (xact_start).",
+    remedy="Check pg_stat_slru for the cache that reads and writes most, and what fills it.",
+    next_step="Check pg_stat_slru (blks_read, blks_written), and at the oldest transaction (xact_start).",
     find=_slru,
 )
 WAL_INSERTION = Rule(
@@ -180,12 +180,12 @@ WAL_INSERTION = Rule(
     phrase="room in the buffers of the WAL",
     remedy=(
         "Raise wal_buffers; write less WAL: fewer indexes, checkpoints further apart (max_wal_size), which "
-        "spare whole pages; fewer writers at a time."
+        "saves full-page images; fewer concurrent writers."
     ),
-    next_step="Look at wal_buffers_full and wal_bytes of pg_stat_wal, and which statements write most WAL.",
+    next_step="Check wal_buffers_full and wal_bytes of pg_stat_wal, and which statements write most WAL.",
     find=_wal_insert,
     settings=raising("wal_buffers", "max_wal_size"),
-    otherwise="Write less WAL: fewer indexes, or fewer writers at a time.",
+    otherwise="Write less WAL: fewer indexes, or fewer concurrent writers.",
 )
 CHECKPOINT_WAIT = Rule(
     cause="checkpoint-wait",
@@ -194,7 +194,7 @@ CHECKPOINT_WAIT = Rule(
     phrase="waiting for a checkpoint",
     remedy=(
         "Find the command that asks for checkpoints and waits (CHECKPOINT, CREATE DATABASE, a base backup "
-        "with --checkpoint=fast), and do it seldom or when the server is quiet."
+        "with --checkpoint=fast), and run it rarely or in quiet hours."
     ),
     next_step="Look who waits: SELECT pid, query FROM pg_stat_activity WHERE wait_event LIKE 'Checkpoint%'.",
     find=_waits(CHECKPOINT, "checkpoint_wait_s"),

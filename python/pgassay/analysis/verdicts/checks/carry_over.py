@@ -34,7 +34,7 @@ from pgassay.words import figure, percent_rounded
 # Chosen by simulation (tests/statistics/test_carry_over.py): with a carry-over of 0 to 5 % at most 5 % of
 # experiments have a false direction without a warning; true effects are warned of in a few percent.
 WARNING_LEVEL = 0.02
-REMEDY = "--between neutral runs an uncounted trial of the control before each, which ends it"
+REMEDY = "--between neutral runs an uncounted trial of the control before each, which prevents it"
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def withhold(judgement: Judgement, found: CarryOver | None, margin: float) -> Ju
     elif not found.could_explain:
         return judgement
     size = f" were {_change(found.separated.carry_over)}" if found.separated else " differ from the others"
-    note = f"withheld: the trials after {found.arm}{size}, so its verdict could come from that; {REMEDY}"
+    note = f"withheld: the trials after {found.arm}{size}, so its verdict could be due to that; {REMEDY}"
     return replace(judgement, verdict="inconclusive", meaningful=False, withheld=True, note=note)
 
 
@@ -117,21 +117,21 @@ def _sentence(judgement: Judgement, found: CarryOver) -> str:
         size = f"were {_change(apart.carry_over)}" if apart else "differ from the others"
         start = f"The trials after {found.arm}{where} {size} (evidence {figure(found.evidence_max)})"
         if judgement.withheld:
-            return f"{start}: its verdict could come from that and is withheld; {REMEDY}."
+            return f"{start}: its verdict could be due to that and is withheld; {REMEDY}."
         if apart is None:
             return f"{start}; {REMEDY}."
-        return f"{start}: with that taken out its effect is {_effect(apart.effect)}; {REMEDY}."
+        return f"{start}: adjusted for that its effect is {_effect(apart.effect)}; {REMEDY}."
     if judgement.verdict not in ("faster", "slower") or not found.could_explain:
         return ""
     if apart is None:
         return (
-            f"{found.arm}{where}: carry-over can't be told from the effect yet: too few trials ran after it; "
-            f"{REMEDY}."
+            f"{found.arm}{where}: carry-over can't be separated from the effect yet: too few trials ran "
+            f"after it; {REMEDY}."
         )
     return (
-        f"{found.arm}{where}: carry-over can't be told from the effect yet: with it taken out the effect is "
-        f"{_effect(apart.effect)} (the trials after it: {_effect(apart.carry_over)}); more blocks tell, and "
-        f"{REMEDY}."
+        f"{found.arm}{where}: carry-over can't be separated from the effect yet: adjusted for it the effect "
+        f"is {_effect(apart.effect)} (the trials after it: {_effect(apart.carry_over)}); more blocks will "
+        f"show, and {REMEDY}."
     )
 
 

@@ -25,8 +25,8 @@ def _pooled_on_own_copy(study: Study) -> list[DesignWarning]:
         if _is_pooled_on_own_copy(study, contrast):
             where = f" at {contrast.stratum}" if contrast.stratum else ""
             sentence = (
-                f"The twin{where} ran on a copy of its own and was pooled with the control: if copies "
-                "differ, equal arms may seem to differ and unequal ones not; measured again, the trials of a "
+                f"The twin{where} ran on its own copy and was pooled with the control: if copies differ, "
+                "equal arms may seem to differ and unequal ones equal; if measured again, the trials of a "
                 "block run on one copy."
             )
             found[contrast.stratum] = DesignWarning(
@@ -61,7 +61,7 @@ def _too_few_copies(study: Study) -> list[DesignWarning]:
             arm = study.arms[contrast.arm_id]
             blocks = plural(study.experiment.contract.blocks_max, "block")
             sentence = (
-                f"{arm.name} needs data of its own, and {blocks} have room for {plural(possible, 'set')} of "
+                f"{arm.name} needs its own data, and {blocks} allow only {plural(possible, 'set')} of "
                 f"fresh copies, {each_s_blocks} for each: a verdict takes at least {needed} "
                 f"(--blocks {needed * each_s_blocks})."
             )

@@ -203,5 +203,5 @@ def _figures(attempts: FirstAttempts, name: str, evidence: float) -> str:
     return (
         f"Failures depend on the arm: {failed} of {run} first attempts of {name} failed, {others} of "
         f"{others_run} of {whose} (evidence {figure(evidence)}, {WARNING_EVIDENCE:.0f} is rare by chance); "
-        "failed trials are repeated, so the valid ones are a choice among all."
+        "failed trials are repeated, so the valid ones are a biased selection."
     )

@@ -58,10 +58,10 @@ def imitation_warnings(study: Study) -> tuple[DesignWarning, ...]:
             continue
         arm = study.arms[contrast.arm_id]
         sentence = (
-            f"No verdict is given on {arm.name}: imitating the volume of {found.whose} took "
-            f"{percent_rounded(found.share)} of the processors (allowed are "
-            f"{percent_rounded(IMITATION_CPU_SHARE_MAX)}), which the server lacked, so volumes can't be told "
-            "apart from what imitating them costs; use a machine with more processors, or slower volumes."
+            f"The verdict on {arm.name} is withheld: imitating the volume of {found.whose} took "
+            f"{percent_rounded(found.share)} of the processors (limit "
+            f"{percent_rounded(IMITATION_CPU_SHARE_MAX)}), which the server lacked, so its cost can't "
+            "be separated from the volume's; use a machine with more processors, or slower volumes."
         )
         warnings.append(DesignWarning(kind="imitation", sentence=sentence, arm=arm.name, stratum=arm.stratum))
     return tuple(warnings)

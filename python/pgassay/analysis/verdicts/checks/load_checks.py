@@ -112,13 +112,13 @@ def _note(shares: Sequence[ClientShare], *, is_replay: bool) -> str:
     if busy > BUSY_SHARE_MAX and is_replay:
         return (
             f"withheld: the player, which has one thread, was busy for {percent_fixed(busy)} of the time, so "
-            "this is what it can do and not the server; give it a processor of its own, a lower speed=, or "
+            "this measures the player, not the server; give it a processor of its own, a lower speed=, or "
             "fewer sessions, sample=50%"
         )
     if busy > BUSY_SHARE_MAX:
         return (
-            f"withheld: the load generator was busy for {percent_fixed(busy)} of the time, so this is what "
-            "the client can do and not the server; add threads= or processors, or use fewer clients"
+            f"withheld: the load generator was busy for {percent_fixed(busy)} of the time, so this "
+            "measures the client, not the server; add threads= or processors, or use fewer clients"
         )
     delay = max((share.delay or 0.0 for share in shares), default=0.0)
     return (
@@ -174,7 +174,7 @@ def _unheld(study: Study, arm: Arm, least_share: float = 0.0) -> str:
     return (
         f"{name}{where} did not hold its rate in {len(failed)} of {plural(len(loads), 'trial')}: "
         f"{figure(due)} transactions a second were due and {figure(done)} done{left}. "
-        f"Its latencies are a growing queue's."
+        f"Its latencies are those of a growing queue."
     )
 
 
@@ -194,5 +194,5 @@ def _own_delays(study: Study) -> tuple[str, ...]:
     return (
         f"Up to {percent_fixed(most)} of the {latency} latency of {join(list(high))} is the load "
         "generator's own delay: it had no processor when a transaction was due or an answer came. All arms "
-        "have it alike.",
+        "have it equally.",
     )

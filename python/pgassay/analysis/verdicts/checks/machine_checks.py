@@ -73,8 +73,8 @@ def machine_warnings(checks: tuple[MachineCheck, ...]) -> tuple[DesignWarning, .
     for check in checks:
         if check.kind == "copy" and check.evidence_max >= COPIES_EVIDENCE:
             sentence = (
-                f"Trials on {check.where} (evidence {_evidence(check.evidence_max)}): the place of the data "
-                "on the disk matters here. Ratios stay valid where the arms of a block share one copy."
+                f"Trials on {check.where} (evidence {_evidence(check.evidence_max)}): the position of the "
+                "data on the disk matters here. Ratios stay valid where the arms of a block share one copy."
             )
             warnings.append(DesignWarning(kind="copies", sentence=sentence))
         elif check.kind != "copy" and check.evidence_max >= MACHINE_EVIDENCE:
@@ -83,7 +83,7 @@ def machine_warnings(checks: tuple[MachineCheck, ...]) -> tuple[DesignWarning, .
                 f"{_evidence(check.evidence_max)}): this machine does not treat equal trials alike."
             )
             if check.kind == "position":
-                sentence += " The order was drawn, so no arm is favoured, but the noise is greater for it."
+                sentence += " The order is random, so no arm is favoured, but it adds noise."
             warnings.append(DesignWarning(kind="machine", sentence=sentence))
     return tuple(warnings)
 

@@ -21,10 +21,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "null-server",
-        help="measure a client alone, against a server that answers at once",
-        description="Starts a server that answers every query at once with an empty result and runs a load "
-        "against it: the most that the load generator can do on this machine. What a real server gives near "
-        "that is the client's figure, not the server's.",
+        help="measure the client only, against a server that answers immediately",
+        description="Starts a server that answers every query immediately with an empty result and runs a "
+        "load against it: the most that the load generator can do on this machine. A real server's "
+        "result close to that measures the client, not the server.",
         epilog=EPILOG,
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
@@ -33,7 +33,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--clients",
         default=CLIENTS_DEFAULT,
         metavar="N,N",
-        help=f"connections, each number in turn (default {CLIENTS_DEFAULT})",
+        help=f"numbers of connections, measured in turn (default {CLIENTS_DEFAULT})",
     )
     parser.add_argument(
         "--workload",
@@ -54,7 +54,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "--serve",
         type=options.folder,
         metavar="FOLDER",
-        help="measure nothing: serve other clients by a socket in this folder, until Ctrl-C",
+        help="measure nothing: serve other clients on a socket in this folder, until Ctrl-C",
     )
     parser.set_defaults(run=run)
 
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     typed = [part for part in arguments.clients.split(",") if part.strip()]
     if not typed:
-        raise UsageError("--clients names no number: write --clients 1,8,50")
+        raise UsageError("--clients has no number: write --clients 1,8,50")
     clients = [whole(part, "--clients", least=1, most=CLIENTS_MAX) for part in typed]
     workload = parse_workload(arguments.workload)
     load = None if workload.times_statements else workload.load
@@ -94,8 +94,8 @@ def _serve(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--serve {arguments.serve}: there is no such folder: make it first")
     with null_server(arguments.serve):
         print(
-            f"Answers every query at once on port {PORT} of {arguments.serve}; Ctrl-C ends it. As: "
-            f"pgbench -n -S -c 8 -T 5 -h {arguments.serve} postgres",
+            f"Answers every query immediately on port {PORT} of {arguments.serve}; Ctrl-C ends it. "
+            f"For example: pgbench -n -S -c 8 -T 5 -h {arguments.serve} postgres",
             file=sys.stderr,
         )
         try:

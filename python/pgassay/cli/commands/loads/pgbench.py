@@ -24,7 +24,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
     parser = subparsers.add_parser(
         NAME,
-        help="pgbench's own command line and report, and below it what pgbench leaves out",
+        help="pgbench's own command line and report, followed by what pgbench leaves out",
         description="Initialises pgbench's tables (-i) or runs its scripts and yours, with the options, "
         "messages, files, report and exit status of PostgreSQL 18's pgbench. Below the report: percentiles, "
         "whether the client was the limit, the server's settings.",

@@ -22,7 +22,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
 
     parser = subparsers.add_parser(
         NAME,
-        help="sysbench's own command line and report for its OLTP scripts, and below it what it leaves out",
+        help="sysbench's own command line and report for its OLTP scripts, followed by what it leaves out",
         description="Makes sysbench's tables (prepare), runs its scripts (run), reads the tables into memory "
         "(warmup) or drops them (cleanup), with sysbench's options, statements and report. Below the "
         "report: percentiles, errors by SQLSTATE, whether the client was the limit, the server's settings.",
@@ -85,7 +85,7 @@ def _do(chosen: "Options") -> int:
     chosen.script = name_of(chosen.script)
     if chosen.command not in COMMANDS:
         said = f"Unknown command: {chosen.command}" if chosen.command else "A command is missing"
-        raise SysbenchError(f"{said}: write prepare, run, warmup or cleanup behind {chosen.script}")
+        raise SysbenchError(f"{said}: write prepare, run, warmup or cleanup after {chosen.script}")
     from pgassay.sysbench import tables
     from pgassay.sysbench.connection import connect
 

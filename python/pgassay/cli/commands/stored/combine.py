@@ -10,10 +10,10 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "combine",
-        help="make one result of stored experiments of the same design on several machines",
-        description="Answers two questions from experiments of one design on several machines: which effect "
-        "these machines have, where they have one, and what machines like these would show, for which each "
-        "machine counts once. Names what machines differ in.",
+        help="combine stored experiments of the same design on several machines into one result",
+        description="Answers two questions from experiments of one design on several machines: the effect "
+        "on these machines, if they share one, and the effect to expect on machines like these, for "
+        "which each machine counts once. Lists what differs between the machines.",
         epilog="example:\n  pgassay combine host1/results host2/results host3/results --markdown",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
@@ -23,7 +23,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=options.folder,
         nargs="+",
         metavar="FOLDER",
-        help="the experiments' folders, two or more; several of one host count as one machine",
+        help="the experiments' folders, two or more; several from one host count as one machine",
     )
     options.add_formats(parser)
     parser.set_defaults(run=run)

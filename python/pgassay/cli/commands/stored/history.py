@@ -15,9 +15,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "history",
-        help="draw effects over stored gates and experiments, with the runs at which they changed",
-        description="Puts the gates and experiments of a folder in the order of time, looks for changes of "
-        "each effect, and names the first run after each.",
+        help="show how effects changed over stored gates and experiments",
+        description="Sorts the gates and experiments of a folder by time, looks for changes of each "
+        "effect, and names the first run after each change.",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
@@ -63,7 +63,7 @@ def _found(folder: "Path", alpha: float) -> "HistoryResult":
         try:
             gate = load_gate(each)
             if gate.outcome == "interrupted":
-                skipped.append(f"{each.name} was interrupted, so it is no run.")
+                skipped.append(f"{each.name} was interrupted, so it is left out.")
             else:
                 gates.append((each.name, gate))
         except UsageError as error:
@@ -76,6 +76,6 @@ def _found(folder: "Path", alpha: float) -> "HistoryResult":
             skipped.append(str(error))
     if not gates and not experiments and not skipped:
         raise UsageError(
-            f"{folder} holds neither gates nor experiments: name a folder with some directly below it"
+            f"{folder} has neither gates nor experiments: name a folder that has some directly below it"
         )
     return history_of(str(folder), gates, experiments, alpha=alpha, skipped=tuple(skipped))

@@ -19,14 +19,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "index",
-        help="write one page over all results in a folder",
+        help="write one page with all results in a folder",
         description="Writes index.html into a folder of results (experiments, what tune, gate and fleet "
         "found, probes that were kept): their verdicts, with links to their reports; a report that is "
-        "missing or older than its experiment is made.",
+        "missing or older than its experiment is written again.",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    stored_experiments.add_folder(parser, "where to look, and to write")
+    stored_experiments.add_folder(parser, "the folder to read, and to write to")
     parser.set_defaults(run=run)
 
 

@@ -16,7 +16,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    stored_experiments.add_folder(parser, "where to look")
+    stored_experiments.add_folder(parser, "the folder to read")
     options.add_formats(parser, "the results")
     parser.set_defaults(run=run)
 

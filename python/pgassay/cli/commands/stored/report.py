@@ -16,7 +16,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "report",
-        help="show a stored experiment: a table, HTML, Markdown or JSON",
+        help="show a stored experiment as a table, HTML, Markdown or JSON",
         description="Analyses a stored experiment again and shows it; writes report.html into its folder.",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
@@ -61,7 +61,7 @@ def _report_tuning(arguments: argparse.Namespace) -> int:
 
     result = read_tuning(arguments.folder)
     if arguments.png:
-        raise UsageError(f"an answer of tune has no plots: name its proof, {arguments.folder / 'proof'}")
+        raise UsageError(f"a tune result has no plots: name its proof, {arguments.folder / 'proof'}")
     shown = redacted(result) if arguments.redact else result
     publish(page_of(shown), arguments, keep=arguments.folder / "report.html")
     return 0

@@ -29,10 +29,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "capture",
-        help="record a server's own traffic, and say what is in it",
-        description="Stands between clients and a server: they connect to --listen instead of the server, "
-        "and every message is passed on at once and recorded with its time, until Ctrl-C. 'show' sums up "
-        "what was captured. A capture holds your users' data; 'redact' writes it anew without them.",
+        help="record a server's own traffic, and summarise it",
+        description="A proxy between clients and a server: clients connect to --listen instead of the "
+        "server, and every message is passed on immediately and recorded with its time, until Ctrl-C. "
+        "'show' sums up what was captured. A capture contains your users' data; 'redact' writes a copy "
+        "without them.",
         epilog=EPILOG,
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
@@ -46,16 +47,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--listen",
         metavar="ADDRESS:PORT",
-        help=f"where clients connect (default {LISTEN_DEFAULT}); beyond this host with TLS alone",
+        help=f"where clients connect (default {LISTEN_DEFAULT}); from other hosts only with TLS",
     )
     parser.add_argument(
-        "--out", type=options.folder, metavar="DIR", help="the capture's folder, which is made"
+        "--out", type=options.folder, metavar="DIR", help="the capture's folder, which is created"
     )
+    parser.add_argument("--max-time", type=options.duration, metavar="TIME", help="stop after this long")
     parser.add_argument(
-        "--max-time", type=options.duration, metavar="TIME", help="end by itself after so long"
-    )
-    parser.add_argument(
-        "--no-copy-data", action="store_true", help="keep only the length of what COPY FROM STDIN sends"
+        "--no-copy-data", action="store_true", help="keep only the length of COPY FROM STDIN data"
     )
     parser.add_argument(
         "--only",
@@ -63,13 +62,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="extend",
         default=[],
         metavar="KEY=NAMES",
-        help="record the sessions of users=a,b or databases=x,y alone; the others pass unrecorded",
+        help="record only the sessions of users=a,b or databases=x,y; the others pass unrecorded",
     )
     parser.add_argument(
         "--tls-certificate",
         type=options.folder,
         metavar="FILE",
-        help="offer TLS to clients by this one (PEM)",
+        help="offer TLS to clients with this certificate (PEM)",
     )
     parser.add_argument("--tls-key", type=options.folder, metavar="FILE", help="its key (PEM)")
     parser.add_argument(
@@ -80,7 +79,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="make the capture from a server's log instead: csvlog (.csv), jsonlog (.json), else stderr",
     )
     parser.add_argument(
-        "--log-prefix", metavar="TEXT", help="log_line_prefix of a log of stderr, where it is not a usual one"
+        "--log-prefix", metavar="TEXT", help="log_line_prefix of a stderr log, if it is not a usual one"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON document on standard output")
     parser.set_defaults(run=run)
@@ -105,11 +104,13 @@ def run(arguments: argparse.Namespace) -> int:
             )
         return _show(arguments) if words[0] == "show" else _redact(arguments)
     if len(words) > 1:
-        raise UsageError(f"'{words[1]}' is too much: write one connection string, in quotes if it has spaces")
+        raise UsageError(
+            f"'{words[1]}' is one word too many: write one connection string, in quotes if it has spaces"
+        )
     if "=" not in words[0] and "://" not in words[0]:
         raise UsageError(
-            f"'{words[0]}' is no connection string: write postgresql://USER@HOST:PORT/DATABASE, or pgassay "
-            "capture show DIR for what was captured"
+            f"'{words[0]}' is not a connection string: write postgresql://USER@HOST:PORT/DATABASE, or "
+            "pgassay capture show DIR for what was captured"
         )
     return _capture(arguments)
 
@@ -139,21 +140,19 @@ def _redact(arguments: argparse.Namespace) -> int:
     from pgassay.traffic.redacting import redact
 
     if arguments.out is None:
-        raise UsageError("say where the redacted capture is to be kept: --out FOLDER")
+        raise UsageError("say where to write the redacted capture: --out FOLDER")
     done = redact(Path(arguments.target[1]), arguments.out)
     print(
         f"{arguments.out}: {plural(done.sessions, 'session')}; {plural(done.literals, 'literal')} and "
-        f"{plural(done.parameters, 'parameter')} replaced by stand-ins of their kind and length, "
-        f"{plural(done.comments, 'comment')} blotted out.\n"
+        f"{plural(done.parameters, 'parameter')} replaced by placeholders of the same kind and length, "
+        f"{plural(done.comments, 'comment')} removed.\n"
         f"Left out: {plural(done.rows, 'row')} that had been kept, all checksums, the content of "
         f"{plural(done.left_out, 'message')} (COPY data, function calls), "
         f"{plural(done.startup, 'startup parameter')}.\n"
         "Kept: names of tables, columns, users, databases and prepared statements; lengths; which values "
-        "are equal; "
-        "times and counts. Look whether a name tells too much before you hand it out.\n"
-        f"It is good for pgassay capture show {arguments.out} and for timing and concurrency. A replay "
-        "finds other rows: "
-        "ranges and keys are others.",
+        "are equal; times and counts. Check whether a name reveals too much before you share it.\n"
+        f"Use it with pgassay capture show {arguments.out} and for timing and concurrency. A "
+        "replay finds different rows, since ranges and keys differ.",
         file=sys.stderr,
     )
     if arguments.json:
@@ -168,9 +167,9 @@ def _capture(arguments: argparse.Namespace) -> int:
     from pgassay.traffic.capturing import CaptureRequest, capture
 
     if arguments.out is None:
-        raise UsageError("say where the capture is to be kept: --out DIR")
+        raise UsageError("say where to write the capture: --out DIR")
     if (arguments.tls_certificate is None) != (arguments.tls_key is None):
-        raise UsageError("a certificate and its key belong together: give --tls-certificate and --tls-key")
+        raise UsageError("a certificate needs its key: give both --tls-certificate and --tls-key")
     only = _only(arguments.only)
     request = CaptureRequest(
         listen=arguments.listen or LISTEN_DEFAULT,
@@ -199,7 +198,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     from pgassay.traffic.logs.convert_log import convert
 
     if arguments.out is None:
-        raise UsageError("say where the capture is to be kept: --out DIR")
+        raise UsageError("say where to write the capture: --out DIR")
     make_folder(arguments.out)
     converted = convert(arguments.log, arguments.out, arguments.log_prefix)
     print(
@@ -240,11 +239,11 @@ class _Told:
 
     def start(self, start: "CaptureStart") -> None:
         print(
-            f"Clients connect to {start.listen} instead of {start.server}, and what they send is kept in "
+            f"Clients connect to {start.listen} instead of {start.server}, and what they send is recorded in "
             f"{self._folder}.\n"
-            "It holds your users' data (statements, parameters, COPY data, some rows): the folder is yours "
-            "alone to read.\n"
-            "Ctrl-C ends the capture, and the connections that go through it.",
+            "It contains your users' data (statements, parameters, COPY data, some rows): only "
+            "you can read the folder.\n"
+            "Ctrl-C ends the capture and the connections through it.",
             file=sys.stderr,
         )
         for note in start.notes:
@@ -264,7 +263,7 @@ class _Told:
             f"{totals['dropped']:,} dropped"
         )
         if totals["failure"]:
-            line += f"; nothing is written any more: {totals['failure']}"
+            line += f"; no longer recording: {totals['failure']}"
         ending = "\x1b[K\r" if self._is_live else "\n"
         sys.stderr.write(line + ending)
         sys.stderr.flush()
@@ -273,5 +272,5 @@ class _Told:
         if self._is_live:
             sys.stderr.write("\x1b[K")
         if failure:
-            print(f"{self._folder} could not be written to its end: {failure}", file=sys.stderr)
+            print(f"{self._folder} could not be written completely: {failure}", file=sys.stderr)
         print(f"Captured in {self._folder}: pgassay capture show {self._folder}", file=sys.stderr)

@@ -24,11 +24,11 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "replay",
-        help="play a capture against a copy, and say what came out otherwise",
-        description="Opens the sessions of a capture again, sends what their clients sent, when "
-        "they sent it, and compares what comes back: rows, command tags, errors, times. The data must be "
-        "a copy as of the capture's beginning. Exit status 3: too much came out otherwise, or the player "
-        "was the limit.",
+        help="replay a capture against a copy, and report what differs",
+        description="Opens the sessions of a capture again, sends what their clients sent, at the same "
+        "times, and compares what comes back: rows, command tags, errors, times. The data must be a "
+        "copy as of the start of the capture. Exit status 3: too much differed, or the player was the "
+        "limit.",
         epilog="examples:\n"
         "  pgassay replay monday 'host=copy dbname=shop' --allow-writes shop\n"
         "  pgassay replay monday 'host=copy dbname=shop' --allow-writes shop --speed max --json",
@@ -44,24 +44,30 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=_speed,
         default=1.0,
         metavar="FACTOR|max",
-        help="times between statements divided by this; max: as fast as their order allows (default 1)",
+        help="divide the times between statements by this; max: as fast as their order allows (default 1)",
     )
     add(
         "--from",
         type=options.duration,
         metavar="TIME",
         dest="begin",
-        help="only what was sent from this time on, as 5m; the data are a copy as of then",
+        help="only what was sent from this time on, as 5m; the data must be a copy as of then",
     )
     add("--until", type=options.duration, metavar="TIME", help="only what was sent before this time, as 10m")
-    add("--users", type=_names, default=(), metavar="NAME,NAME", help="these users' sessions alone")
-    add("--databases", type=_names, default=(), metavar="NAME,NAME", help="these databases' sessions alone")
+    add("--users", type=_names, default=(), metavar="NAME,NAME", help="only the sessions of these users")
+    add(
+        "--databases",
+        type=_names,
+        default=(),
+        metavar="NAME,NAME",
+        help="only the sessions in these databases",
+    )
     add(
         "--max-diverged",
         type=options.fraction,
         default=0.01,
         metavar="FRACTION",
-        help="not valid where statements with more of the time came out otherwise (default 0.01)",
+        help="not valid if statements with more than this share of the time differ (default 0.01)",
     )
     options.add_formats(parser, "the replay", html="write a page with drawings here as well")
     parser.set_defaults(run=run)

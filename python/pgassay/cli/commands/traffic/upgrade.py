@@ -10,10 +10,10 @@ EXIT_LOOK = 3
 STATEMENTS_DEFAULT = 50
 # What an upgrade makes of an experiment's options.
 _HELPS = {
-    "--max-time": "at most so long, the copies included, as 10m, 1h",
+    "--max-time": "time limit, copies included, as 10m, 1h",
     "--cache": "warm-pages (default), warm-buffers, cold, cold-each or as-is",
-    "--set": "a setting of both versions; those that the server has been given are taken over",
-    "--storage": "where the copies lie, as for compare",
+    "--set": "a setting for both versions; settings that were changed on the server are taken over",
+    "--storage": "where to put the copies, as in compare",
 }
 
 
@@ -21,12 +21,13 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "upgrade",
-        help="find out what another major version does to a server: what breaks, what gets slower",
-        description="Reads a server's catalogs, copies its database into its own version and into the "
-        "new one (by pg_dump, or a base backup by pg_upgrade), makes the schema in an empty new server, and "
-        "runs the statements that took most of its time, or captured traffic, on both: errors, rows, plans, "
-        "and times in interleaved blocks. Nothing is done to the server. "
-        "Exit status 3: something is in the way, or a statement fails, returns other rows or is slower.",
+        help="find out what an upgrade to another major version does to a server: what breaks, what gets "
+        "slower",
+        description="Reads a server's catalogs, copies its database into its own version and into the new "
+        "one (with pg_dump, or a base backup with pg_upgrade), creates the schema in an empty new server, "
+        "and runs the statements that took most of its time, or captured traffic, on both: errors, rows, "
+        "plans, and times in interleaved blocks. The server is only read. Exit status 3: something blocks "
+        "the upgrade, or a statement fails, returns different rows or is slower.",
         epilog="examples:\n"
         "  pgassay upgrade 'host=db dbname=shop' --to 18 --max-time 20m\n"
         "  pgassay upgrade 'host=db dbname=shop' --to 18 --copy folder:/backup/main\n"
@@ -36,33 +37,33 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     add = parser.add_argument
     add("server", metavar="DSN", help="the server, by a connection string of libpq")
-    add("--to", required=True, metavar="VERSION", help="the major version to come, as 18")
+    add("--to", required=True, metavar="VERSION", help="the new major version, as 18")
     add(
         "--statements",
         type=options.whole,
         default=STATEMENTS_DEFAULT,
         metavar="N",
-        help="so many of those that pg_stat_statements counted, or of a capture's families (default 50)",
+        help="number of statements from pg_stat_statements, or from the capture (default 50)",
     )
     add(
         "--workload",
         default="",
         metavar="sql:FILE",
-        help="the statements of a file in place of those that the server counted",
+        help="the statements of a file instead of those in pg_stat_statements",
     )
     add(
         "--capture",
         default="",
         metavar="DIR[,OPTIONS]",
-        help="play this captured traffic on both versions in place of statements; options as of a replay, "
-        "as speed=2,until=10m (default speed=max)",
+        help="replay this captured traffic on both versions instead of statements; options as for "
+        "replay, as speed=2,until=10m (default speed=max)",
     )
     add(
         "--copy",
         default="",
         metavar="dump|dump:FILE|folder:DATADIR",
-        help="the data: dump (default), made now; dump:FILE, of the moment when the capture began; "
-        "folder:DATADIR, a base backup or a stopped server's data folder, of which pg_upgrade brings a copy "
+        help="the data: dump (default), taken now; dump:FILE, taken when the capture started; "
+        "folder:DATADIR, a base backup or a stopped server's data folder, a copy of which pg_upgrade brings "
         "to the new version",
     )
     options.add_options(parser, "upgrade", _HELPS, defaults={"--margin": "10%"})
@@ -101,5 +102,5 @@ def _check(arguments: argparse.Namespace) -> None:
     """Raises UsageError for options that can't be meant together."""
     if arguments.capture and arguments.workload:
         raise UsageError(
-            "--capture and --workload both say what is run on the versions: leave one of them out"
+            "--capture and --workload both choose what to run on the versions: leave one of them out"
         )

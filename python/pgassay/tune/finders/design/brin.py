@@ -50,7 +50,7 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
                 evidence, "brin", scan, index, scan.ms * (1 - part) - _SEARCH_MS,
                 f"{scan.sentence}; rows lie in the order of {name} (correlation "
                 f"{column.correlation:.2f}), so "
-                f"that a BRIN index of a few pages leaves out {percent_rounded(1 - part)} of the table",
+                f"a BRIN index of a few pages skips {percent_rounded(1 - part)} of the table",
                 size=3 * evidence.facts.block_bytes + table.pages / width * 24,
             )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What a table has beside its rows, carried over to one that takes its place, by the server's own catalogs.
+"""What a table has beside its rows, carried over to one that replaces it, by the server's own catalogs.
 
 A copy that a dump was restored into has no owners, privileges, publications or tablespaces of the server that
 a script is for. So the script reads them where it runs: a DO block before the rows are put in, and one after.

@@ -5,7 +5,7 @@ Evidence: a scan that fetches many rows from the heap, a statement that names fe
 "Index-Only Scans and Covering Indexes").
 Threshold: at least 80 % of the pages all-visible, at most three further columns of 32 bytes together, and a
 tenth of the statement's time more than the same index without them would save. For a join also where an index
-on its columns is there, and the table is read whole all the same. Where several scans want
+on its columns is there, and the table is fully read all the same. Where several scans want
 other columns beside the same keys, also one index for all of them: at most six columns of 64 bytes (merging
 indexes: Chaudhuri and Narasayya, "Index Merging", ICDE 1999).
 Prediction: the rows come from the index alone.
@@ -27,7 +27,7 @@ VISIBLE_MIN = 0.8
 INCLUDED_MAX, INCLUDED_BYTES_MAX = 3, 32
 SHARED_MAX, SHARED_BYTES_MAX = 6, 64
 GAIN_OVER_PLAIN_MIN = 0.1
-# A page of an index that is read whole, cached; rows of a narrow index, each handed on.
+# A page of an index that is read completely, cached; rows of a narrow index, each handed on.
 _PAGE_MS = 0.0008
 
 

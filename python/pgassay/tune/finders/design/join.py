@@ -74,7 +74,7 @@ def _is_kept(scan: TableScan, join: PlanNode, mine: PlanNode) -> bool:
 
 @dataclass(frozen=True)
 class Lookups:
-    """A table that is read whole for a join: its columns, and what looking its rows up would take."""
+    """A table that is fully read for a join: its columns, and what looking its rows up would take."""
 
     columns: list[str]
     outer_rows: float

@@ -91,8 +91,8 @@ def _for_condition(
     after = index_ms(scan, wanted, evidence.symptom.machine)
     yield from index_offer(
         evidence, "partial", scan, index, saved - after,
-        f"{scan.sentence}; {fixed.text} holds for {percent_rounded(part)} of the rows, which are all "
-        "that the index has",
+        f"{scan.sentence}; {fixed.text} holds for {percent_rounded(part)} of the rows, the only "
+        "rows in the index",
         size=max(
             btree_bytes(scan.table, rows * part, [key.text for key in keys], evidence.facts.block_bytes),
             2 * evidence.facts.block_bytes,

@@ -45,7 +45,7 @@ _PARTITIONS = 12
 _AHEAD = 4
 _COMMENTS = (
     "The DO blocks carry over what only this server knows: owner, privileges, tablespace, sequences.",
-    "Rows beyond the last partition go to the default one: make more in time, before such rows are there,",
+    "Rows beyond the last partition go to the default one: create more partitions before such rows arrive,",
     "with CREATE TABLE ... PARTITION OF ... FOR VALUES FROM (...) TO (...) as below.",
 )
 # Checks and NOT NULL come with LIKE.
@@ -112,9 +112,9 @@ def _obstacle(evidence: FinderEvidence, table: TableFacts, key: str) -> str:
     ):
         return f"foreign keys refer to {table.name}"
     if table.views or table.used_by:
-        return f"{', '.join((*table.views, *table.used_by))} would go on using the old table"
+        return f"{', '.join((*table.views, *table.used_by))} would keep using the old table"
     if any(index.replica_identity for index in table.indexes):
-        return f"the replica identity of {table.name} is an index, which each partition has its own of"
+        return f"the replica identity of {table.name} is an index, of which each partition has its own"
     if any(index.clustered for index in table.indexes):
         return f"CLUSTER goes by an index of {table.name}, which a partitioned table has no mark for"
     if table.inherited:
@@ -263,7 +263,7 @@ def _for_key(evidence: FinderEvidence, scans: list[TableScan], key: str, how: st
             reason=f"{len(helped)} of {len(scans)} scans of {table.pages:,} pages filter by {key} and let "
             f"{percent_rounded(helped[0].rows / max(helped[0].rows_in, 1.0))} through{words}; statements "
             f"without {key} would open every partition, unique keys must have it, "
-            f"and the table as it was stays beside it as {bounded(table.name, '_whole')}, to go back to"
+            f"and the original table stays as {bounded(table.name, '_whole')}, to go back to"
             + (f"; not tried: {obstacle}" if obstacle else ""),
             statements=(),
             sql=() if obstacle else sql,

@@ -98,7 +98,7 @@ def _never_scanned(evidence: FinderEvidence, table: TableFacts, index: IndexFact
             f"it was scanned last {index.last_scan_days:,.0f} days ago; {standbys}"
         )
     return "never scanned", (
-        f"it was never scanned while {table.name} was read {scans:,} times by other ways, in "
+        f"it was never scanned while {table.name} was read {scans:,} times in other ways, in "
         f"{_counted(evidence)}; {standbys}"
     )
 
@@ -106,8 +106,8 @@ def _never_scanned(evidence: FinderEvidence, table: TableFacts, index: IndexFact
 def _counted(evidence: FinderEvidence) -> str:
     days = evidence.facts.counted_days
     if days is None:
-        return "a time that is not known"
-    return f"{days:,.0f} days of counting" if days >= 1 else "less than a day of counting"
+        return "an unknown time"
+    return f"{days:,.0f} days of statistics" if days >= 1 else "less than a day of statistics"
 
 
 def _too_soon(evidence: FinderEvidence, kind: str) -> str:
@@ -116,8 +116,8 @@ def _too_soon(evidence: FinderEvidence, kind: str) -> str:
     if kind != "never scanned" or (days is not None and days >= COUNTED_DAYS_MIN):
         return ""
     return (
-        f"its scans were counted in {_counted(evidence)}: what runs once a month may need it; ask again when "
-        f"{COUNTED_DAYS_MIN:.0f} days were counted"
+        f"its scans were counted in {_counted(evidence)}: a monthly job may need it; check again after "
+        f"{COUNTED_DAYS_MIN:.0f} days"
     )
 
 
@@ -159,8 +159,8 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
                     layer="design",
                     kind="unneeded-index",
                     title=f"Drop the index {index.name} ({kind})",
-                    reason=f"{index.name} takes {size_in_words(index.bytes)} and is kept up by every write: "
-                    f"{why}",
+                    reason=f"{index.name} takes {size_in_words(index.bytes)} and is maintained by every "
+                    f"write: {why}",
                     statements=tuple(saving.statement for saving in savings),
                     sql=(f"DROP INDEX {name}",),
                     undo=(_made_again(table, index),),

@@ -70,7 +70,7 @@ class TableScan:
     def sentence(self) -> str:
         """What the scan did, with its figures: the beginning of a reason."""
         estimated = "by the planner's estimate " if self.is_estimated else ""
-        whole = "read until a LIMIT had its rows" if self.is_stopped else "read whole"
+        whole = "read until a LIMIT had its rows" if self.is_stopped else "fully read"
         way = whole if self.is_sequential else f"read by {self.node.type.lower()}"
         return (
             f"{estimated}{self.read_table.name} was {way}: {self.rows_in:,.0f} rows looked at, "

@@ -40,8 +40,8 @@ _HASHED_TIMES = 1.5
 _ROW_OVERHEAD_BYTES = 56
 _KB = 1024
 UNTRIED = (
-    "shared buffers are empty before each statement in this cache state, so that no trial shows what pages "
-    "that stay in them save: it is told and not tried; --cache as-is tries it"
+    "shared buffers are empty before each statement in this cache state, so no trial shows "
+    "what larger ones save: it is reported, not tested; --cache as-is tests it"
 )
 
 
@@ -153,7 +153,7 @@ def _work_mem(evidence: FinderEvidence) -> Iterator[FinderOffer]:
             needed["hash"] = max(needed.get("hash", 0.0), need_kb)
             savings["hash"].append(ExpectedSaving(statement.name, number, saved))
             sentences.append(
-                f"{node.subplan} of {statement.name} was gone through {node.loops or 0:,.0f} times "
+                f"{node.subplan} of {statement.name} was scanned {node.loops or 0:,.0f} times "
                 "instead of being "
                 "hashed"
             )

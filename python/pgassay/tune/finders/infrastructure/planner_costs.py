@@ -1,8 +1,8 @@
 """random_page_cost and effective_cache_size, where they keep the planner from an index.
 
-Evidence: a table that is read whole though an index on the very conditions, or on the column that it is
+Evidence: a table that is fully read though an index on the very conditions, or on the column that it is
 joined by, is there and would find few rows; and the storage probe of the machine that the server runs on, or
-that the statements are measured with all their pages in memory. In memory also a table that is read whole for
+that the statements are measured with all their pages in memory. In memory also a table that is fully read for
 some of its rows, or to be joined, without such an index: one may be made, and an expression, a range or a
 join's order that is not foreseen here may be the planner's choice once random pages are cheap.
 Threshold: the probe's ratio, of a random read to a sequential one, times the share of pages that are not in

@@ -26,8 +26,8 @@ _MB = 1 << 20
 _FIRST_WITH_METHODS = 180_000
 _WAL_MB_MAX = 16384
 UNTRIED = (
-    "what checkpoints cost is spread over all that is written after them, and no single execution shows it: "
-    "it is told and not tried; look at pg_stat_checkpointer some days after it was set"
+    "the cost of checkpoints is spread over everything written after them, so no single execution shows it: "
+    "it is reported, not tested; check pg_stat_checkpointer some days after setting it"
 )
 
 

@@ -2,8 +2,8 @@
 
 Evidence: a plan's node that a newer major version executes or plans otherwise, by its release notes: 17
 searches an index once for all values of an IN list and reads whole tables in larger pieces; 18 skips through
-an index whose first column is not compared, turns OR over one column into one search, and reads ahead by
-itself (asynchronous I/O) in sequential and bitmap scans, and leaves out a join of a table with itself; 19
+an index whose first column is not compared, turns OR over one column into one search, and reads ahead
+(asynchronous I/O) in sequential and bitmap scans, and leaves out a join of a table with itself; 19
 aggregates before a join where that is cheaper, and joins a NOT IN whose columns can't be NULL.
 Threshold: the nodes take a tenth of the statement; only versions that are at hand, since another one can't be
 measured. Prediction: none, since release notes hold no figures for these data; the search measures it.
@@ -52,7 +52,7 @@ def _has_or(_evidence: FinderEvidence, node: PlanNode, _nodes: tuple[PlanNode, .
 
 
 def _could_skip(evidence: FinderEvidence, node: PlanNode, _nodes: tuple[PlanNode, ...]) -> bool:
-    """A table read whole by a column that an index has behind its first, which is not compared."""
+    """A table fully read by a column that an index has behind its first, which is not compared."""
     for scan in evidence.scans:
         if scan.node is not node or not scan.is_sequential:
             continue
@@ -96,7 +96,7 @@ IMPROVEMENTS = (
     Improvement(18, "leaves out a join of a table with itself by its key", _joins_itself),
     Improvement(18, "can skip through an index whose first column is not compared", _could_skip),
     Improvement(18, "turns OR over one column into one search of an index", _has_or),
-    Improvement(18, "reads ahead by itself (asynchronous I/O)", _reads),
+    Improvement(18, "reads ahead (asynchronous I/O)", _reads),
     Improvement(19, "can aggregate before a join", _aggregates_a_join),
     Improvement(19, "joins NOT IN where neither column can be NULL", _filters_by_not_in),
 )
@@ -114,8 +114,8 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
                 id=f"version:{other.build.major}",
                 layer="infrastructure",
                 kind="version",
-                title=f"PostgreSQL {other.build.major} ({other.build.version}) in place of {major}",
-                reason=f"PostgreSQL {other.build.major} may do this by itself: {'; '.join(reasons[:3])}",
+                title=f"PostgreSQL {other.build.major} ({other.build.version}) instead of {major}",
+                reason=f"PostgreSQL {other.build.major} may do this itself: {'; '.join(reasons[:3])}",
                 statements=tuple(each.name for each in evidence.symptom.statements),
                 undoable=False,
                 build=other.build,

@@ -115,7 +115,7 @@ def _inner_once_ms(
 
 
 def _has_index(evidence: FinderEvidence, plan_nodes: list[PlanNode]) -> bool:
-    """Whether a side is read whole though its table has indexes that a nested loop could use."""
+    """Whether a side is fully read though its table has indexes that a nested loop could use."""
     tables = [evidence.table_of(node) for node in plan_nodes]
     return any(table is not None and table.indexes for table in tables) or any(
         node.type in ("Hash", "Sort", "Materialize") for node in plan_nodes
@@ -227,7 +227,7 @@ def _statistics(
     yield _offer(
         wrong, "extended-statistics", id_,
         f"Extended statistics ({', '.join(kinds)}) on {table.name} ({listed})",
-        f"{_sentence(wrong)}; the columns {listed} depend on each other, which only extended statistics tell",
+        f"{_sentence(wrong)}; the columns {listed} depend on each other, which only extended statistics show",
         (f"CREATE STATISTICS {qualified} ({', '.join(kinds)}) ON {listed} FROM {place(table)}",
          f"ANALYZE {place(table)}"),
         f"DROP STATISTICS {qualified}",

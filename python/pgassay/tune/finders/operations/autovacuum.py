@@ -24,7 +24,7 @@ _ENABLED = ("autovacuum_enabled",)
 _FACTORS = ("autovacuum_vacuum_scale_factor", "autovacuum_vacuum_insert_scale_factor")
 # What parse_bool of src/backend/utils/adt/bool.c takes for false; pg_class keeps it as it was typed.
 _OFF = frozenset({"f", "fa", "fal", "fals", "false", "n", "no", "of", "off", "0"})
-UNTRIED = "what autovacuum does in a day no trial of minutes shows: it is told and not tried"
+UNTRIED = "a trial of minutes can't show what autovacuum does in a day: it is reported, not tested"
 
 
 def _option(evidence: FinderEvidence, table: TableFacts, name: str, default: float) -> float:
@@ -39,7 +39,7 @@ def _remedy(
     where, name = place(table), table.name
     if table.options.get("autovacuum_enabled", "on").lower() in _OFF:
         return (
-            f"autovacuum:{where}:enabled", f"Let autovacuum look after {name}",
+            f"autovacuum:{where}:enabled", f"Enable autovacuum for {name}",
             (f"ALTER TABLE {where} RESET (autovacuum_enabled)",), "autovacuum is switched off for it", {},
         )  # fmt: skip
     if evidence.facts.settings.get("autovacuum") == "off":
@@ -54,14 +54,14 @@ def _remedy(
         if limit >= _COST_LIMIT:
             return None
         return (
-            "autovacuum:cost-limit", "Let autovacuum work faster", (),
-            f"{dead:,.0f} rows are dead, autovacuum should have come at {threshold:,.0f}",
+            "autovacuum:cost-limit", "Make autovacuum faster", (),
+            f"{dead:,.0f} rows are dead, autovacuum should have run at {threshold:,.0f}",
             {"autovacuum_vacuum_cost_limit": str(_COST_LIMIT)},
         )  # fmt: skip
     changed = float((table.updated or 0) + (table.deleted or 0))
     if dead < threshold and changed >= _CHANGED_MIN * rows and factor > _SCALE_FACTOR:
         return (
-            f"autovacuum:{where}:threshold", f"Let autovacuum come to {name} more often",
+            f"autovacuum:{where}:threshold", f"Run autovacuum on {name} more often",
             (f"ALTER TABLE {where} SET ({', '.join(f'{each} = {_SCALE_FACTOR}' for each in _FACTORS)})",),
             f"{changed:,.0f} rows were changed; autovacuum waits until {threshold:,.0f} are dead", {},
         )  # fmt: skip

@@ -51,7 +51,7 @@ def _table(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
             id=f"rewrite:{where}",
             layer="operations",
             kind="bloat",
-            title=f"Write {table.name} anew",
+            title=f"Rewrite the table {table.name}",
             reason=f"{table.name} takes {table.pages:,} pages; its {rows:,.0f} rows need about "
             f"{needed:,.0f}; it is locked against reads and writes meanwhile"
             f"{_unlocked(table) if has_repack else ''}",
@@ -70,7 +70,7 @@ def _unlocked(table: TableFacts) -> str:
     """How 19 does it beside readers and writers: an identity index finds the rows that change meanwhile."""
     if not any(index.primary for index in table.indexes):
         return ""
-    return "; REPACK (CONCURRENTLY) does it beside reads and writes, from wal_level = replica on"
+    return "; REPACK (CONCURRENTLY) allows reads and writes meanwhile, with wal_level = replica or higher"
 
 
 def _index(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
@@ -98,7 +98,7 @@ def _index(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOffer]:
             id=f"reindex:{name}",
             layer="operations",
             kind="bloat",
-            title=f"Build {index.name} anew",
+            title=f"Rebuild the index {index.name}",
             reason=f"{index.name} takes {index.pages:,} pages; {rows:,.0f} entries need about "
             f"{needed:,.0f}; a "
             f"scan went through {touched:,}",

@@ -24,8 +24,9 @@ HOT_MAX, ELSEWHERE_MIN = 0.5, 0.5
 UPDATES_MIN = 10_000
 _FILLFACTOR = 80
 _COMMENTS = (
-    "For pages that are written from now on. Full ones get room as updates move their rows elsewhere.",
-    "It was proven on a copy whose pages all had that room: VACUUM (FULL) gives it at once, and locks the",
+    "This affects pages written from now on. Full pages get free space as updates move their rows elsewhere.",
+    "It was proven on a copy whose pages all had that room: VACUUM (FULL) gives it immediately, and locks "
+    "the",
     "table against reads and writes meanwhile.",
 )
 
@@ -64,11 +65,11 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
                     id=f"fillfactor:{where}",
                     layer="operations",
                     kind="fillfactor",
-                    title=f"Leave a fifth of {table.name}'s pages free for updates",
+                    title=f"Keep a fifth of {table.name}'s pages free for updates",
                     reason=f"of {updated:,.0f} updates {percent_rounded(hot / updated)} were HOT, though the "
                     f"statement sets no column of an index{moved}: pages were full, and {count} indexes got "
-                    "new entries; a fifth of each page left free is a quarter more of the disk, and of what "
-                    "a scan reads",
+                    "new entries; a fifth of free space takes a quarter more disk space, and "
+                    "makes scans read as much more",
                     statements=(),
                     sql=(f"ALTER TABLE {where} SET (fillfactor = {_FILLFACTOR})", anew),
                     on_copy=(anew,),

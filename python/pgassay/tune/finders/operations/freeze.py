@@ -17,7 +17,7 @@ from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
 
 AGE_TIMES_MIN = 1.25
 _DEFAULT_MAX_AGE, _DEFAULT_MULTIXACT_MAX_AGE = 200_000_000, 400_000_000
-UNTRIED = "no statement becomes faster by it: it is told for its risk, and not tried"
+UNTRIED = "it makes no statement faster: it is reported for its risk, not tested"
 
 
 def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
@@ -42,8 +42,8 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
             id="freeze",
             layer="operations",
             kind="freeze",
-            title=f"Freeze {len(old)} table{'s' if len(old) > 1 else ''} that autovacuum does not get to",
-            reason=f"{worst.name} is {age:,} {kind} old, and autovacuum was to freeze it at "
+            title=f"Freeze {len(old)} table{'s' if len(old) > 1 else ''} that autovacuum does not reach",
+            reason=f"{worst.name} is {age:,} {kind} old, and autovacuum should have frozen it at "
             f"{limits[kind]:,.0f}: it is switched off, too slow, or held up by an old transaction, a "
             f"prepared one or a replication slot; {sum(each[1].pages for each in old):,} pages in all",
             statements=(),

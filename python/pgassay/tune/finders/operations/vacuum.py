@@ -69,7 +69,7 @@ def harmed(evidence: FinderEvidence) -> Iterator[tuple[TableScan, float, str]]:
             yield scan, scan.ms - covered[1], (
                 f"{covered[0]} has all columns that are read of {table.name}, but {percent_rounded(visible)} "
                 "of the pages are "
-                f"marked all-visible, so that the heap is visited ({scan.ms:.1f} ms)"
+                f"marked all-visible, so the heap is visited ({scan.ms:.1f} ms)"
             )  # fmt: skip
         dead = dead_share(table)
         part = _DEAD_COSTS.get(scan.node.type, 0.0)

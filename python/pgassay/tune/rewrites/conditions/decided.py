@@ -37,7 +37,7 @@ CLOCK = re.compile(r"[-+]?\d[\d:.]*([ap]m)?|[ap]m|allballs|z|utc|gmt|[a-z_]+/[a-
 def why_undecided(tree: ast.Node, facts: SchemaFacts) -> str | None:
     """Why the statement's rows are not decided by the data alone; None when they are."""
     if not isinstance(tree, ast.SelectStmt):
-        return "it is no SELECT"
+        return "it is not a SELECT"
     scopes = scopes_by_select(tree, facts)
     united = {id(one) for node in walk(tree) if isinstance(node, ast.SelectStmt) for one in _united(node)}
     for node in walk(tree):
@@ -69,9 +69,9 @@ def _of_node(node: ast.Node, facts: SchemaFacts) -> str | None:
     if isinstance(node, ast.ColumnRef) and names_of(node)[-1] in SYSTEM_COLUMNS:
         return f"{names_of(node)[-1]} is a system column"
     if isinstance(node, ast.RangeTableFunc | ast.JsonTable):
-        return "XMLTABLE and JSON_TABLE are not judged"
+        return "XMLTABLE and JSON_TABLE are not analysed"
     if isinstance(node, ast.JsonArrayAgg | ast.JsonObjectAgg | ast.JsonArrayQueryConstructor):
-        return "JSON_ARRAYAGG and its kin are not judged"
+        return "JSON_ARRAYAGG and similar functions are not analysed"
     words = _operator(node)
     if words and (words[-1] not in OPERATORS or (len(words) > 1 and words[0] != "pg_catalog")):
         return f"what the operator {'.'.join(words)} does is not known"
@@ -128,7 +128,7 @@ def _of_array(node: ast.SubLink, scopes: Mapping[int, Scope]) -> str | None:
 def _of_select(select: ast.SelectStmt, scopes: Mapping[int, Scope], united: bool) -> str | None:
     scope = scopes.get(id(select))
     if select.lockingClause:
-        return "it locks rows (FOR UPDATE or its kin)"
+        return "it locks rows (FOR UPDATE or similar)"
     if select.intoClause:
         return "it makes a table"
     if select.limitCount or select.limitOffset:

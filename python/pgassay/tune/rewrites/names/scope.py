@@ -100,7 +100,7 @@ class Scope:
                 return FoundColumn(*found, level, has_grouping_sets(scope.select))
             hidden = scope.blind
             scope, level = scope.parent, level + 1
-        raise RefusedError(f"{'.'.join(words)} is no column of the tables that are known")
+        raise RefusedError(f"{'.'.join(words)} is not a column of the tables that are known")
 
     @property
     def is_correlated(self) -> bool:
@@ -128,7 +128,7 @@ class Scope:
                 raise RefusedError(f"the columns of {entry.name} are not known")
             column = entry.column(words[-1])
             if column is None:
-                raise RefusedError(f"{'.'.join(words)} is no column that is known")
+                raise RefusedError(f"{'.'.join(words)} is not a column that is known")
             return entry, column
         if any(entry.column(words[0]) for entry in self.entries if entry.columns):
             raise RefusedError(f"{'.'.join(words)} may be a field of a composite value")
