@@ -174,6 +174,6 @@ def brought_to(
             severity="in the way",
             sentence=f"pg_upgrade refuses: {error.words}",
             where=f"its log: {place}",
-            remedy="mend that before the upgrade",
+            remedy="fix that before the upgrade",
         )
     return PgUpgrade.model_validate(dict(snapshot.facts["upgrade"])), None

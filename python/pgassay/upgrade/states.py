@@ -192,5 +192,5 @@ def _sentence(
     told = f"of {plural(len(found), 'statement')} {', '.join(counts)}"
     if state == BEFORE:
         return f"against the same server after ANALYZE: {told}"
-    changed = ", ".join(f"{name} {new} in place of {own}" for name, (own, new) in settings.items())
+    changed = ", ".join(f"{name} {new} instead of {own}" for name, (own, new) in settings.items())
     return f"with the defaults of the new version ({changed}): {told}"

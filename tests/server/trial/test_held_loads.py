@@ -45,7 +45,7 @@ def test_what_can_t_be_is_refused(tmp_path: Path) -> None:
         ("tpcb:reconnect=maybe", "write yes or no"),
         ("tpcb:client=-oProxyCommand=x", "write client=ssh:HOST or client=ssh:USER@HOST"),
         ("tpcb:client=ssh:-oProxyCommand", "write client=ssh:HOST or client=ssh:USER@HOST"),
-        ("tpcb:client=ssh:there", "compare servers that run already"),
+        ("tpcb:client=ssh:there", "compare running servers"),
     ):
         done = whole_tool.run("compare", "work_mem=1MB,2MB", "--workload", load, "--out", tmp_path / "no")
         assert words in whole_tool.assert_one_sentence(done, 2)

@@ -56,7 +56,7 @@ def test_a_join_waits_for_analyze_and_a_look_up_for_the_new_defaults(tmp_path: P
     assert found["joined"].ratio is not None and found["joined"].ratio < 0.7
     assert found["joined"].plan and found["by-id"].ratio is not None
     found = {each.name: each for each in defaults.statements}
-    assert defaults.settings == HELD and "enable_indexscan on in place of off" in defaults.sentence
+    assert defaults.settings == HELD and "enable_indexscan on instead of off" in defaults.sentence
     assert found["by-id"].ratio is not None and found["by-id"].ratio > 3
     assert found["by-id"].plan and "the plan is the same" in found["joined"].reason
 

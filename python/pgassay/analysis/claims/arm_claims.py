@@ -70,7 +70,7 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
     varied = {factor for arm in experiment.arms for factor in arm.levels}
     for factor in filter(None, (claim.factor, claim.against_factor)):
         if factor not in varied:
-            _refuse(claim, f"{factor} is no factor of {where}", instead)
+            _refuse(claim, f"{factor} is not a factor of {where}", instead)
     roles = {arm.role: arm.name for arm in arms if arm.role != "arm"}
     if claim.kind == "speed" and is_named(roles["control"], claim.arm, claim):
         _refuse(claim, f"{claim.arm} is the control in {where}, which others are compared with", instead)

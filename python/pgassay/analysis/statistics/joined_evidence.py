@@ -6,6 +6,7 @@ part is no more than their sum, which is an e-value if both are.
 """
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ LOG_2 = float(np.log(2.0))
 
 
 @dataclass(frozen=True)
-class _Joined:
+class _Joined(ABC):
     """What two kinds of evidence say together, by `of` at each place; shape and blocks are the first's."""
 
     first: AnyEvidence
@@ -48,9 +49,9 @@ class _Joined:
         """As log_highest_above, of E⁻."""
         return self.of(self.first.log_highest_below(effect), self.second.log_highest_below(effect))
 
+    @abstractmethod
     def of(self, first: FloatArray, second: FloatArray) -> FloatArray:
         """One figure of both, of the logarithms of what each says."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,7 @@ def _check_client(candidates: Sequence[Candidate]) -> None:
         if spec.workload.load is not None and spec.workload.load.host:
             raise UsageError(
                 f"client=ssh:{spec.workload.load.host}: a server that pgassay starts listens on a socket of "
-                "this machine alone: compare servers that run already, as server=DSN,DSN, with host=NAME"
+                "this machine only: compare running servers, as server=DSN,DSN, with host=NAME"
             )
 
 

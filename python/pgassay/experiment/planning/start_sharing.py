@@ -86,11 +86,11 @@ def _of_request(request: CompareRequest) -> str:
 def _of_workload(arm: Arm) -> str:
     workload = arm.spec.workload
     if arm.spec.server is not None:
-        return "the servers run already"
+        return "the servers are already running"
     if workload.kind != "statements" or workload.is_mix or workload.is_maintenance:
         return "only statements that are executed one by one can take turns"
     if any(statement.parts for statement in workload.statements):
-        return "the parts of transactions are told one by one"
+        return "the parts of transactions are reported one by one"
     return ""
 
 

@@ -43,8 +43,8 @@ _DEVICE_SHORT = (
     *("aqu-sz", "%util", "%iowait"),
 )
 _DEVICE_NOTE = (
-    "Of the device below the data, over the measured part, the mean of the valid trials; kB are of 1024 "
-    "bytes, waits in ms. %iowait is of the processors."
+    "The device below the data, over the measured part, as the mean of the valid trials; kB are 1024 bytes, "
+    "waits are in ms. %iowait belongs to the processors."
 )
 _TABLES_NOTE = (
     "Share of the requested blocks that was in shared buffers (pg_statio_user_tables, "

@@ -287,7 +287,7 @@ def _outages(each: ArmConnections) -> str:
     if not each.lost:
         return ""
     lengths = [text.seconds(length) for length in each.outages]
-    gone = f"; no transaction ended for {text.join(lengths)}" if lengths else ", and others went on"
+    gone = f"; no transaction ended for {text.join(lengths)}" if lengths else ", while others continued"
     states = ", ".join(f"{state} {count:,}" for state, count in each.refused.items())
     refused = f"; attempts to open one that failed, by SQLSTATE: {states}" if states else ""
     lost = f"{text.plural(each.lost, 'connection')} {'was' if each.lost == 1 else 'were'} lost"

@@ -168,7 +168,7 @@ def _nothing(
         gain = unclear.gain or 1.0
         return (
             f"Nothing is recommended: '{unclear.title}' makes what it helps {gain:.3g} × as fast, and looked "
-            "slower in all, which could not be told from the noise of the runs: try again on a quieter "
+            "slower in all, which may be noise: try again on a quieter "
             "machine, or with more --max-time."
         )
     ended = _next_best(fixes, margin, is_interrupted=is_interrupted)
