@@ -96,6 +96,6 @@ def test_a_result_that_is_at_work_is_not_called_interrupted(
     with held(folder):
         assert main(["list", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    assert "Running statements" in shown and "interrupted" not in shown
+    assert "at work" in shown and "interrupted" not in shown
     assert main(["list", str(tmp_path)]) == 0
     assert "interrupted" in capsys.readouterr().out

@@ -31,7 +31,7 @@ def statements(tmp_path: Path) -> Path:
         (("/nowhere",), "there is no folder /nowhere: name the results of an earlier tune"),
         (("shop",), "such as dbname=shop"),
         (("/nowhere", "--set", "work_mem=1MB"), "--set cannot be used with a FOLDER"),
-        (("{folder}",), "holds no results of pgassay: tune goes on from"),
+        (("{folder}",), "holds no results of pgassay: tune continues from"),
         (("{file}", "--dataset", "pgbench"), "is a file but not a diagnosis"),
         (("--workload", "sql:{file}", "--arm", "x"), "--arm needs the FOLDER of an experiment"),
         (("--demo", "--dataset", "pgbench"), "--dataset cannot be used with --demo"),

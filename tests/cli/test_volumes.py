@@ -60,7 +60,9 @@ def test_a_volume_is_explained_in_words(tmp_path: Path) -> None:
     assert finished.returncode == 0
     shown = " ".join(finished.stdout.split())
     assert "operations 300 a second 3,000 a second 33 min 20 s 5 h 00 min" in shown
-    assert "instance operations 3,600 a second 20,000 a second 30 min 00 s whole every 24 h 00 min" in shown
+    assert (
+        "instance operations 3,600 a second 20,000 a second 30 min 00 s full again every 24 h 00 min" in shown
+    )
     assert "300 a second, 2.344 MiB/s from then on (limit: operations)" in shown
     assert "the catalogue has no price for m6g.large; without it 100 GiB at 0.1 = 10.00" in shown
     shown = " ".join(

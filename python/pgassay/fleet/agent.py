@@ -221,14 +221,14 @@ class Agent:
 def _text(document: Document, key: str) -> str:
     value = document.get(key)
     if not isinstance(value, str):
-        raise UsageError(f"{key} is missing, or no text")
+        raise UsageError(f"{key} is missing or not a text")
     return value
 
 
 def _count(document: Document, key: str) -> int:
     value = document.get(key)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UsageError(f"{key} is missing, or no whole number")
+        raise UsageError(f"{key} is missing or not a whole number")
     return value
 
 

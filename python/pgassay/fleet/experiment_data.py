@@ -212,7 +212,7 @@ def _key(spec: ArmSpec) -> str:
 def _count(document: Document, name: str) -> int:
     value = document.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise UsageError(f"data: {name} is missing, or no whole number")
+        raise UsageError(f"data: {name} is missing or not a whole number")
     return value
 
 

@@ -168,7 +168,7 @@ def _removed(plan: ExplainedPlan) -> Iterator[PlanFinding]:
             kind="rows-removed",
             node=node.id,
             sentence=f"{label(node)} read {rows_words((removed + rows) * loops)} and "
-            f"discarded {percent_fixed(share, 3 if share > 0.999 else 1)} of them away.",
+            f"discarded {percent_fixed(share, 3 if share > 0.999 else 1)} of them.",
         )
 
 

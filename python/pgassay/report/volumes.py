@@ -174,7 +174,7 @@ def _length(phase: Phase, before_s: float, *, is_only: bool) -> str:
 
 def _price_words(price: Price) -> str:
     bill = "; ".join(f"{part.what} = {part.amount:,.2f}" for part in price.parts)
-    where = f"{price.region or ''}, prices of {price.date}"
+    where = f"{price.region or ''}, prices as of {price.date}"
     if price.per_month is not None:
         total = f"{price.per_month:,.2f} {price.currency or ''} a month"
         return f"{total} ({where}): {bill or 'in the price of its instance'}"

@@ -62,7 +62,7 @@ def sentences_of(group: SizedGroup, slow_down: float) -> Iterator[str]:
         yield f"{head}beyond {join(enough)} nothing is gained (within {tolerance})."
     without = [knee.dimension for knee in group.knees if knee.value is None]
     if without:
-        yield f"{head}more {join(without)} helps up to the largest available value."
+        yield f"{head}improving {join(without)} helps up to the best available value."
     fair = [check for check in group.checks if check.is_fair]
     if fair:
         worst = max(fair, key=lambda check: abs(check.ratio - 1))

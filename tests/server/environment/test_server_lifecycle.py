@@ -254,7 +254,7 @@ def test_refused_start_quotes_the_server(build, data, settings, words):
 
 
 def test_start_on_what_is_no_cluster(build, home):
-    with pytest.raises(MeasurementError, match="no data directory"):
+    with pytest.raises(MeasurementError, match="not a PostgreSQL data directory"):
         Server(build, home / "data" / "missing", TINY_SETTINGS).start()
 
 

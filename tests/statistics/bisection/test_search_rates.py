@@ -17,7 +17,9 @@ LINES = [pytest.param(1000, FEW, FEW_RIGHT_MIN, id="1000")] + [
 ]
 
 
-@pytest.mark.parametrize("tails", [False, True], ids=["normal", "tails"])
+@pytest.mark.parametrize(
+    "tails", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["normal", "tails"]
+)
 @pytest.mark.parametrize(("spread", "size"), CASES)
 @pytest.mark.parametrize(("last", "count", "right_min"), LINES)
 def test_one_step_is_found_as_often_as_promised_and_as_soon_as_by_one_who_knows_the_noise(
@@ -44,7 +46,9 @@ def test_where_there_is_no_difference_no_commit_is_named(spread: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spread", "right_min", "two_min"), [(0.01, 53, 53), (0.03, 53, 52), (0.07, 46, 37)], ids=str
+    ("spread", "right_min", "two_min"),
+    [(0.01, 53, 53), pytest.param(0.03, 53, 52, marks=pytest.mark.slow), (0.07, 46, 37)],
+    ids=str,
 )
 def test_two_steps_are_told_as_two(spread: float, right_min: int, two_min: int) -> None:
     """Of 60; in much noise one of them may be named alone, and few answers are wrong."""

@@ -104,7 +104,7 @@ def test_an_undecided_arm_says_how_many_more_blocks_it_takes():
     note = arm_of(result, "io_method=method1").note
     assert "more blocks" in note
     assert "until a verdict" in note
-    assert "can't be told from io_method=sync yet" in result.verdict
+    assert "can't be distinguished from io_method=sync yet" in result.verdict
 
 
 def test_a_twin_that_differs_withholds_verdicts_within_its_range():

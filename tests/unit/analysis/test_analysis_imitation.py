@@ -61,7 +61,7 @@ def test_no_verdict_between_volumes_that_take_the_processors(facts: dict[str, An
     warnings = [each for each in result.warnings if isinstance(each, DesignWarning)]
     (warning,) = [each for each in warnings if each.kind == "imitation"]
     assert warning.arm == "io_method=method1"
-    assert "allowed are 10" in warning.sentence
+    assert "(limit 10" in warning.sentence
     assert all(each.arms[1].withheld for each in result.statements)
 
 

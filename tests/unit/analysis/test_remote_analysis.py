@@ -159,7 +159,7 @@ def test_a_network_that_hides_is_told_of_with_figures() -> None:
     assert "7 round trips" in hidden and "(93 %)" in hidden
     # 3 % of 150 ms are 4.5 ms, of the servers' own 10 ms.
     assert "3 % of the whole are 45 % of it" in hidden or "3 % of the whole are 44 % of it" in hidden
-    assert not [sentence for sentence in result.confounds if "the way to" in sentence]
+    assert not [sentence for sentence in result.confounds if "the network to" in sentence]
 
 
 def test_a_near_server_needs_no_warning() -> None:
@@ -174,7 +174,7 @@ def test_a_round_trip_within_a_machine_is_no_network() -> None:
 
 def test_two_ways_of_different_length_are_a_confound() -> None:
     result = network_result((1.0, 3.0), own_ms=10.0)
-    (way,) = (sentence for sentence in result.confounds if "the way to" in sentence)
+    (way,) = (sentence for sentence in result.confounds if "the network to" in sentence)
     assert "21 ms" in way and "7 ms" in way and "14 ms" in way
 
 

@@ -74,7 +74,7 @@ def test_a_slope_names_nobody() -> None:
     found = _answered(_searched(lambda place: -0.5 * place / LAST))
     assert found.verdict == "gradual"
     assert found.steps == ()
-    assert "neither one commit's nor two's" in found.headline
+    assert "not explained by one or two commits" in found.headline
 
 
 def test_what_was_repaired_in_part_is_said() -> None:

@@ -42,7 +42,7 @@ def test_a_default_that_changed_is_named_with_what_to_try() -> None:
 
 def test_another_plan_is_said_and_the_same_one_is_not() -> None:
     scan, index = (examples.scan_plan("accounts", index=index) for index in (False, True))
-    assert "the plan of scan changed" in said({}, {OLD: index, NEW: scan})
+    assert "The plan of scan changed" in said({}, {OLD: index, NEW: scan})
     assert said({}, {OLD: scan, NEW: scan}) == ""
 
 

@@ -68,7 +68,7 @@ def test_without_such_an_origin_the_line_to_type_is_given() -> None:
     shelves = (Shelf("apt", "18.6", offered=("17", "19")), Shelf("npm", "17.10", offered=("16", "18")))
     with pytest.raises(UsageError, match=r"version=16,17,18: .*run 'pgassay builds install npm:16 npm:18'$"):
         version.bind("version", ("16", "17", "18"), shelves)
-    with pytest.raises(UsageError, match=r"type 'pgassay builds install apt:19'$"):
+    with pytest.raises(UsageError, match=r"run 'pgassay builds install apt:19'$"):
         version.bind("version", ("18", "19"), shelves)
     with pytest.raises(UsageError, match=r"no single origin .* \(apt 17, 18, 19; npm 16, 17, 18\): .*build="):
         version.bind("version", ("16", "19"), shelves)

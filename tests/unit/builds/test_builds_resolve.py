@@ -66,13 +66,13 @@ def test_default_is_the_newest_released_major() -> None:
 
 def test_default_needs_16() -> None:
     with pytest.raises(
-        UsageError, match=r"no PostgreSQL 16 or newer at hand: type 'pgassay builds install 18'"
+        UsageError, match=r"no PostgreSQL 16 or newer at hand: run 'pgassay builds install 18'"
     ):
         resolve(None, [Shelf("installed", "15.18", io_uring=False)])
 
 
 def test_missing_version_says_what_to_type() -> None:
-    with pytest.raises(UsageError, match=r"no PostgreSQL 17 at hand: type 'pgassay builds install 17'"):
+    with pytest.raises(UsageError, match=r"no PostgreSQL 17 at hand: run 'pgassay builds install 17'"):
         resolve("17", [Shelf("installed", "15.18", io_uring=False)])
 
 

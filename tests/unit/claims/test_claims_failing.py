@@ -87,7 +87,7 @@ def test_strata_of_which_no_claim_can_be_tried_are_not_run(
     monkeypatch.setattr(claim_status, "host_lock", lambda *_, **__: nullcontext())
     monkeypatch.setattr(claim_status, "parse_request", lambda request, *_: request)
     monkeypatch.setattr(claim_status, "plan", lambda *_: None)
-    monkeypatch.setattr(claim_status.history, "recall", lambda _: None)
+    monkeypatch.setattr(claim_status.earlier_experiments, "recall", lambda _: None)
     monkeypatch.setattr(claim_status, "planned", lambda *_: plan)
     monkeypatch.setattr(
         claim_status, "missing_for", lambda claim, *_: "skipped" if claim.id == "at-8" else ""

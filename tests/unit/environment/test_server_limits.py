@@ -66,7 +66,7 @@ def test_a_cap_that_caps_nothing_or_leaves_no_room_is_refused(monkeypatch: pytes
     with pytest.raises(UsageError, match=r"no room next to shared_buffers=900MB.*shared_buffers=256MB"):
         check_limits(spec.model_copy(update={"memory_bytes": GB}))
     check_limits(spec.model_copy(update={"memory_bytes": 2 * GB}))
-    with pytest.raises(UsageError, match="cpus 4096 caps nothing"):
+    with pytest.raises(UsageError, match="cpus 4096 limits nothing"):
         check_limits(spec.model_copy(update={"cpus": 4096.0}))
 
 

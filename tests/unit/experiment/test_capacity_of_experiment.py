@@ -154,7 +154,7 @@ def test_an_experiment_finds_what_both_arms_hold_and_says_it_first() -> None:
     assert arm.ratio_interval is not None and arm.ratio_interval[1] is not None
     assert 1 < arm.ratio_interval[0] <= 1.4 <= arm.ratio_interval[1]
     said = result.verdict.splitlines()[0]
-    assert said.startswith("work_mem=1MB holds ") and "transactions a second with p99 under 20 ms" in said
+    assert said.startswith("work_mem=1MB sustains ") and "transactions a second with p99 under 20 ms" in said
     assert "×" in said and "hold its rate" not in result.verdict
     shown = documented(result)["capacities"]
     assert [each["arm"] for each in shown] == list(TRUE)

@@ -84,7 +84,7 @@ def test_without_a_history_a_load_tells_its_length_and_statements_nothing() -> N
     unknown = checked(planned(experiment(["1", "8"]), None))
     assert (unknown.trial_s, unknown.least_s, unknown.wanted_s) == (None, None, None)
     assert [cell.blocks for cell in unknown.cells] == [None, None]
-    assert "one trial is rehearsed" in page_of(unknown).terminal()
+    assert "rehearsal of one trial" in page_of(unknown).terminal()
 
 
 def test_the_schema_is_the_file_s() -> None:

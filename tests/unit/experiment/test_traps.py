@@ -94,7 +94,7 @@ def test_settings_that_an_io_method_does_not_use_are_told() -> None:
         "io_workers is only used by io_method=worker: with io_method=sync its levels are the same"
     )
     (told,) = said(arms_of(io_method="sync"), compared="io_max_concurrency")
-    assert "io_method=io_uring and worker alone" in told
+    assert "only used by io_method=io_uring and worker:" in told
     assert said(arms_of(), compared="io_workers") == []
     assert said(arms_of(io_method="sync"), compared="io_combine_limit") == []
 

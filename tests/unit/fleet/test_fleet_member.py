@@ -84,7 +84,7 @@ def test_status_in_words() -> None:
     assert "2 machines ready, on 1 host." in shown and "processors 0,1, 2" in shown
     assert "Certificates until 2026-12-13." in shown and "does not answer" not in shown
     shown = fleet_page(status("ready", "lost", days=2), NOW).terminal()
-    assert "1 of 2 machines ready: type pgassay fleet start --file fleet.toml" in shown
+    assert "1 of 2 machines ready: run pgassay fleet start --file fleet.toml" in shown
     assert "until 2026-11-25: run pgassay fleet stop and start before" in shown
     shown = fleet_page(status("lost", kind="existing", answers=False, days=2), NOW).terminal()
     assert "does not answer" in shown and "check that cluster" in shown and "fleet start" not in shown

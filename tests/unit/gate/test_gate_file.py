@@ -275,7 +275,7 @@ def test_a_folder_with_a_server_is_the_baseline_s_build(folder: Path) -> None:
         ("--upload-pack=x", "has none for the change"),
         ("-v1", "neither a folder nor a git revision"),
         ("host=old", "has none for the change"),
-        ("{folder}/db", "holds neither gate.toml nor a build"),
+        ("{folder}/db", "has neither gate.toml nor a build"),
         ("{folder}/app/gate.toml", "is a file"),
         ("{folder}/stored", "earlier gate"),
     ],

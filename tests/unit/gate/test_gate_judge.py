@@ -129,7 +129,7 @@ def test_the_promise_says_what_is_found_with_ninety_percent():
     none = TimeBudget(time_s=10, trial_s=6, members=3, blocks_max=10_000)
     said = promise("orders", none, Noise({}, ""), rule)
     assert said.startswith(
-        "orders: 10 seconds are less than one block of 3 trials takes (18 seconds), so that"
+        "orders: 10 seconds are less than one block of 3 trials takes (18 seconds), so nothing will be found"
     )
 
 

@@ -150,7 +150,7 @@ def test_where_the_anchors_disagree_nothing_is_tied() -> None:
     assert pair(result, "clients=1", "clients=8").ratio is not None
     (mean,) = cells_of(result).overall
     assert (mean.ratio, mean.withheld) == (None, True)
-    assert "no mean of io_method=method1 is given: the machines disagree at the anchor clients=1" in (
+    assert "there is no mean of io_method=method1: the machines disagree at the anchor clients=1" in (
         result.verdict
     )
     assert sum("disagree at the anchor clients=1" in each for each in cells_of(result).not_compared) == 1

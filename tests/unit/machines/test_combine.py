@@ -176,7 +176,7 @@ def test_a_machine_that_goes_on_is_no_unit_yet() -> None:
     result = combine([*machines, on("host6", stopped="running")])
     assert result.arms[0].these_machines.machines == 6
     assert result.arms[0].machines_like_these.machines == 5
-    assert any("host6 goes on" in each for each in result.warnings)
+    assert any("host6 is still running" in each for each in result.warnings)
 
 
 def test_remote_servers_are_the_machines() -> None:

@@ -41,7 +41,7 @@ def test_a_plan_that_was_not_executed_is_judged() -> None:
     assert "runs SubPlan 1 again for each row: about 50,008 times" in sentences["subplan"]
     assert "for a cost of 767,000,000" in sentences["subplan"]
     assert "NOT EXISTS" in advised(NOT_IN)["rewrite"]
-    assert "leaves out about 199,993 rows (OFFSET) and returns 20 rows" in OFFSET.findings[0].sentence
+    assert "skips about 199,993 rows (OFFSET) and returns 20 rows" in OFFSET.findings[0].sentence
     assert "keyset pagination" in OFFSET.advice[0].sentence
     assert "reads the whole table for an estimated 30 rows" in WHOLE.findings[0].sentence
     assert advised(WHOLE)["index"] == (

@@ -60,7 +60,7 @@ def test_a_join_that_is_gone() -> None:
     assert "Only in A: Nested Loop." in words
     assert "In all 400,000 → 1,700 blocks" in words
     assert (
-        "Of the 90.0 ms less in B: 80.0 ms (89 %) at the Index Scan using accounts_pkey on accounts a"
+        "In all 90.0 ms less in B: 80.0 ms (89 %) at the Index Scan using accounts_pkey on accounts a"
         in words
     )
     assert "an example, not a measurement" in words
@@ -112,10 +112,10 @@ def test_an_index_in_place_of_a_scan() -> None:
     )
     words = said(without, index)
     assert "accounts is read differently: Parallel Seq Scan → Index Scan using accounts_bid." in words
-    thrown = "throws away 0 rows in B, the Parallel Seq Scan on accounts 6,600,000 rows in A."
+    thrown = "discards 0 rows in B, the Parallel Seq Scan on accounts 6,600,000 rows in A."
     assert f"The Index Scan using accounts_bid on accounts {thrown}" in words
     assert "Only in A: Gather." in words
-    assert "looked at 6,600,050 rows and threw 99.999 % of them away" in found(without)["rows-removed"]
+    assert "read 6,600,050 rows and discarded 99.999 % of them." in found(without)["rows-removed"]
     assert "2 workers planned, 1 launched" in found(without)["workers"]
     assert not found(index)
 

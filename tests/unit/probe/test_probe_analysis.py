@@ -118,7 +118,7 @@ def test_the_intervals_of_predictions_grow_with_the_executors() -> None:
 def test_what_the_noise_hides_is_not_claimed() -> None:
     machine = samples.Machine(device_mb_s=8000.0, latency_s=4e-6, cores=8, noise=0.6)
     result = analyse_probe(samples.record(machine, runs=2))
-    assert "not distinguishable" in result.sentences[0] and "io_method = worker" in result.sentences[0]
+    assert "can't be distinguished" in result.sentences[0] and "io_method = worker" in result.sentences[0]
     assert not any("loses" in line and "100 %" in line for line in result.sentences)
     assert {name for name, each in result.recommend.items() if each.value != each.default} <= {
         "io_combine_limit"

@@ -109,7 +109,7 @@ def test_the_blocks_of_both_plans_and_what_versions_print_are_said_by_every_outp
     assert any("Index Searches" in note and "from 18 on" in note for note in change.notes)
     for shown in (" ".join(page.terminal(width=100).split()), page.markdown()):
         assert "In all 163,935 → 1,632 blocks." in shown
-        assert "What the versions print differently" in shown and "their absence is no zero" in shown
+        assert "What the versions print differently" in shown and "a missing value is not zero" in shown
     # A few blocks more are no news where the plans do the same.
     alike = with_changed_documents(
         {

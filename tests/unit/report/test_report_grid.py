@@ -30,7 +30,7 @@ def grid() -> tuple[CompareResult, StoredExperiment]:
 
 def test_many_verdicts_are_counted_and_few_are_sentences() -> None:
     result, _ = grid()
-    assert verdicts.headline_lines(result) == ["Of 6 comparisons: 2 faster and 4 inconclusive."]
+    assert verdicts.headline_lines(result) == ["6 comparisons: 2 faster and 4 inconclusive."]
     few = analyse(examples.stored(blocks=8))
     assert verdicts.headline_lines(few) == verdicts.verdict_lines(few)
     nothing = analyse(examples.stored(levels=LEVELS, strata=STRATA, blocks=0))
@@ -48,7 +48,7 @@ def test_the_terminal_shows_the_grid_before_its_tables() -> None:
     list_of_arms = comparison.page_of(
         *_analysed(examples.stored(levels=[f"l{n}" for n in range(9)], blocks=3))
     ).terminal(width=100, unicode=False)
-    assert list_of_arms.startswith("Of 8 comparisons")
+    assert list_of_arms.startswith("8 comparisons")
     assert "\n at " not in list_of_arms
 
 
@@ -59,7 +59,7 @@ def _analysed(stored: StoredExperiment) -> tuple[CompareResult, StoredExperiment
 def test_markdown_folds_the_sentences_of_a_grid() -> None:
     result, stored = grid()
     page = comparison.page_of(result, stored).markdown()
-    assert page.startswith("**Of 6 comparisons")
+    assert page.startswith("**6 comparisons")
     folded = page[page.index("verdict in sentences") :]
     assert verdicts.verdict_lines(result)[0].split()[0] in folded
 

@@ -96,7 +96,7 @@ def test_a_tile_has_the_colour_of_its_word() -> None:
         palette.HEAT_OPEN,
     ]
     assert [cell["word"] for cell in cells] == list(words)
-    assert verdicts.tally(result) == "Of 4 comparisons: 1 faster, 1 slower, 1 equivalent and 1 inconclusive."
+    assert verdicts.tally(result) == "4 comparisons: 1 faster, 1 slower, 1 equivalent and 1 inconclusive."
 
 
 def test_lines_that_set_plans_apart_are_marked() -> None:

@@ -67,7 +67,7 @@ def test_every_output_tells_prices_date_and_assumptions() -> None:
     first, second = document["volumes"]
     assert (first["per_month"], second["per_month"], second["instance"]) == (4.0, 228.25, "m6g.large")
     assert [each["holds"] for each in second["volumes"]] == ["data", "wal"]
-    assert [warning for warning in document["warnings"] if "answers sooner" in warning] == [
+    assert [warning for warning in document["warnings"] if "has the lower latency" in warning] == [
         f"which of gp2 and {other} has the lower latency is assumed (0.25 to 1.2 ms and 0.25 to 1.2 ms): "
         "differences from operations, bytes and credits hold, differences from latency may not"
         for other in ("gp3", "io2")
@@ -82,7 +82,7 @@ def test_an_arm_without_a_volume_and_one_without_a_price() -> None:
     assert (only.per_month, only.missing) == (None, ("rds-gp3",))
     text = page_of(result, experiment).markdown()
     assert "not known" in text and "has no price for rds-gp3" in text
-    assert not any("answers sooner" in each for each in result.warning_sentences)
+    assert not any("has the lower latency" in each for each in result.warning_sentences)
     assert analyse(examples.stored()).volumes == ()
     assert "Volumes" not in page_of(analyse(examples.stored()), examples.stored()).markdown()
 

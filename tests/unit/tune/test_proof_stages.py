@@ -118,7 +118,7 @@ def test_of_a_set_of_two_that_is_fast_with_either_one_is_recommended() -> None:
     assert (good.verdict, second.verdict) == ("recommended", "no help")
     assert good.gain == pytest.approx(4.0)
     assert good.interval == (pytest.approx(1 / 0.3 * 0.99), pytest.approx(1 / 0.2 * 1.01))
-    assert "with 'index second'" in good.note
+    assert "gains the same without 'index second'" in good.note
     # A set that gains nothing has nothing to be told apart.
     helps = samples.proved("good", "second", words={"second": "equivalent"})
     assert without_redundant_fix(helps, 0.03) is helps

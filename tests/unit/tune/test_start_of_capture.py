@@ -69,5 +69,5 @@ def test_other_workloads_are_none_and_captures_without_statements_are_refused(tm
     with pytest.raises(UsageError, match="no statement of the capture can be tuned"):
         start_of_capture(f"replay:{folder}")
     manifest.write(folder, {"redacted": True})
-    with pytest.raises(UsageError, match=r"is redacted: .* tune needs those that were sent"):
+    with pytest.raises(UsageError, match=r"is redacted: .* tune needs the original ones"):
         start_of_capture(f"replay:{folder}")

@@ -116,7 +116,7 @@ def test_a_latency_that_may_be_less_than_half_is_looked_at_however_slow_its_midd
 def test_what_is_assumed_of_a_recommended_volume_is_told(tmp_path: Path) -> None:
     result = sized(tmp_path, "pd-balanced,size=100GiB")
     (line,) = (each for each in result.warnings if "the provider does not document" in each)
-    assert line.startswith("pd-balanced,size=100GiB rests on") and "the 3,000 IOPS and 140 MiB/s" in line
+    assert line.startswith("pd-balanced,size=100GiB relies on") and "the 3,000 IOPS and 140 MiB/s" in line
     assert "the region" in line
     assert not any("no document" in each for each in sized(tmp_path / "gp3", "gp3,size=100GiB").warnings)
 
@@ -303,7 +303,7 @@ def test_a_recommended_volume_on_which_writes_pile_up_is_told(tmp_path: Path) ->
         changed = found.model_copy(update={"volumes": volumes})
         lines = doubts_of(stored(tmp_path / str(count)).experiment, [changed], offers, 0.1, 100)
         told = [each for each in lines if "pile up" in each]
-        assert len(told) == count and all("gp3,size=100GiB for 67 % more than" in each for each in told)
+        assert len(told) == count and all("need 67 % more than gp3,size=100GiB can" in each for each in told)
 
 
 def test_the_range_of_what_all_are_compared_with_is_told_where_it_decides(tmp_path: Path) -> None:

@@ -249,7 +249,7 @@ def test_what_is_said_of_a_bound(tmp_path: Path) -> None:
     result = bounded(experiment, storage_bounds(experiment), wanted, load_catalogue())
     shown = size_page.page_of(result).terminal(width=100)
     assert "at most 4 × as fast" in result.sentences[0] and "75 % for pages" in result.sentences[1]
-    assert "an only an upper bound of the gain" in " ".join(result.sentences)
+    assert "This is only an upper bound of the gain" in " ".join(result.sentences)
     assert "2 other sessions worked on" in " ".join(result.warnings)
     assert "At most" in shown and "75.0 %" in shown and "cheapest" not in shown
     assert (

@@ -31,7 +31,7 @@ _DERIVED_SETTINGS = frozenset(
         "subtransaction_buffers",
         "transaction_buffers",
         "unix_socket_directories",
-        # Other differences between two versions' binaries is a confound of its own.
+        # Other differences between two versions' binaries are a confound of their own.
         "version",
         "wal_buffers",
     }

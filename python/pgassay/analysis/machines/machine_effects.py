@@ -190,6 +190,7 @@ def _machines_like_these(
         and sum(len(each.members) for each in found[machine.name]) >= 2
         and not any(each.judgement.withheld for each in found[machine.name])
     ]
+    verb = "is" if len(counted) == 1 else "are"
     count = sum(each.count for machine in counted for each in found[machine.name])
     nothing = CommonEffect(
         machines=len(counted),
@@ -198,7 +199,7 @@ def _machines_like_these(
         interval=None,
         verdict="inconclusive",
         needed=needed,
-        note=f"{plural(len(counted), 'machine')} are too few at {percent(contract.alpha)}{over}"
+        note=f"{plural(len(counted), 'machine')} {verb} too few at {percent(contract.alpha)}{over}"
         f": it takes {needed} at least",
     )
     if len(counted) < needed:

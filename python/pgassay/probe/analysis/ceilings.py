@@ -12,6 +12,8 @@ from pgassay.words import figure, percent_fixed
 MEMORY_LATENCY_US = 15.0
 # A device this near to what one core reads from memory is memory.
 _MEMORY_FRACTION = 0.7
+# Comparing probes finds the warnings by it.
+FROM_MEMORY = "reads come from memory"
 
 
 def is_device_read(spec: CellSpec) -> bool:
@@ -50,7 +52,7 @@ def memory_sentences(
     kind = str(device.get("file_system") or "")
     found = []
     if kind in ("tmpfs", "ramfs"):
-        found.append(f"The file system is {kind}: reads come from memory, and there is no device to measure.")
+        found.append(f"The file system is {kind}: {FROM_MEMORY}, and there is no device to measure.")
     elif kind == "overlay":
         found.append(
             "The folder lies on an overlay, which hides the device below: its read-ahead and its name are "
@@ -60,7 +62,7 @@ def memory_sentences(
     if direct and latency_us is not None and latency_us < MEMORY_LATENCY_US:
         found.append(
             f"Single random reads of 8 kB are answered in {figure(latency_us)} µs, faster than any flash: "
-            "reads come from memory (a host cache, a RAM disk), so the ceilings are not those of a disk."
+            f"{FROM_MEMORY} (a host cache, a RAM disk), so the ceilings are not those of a disk."
         )
     rate = made.sequential_read_mb_s
     if direct and checksum is not None and rate is not None:
@@ -68,6 +70,6 @@ def memory_sentences(
         if rate > _MEMORY_FRACTION * memory_mb_s:
             found.append(
                 f"Sequential reads reach {rate:,.0f} MB/s, {percent_fixed(rate / memory_mb_s)} of what a "
-                "core reads from memory: reads come from memory, so the ceilings are not those of a disk."
+                f"core reads from memory: {FROM_MEMORY}, so the ceilings are not those of a disk."
             )
     return found

@@ -4,10 +4,13 @@ import math
 
 from pgassay.model.probe import CeilingRatio, CellResult, ProbeComparison, ProbeResult
 from pgassay.model.result import Interval
+from pgassay.probe.analysis.ceilings import FROM_MEMORY
 from pgassay.probe.analysis.probe_plan import CEILING_DEPTHS
 
 # A ratio within 5 % is no reason to change a disk.
 _MARGIN = 0.05
+# By them the warnings of a device that was not steady are known; the second is that of earlier files.
+_UNSTEADY = (FROM_MEMORY, "memory answers", "NOT STEADY")
 
 
 def compare_probes(new: ProbeResult, old: ProbeResult, old_name: str) -> ProbeComparison:
@@ -118,7 +121,7 @@ def _sentences(ratios: tuple[CeilingRatio, ...], new: ProbeResult, old: ProbeRes
     if words["undecided"]:
         found.append(f"Not distinguishable, or without an interval: {', '.join(words['undecided'])}.")
     for name, result in (("new", new), ("old", old)):
-        if any("memory answers" in warning or "NOT STEADY" in warning for warning in result.warnings):
+        if any(phrase in warning for warning in result.warnings for phrase in _UNSTEADY):
             found.append(f"The {name} probe did not measure a steady device: see its warnings.")
     return found
 

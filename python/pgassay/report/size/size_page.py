@@ -33,8 +33,8 @@ _AMOUNTS = {"operations": "IOPS", "throughput": "MiB/s", "latency": "ms"}
 _DIMENSIONS = {"operations": "operations", "throughput": "throughput", "latency": "latency, no more than"}
 # With what else than a name a sentence begins.
 _BEGINNINGS = (
-    *("the ", "beyond ", "no ", "all ", "cheaper, ", "predictions ", "on "),
-    *("enough ", "if ", "nothing ", "of "),
+    *("the ", "beyond ", "no ", "improving ", "cheaper, ", "predictions ", "on "),
+    *("enough ", "if ", "there ", "of "),
 )
 # A terminal shows the volumes that somebody may buy or has, or few; a page shows all.
 _FEW = 6
@@ -220,7 +220,7 @@ def _checks(group: SizedGroup, _number: int) -> list[Block]:
         )
         for check in group.checks
     ]
-    heads = ("measured on", "recorded on", "predicted", "measured", "ratio", "predicted")
+    heads = ("measured on", "recorded on", "predicted", "measured", "ratio", "representative")
     return [plain_table(heads, rows, names=2)]
 
 

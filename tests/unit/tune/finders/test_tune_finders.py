@@ -224,7 +224,7 @@ def test_checkpoints_that_the_log_asked_for_are_told_by_what_the_source_counted(
     assert known.settings == {"max_wal_size": "512", "work_mem": "4096"}
     found = [each for each in find(replace(written(images), facts=known)) if each.kind == "wal"]
     assert [each.settings for each in found] == [{"max_wal_size": "4096MB"}] * offered
-    assert all("not tried" in each.why_not for each in found)
+    assert all("not tested" in each.why_not for each in found)
     assert not find(replace(written(images), facts=copy))
 
 

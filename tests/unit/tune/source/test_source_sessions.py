@@ -79,7 +79,7 @@ def test_a_program_that_speaks_latin_1_is_heard(tmp_path: Path, monkeypatch: pyt
     program.write_bytes(b"#!/bin/sh\necho 'pg_dump: error: no table gr\xfcn' >&2\nexit 1\n")
     program.chmod(0o755)
     build = BUILD.model_copy(update={"bin_directory": str(tmp_path)})
-    with pytest.raises(UsageError, match=r"can't be dumped \(no table gr\ufffdn\): mend that"):
+    with pytest.raises(UsageError, match=r"can't be dumped \(no table gr\ufffdn\): fix that"):
         dump._dump(source(), build, tmp_path / dump.FILE, NullProgress(), dump.CUSTOM_FORMAT)
     locale = tmp_path / "locale"
     locale.write_bytes(b"#!/bin/sh\nprintf 'C\\nfran\\347ais\\n'\n")
