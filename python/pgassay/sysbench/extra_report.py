@@ -50,7 +50,7 @@ def lines(run: Run) -> Iterator[str]:
         yield f"due and not begun when time was over: {record['queued']}"
     yield from error_lines("begun again after", record["errors"])
     if record["failure"] is not None:
-        yield f"ended before its time: {ended_by(record['failure'])}"
+        yield f"ended early: {ended_by(record['failure'])}"
     if events:
         yield _client_line(run)
     yield f"distribution of ids: {run.chosen.distribution}{_usual(run)}"

@@ -174,7 +174,8 @@ def test_a_file_is_the_same_experiment(finished: Finished, tmp_path: Path) -> No
     """The plan of `run FILE.toml` equals that of `compare`, arm for arm, and the order of its trials too."""
     (tmp_path / "point.sql").write_text(POINT_READ)
     (tmp_path / "point.toml").write_text(
-        'workload = "sql:point.sql"\ncache = "warm-buffers"\nscale = 1\nblocks = 1\nseed = 4\nrestart = "each"\n'
+        'workload = "sql:point.sql"\ncache = "warm-buffers"\nscale = 1\nblocks = 1\nseed = 4\n'
+        'restart = "each"\n'
         '[factors]\nenable_indexscan = ["on", "off"]\n'
         '[set]\nenable_bitmapscan = false\nshared_buffers = "64MB"\n'
     )

@@ -175,7 +175,8 @@ def test_an_outage_is_measured_and_told(server: NativeTestServer) -> None:
     assert set(record["states"]) <= {"57P01", "57P02", "08006"} and record["errors"] > 0
     # The transactions that wanted a connection meanwhile have that in their latencies.
     assert record["latency_ms"]["max"] / 1e3 > outage["length_s"] - 0.6
-    assert 0 in record["per_second"]
+    # An outage of less than two seconds may leave each second a part.
+    assert min(record["per_second"]) < max(record["per_second"]) / 2
 
 
 def test_without_reconnecting_the_end_says_what_was_measured(server: NativeTestServer) -> None:

@@ -196,7 +196,7 @@ from pgassay.probe.measuring.facilities import try_facilities
 from pgassay.probe.measuring.probe_files import given_file
 {before}
 file = Path(sys.argv[1])
-where = place.Place(file, None, device_of(file), "ext4")
+where = place.ProbeLocation(file, None, device_of(file), "ext4")
 with NativeProbe() as native:
     have, missing = try_facilities(native, given_file(file), where, execute_ns=0, vary_read_ahead=False)
 print(have.engines, missing)
@@ -319,7 +319,7 @@ print(usable_memory_bytes() >> 20, small.cached_bytes >> 20)
 for files in (large, small):
     with NativeProbe() as native:
         native.evict(file)
-        running = Runner(native, files, place.Place(file, None, device_of(file), "ext4"), 0.1)
+        running = Runner(native, files, place.ProbeLocation(file, None, device_of(file), "ext4"), 0.1)
         running.run(CellSpec(engine="sync", cache="cached", pattern="sequential", verify=False))
     print(len(running.cells), len(running.refused), *running.warnings)
 """
