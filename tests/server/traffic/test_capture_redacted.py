@@ -95,7 +95,7 @@ def test_it_says_what_was_done_and_what_stays(handout: Path) -> None:
     assert (counts["sessions"], counts["rows"], counts["comments"], counts["left_out"]) == (1, 3, 2, 1)
     assert counts["parameters"] == 13 and counts["literals"] >= 8 and counts["startup"] == 2
     said = (handout.parent / "said").read_text()
-    for words in ("stand-ins", "Left out", "Kept: names of tables", "A replay finds different rows"):
+    for words in ("placeholders", "Left out", "Kept: names of tables", "A replay finds different rows"):
         assert words in said
     assert handout.stat().st_mode & 0o777 == 0o700
     shown = json.loads((handout / "manifest.json").read_text())
