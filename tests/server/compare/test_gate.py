@@ -158,6 +158,7 @@ def test_a_migration_s_index_is_on_data_of_its_own(tmp_path: Path, require: Call
     assert prepared["system=change"] == ("ANALYZE pgbench_branches", INDEX.rstrip(";"))
 
 
+@pytest.mark.slow
 def test_a_migration_s_index_is_switched_where_both_sides_share_starts(
     tmp_path: Path, require: Callable[..., None]
 ) -> None:
