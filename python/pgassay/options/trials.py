@@ -71,8 +71,8 @@ class TrialOptions:
     layouts: int | None = maybe(
         "--layouts K",
         partial(whole, least=1, most=LAYOUTS_MAX),
-        "of builds from source that are compared: link each K times with its functions in another order, and "
-        "draw one for each block; 1: as it was built",
+        "link each build from source K times, its functions in a different order each time, and draw one for "
+        "each block; 1: as it was built",
         ("compare", "bisect", FILE),
         otherwise="4",
         servers="own",
