@@ -153,5 +153,5 @@ def test_two_factors_are_told_apart_by_what_is_proven_of_each() -> None:
     assert none.verdict == "undecided"
     wanted = wanted_by((of,), examples.result(stored), stored)
     assert wanted == {each.id for each in stored.experiment.arms if each.role == "arm"}
-    with pytest.raises(UsageError, match="clients is no factor"):
+    with pytest.raises(UsageError, match="clients is not a factor"):
         judge((of.model_copy(update={"factor": "clients"}),), examples.result(stored), stored)
