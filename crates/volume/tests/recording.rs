@@ -109,7 +109,7 @@ fn any_changed_bit_behind_the_header_is_noticed_and_nothing_breaks() {
 #[test]
 fn what_is_no_trace_is_refused_in_a_sentence() {
     let refused = decode(b"PGDMP and more than thirty-two bytes of it").unwrap_err();
-    assert!(refused.to_string().contains("no trace"));
+    assert!(refused.to_string().contains("not a trace"));
     let mut later = header(0, 0);
     later[8] = 9;
     assert!(decode(&later).unwrap_err().to_string().contains("version 9"));

@@ -236,7 +236,7 @@ mod tests {
             read_file_header(b"PGAtrace")
                 .unwrap_err()
                 .0
-                .contains("no capture")
+                .contains("not a capture")
         );
     }
 }
