@@ -96,6 +96,7 @@ def test_releases_of_one_major_are_fetched_and_searched(tmp_path: Path, require:
     assert document["headline"] == "The ends do not differ beyond 20 %: nothing to find."
 
 
+@pytest.mark.slow
 def test_both_sides_of_the_found_step_are_profiled(
     line: list[Path], tmp_path: Path, require: Callable[..., None]
 ) -> None:
