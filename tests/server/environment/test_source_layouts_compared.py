@@ -16,7 +16,7 @@ from pgassay.model.build import LAYOUTS_DEFAULT, layout_folder
 from samples.builds import source_tree
 
 pytestmark = pytest.mark.server
-WORDS = ("--workload", "select-only:duration=500ms,clients=1,warmup=0s", "--scale", "1")
+WORDS = (*("--workload", "select-only:duration=500ms,clients=1,warmup=0s", "--scale", "1"), "--details")
 
 
 @pytest.fixture
