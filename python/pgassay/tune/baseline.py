@@ -137,8 +137,9 @@ def _wait_longer(copy: TrialCopy, late: Sequence[MeasuredStatement], found: _Mea
         found.seconds[each.sql] = seconds
         found.executed[each.sql] = executed_plan(copy, each, seconds)
     return [
-        f"{', '.join(names)} did not finish in {time}: {'each' if len(names) > 1 else 'it'} counts with that, a "
-        "lower bound, and gets as long with every candidate; a longer --max-time allows more"
+        f"{', '.join(names)} did not finish in {time}: "
+        f"{'each' if len(names) > 1 else 'it'} counts with that, a lower bound, and gets as long with every "
+        "candidate; a longer --max-time allows more"
         for time, names in endless.items()
     ]
 
