@@ -16,6 +16,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 import capabilities
+from pgassay.environment import lock
 from pgassay.environment.linux import settle
 from steps.project import ALONE_FOLDERS
 from steps.sysbench import private_bin
@@ -48,6 +49,7 @@ HARMLESS = {
 }
 HARMLESS |= {"zsh"}
 SETTLED_BYTES = settle.SETTLED_BYTES
+LOCK_NAME = lock.LOCK_NAME
 # What it does to this process, it does to those that a test starts (`beside_others/sitecustomize.py`).
 BESIDE_OTHERS = str(Path(__file__).with_name("beside_others"))
 PYTHON_PATH = os.environ.get("PYTHONPATH", "")
@@ -76,20 +78,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # What lasts longest begins first, so that all processors have work until the end.
 FIRST = ("server", "statistics", "contract")
-# Most of these measure, and a host lets one experiment at a time do so: the others would wait for its lock.
-MEASURING = (
-    "tests/server/compare/",
-    "tests/server/faults/",
-    "tests/server/profile/",
-    "tests/server/remote/",
-    "tests/server/sysbench/test_compare_sysbench.py",
-    "tests/server/trial/test_loads_at_a_rate.py",
-    "tests/server/environment/test_cache_proof.py",
-    "tests/server/tune/test_tune.py",
-    "tests/server/tune/test_tune_timeouts.py",
-    "tests/server/tune/test_tune_resume.py",
-    "tests/server/tune/test_tune_space.py",
-)
 
 
 # These all look through the same files, which one worker then need read only once.
@@ -97,12 +85,10 @@ TIDY = "tests/tidy/"
 
 
 class Lanes(LoadScopeScheduling):
-    """Which tests one worker runs in a row: a file's, all that measure, or all of the rules of the house."""
+    """Which tests one worker runs in a row: a file's, or all of the rules of the house."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        if file.startswith(MEASURING):
-            return "measuring"
         return "tidy" if file.startswith(TIDY) else file
 
 
@@ -114,8 +100,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Lanes:
 
 def begins(item: pytest.Item) -> int:
     """The place of a test's lane among the others; within one the tests stay as they were collected."""
-    if item.nodeid.startswith(MEASURING):
-        return -1
     folder = item.nodeid.removeprefix("tests/").partition("/")[0]
     return (*FIRST, folder).index(folder)
 
@@ -164,6 +148,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         )
     shares = item.get_closest_marker("shares_machine") is not None
     settle.SETTLED_BYTES = sys.maxsize if shares else SETTLED_BYTES
+    # Where no time is judged, the experiments of several workers may run at once.
+    lock.LOCK_NAME = LOCK_NAME + (os.environ.get("PYTEST_XDIST_WORKER", "") if shares else "")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [BESIDE_OTHERS if shares else "", PYTHON_PATH]))
 
 

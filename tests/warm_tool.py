@@ -27,6 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from pgassay.environment import lock
 from pgassay.environment.linux import settle
 
 # What compare, resume and report come to import; none of it starts a thread or looks at the environment.
@@ -75,6 +76,7 @@ class WarmTool:
                 "pictures": pictures,
                 "group": str(group) if group else None,
                 "settled_bytes": settle.SETTLED_BYTES,
+                "lock_name": lock.LOCK_NAME,
             }
             status = self._ask(request)
             return subprocess.CompletedProcess(words, status, *(path.read_text() for path in outputs))
@@ -221,6 +223,7 @@ def _become(request: dict[str, Any]) -> None:
         os.environ.update(request["environment"])
         random.seed()
         settle.SETTLED_BYTES = request["settled_bytes"]
+        lock.LOCK_NAME = request["lock_name"]
         sys.argv = ["pgassay", *request["words"]]
         status = importlib.import_module("pgassay.cli.main").main(request["words"])
     except SystemExit as ended:

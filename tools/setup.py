@@ -126,8 +126,8 @@ def test(*, slow: bool = False) -> None:
     run_side_by_side([set_up_and_check_python, provide_native_binary])
     all_of_them = "" if slow else " and not slow"
     # A server that is measured wants the machine for itself; all other tests run beside each other.
-    # One more worker than there are processors: the lane of those that measure waits for its servers a lot.
-    workers = ["-n", str((os.cpu_count() or 1) + 1), "--no-loadscope-reorder"]
+    # Two workers for each processor: those with servers wait for them most of their time.
+    workers = ["-n", str(2 * (os.cpu_count() or 1)), "--no-loadscope-reorder"]
     beside = [*workers, "-m", f"(not server or shares_machine){all_of_them}"]
     # Which are in these folders alone (tests/conftest.py): the others need not be collected a second time.
     alone = [*ALONE_FOLDERS, "-m", f"server and not shares_machine{all_of_them}"]

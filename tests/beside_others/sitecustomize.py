@@ -1,13 +1,17 @@
 """Imported by every Python process that a test starts which shares the machine: this folder is in PYTHONPATH.
 
-Its trials begin without waiting until all is written: other tests write always (`pytest_runtest_setup`).
+Its trials begin without waiting until all is written: other tests write always (`pytest_runtest_setup`). And
+it waits for no experiment of another worker's tests, as no time is judged here.
 """
 
 import contextlib
+import os
 import sys
 
 # Where there is no pgassay, there are no trials.
 with contextlib.suppress(ImportError):
+    from pgassay.environment import lock
     from pgassay.environment.linux import settle
 
     settle.SETTLED_BYTES = sys.maxsize
+    lock.LOCK_NAME += os.environ.get("PYTEST_XDIST_WORKER", "")

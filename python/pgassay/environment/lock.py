@@ -39,7 +39,7 @@ os.register_at_fork(after_in_child=_drop_in_child)
 
 
 @contextlib.contextmanager
-def acquire(wait: bool, on_wait: OnWait, name: str = LOCK_NAME) -> Iterator[None]:
+def acquire(wait: bool, on_wait: OnWait, name: str | None = None) -> Iterator[None]:
     """Hold the machine's lock for the length of the `with` block.
 
     When another process holds it: with `wait`, call `on_wait(pid)` (None when the pid is not known)
@@ -47,7 +47,7 @@ def acquire(wait: bool, on_wait: OnWait, name: str = LOCK_NAME) -> Iterator[None
     A holder that dies hands nothing on: those who wait then queue anew, and `on_wait` is called again.
     """
     holding = _abstract_socket if sys.platform == "linux" else _locked_file
-    with holding(wait, on_wait, name):
+    with holding(wait, on_wait, name or LOCK_NAME):
         yield
 
 

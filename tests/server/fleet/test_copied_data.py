@@ -88,6 +88,7 @@ def run(fleet: DirectFleet, out: Path) -> str:
     return "\n".join(spread(fleet, out)[1].messages)
 
 
+@pytest.mark.slow
 def test_data_that_one_machine_has_are_copied_to_the_other(fleet: DirectFleet, tmp_path: Path) -> None:
     alpha, beta = (fleet[name].home for name in ("alpha", "beta"))
     key, held = snapshot(alpha).name, content(snapshot(alpha))

@@ -19,6 +19,7 @@ WORKLOAD = "sysbench:oltp_read_write,tables=2,table-size=2000,clients=2,duration
 SMALL = ("--set", "shared_buffers=64MB", "--cache", "as-is", "--blocks", "1", "--seed", "2")
 
 
+@pytest.mark.slow
 def test_a_writing_script_runs_on_copies(tmp_path: Path, require: Callable[..., None]) -> None:
     """A factor over an option, plans of what writes, and each trial from the same data."""
     require("server")

@@ -219,7 +219,7 @@ def test_a_full_disk_ends_the_capture_and_no_traffic(
                 deadline = time.monotonic() + 120
                 while proxy.progress()["failure"] is None:
                     assert time.monotonic() < deadline
-                    client.execute("SELECT %b::bytea", (random.randbytes(4000),))
+                    client.execute("SELECT %b::bytea", (random.randbytes(40_000),))
             totals = proxy.end()
         assert "No space" in totals["failure"]
         assert summarise(proxy.folder).sessions <= 1

@@ -61,6 +61,7 @@ def tuned(folder: Path, statements: str, max_time_s: float) -> TuneResult:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_a_statement_that_never_ends_is_made_to_end_by_an_index_and_another_one_is_left_out(
     tmp_path: Path,
 ) -> None:
