@@ -18,6 +18,7 @@ from xdist.scheduler import LoadScopeScheduling
 import capabilities
 from pgassay.environment import lock
 from pgassay.environment.linux import settle
+from pgassay.storage import host
 from steps.project import ALONE_FOLDERS
 from steps.sysbench import private_bin
 
@@ -49,7 +50,7 @@ HARMLESS = {
 }
 HARMLESS |= {"zsh"}
 SETTLED_BYTES = settle.SETTLED_BYTES
-LOCK_NAME = lock.LOCK_NAME
+LOCK_NAME, OWN_FOLDER = lock.LOCK_NAME, host.OWN_FOLDER
 # What it does to this process, it does to those that a test starts (`beside_others/sitecustomize.py`).
 BESIDE_OTHERS = str(Path(__file__).with_name("beside_others"))
 PYTHON_PATH = os.environ.get("PYTHONPATH", "")
@@ -149,7 +150,8 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     shares = item.get_closest_marker("shares_machine") is not None
     settle.SETTLED_BYTES = sys.maxsize if shares else SETTLED_BYTES
     # Where no time is judged, the experiments of several workers may run at once.
-    lock.LOCK_NAME = LOCK_NAME + (os.environ.get("PYTEST_XDIST_WORKER", "") if shares else "")
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "") if shares else ""
+    lock.LOCK_NAME, host.OWN_FOLDER = LOCK_NAME + worker, OWN_FOLDER + worker
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [BESIDE_OTHERS if shares else "", PYTHON_PATH]))
 
 

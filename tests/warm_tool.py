@@ -29,6 +29,7 @@ from typing import Any
 
 from pgassay.environment import lock
 from pgassay.environment.linux import settle
+from pgassay.storage import host
 
 # What compare, resume and report come to import; none of it starts a thread or looks at the environment.
 MODULES = (
@@ -77,6 +78,7 @@ class WarmTool:
                 "group": str(group) if group else None,
                 "settled_bytes": settle.SETTLED_BYTES,
                 "lock_name": lock.LOCK_NAME,
+                "own_folder": host.OWN_FOLDER,
             }
             status = self._ask(request)
             return subprocess.CompletedProcess(words, status, *(path.read_text() for path in outputs))
@@ -224,6 +226,7 @@ def _become(request: dict[str, Any]) -> None:
         random.seed()
         settle.SETTLED_BYTES = request["settled_bytes"]
         lock.LOCK_NAME = request["lock_name"]
+        host.OWN_FOLDER = request["own_folder"]
         sys.argv = ["pgassay", *request["words"]]
         status = importlib.import_module("pgassay.cli.main").main(request["words"])
     except SystemExit as ended:

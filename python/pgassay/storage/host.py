@@ -17,6 +17,7 @@ from pgassay.storage.file_copies import copy_real, extents_of_largest, free_byte
 from pgassay.storage.storage_options import LIMIT_KEYS, describe, readable_bytes
 from pgassay.storage.working_copies import WorkingCopies
 
+OWN_FOLDER = "host"
 FOLDER_NAME = "pgassay-data"
 
 
@@ -106,7 +107,7 @@ class HostVolume(CopiedVolume):
 def _own_folder() -> Path:
     work = home() / "data" / "work"
     make_folder(work, account())
-    folder = work / "host"
+    folder = work / OWN_FOLDER
     make_folder(folder, account())
     return folder
 
