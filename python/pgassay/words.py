@@ -6,7 +6,7 @@ takes 3.5 times as long. The ends of an interval on one side of 1 are told alike
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 Ends = tuple[float | None, float | None]
@@ -221,6 +221,13 @@ def span(ends: Ends, words: Comparative = SPEED) -> str:
 def plural(count: int, word: str) -> str:
     """'1 block', '2 blocks'."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def lost_connections(lost: int, refused: Mapping[str, int]) -> tuple[str, str]:
+    """How many connections a load lost; and, to stand after that, what attempts to open one met, or ''."""
+    states = ", ".join(f"{state} {count:,}" for state, count in sorted(refused.items()))
+    told = f"; attempts to open one that failed, by SQLSTATE: {states}" if states else ""
+    return f"{plural(lost, 'connection')} {'was' if lost == 1 else 'were'} lost", told
 
 
 def join(words: Sequence[str]) -> str:

@@ -7,7 +7,7 @@ use bytes::{Buf, BytesMut};
 use pgassay_protocol::{Answer, AnswerState, Failure, InputBuffer, TransactionStatus, requests};
 use rand_xoshiro::Xoroshiro128StarStar;
 
-use crate::connections::{Idling, Pauses};
+use crate::connections::idle_pauses::{Idling, Pauses};
 use crate::interpreter::Interpreter;
 use crate::programs::Programs;
 use crate::script::Script;

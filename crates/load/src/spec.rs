@@ -6,7 +6,8 @@ use pgassay_protocol::{Failure, Parameters};
 use serde::Deserialize;
 
 pub use crate::clock::Schedule;
-use crate::connections::{Holding, Idling};
+use crate::connections::Holding;
+use crate::connections::idle_pauses::Idling;
 use crate::pacing::{Pace, check_limit, drain_s};
 use crate::programs::ScriptSpec;
 use crate::script::{BuiltinScript, Script};

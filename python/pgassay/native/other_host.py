@@ -78,7 +78,7 @@ def _asked(host: str, remote: str, content: bytes = b"") -> "subprocess.Complete
 
 def _said(finished: "subprocess.CompletedProcess[bytes]") -> str:
     lines = finished.stderr.decode(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "without an error message"
+    return lines[-1] if lines else "no error message"
 
 
 class ClockOfHost:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pgassay.model.volumes.arm import ArmVolumes, UsedVolume
 from pgassay.report import text
 from pgassay.report.compare.material import Material
+from pgassay.report.labels import arm_at
 from pgassay.report.section import QUIET, Block, Paragraph, Section, bullets, plain_table
 
 _TITLE = "Volumes and their prices"
@@ -19,7 +20,7 @@ def section(material: Material) -> Section:
     heads = ("arm", "volume", "a month", *(("a million transactions",) if is_load else ()))
     rows = [
         [
-            _arm(each),
+            arm_at(each),
             _volumes(each),
             "not known" if each.per_month is None else f"{each.per_month:,.2f} {_currency(each)}",
             *([_of_million(each)] if is_load else []),
@@ -34,10 +35,6 @@ def section(material: Material) -> Section:
     if assumed:
         blocks.append(bullets(assumed, title="Assumed: not documented by the provider"))
     return Section(_TITLE, "volumes", tuple(blocks), link="Volumes")
-
-
-def _arm(each: ArmVolumes) -> str:
-    return text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm)
 
 
 def _volumes(each: ArmVolumes) -> str:

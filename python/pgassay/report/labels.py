@@ -25,6 +25,23 @@ class Levelled(Protocol):
         """The levels of the factors that are not compared; '' when there are none."""
 
 
+class InStratum(Protocol):
+    """What is told of an arm in a stratum, by their names."""
+
+    @property
+    def arm(self) -> str:
+        """The arm's name."""
+
+    @property
+    def stratum(self) -> str:
+        """The stratum's; '' without strata."""
+
+
+def arm_at(each: InStratum) -> str:
+    """The arm, with its stratum where arms of several stand together."""
+    return clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm)
+
+
 def compared_factors(arms: Iterable[Levelled]) -> tuple[str, ...]:
     """The factors whose levels differ within a stratum, in the order the arms name them."""
     levels: dict[tuple[str, str], set[str]] = {}

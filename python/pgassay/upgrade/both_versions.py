@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import psycopg
 
 from pgassay.errors import MeasurementError, UsageError, first_line
-from pgassay.experiment.running.result_bag import Bag
+from pgassay.experiment.running.result_bag import Bag, bag_of, columns_of
 from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.model.workload import Statement
@@ -24,10 +24,10 @@ _SHARE_MAX, _LEAST_S = 0.1, 5.0
 
 @dataclass(frozen=True)
 class Written:
-    """What a statement that writes came to: so many rows, and a hash of those that it returned."""
+    """What a statement that writes came to: so many rows, and those that it returned."""
 
     rows: int
-    returned: int
+    returned: Bag
 
 
 @dataclass
@@ -96,18 +96,17 @@ def _written(copy: TrialCopy, sql: str) -> Written:
     """Execute it, with what a commit would check, and roll back; raises psycopg.Error."""
     session = copy.session
     with session.transaction(force_rollback=True):
+        columns = columns_of(session, sql)
         session.execute(f"SET LOCAL statement_timeout = '{copy.timeout_s:.0f}s'".encode())
         cursor = session.execute(sql.encode(), prepare=False)
-        rows = cursor.rowcount
-        returned = sum(hash(repr(row)) for row in cursor) if cursor.description else 0
         session.execute("SET CONSTRAINTS ALL IMMEDIATE")
-    return Written(rows, returned)
+    return Written(cursor.rowcount, bag_of(columns, cursor.pgresult))
 
 
 def _is_same(one: Bag | Written, other: Bag | Written) -> bool:
-    if isinstance(one, Written) or isinstance(other, Written):
-        return one == other
-    return one.is_same_as(other)
+    if isinstance(one, Written) and isinstance(other, Written):
+        return one.rows == other.rows and one.returned.is_same_as(other.returned)
+    return isinstance(one, Bag) and isinstance(other, Bag) and one.is_same_as(other)
 
 
 def _compared(

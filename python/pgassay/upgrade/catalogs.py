@@ -198,7 +198,7 @@ def _defaults(settings: Mapping[str, GivenSetting], new: NewVersion) -> Iterator
                 id=f"default:{each.name}",
                 severity="changed",
                 sentence=f"{each.name} defaults to {known.boot or 'empty'} in {new.build.major} "
-                f"and as {each.boot or 'empty'} here{unit}, and it is not set",
+                f"and to {each.boot or 'empty'} here{unit}, and it is not set",
                 where=each.name,
                 remedy=f"to keep the current value, set {each.name} = {each.boot or repr('')}",
             )

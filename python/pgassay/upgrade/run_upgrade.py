@@ -34,7 +34,14 @@ from pgassay.tune.source.statement_files import STATEMENTS_FILE
 from pgassay.tune.tuned_statements import statements_of
 from pgassay.upgrade.both_versions import ComparedStatement, run_on_both
 from pgassay.upgrade.catalogs import catalog_findings, given_settings
-from pgassay.upgrade.chosen import Asked, Wanted, slower_statements, statements_to_run, timed_text
+from pgassay.upgrade.chosen_statements import (
+    StatementChoice,
+    Wanted,
+    slower_statements,
+    statements_to_run,
+    timed_text,
+)
+from pgassay.upgrade.copied_source import LeftOut, check_copy, copied
 from pgassay.upgrade.empty_server import (
     Refused,
     functions_refused,
@@ -43,9 +50,7 @@ from pgassay.upgrade.empty_server import (
     scratch_server,
 )
 from pgassay.upgrade.fixes import Mended, proven_fixes
-from pgassay.upgrade.plain_dump import LeftOut, brought_to, check_copy, check_physical, copied, is_physical
-from pgassay.upgrade.states import Asked as StatesOf
-from pgassay.upgrade.states import Held, held_settings, measured_states
+from pgassay.upgrade.physical_copy import check_physical, is_physical, run_pg_upgrade
 from pgassay.upgrade.traffic import check_capture, play_on_both
 from pgassay.upgrade.upgrade_answer import (
     answer_of,
@@ -53,6 +58,7 @@ from pgassay.upgrade.upgrade_answer import (
     finding_of_refused,
     single_statements,
 )
+from pgassay.upgrade.version_states import Held, StatesToMeasure, held_settings, measured_states
 from pgassay.upgrade.version_times import MeasuredTimes
 from pgassay.workloads.registry import parse_workload
 
@@ -148,12 +154,11 @@ def _look(
     if not stops and (chosen.statements or is_physical(wanted.copy)):
         with copied(wanted.copy, source, program, left_out, folder, progress) as data:
             if is_physical(wanted.copy):
-                brought, refusal = brought_to(new, data, folder, progress)
+                brought, refusal = run_pg_upgrade(new, data, folder, progress)
             if chosen.statements and refusal is None:
                 request = _request(wanted, source, folder, data, str(old.major), began_at)
                 measured = _measure(request, chosen, folder, progress)
-                asked = _states_of(request, chosen, measured, read.held)
-                asked = replace(asked, build=new, checksums=_checksums(wanted, source))
+                asked = _states_of(request, read, measured, new, _checksums(wanted, source))
                 left_s = _STATES_SHARE * _left_s(wanted, began_at)
                 states = measured_states(asked, folder, left_s, progress)
                 if slower := slower_statements(chosen, measured):
@@ -162,7 +167,8 @@ def _look(
                     warnings += [why] if why else []
     if refusal is not None:
         findings = (*findings, refusal)
-    if stops or refusal is not None:
+        warnings.append("no statement was compared, since pg_upgrade refuses")
+    if stops:
         warnings.append("no statement was compared, since the schema can't be made in the new version")
     answer = answer_of(
         source=(source.name, source.resolved.server.version),
@@ -184,13 +190,15 @@ def _left_s(wanted: UpgradeRequest, began_at: float) -> float:
     return wanted.compare.max_time_s - (time.monotonic() - began_at)
 
 
-def _states_of(request: CompareRequest, chosen: Wanted, measured: MeasuredTimes, held: Held) -> StatesOf:
+def _states_of(
+    request: CompareRequest, read: "_Read", measured: MeasuredTimes, build: Build, checksums: str
+) -> StatesToMeasure:
     """The states of those statements that have a time on both versions."""
     names = {each.name for each in measured.statements if each.ratio is not None}
-    timed = tuple(each for each in chosen.statements if each.name in names)
+    timed = tuple(each for each in read.chosen.statements if each.name in names)
     shares = {each.name: each.share for each in measured.statements if each.share is not None}
-    kept = {name: each for name, each in held.items() if _is_set(request, name)}
-    return StatesOf(request, chosen.traffic, timed, shares, kept)
+    kept = {name: each for name, each in read.held.items() if _is_set(request, name)}
+    return StatesToMeasure(request, read.chosen.traffic, timed, shares, kept, build, checksums)
 
 
 def _is_set(request: CompareRequest, name: str) -> bool:
@@ -246,7 +254,7 @@ def _read(
     progress.stage("reading the catalogs")
     with source.reading() as session:
         settings = given_settings(session)
-        asked = Asked(wanted.capture, wanted.workload, wanted.statements)
+        asked = StatementChoice(wanted.capture, wanted.workload, wanted.statements)
         chosen = statements_to_run(asked, source, session, progress)
         progress.stage(f"asking an empty server of {new.version}")
         with scratch_server(new) as server:

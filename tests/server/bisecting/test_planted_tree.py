@@ -175,4 +175,7 @@ def test_another_default_is_told_as_one(planted: Planted, tmp_path: Path) -> Non
 def test_a_commit_that_does_not_build_stays_with_the_next_one(planted: Planted, tmp_path: Path) -> None:
     document = planted.search("unbuilt", tmp_path / "out")
     assert culprits(document)[0] == {each[:10] for each in planted.plants["unbuilt"]}
-    assert "A commit that does not build can't be told from the next one that does." in document["notes"]
+    assert (
+        "A commit that does not build can't be distinguished from the next one that does."
+        in document["notes"]
+    )

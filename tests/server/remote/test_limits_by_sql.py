@@ -134,4 +134,4 @@ def test_what_faster_storage_gains_is_below_its_bound(
     again = whole_tool.run("size", tmp_path / "slow", "--markdown", env=whole_tool.environment(home))
     assert again.returncode == 0 and "as fast" in again.stdout
     refused = whole_tool.run("size", tmp_path / "slow", "--prove", env=whole_tool.environment(home))
-    assert refused.returncode == 2 and "--prove: no requests of a server elsewhere" in refused.stderr
+    assert refused.returncode == 2 and "requests of a remote server are not recorded" in refused.stderr

@@ -63,7 +63,9 @@ def test_a_table_that_was_never_analysed_lends_values_of_its_rows() -> None:
         found = drawn("state = $1 AND id = $2")
         (frequent, an_id), (rare, _) = found.sets
         assert (frequent, rare) == ("open", "closed") and 0 < int(str(an_id)) <= 5000
-        assert "values of calls.state are those of a few rows, since it was never analysed" in found.assumed
+        assert (
+            "values of calls.state are those of a few rows, since the statistics hold none" in found.assumed
+        )
         ((early, late), _) = drawn("made > $1 AND made < $2").sets
         assert str(early) < str(late)
         for refused in ("note", "shape"):

@@ -175,7 +175,7 @@ def test_from_18_to_19_a_role_s_setting_and_the_default_of_jit(tmp_path: Path) -
     }
     assert "io_min_workers and io_max_workers" in found["setting-gone:io_workers"]["remedy"]
     assert found["setting-of-role-gone:escape_string_warning"]["where"] == "role postgres"
-    assert found["default:jit"]["sentence"].startswith("jit begins as off in 19 and as on here")
+    assert found["default:jit"]["sentence"].startswith("jit defaults to off in 19 and to on here")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pgassay.environment.builds.registry import resolve
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.workload import Statement
 from pgassay.terminal.progress import NullProgress
-from pgassay.upgrade.states import Asked, measured_states
+from pgassay.upgrade.version_states import StatesToMeasure, measured_states
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
 
@@ -49,7 +49,7 @@ def test_a_join_waits_for_analyze_and_a_look_up_for_the_new_defaults(tmp_path: P
         factors=(), dataset=f"dump:{tmp_path / 'shop.sql'}", settings=settings, baseline="shipped",
         cache="warm-pages",
     )  # fmt: skip
-    asked = Asked(request, None, (JOINED, BY_ID), {"joined": 0.5}, HELD, resolve("18"), "off")
+    asked = StatesToMeasure(request, None, (JOINED, BY_ID), {"joined": 0.5}, HELD, resolve("18"), "off")
     before, defaults = measured_states(asked, tmp_path, 120.0, NullProgress())
     found = {each.name: each for each in before.statements}
     assert before.id == "before ANALYZE" and found["joined"].share == 0.5
@@ -62,12 +62,12 @@ def test_a_join_waits_for_analyze_and_a_look_up_for_the_new_defaults(tmp_path: P
 
 
 def test_without_time_both_say_so(tmp_path: Path) -> None:
-    asked = Asked(CompareRequest(factors=()), None, (BY_ID,), {}, HELD, resolve("18"), "off")
+    asked = StatesToMeasure(CompareRequest(factors=()), None, (BY_ID,), {}, HELD, resolve("18"), "off")
     before, defaults = measured_states(asked, tmp_path, 5.0, NullProgress())
     assert "give --max-time more" in before.sentence and before.sentence == defaults.sentence
     assert not any(tmp_path.iterdir())
     (_, defaults) = measured_states(
-        Asked(CompareRequest(factors=()), None, (BY_ID,), {}, {}, resolve("18"), "off"),
+        StatesToMeasure(CompareRequest(factors=()), None, (BY_ID,), {}, {}, resolve("18"), "off"),
         *(tmp_path, 5.0, NullProgress()),
     )
     assert defaults.sentence.startswith("nothing: no setting")

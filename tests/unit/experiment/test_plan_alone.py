@@ -110,7 +110,7 @@ def test_starts_that_all_arms_share_are_counted_by_what_they_find() -> None:
 
 
 def test_why_trials_have_servers_of_their_own_is_said_where_starts_were_asked_for() -> None:
-    made = experiment([""]).model_copy(update={"restarts": "no session can change shared_buffers"})
+    made = experiment([""]).model_copy(update={"restarts": "a session can't change shared_buffers"})
     (said,) = planned(made, None).warnings
-    assert said == "Each trial has its own server: no session can change shared_buffers."
+    assert said == "Each trial has its own server: a session can't change shared_buffers."
     assert said in page_of(planned(made, None)).terminal()

@@ -8,6 +8,7 @@ use crate::transport::Transport;
 
 /// Statements beyond these are not timed, so that a long script costs no memory.
 const STATEMENTS_TIMED_MAX: usize = 100;
+
 impl<T: Transport> Client<T> {
     /// What the statements of the last transaction took, in nanoseconds.
     pub fn took(&self) -> &[(usize, u64)] {

@@ -156,7 +156,7 @@ impl<C: Connector> Run<C> {
                     self.finish(index);
                     return Ok(());
                 }
-                Outcome::Committed if self.reconnects(index) => return Ok(()),
+                Outcome::Committed if self.reconnects(index)? => return Ok(()),
                 Outcome::Committed => self.end_event(index)?,
                 Outcome::GivenUp => self.begin_again(index)?,
             };
@@ -176,19 +176,19 @@ impl<C: Connector> Run<C> {
 
     /// Has a connection opened anew where its events are that many; `true` where it is (check_reconnect in
     /// src/lua/oltp_common.lua).
-    fn reconnects(&mut self, index: usize) -> bool {
+    fn reconnects(&mut self, index: usize) -> Result<bool, Failure> {
         let (Some(opener), slot) = (&self.seat.opener, &mut self.slots[index]) else {
-            return false;
+            return Ok(false);
         };
         slot.events += 1;
         if slot.events < self.seat.spec.reconnect_after {
-            return false;
+            return Ok(false);
         }
         (slot.events, slot.is_reconnecting) = (0, true);
         self.seat.worker.clients[index].disconnect();
         self.seat.worker.is_waiting_to_send[index] = false;
-        opener.open(index);
-        true
+        opener.open(index)?;
+        Ok(true)
     }
 
     /// Goes on with the connections that were opened anew.

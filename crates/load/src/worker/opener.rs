@@ -75,9 +75,12 @@ impl<T: Send + 'static> Opener<T> {
     }
 
     /// Has a connection opened.
-    pub fn open(&self, slot: usize) {
-        // The threads that open live as long as this.
-        let _ = self.requests.send(slot);
+    ///
+    /// # Errors
+    /// When no thread is left that could: each ends where the worker can't be woken any more.
+    pub fn open(&self, slot: usize) -> Result<(), Failure> {
+        let asked = self.requests.send(slot);
+        asked.map_err(|_| Failure::client("no thread is left that opens connections".to_owned()))
     }
 
     /// The next one that was opened, or was not.

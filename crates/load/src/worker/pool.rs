@@ -193,8 +193,11 @@ impl<T: crate::transport::Transport> Pool<T> {
     }
 
     /// Has a connection opened.
-    pub fn open(&mut self, slot: usize) {
-        self.opener.open(slot);
+    ///
+    /// # Errors
+    /// As of [`Opener::open`].
+    pub fn open(&mut self, slot: usize) -> Result<(), Failure> {
+        self.opener.open(slot)
     }
 
     /// Has a connection opened that could not be, after a pause.
@@ -212,14 +215,18 @@ impl<T: crate::transport::Transport> Pool<T> {
     }
 
     /// Begins the attempts that are due.
-    pub fn open_due(&mut self, now_ns: u64) {
+    ///
+    /// # Errors
+    /// As of [`Opener::open`].
+    pub fn open_due(&mut self, now_ns: u64) -> Result<(), Failure> {
         while let Some(&Reverse((at_ns, slot))) = self.retries.peek() {
             if at_ns > now_ns {
-                return;
+                break;
             }
             self.retries.pop();
-            self.open(slot);
+            self.open(slot)?;
         }
+        Ok(())
     }
 
     /// The next connection that was opened, or was not.
@@ -250,7 +257,8 @@ impl<T: crate::transport::Transport> Pool<T> {
         (self.ended_ns, self.closes_ns) = (start_ns, closes_ns);
     }
 
-    pub fn is_in_trouble(&mut self) {
+    /// A connection was lost or refused: until a transaction ends this is an outage.
+    pub fn note_trouble(&mut self) {
         self.is_troubled = true;
     }
 

@@ -143,7 +143,7 @@ impl<C: Connector> Worker<C> {
         else {
             return Err(why);
         };
-        pool.is_in_trouble();
+        pool.note_trouble();
         meter.lost_connection();
         let client = &mut self.clients[index];
         let was_in_transaction = client.is_in_transaction();
@@ -151,7 +151,7 @@ impl<C: Connector> Worker<C> {
         client.free_ns = now_ns;
         self.is_waiting_to_send[index] = false;
         if let Some(slot) = pool.take_from(index) {
-            pool.open(slot);
+            pool.open(slot)?;
         }
         if !was_in_transaction {
             pool.wants_again(index);
@@ -180,7 +180,7 @@ impl<C: Connector> Worker<C> {
             pool.take_from(index);
             drop(client.disconnect());
             self.is_waiting_to_send[index] = false;
-            pool.open(slot);
+            pool.open(slot)?;
         } else if pool.is_shared {
             pool.take_from(index);
             if let Some(held) = client.give_back() {
@@ -244,7 +244,7 @@ impl<C: Connector> Worker<C> {
             return Ok(0);
         };
         let now_ns = monotonic_ns();
-        pool.open_due(now_ns);
+        pool.open_due(now_ns)?;
         let given_up = pool.give_up(now_ns);
         for want in &given_up {
             meter.abandoned(want.due_ns, pool.closes_ns);
@@ -257,7 +257,7 @@ impl<C: Connector> Worker<C> {
         meter.refused(&why);
         match &mut self.pool {
             Some(pool) if pool.reconnects && !is_lasting(&why) => {
-                pool.is_in_trouble();
+                pool.note_trouble();
                 pool.open_later(slot, now_ns);
                 Ok(())
             }
@@ -277,9 +277,8 @@ impl<C: Connector> Worker<C> {
             return Err(why.within("a connection of the pool that was not in use ended"));
         }
         meter.lost_connection();
-        pool.is_in_trouble();
-        pool.open(event.index);
-        Ok(())
+        pool.note_trouble();
+        pool.open(event.index)
     }
 
     /// Ends all connections.

@@ -107,7 +107,7 @@ def refuse_unfit(build: Build, path: Path, *, upgrades: bool = False) -> None:
 
     `upgrades`: or of an older one, with programs at hand that upgrade it.
     """
-    major = _major_of(path)
+    major = major_of_folder(path)
     if upgrades and major.isdigit() and int(major) < build.major:
         upgrade_programs(int(major), build)
     elif major != str(build.major):
@@ -118,7 +118,8 @@ def refuse_unfit(build: Build, path: Path, *, upgrades: bool = False) -> None:
     _refuse_at_work(build, path)
 
 
-def _major_of(path: Path) -> str:
+def major_of_folder(path: Path) -> str:
+    """The major version of the server whose data folder this is; raises UsageError where it is none."""
     try:
         return (path / "PG_VERSION").read_text("ascii").strip()
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -186,7 +187,7 @@ def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) ->
     """Copy the folder, let a server recover the copy, and leave it stopped; see DatasetKind."""
     path = refuse_changed(spec, listing_sha256)
     refuse_unfit(build, path, upgrades=spec.before_upgrade is not None)
-    major = int(_major_of(path))
+    major = int(major_of_folder(path))
     # Replayed WAL may make a tablespace where the original has it (src/backend/commands/tablespace.c,
     # tblspc_redo): the copy's recovery sees no such place, or it would write into the original's files.
     with isolated(leaves_network=False):
@@ -287,7 +288,7 @@ def _beside(folder: Path) -> Iterator[Path]:
 def _bring(build: Build, place: Path, spec: DatasetSpec, on_progress: OnStage) -> _Brought:
     """A copy in this folder, upgraded into another one there."""
     old = place / OLD
-    programs = upgrade_programs(int(_major_of(Path(spec.source))), build)
+    programs = upgrade_programs(int(major_of_folder(Path(spec.source))), build)
     notes = _copied(old, spec, on_progress)
     with _recovered(programs.old, old, spec) as (server, database, more):
         with control(server, database) as session:

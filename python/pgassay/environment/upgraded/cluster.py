@@ -157,7 +157,7 @@ def why_refused(said: str, files: "dict[str, str]") -> str:
         return errors[-1].rpartition("ERROR:")[2].strip() or errors[-1]
     if listed and any("Consult the last few lines" in line for line in told):
         return listed[-1]
-    words = _first_sentences(" ".join(told) or "without an error message")
+    words = _first_sentences(" ".join(told) or "no error message")
     names = [line for line in listed if not line.endswith(":")][:_LISTED_MAX]
     return f"{words} ({', '.join(names)})" if names else words
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import psycopg
+from psycopg.pq.abc import PGresult
 
 from pgassay.environment.server.sessions import ControlSession
 
@@ -242,6 +243,15 @@ def read_bag(session: ControlSession, query: str, keys_of: KeysOf = lambda _: ()
     bag = Bag(columns, keys_of(columns))
     for row in rows_of(session, query):
         bag.add(row)
+    return bag
+
+
+def bag_of(columns: tuple[ResultColumn, ...], result: PGresult | None) -> Bag:
+    """The rows that a statement returned, which COPY does not take where it writes; its values are texts."""
+    bag = Bag(columns)
+    if result is not None:
+        for row in range(result.ntuples):
+            bag.add([result.get_value(row, place) for place in range(result.nfields)])
     return bag
 
 

@@ -8,7 +8,7 @@ from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState, Protocol
 from pgassay.model.trial import LoadObservation, StatementObservation
 from pgassay.model.workload import LoadSpec
-from pgassay.words import plural
+from pgassay.words import lost_connections, plural
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
@@ -148,9 +148,7 @@ def outages(load: LoadObservation) -> list[str]:
     use = load.connections
     if use is None or not (use.lost or use.outages):
         return []
-    states = ", ".join(f"{state} {count}" for state, count in sorted(use.refused.items()))
-    lost = f"{plural(use.lost, 'connection')} {'was' if use.lost == 1 else 'were'} lost"
-    refused = f"; attempts to open one that failed, by SQLSTATE: {states}" if states else ""
+    lost, refused = lost_connections(use.lost, use.refused)
     sentences = [f"{lost} and opened again{refused}"]
     for each in use.outages:
         if each.is_over:

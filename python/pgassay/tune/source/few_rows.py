@@ -90,14 +90,20 @@ def with_values(session: ControlSession, uses: Mapping[int, Use]) -> dict[int, U
     A session that the server ends is an error of psycopg's.
     """
     found = dict(uses)
+    read: dict[tuple[str, str, str], ColumnFacts] = {}
     for number, use in uses.items():
         table, column = use.table, use.column
         if use.kind not in _OF_COLUMNS or table is None or column is None:
             continue
         if not column.common and not column.histogram:
-            rows = _few(session, _READ_VALUES, table, column)
-            read = _with_statistics(column, [(str(value), int(str(count))) for value, count in rows])
-            found[number] = replace(use, column=read, is_sampled=bool(rows))
+            place = (table.schema_, table.name, column.name)
+            if place not in read:
+                rows = _few(session, _READ_VALUES, table, column)
+                read[place] = _with_statistics(
+                    column, [(str(value), int(str(count))) for value, count in rows]
+                )
+            sampled = read[place]
+            found[number] = replace(use, column=sampled, is_sampled=bool(sampled.common or sampled.histogram))
     return found
 
 

@@ -76,7 +76,7 @@ def _assumptions(uses: Iterable[Use]) -> list[str]:
     for use in uses:
         if use.is_sampled and use.table is not None and use.column is not None:
             place = f"{use.table.name}.{use.column.name}"
-            found.append(f"values of {place} are those of a few rows, since it was never analysed")
+            found.append(f"values of {place} are those of a few rows, since the statistics hold none")
         if use.kind == "like":
             found.append("the beginning and the middle of a value were used as patterns of LIKE")
         elif use.kind == "field" and use.table is not None and use.column is not None:

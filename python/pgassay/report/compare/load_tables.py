@@ -1,7 +1,4 @@
-"""What changed within the trials: the load by second, latencies, single trials over time.
-
-Of transactions of a file their statements, and the executions that the server refused.
-"""
+"""Tables of loads and transactions, by arm: latencies, statements, failures, connections, checkpoints."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -11,95 +8,22 @@ from pgassay.model.server_statement import ArmConnections, ArmLatency
 from pgassay.model.trial import StatementObservation
 from pgassay.report import text
 from pgassay.report.compare.material import Material
-from pgassay.report.compare.trial_series import PERCENTILES, LatencyRow
-from pgassay.report.labels import arm_name
-from pgassay.report.section import (
-    ALARM,
-    QUIET,
-    Block,
-    Figure,
-    Fold,
-    Paragraph,
-    Section,
-    Subheading,
-    plain_table,
-)
+from pgassay.report.compare.within_trials import unit_of_work
+from pgassay.report.labels import arm_at, arm_name
+from pgassay.report.section import ALARM, QUIET, Block, Paragraph, Section, Subheading, plain_table
+from pgassay.words import lost_connections
 
-_TIMELINES_OPEN_MAX = 2
 _EXAMPLE_MAX = 100
 _STATEMENT_MAX = 60
-_CLOSED_LOOP = (
-    "A closed loop of connections: a waiting connection sends nothing meanwhile, so a wait for a "
-    "busy server is counted once."
-)
-_OPEN_LOOP = (
-    "Measured from when a transaction was due, so a wait for a connection counts. Transactions that never "
-    "started count with the time they had waited. A verdict is based on the percentile of each trial, not "
-    "on these overall figures."
-)
-_REPLAY = (
-    "Measured from when a statement was due to its answer, so a wait for a busy server counts; with "
-    "speed=max from when its session could send it. A verdict is based on the figures of each trial, not "
-    "on these."
-)
-
 _TRANSACTIONS = (
     "Medians over the valid trials; the verdict is on the whole transaction, from its BEGIN to the answer "
     "to its COMMIT. Between two statements lie the network round trip and the client's time."
 )
-
 # What is compared needs checkpoints, which a short trial may not have.
 _CHECKPOINTS_MIN = 3
 _SETTINGS_OF_CHECKPOINTS = frozenset(
     {"max_wal_size", "min_wal_size", "checkpoint_timeout", "checkpoint_completion_target"}
 )
-
-
-def section(material: Material) -> Section:
-    """Drawings of all series that were observed, with the percentiles of the latencies in figures."""
-    observed = material.observed
-    blocks: list[Block] = [Paragraph(sentence, ALARM) for sentence in observed.unreadable]
-    blocks += [Figure("seconds")] if observed.seconds else []
-    if observed.latencies:
-        heads = ("arm", *(f"p{each:g}" for each in PERCENTILES), "slowest", _unit(material), "trials")
-        blocks += [
-            Figure("latency"),
-            plain_table(heads, [_latencies(row) for row in observed.latencies]),
-            Paragraph(_loop(material), QUIET),
-        ]
-        blocks += [Figure("latency-map")] if observed.latency_map else []
-    if observed.timelines:
-        other = (
-            f" The arms at {observed.timeline_stratum}; the other strata are in the observations."
-            if observed.timeline_stratum
-            else ""
-        )
-        blocks += [
-            Subheading("Single trials over time"),
-            Paragraph(
-                "Client, server and device on one time axis; shaded: a checkpoint, autovacuum or "
-                "throttling; dashed: a change of a mean. Two events at the same time need not be cause and "
-                "effect." + other,
-                QUIET,
-            ),
-        ]
-        for number, each in enumerate(observed.timelines, start=1):
-            drawing = Figure(f"timeline-{number}")
-            blocks.append(drawing if number <= _TIMELINES_OPEN_MAX else Fold(each.group, (drawing,)))
-    return Section("Within the trials", "series", tuple(blocks), link="Within the trials")
-
-
-def _loop(material: Material) -> str:
-    """From when on latencies are."""
-    if material.is_replay:
-        return _REPLAY
-    loads = (arm.spec.workload.load for arm in material.stored.experiment.arms)
-    is_open = any(load is not None and load.pace is not None for load in loads)
-    return _OPEN_LOOP if is_open else _CLOSED_LOOP
-
-
-def _unit(material: Material) -> str:
-    return "statements" if material.is_replay else "transactions"
 
 
 def latency(material: Material) -> Section:
@@ -109,11 +33,11 @@ def latency(material: Material) -> Section:
     heads = (
         *("arm", "mean", "standard deviation"),
         *(("of the control's",) if is_compared else ()),
-        *(_unit(material), "trials"),
+        *(unit_of_work(material), "trials"),
     )
     rows = [
         [
-            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            arm_at(each),
             text.seconds(each.latency_mean_ms / 1000),
             text.seconds(each.latency_stddev_ms / 1000),
             *([_of_control(each)] if is_compared else []),
@@ -122,14 +46,20 @@ def latency(material: Material) -> Section:
         ]
         for each in found
     ]
-    title = f"Latency of {_unit(material)}"
+    title = f"Latency of {unit_of_work(material)}"
     if not rows:
         return Section(title, "latency", ())
     without = "" if material.is_replay else ", without the warm-up"
-    note = f"All {_unit(material)} of the valid trials together{without}; no verdict is based on it."
+    note = f"All {unit_of_work(material)} of the valid trials together{without}; no verdict is based on it."
     if is_compared:
         note += " Relative to the control's: the median over blocks, with an interval for all arms together."
     return Section(title, "latency", (plain_table(heads, rows), Paragraph(note, QUIET)))
+
+
+def _of_control(each: ArmLatency) -> str:
+    if each.latency_stddev_ratio is None:
+        return ""
+    return f"{text.ratio(each.latency_stddev_ratio)} ({text.interval(each.latency_stddev_interval)})"
 
 
 def checkpoints(material: Material) -> Section:
@@ -141,7 +71,7 @@ def checkpoints(material: Material) -> Section:
     heads = ("arm", "requested", "timed", "WAL", "full-page images", "trials")
     rows = [
         [
-            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            arm_at(each),
             text.figure(each.requested),
             text.figure(each.timed),
             text.size(each.wal_bytes),
@@ -159,22 +89,6 @@ def checkpoints(material: Material) -> Section:
             "the workload's duration."
         )
     return Section(title, "checkpoints", (plain_table(heads, rows), Paragraph(note, QUIET)))
-
-
-def _of_control(each: ArmLatency) -> str:
-    if each.latency_stddev_ratio is None:
-        return ""
-    return f"{text.ratio(each.latency_stddev_ratio)} ({text.interval(each.latency_stddev_interval)})"
-
-
-def _latencies(row: LatencyRow) -> list[str]:
-    return [
-        f"{row.group} at {row.stratum}" if row.stratum else row.group,
-        *(text.seconds(value / 1000) for value in row.percentiles_ms),
-        text.seconds(row.max_ms / 1000),
-        f"{row.transactions:,}",
-        str(row.trials),
-    ]
 
 
 def transactions(material: Material) -> Section:
@@ -196,6 +110,20 @@ def transactions(material: Material) -> Section:
     return Section("Within the transactions", "transactions", tuple(blocks))
 
 
+def _statements(material: Material) -> tuple[list[Arm], list[list[StatementObservation]]]:
+    """The arms, and for each what was observed of statements in its valid trials."""
+    arms = list(material.stored.experiment.arms)
+    trials = [each.record for each in material.stored.trials if each.record.status == "ok"]
+    return arms, [
+        [each for record in trials if record.arm_id == arm.id for each in record.statements] for arm in arms
+    ]
+
+
+def _median(seconds: Sequence[float | None]) -> str:
+    known = [each for each in seconds if each is not None]
+    return text.seconds(median(known)) if known else "-"
+
+
 def failures(material: Material) -> Section:
     """How many executions or transactions the server refused, by statement, arm and SQLSTATE."""
     errors = material.result.errors
@@ -212,10 +140,10 @@ def failures(material: Material) -> Section:
         ]
         for each in sorted(errors, key=lambda each: names.index(each.name) if each.name else -1)
     ]
-    title = "Failed executions" if names else f"Failed {_unit(material)}"
+    title = "Failed executions" if names else f"Failed {unit_of_work(material)}"
     if not rows:
         return Section(title, "failures", ())
-    note = f"All {'executions' if names else _unit(material)} in the valid trials. They count in this "
+    note = f"All {'executions' if names else unit_of_work(material)} in the valid trials. They count in this "
     note += "figure only; an arm that fails more is not faster."
     return Section(title, "failures", (plain_table(heads, rows), Paragraph(note, QUIET)))
 
@@ -227,7 +155,7 @@ def poolers(material: Material) -> Section:
     found = material.result.poolers
     rows = [
         [
-            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            arm_at(each),
             f"{each.server_connections_max} of at most {each.size}",
             f"{text.percent_fixed(each.busy)}{' (full)' if each.is_full else ''}",
             text.seconds(each.cpu_us / 1e6),
@@ -254,7 +182,7 @@ def connections(material: Material) -> Section:
     found = material.result.connections
     rows = [
         [
-            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            arm_at(each),
             _connections(each),
             f"{each.opened_per_s:.3g}",
             text.seconds(each.opening_ms / 1e3) if each.opened_per_s else "-",
@@ -288,9 +216,7 @@ def _outages(each: ArmConnections) -> str:
         return ""
     lengths = [text.seconds(length) for length in each.outages]
     gone = f"; no transaction ended for {text.join(lengths)}" if lengths else ", while others continued"
-    states = ", ".join(f"{state} {count:,}" for state, count in each.refused.items())
-    refused = f"; attempts to open one that failed, by SQLSTATE: {states}" if states else ""
-    lost = f"{text.plural(each.lost, 'connection')} {'was' if each.lost == 1 else 'were'} lost"
+    lost, refused = lost_connections(each.lost, each.refused)
     return text.clean(f"{each.arm}: {lost}{gone}{refused}.")
 
 
@@ -303,7 +229,7 @@ def load_statements(material: Material) -> Section:
     rows = [
         [
             text.excerpt(text.clean(f"{each.name} {each.text}".strip()), _STATEMENT_MAX),
-            text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm),
+            arm_at(each),
             *(text.seconds(ms / 1e3) for ms in (each.mean_ms, each.p50_ms, each.p95_ms, each.p99_ms)),
             text.seconds(each.max_ms / 1e3),
             f"{each.executions:,}",
@@ -320,20 +246,6 @@ def load_statements(material: Material) -> Section:
     return Section(title, "load-statements", (plain_table(heads, rows), Paragraph(note, QUIET)))
 
 
-def _statements(material: Material) -> tuple[list[Arm], list[list[StatementObservation]]]:
-    """The arms, and for each what was observed of statements in its valid trials."""
-    arms = list(material.stored.experiment.arms)
-    trials = [each.record for each in material.stored.trials if each.record.status == "ok"]
-    return arms, [
-        [each for record in trials if record.arm_id == arm.id for each in record.statements] for arm in arms
-    ]
-
-
-def _median(seconds: Sequence[float | None]) -> str:
-    known = [each for each in seconds if each is not None]
-    return text.seconds(median(known)) if known else "-"
-
-
 def capacities(material: Material) -> Section:
     """Highest rate that each arm sustains within the bound of its latencies."""
     result = material.result
@@ -341,7 +253,7 @@ def capacities(material: Material) -> Section:
     rows = []
     for each in result.capacities:
         ratio = "" if each.ratio is None else _span(each.ratio_interval, ".2f", "×")
-        name = text.clean(f"{each.arm} at {each.stratum}" if each.stratum else each.arm)
+        name = arm_at(each)
         shown = (f"{each.rate:,.0f}", _span(each.interval, ",.0f"), ratio)
         rows.append([name, *shown, str(each.kept), str(each.trials)])
     if not rows:

@@ -1,26 +1,21 @@
-"""The source's data for both versions: one plain dump that both read, or a physical copy and pg_upgrade."""
+"""The source's data for both versions: what was given behind --copy, else one plain dump that both read."""
 
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgassay.environment.datasets import parse_dataset, snapshots
 from pgassay.environment.datasets.dump_header import read_header
-from pgassay.environment.server.validation import with_data_format
-from pgassay.environment.upgraded.cluster import PgUpgradeError
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
-from pgassay.model.upgrades.upgrade_answer import PgUpgrade, UpgradeFinding
 from pgassay.terminal.progress import Progress
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped
 from pgassay.tune.source.source_server import SourceServer
+from pgassay.upgrade.physical_copy import is_physical, physical_dataset
 
 DUMP_FILE, BEFORE_FILE = "source.sql", "before_upgrade.sql"
-LOG_FOLDER = "pg_upgrade"
-MADE_NOW, _PHYSICAL = "dump", "folder:"
+MADE_NOW = "dump"
 # Which version pg_dump writes this for, 16 and older do not know (src/bin/pg_dump/pg_backup_archiver.c).
 _NOT_KNOWN_BEFORE_17 = b"SET transaction_timeout = 0;"
 _HEAD_LINES = 60
@@ -80,17 +75,6 @@ def copied(
         plain.unlink(missing_ok=True)
 
 
-def is_physical(given: str) -> bool:
-    """Whether what stands behind --copy is a data folder."""
-    return given.startswith(_PHYSICAL)
-
-
-def physical_dataset(given: str, source: SourceServer, before: Path | None = None) -> str:
-    """The data folder as `--dataset` has it; `before`: SQL that is run on the copy before pg_upgrade."""
-    upgrade = "on" if before is None else before
-    return f"{given},database={source.resolved.server.dbname},upgrade={upgrade}"
-
-
 def check_copy(given: str) -> None:
     """Raise UsageError for what is neither a dump nor a data folder."""
     kind, _, file = given.partition(":")
@@ -103,21 +87,6 @@ def check_copy(given: str) -> None:
             "stopped server, for pg_upgrade"
         )
     read_header(Path(file))
-
-
-def check_physical(given: str, source: SourceServer, builds: tuple[Build, Build]) -> None:
-    """Raise UsageError for a data folder that is not of the source's version, or that can't be upgraded.
-
-    builds: those that are to read it.
-    """
-    major = (Path(given.removeprefix(_PHYSICAL)) / "PG_VERSION").read_text("ascii").strip()
-    if major != str(source.major):
-        raise UsageError(
-            f"--copy {given} is of PostgreSQL {major}, and {source.name} runs {source.major}: name a base "
-            "backup of this server"
-        )
-    for build in builds:
-        parse_dataset(physical_dataset(given, source), build, 1)
 
 
 def _unpack(dump: Path, program: Build, plain: Path) -> None:
@@ -154,26 +123,3 @@ def _make_plain(dump: Path, plain: Path) -> None:
             if is_head and (line.rstrip() == _NOT_KNOWN_BEFORE_17 or line.startswith(b"-- Dumped")):
                 continue
             written.write(line)
-
-
-def brought_to(
-    build: Build, data: str, folder: Path, progress: Progress
-) -> tuple[PgUpgrade | None, UpgradeFinding | None]:
-    """What pg_upgrade did for the build, or why it refuses; its log is then in the folder of results.
-
-    data: the data folder as `--dataset` has it.
-    """
-    known = with_data_format(build)
-    try:
-        snapshot = snapshots.ensure(known, parse_dataset(data, known, 1), (), progress.stage)
-    except PgUpgradeError as error:
-        place = folder / LOG_FOLDER
-        shutil.move(error.log, place)
-        return None, UpgradeFinding(
-            id="pg-upgrade",
-            severity="in the way",
-            sentence=f"pg_upgrade refuses: {error.words}",
-            where=f"its log: {place}",
-            remedy="fix that before the upgrade",
-        )
-    return PgUpgrade.model_validate(dict(snapshot.facts["upgrade"])), None

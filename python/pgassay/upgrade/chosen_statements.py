@@ -20,7 +20,7 @@ from pgassay.workloads.statements import changes_data
 
 
 @dataclass(frozen=True)
-class Asked:
+class StatementChoice:
     """What to run as typed: a capture with its options, or a file, or ''; at most so many statements."""
 
     capture: str
@@ -42,7 +42,7 @@ class Wanted:
 
 
 def statements_to_run(
-    asked: Asked, source: SourceServer, session: ControlSession, progress: Progress
+    asked: StatementChoice, source: SourceServer, session: ControlSession, progress: Progress
 ) -> Wanted:
     """Those of the capture, of the file, or of the server; raises UsageError where there are none."""
     if asked.capture:

@@ -22,7 +22,7 @@ from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.record.experiment import StoredExperiment
 from pgassay.terminal.progress import Progress
 from pgassay.upgrade.catalogs import GivenSetting
-from pgassay.upgrade.chosen import timed_text
+from pgassay.upgrade.chosen_statements import timed_text
 from pgassay.upgrade.empty_server import KnownSetting
 from pgassay.upgrade.traffic import plans_between, unbounded
 from pgassay.upgrade.version_times import with_times
@@ -62,7 +62,7 @@ def held_settings(
 
 
 @dataclass(frozen=True)
-class Asked:
+class StatesToMeasure:
     """What the states are measured with.
 
     request: that of the comparison of both versions; traffic: played in place of the statements; shares: of
@@ -75,12 +75,12 @@ class Asked:
     statements: Sequence[Statement]
     shares: Mapping[str, float]
     held: Held
-    build: Build | None = None
-    checksums: str = ""
+    build: Build
+    checksums: str
 
 
 def measured_states(
-    asked: Asked, folder: Path, max_time_s: float, progress: Progress
+    asked: StatesToMeasure, folder: Path, max_time_s: float, progress: Progress
 ) -> tuple[UpgradeState, ...]:
     """Both states; one that could not be measured says why. Nothing where no statement has a time."""
     if not asked.statements:
@@ -100,7 +100,9 @@ def measured_states(
     return tuple(found)
 
 
-def _request(asked: Asked, levels: Mapping[str, str], folder: Path, max_time_s: float) -> CompareRequest:
+def _request(
+    asked: StatesToMeasure, levels: Mapping[str, str], folder: Path, max_time_s: float
+) -> CompareRequest:
     request = asked.request
     if asked.traffic is not None:
         workload = unbounded(asked.traffic)
@@ -119,16 +121,15 @@ def _request(asked: Asked, levels: Mapping[str, str], folder: Path, max_time_s: 
     )
 
 
-def _levels(asked: Asked) -> dict[str, str]:
+def _levels(asked: StatesToMeasure) -> dict[str, str]:
     """The level of each state as it is typed, '' for the one that the others are compared with."""
-    assert asked.build is not None, "the new version's build is known when it is measured"
     first = f"build={asked.build.bin_directory}{f'+checksums={asked.checksums}' if asked.checksums else ''}"
     held = "".join(f"+{name}={values[0]}" for name, values in asked.held.items())
     levels = {"": f"{first}{held}", BEFORE: f"{first}+analyze=off{held}"}
     return levels | ({DEFAULTS: first} if asked.held else {})
 
 
-def _not_measured(asked: Asked, why: str) -> tuple[UpgradeState, ...]:
+def _not_measured(asked: StatesToMeasure, why: str) -> tuple[UpgradeState, ...]:
     defaults = UpgradeState(id=DEFAULTS, sentence=why, settings=dict(asked.held))
     return UpgradeState(id=BEFORE, sentence=why), defaults if asked.held else _no_settings()
 
@@ -142,7 +143,7 @@ def _no_settings() -> UpgradeState:
 
 def _state(
     state: StateOfServer,
-    asked: Asked,
+    asked: StatesToMeasure,
     stored: StoredExperiment,
     result: CompareResult,
     levels: Mapping[str, str],
