@@ -89,3 +89,20 @@ def test_the_document_is_the_same_every_time_and_pure_ascii() -> None:
     first = json_text(analyse(stored))
     assert first == json_text(analyse(stored))
     assert first.isascii()
+
+
+def test_every_meaning_is_of_a_key_that_exists_and_stands_in_its_schema() -> None:
+    described: dict[str, dict[str, str]] = {}
+    for published in schema.PUBLISHED:
+        whole = published.schema()
+        for part in (whole, *whole.get("$defs", {}).values()):
+            said = {key: value.get("description") for key, value in part.get("properties", {}).items()}
+            described.setdefault(part.get("title", ""), {}).update(said)
+    for model, meanings in schema.meanings_of_keys().items():
+        assert described[model].items() >= meanings.items(), model
+
+
+@pytest.mark.parametrize("published", schema.PUBLISHED, ids=lambda each: each.name)
+def test_every_object_of_a_document_is_described(published: schema.Published) -> None:
+    parts = (published.schema(), *published.schema().get("$defs", {}).values())
+    assert not [part["title"] for part in parts if "properties" in part and not part.get("description")]

@@ -1,11 +1,13 @@
 """The JSON schemas (2020-12) of all that is printed with --json.
 
 They are made from the models: `python -m pgassay.report.schema` writes them to schemas/ of the checkout; a
-test checks that the files there are what the models give. A new document is one line of `PUBLISHED`.
+test checks that the files there are what the models give. A new document is one line of `PUBLISHED`. What a
+key means is a line of schemas/meanings.toml.
 """
 
 import json
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,8 +61,10 @@ class Published:
     def schema(self) -> dict[str, Any]:
         """The schema, as JSON Schema has it."""
         schema = self.model.model_json_schema(by_alias=True, mode="serialization")
+        meanings = meanings_of_keys()
         for part in (schema, *schema.get("$defs", {}).values()):
             _tighten(part)
+            _explain(part, meanings.get(part.get("title", ""), {}))
         if self.has_causes:
             _close_causes(schema, self.file)
         schema["properties"]["schema"]["const"] = self.number
@@ -162,6 +166,17 @@ def _tighten(part: dict[str, Any]) -> None:
         value.pop("default", None)
         if name in _NULL_WHEN_INFINITE and value.get("type") == "number":
             value["type"] = ["number", "null"]
+
+
+def meanings_of_keys() -> dict[str, dict[str, str]]:
+    """What keys mean, by the name of their model."""
+    return tomllib.loads((FOLDER / "meanings.toml").read_text(encoding="utf-8"))
+
+
+def _explain(part: dict[str, Any], meanings: dict[str, str]) -> None:
+    for name, value in part.get("properties", {}).items():
+        if name in meanings:
+            part["properties"][name] = {"description": meanings[name], **value}
 
 
 def main() -> int:
