@@ -5,16 +5,6 @@ import re
 from pathlib import Path
 
 from pgassay.cli import main
-from pgassay.model.running_server.diagnosis import (
-    Activity,
-    Blocker,
-    CalledStatement,
-    Change,
-    DiagnosedServer,
-    Diagnosis,
-    SampledStatement,
-    Sampling,
-)
 from pgassay.report import schema
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "diagnose.md").read_text("utf-8")
@@ -28,16 +18,6 @@ def test_every_option_has_a_row_and_no_row_is_invented() -> None:
     commands = next(each for each in actions if isinstance(each, argparse._SubParsersAction)).choices
     known = {name for each in commands["diagnose"]._actions for name in each.option_strings}
     assert {name for name in documented if name.startswith("--")} == known - {"-h", "--help"}
-
-
-def test_every_key_is_documented() -> None:
-    words = set(_SPAN.findall(PAGE))
-    models = (
-        Diagnosis, DiagnosedServer, Activity, SampledStatement, CalledStatement, Blocker, Change, Sampling,
-    )  # fmt: skip
-    for model in models:
-        keys = {field.alias or name for name, field in model.model_fields.items()}
-        assert keys <= words, f"{model.__name__}: {keys - words}"
 
 
 def test_the_schema_is_up_to_date() -> None:

@@ -2,11 +2,14 @@
 
 import json
 import math
+import tempfile
+from pathlib import Path
 
 import jsonschema
 import pytest
 
 import report_examples as examples
+from frozen import archive
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.result import SecondaryArmResult, SecondaryResult, TwinResult
 from pgassay.report import schema
@@ -89,3 +92,36 @@ def test_the_document_is_the_same_every_time_and_pure_ascii() -> None:
     first = json_text(analyse(stored))
     assert first == json_text(analyse(stored))
     assert first.isascii()
+
+
+def test_every_meaning_is_of_a_key_that_exists_and_stands_in_its_schema() -> None:
+    described: dict[str, dict[str, str]] = {}
+    for published in (*schema.PUBLISHED, *schema.STORED):
+        whole = published.schema()
+        for part in (whole, *whole.get("$defs", {}).values()):
+            said = {key: value.get("description") for key, value in part.get("properties", {}).items()}
+            described.setdefault(part.get("title", ""), {}).update(said)
+    for model, meanings in schema.meanings_of_keys().items():
+        assert described[model].items() >= meanings.items(), model
+
+
+@pytest.mark.parametrize("published", (*schema.PUBLISHED, *schema.STORED), ids=lambda each: each.name)
+def test_every_object_of_a_document_is_described(published: schema.Published) -> None:
+    parts = (published.schema(), *published.schema().get("$defs", {}).values())
+    assert not [part["title"] for part in parts if "properties" in part and not part.get("description")]
+
+
+def test_stored_files_obey_their_schemas() -> None:
+    for published in schema.STORED:
+        assert published.file.read_text(encoding="utf-8") == published.text(), (
+            "run python -m pgassay.report.schema"
+        )
+    experiment, trial = (jsonschema.Draft202012Validator(published.schema()) for published in schema.STORED)
+    with tempfile.TemporaryDirectory() as folder:
+        archive.unpack(Path(folder))
+        plans = list(Path(folder).glob("*/experiment.json"))
+        trials = list(Path(folder).glob("*/trials/*/*/trial.json"))
+        assert len(plans) > 10 and len(trials) > 50
+        for validator, files in ((experiment, plans), (trial, trials)):
+            for file in files:
+                validator.validate(json.loads(file.read_text("utf-8")))

@@ -82,7 +82,9 @@ def intervals_and_trials(folder: Path, width_px: int) -> list[str]:
     stored = load(folder)
     result = analyse(stored)
     intervals = interval_chart.specification(result, width_px=width_px)
-    intervals["title"] = drawing.title(result.verdict, ["speed against the control; the band is the margin"])
+    sentence, _, qualified = result.verdict.removesuffix(").").partition(" (")
+    below = [qualified, "speed against the control; the band is the margin"]
+    intervals["title"] = drawing.title(sentence, below)
     return [drawing.svg(intervals, "intervals"), result_charts.trials(stored, width_px=width_px)]
 
 

@@ -1,9 +1,11 @@
-"""Draws docs/report.svg, the README's picture, from a real run of the frozen set.
+"""Draws docs/report.svg, the README's picture, from a run of the README's first command.
 
-`python tests/frozen/picture.py`
+`python tests/frozen/picture.py [FOLDER]`: runs the command, or takes the results of an earlier run of it.
 """
 
+import shlex
 import sys
+import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -12,9 +14,9 @@ if __name__ == "__main__":
     sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "python")]
 
 from frozen import entry_points  # noqa: E402  (its place is known only now)
-from frozen.corpus import Corpus  # noqa: E402
+from frozen.plans import FILES  # noqa: E402
+from frozen.real import pgassay  # noqa: E402
 
-EXPERIMENT = "setting-warm-buffers"
 PICTURE = ROOT / "docs" / "report.svg"
 WIDTH_PX = 720
 MARGIN_PX = 12
@@ -22,9 +24,24 @@ MARGIN_PX = 12
 
 def main() -> None:
     """Write the picture."""
-    with Corpus() as corpus:
-        drawn = entry_points.intervals_and_trials(corpus.folder / EXPERIMENT, WIDTH_PX)
-    PICTURE.write_text(on_white(drawn), "utf-8")
+    if len(sys.argv) > 1:
+        draw(Path(sys.argv[1]))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "sort.sql").write_text(FILES["sort.sql"], "utf-8")
+        pgassay(Path(folder), *first_command(), "--out", "picture", "--quiet", statuses=(0,))
+        draw(Path(folder) / "picture")
+
+
+def first_command() -> list[str]:
+    """The words behind `pgassay` of the README's first command."""
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    return shlex.split(next(line for line in lines if line.startswith("$ pgassay ")))[2:]
+
+
+def draw(results: Path) -> None:
+    """The picture of these results."""
+    PICTURE.write_text(on_white(entry_points.intervals_and_trials(results, WIDTH_PX)), "utf-8")
 
 
 def on_white(drawings: list[str]) -> str:

@@ -38,9 +38,9 @@ class DataOptions:
         "'throughput-at:p99<20ms'",
         (*TRIALS, "bisect"),
         otherwise="throughput; with rate= or curve= mean",
-        guide="for a load: `throughput` (`tps`), or a [latency](workloads.md#latency): `mean`, `p50` to "
+        guide="for a load: `throughput` (`tps`), or a [latency](loads.md#latency): `mean`, `p50` to "
         "`p99.99`; `'throughput-at:p99<20ms'`: [the most that an arm "
-        "holds](workloads.md#the-most-that-a-server-holds)",
+        "holds](loads.md#the-most-that-a-server-holds)",
     )
     scale: int = value(
         "--scale N",

@@ -1,11 +1,13 @@
-"""The JSON schemas (2020-12) of all that is printed with --json.
+"""The JSON schemas (2020-12) of all that is printed with --json, and of an experiment's two main files.
 
 They are made from the models: `python -m pgassay.report.schema` writes them to schemas/ of the checkout; a
-test checks that the files there are what the models give. A new document is one line of `PUBLISHED`.
+test checks that the files there are what the models give. A new document is one line of `PUBLISHED`. What a
+key means is a line of schemas/meanings.toml.
 """
 
 import json
 import sys
+import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from pgassay.analysis.causes.registry import cause_names
 from pgassay.model.base import Frozen
 from pgassay.model.calibration import CALIBRATION_SCHEMA, CalibrationResult
+from pgassay.model.experiment import Experiment
 from pgassay.model.further_results.bisection import BISECTION_SCHEMA, BisectionResult
 from pgassay.model.further_results.claims import CLAIMS_SCHEMA, ClaimsResult
 from pgassay.model.gates.gate import GATE_SCHEMA, GateResult
@@ -28,6 +31,7 @@ from pgassay.model.running_server.pgbench_run import PGBENCH_SCHEMA, PgbenchResu
 from pgassay.model.running_server.sysbench_run import SYSBENCH_SCHEMA, SysbenchResult
 from pgassay.model.running_server.watch import WATCH_SCHEMA, WatchSample
 from pgassay.model.traffic.replay_result import REPLAY_SCHEMA, ReplayResult
+from pgassay.model.trial import TrialRecord
 from pgassay.model.tuning.tune_answer import TUNE_SCHEMA, TuneResult
 from pgassay.model.upgrades.upgrade_answer import UPGRADE_SCHEMA, UpgradeResult
 from pgassay.model.volumes.offer import VOLUMES_SCHEMA, VolumesResult
@@ -59,8 +63,10 @@ class Published:
     def schema(self) -> dict[str, Any]:
         """The schema, as JSON Schema has it."""
         schema = self.model.model_json_schema(by_alias=True, mode="serialization")
+        meanings = meanings_of_keys()
         for part in (schema, *schema.get("$defs", {}).values()):
             _tighten(part)
+            _explain(part, meanings.get(part.get("title", ""), {}))
         if self.has_causes:
             _close_causes(schema, self.file)
         schema["properties"]["schema"]["const"] = self.number
@@ -69,6 +75,19 @@ class Published:
     def text(self) -> str:
         """The schema as its file holds it."""
         return json.dumps(self.schema(), indent=2) + "\n"
+
+
+@dataclass(frozen=True)
+class Stored(Published):
+    """A file of the results folder. Keys that earlier versions did not write are not required."""
+
+    def schema(self) -> dict[str, Any]:
+        """The schema of what is read, older files included."""
+        schema = self.model.model_json_schema(by_alias=True, mode="validation")
+        meanings = meanings_of_keys()
+        for part in (schema, *schema["$defs"].values()):
+            _explain(part, meanings.get(part.get("title", ""), {}))
+        return {"$schema": _DIALECT, **schema}
 
 
 COMPARE = Published("compare", CompareResult, RESULT_SCHEMA, has_causes=True)
@@ -115,6 +134,7 @@ PUBLISHED = (
     CLAIMS,
     BISECT,
 )
+STORED = (Stored("experiment", Experiment, 1), Stored("trial", TrialRecord, 1))
 
 
 def _close_causes(schema: dict[str, Any], published: Path) -> None:
@@ -164,10 +184,21 @@ def _tighten(part: dict[str, Any]) -> None:
             value["type"] = ["number", "null"]
 
 
+def meanings_of_keys() -> dict[str, dict[str, str]]:
+    """What keys mean, by the name of their model."""
+    return tomllib.loads((FOLDER / "meanings.toml").read_text(encoding="utf-8"))
+
+
+def _explain(part: dict[str, Any], meanings: dict[str, str]) -> None:
+    for name, value in part.get("properties", {}).items():
+        if name in meanings:
+            part["properties"][name] = {"description": meanings[name], **value}
+
+
 def main() -> int:
     """Write the schemas into the checkout and say where."""
     FOLDER.mkdir(exist_ok=True)
-    for document in PUBLISHED:
+    for document in (*PUBLISHED, *STORED):
         document.file.write_text(document.text(), encoding="utf-8")
         print(document.file, file=sys.stderr)
     return 0
