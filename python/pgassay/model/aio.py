@@ -9,8 +9,6 @@ scans read page by page whatever the method, in 18 and in 19.
 
 from collections.abc import Mapping
 
-from pgassay.model.base import PAGE_BYTES
-
 AIO_NODES = {"Seq Scan": 18, "Bitmap Heap Scan": 18, "Tid Range Scan": 18}
 
 COMMANDS_SINCE = 18
@@ -26,8 +24,6 @@ _PLACES = {
 }
 # src/backend/storage/aio/aio_init.c, AioChooseMaxConcurrency.
 IO_MAX_CONCURRENCY_DEFAULT_MAX = 64
-# src/backend/storage/buffer/freelist.c, GetAccessStrategy.
-_RING_BYTES_MIN = 256 * 1024
 # PG_INT16_MAX, the type of a stream's counts (src/backend/storage/aio/read_stream.c).
 _STREAM_BLOCKS_MAX = 32767
 
@@ -62,25 +58,6 @@ def pin_limit(shared_blocks: int, processes: int) -> int:
 def default_io_max_concurrency(shared_blocks: int, processes: int) -> int:
     """What io_max_concurrency=-1 becomes at the start of a server: the share of shared buffers, 1 to 64."""
     return min(max(shared_blocks // processes, 1), IO_MAX_CONCURRENCY_DEFAULT_MAX)
-
-
-def bulk_read_ring_blocks(
-    shared_blocks: int,
-    processes: int,
-    concurrency: int,
-    combine_blocks: int,
-    block_bytes: int = PAGE_BYTES,
-) -> int:
-    """The ring of shared buffers that a sequential scan of a large table reads through, in 18 and 19.
-
-    256 kB and room for the reads in flight, but no more than may be pinned, and an eighth of shared buffers
-    at most (src/backend/storage/buffer/freelist.c, GetAccessStrategy and GetAccessStrategyWithSize). Before
-    18 it is of 256 kB.
-    concurrency: effective_io_concurrency; combine_blocks: io_combine_limit.
-    """
-    least = _RING_BYTES_MIN // block_bytes
-    most = max(least, pin_limit(shared_blocks, processes))
-    return min(least + combine_blocks * concurrency, most, shared_blocks // 8)
 
 
 def look_ahead_blocks(concurrency: int, combine_blocks: int, pins: int, ring: int | None = None) -> int:

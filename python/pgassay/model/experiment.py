@@ -22,27 +22,21 @@ Reading = Literal["memory", "disk"]
 READINGS: tuple[Reading, ...] = ("memory", "disk")
 # What log speeds can be adjusted for; the canary is run in every trial.
 Covariate = Literal["none", "canary", "memory", "disk"]
-COVARIATES: tuple[Covariate, ...] = ("none", "canary", *READINGS)
 # Whether the plans of statements are kept, and executed once with EXPLAIN ANALYZE after a trial.
 PlanKind = Literal["off", "estimate", "work"]
-PLAN_KINDS: tuple[PlanKind, ...] = ("off", "estimate", "work")
 # What the settings of all arms start from: alike in all of them, or as each version is shipped.
 Baseline = Literal["fixed", "shipped"]
-BASELINES: tuple[Baseline, ...] = ("fixed", "shipped")
 # What a row of the evidence is made of: a trial of each arm with a start of its own, or one start for all.
 EvidenceUnit = Literal["trial", "start"]
 # What an experiment goes on for: a verdict on each arm, or on the main effect of every factor of a grid.
 Decide = Literal["arms", "effects"]
-DECIDE: tuple[Decide, ...] = ("arms", "effects")
 # What the slope of a covariate is learnt from: the arm against its controls, or the controls among them too.
 Slope = Literal["difference", "members"]
 # Whether the evidence is exact only for arms as noisy as their controls, or sign flips must confirm it.
 ArmNoise = Literal["equal", "any"]
 Between = Literal["nothing", "neutral"]
-BETWEEN: tuple[Between, ...] = ("nothing", "neutral")
 # Whether each trial has a server of its own, or arms share a start where one running server can be them all.
 Restart = Literal["needed", "each"]
-RESTART: tuple[Restart, ...] = ("needed", "each")
 
 
 class Protocol(Extended):

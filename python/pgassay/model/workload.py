@@ -122,11 +122,6 @@ class Pace(Frozen):
     arrivals: Arrivals = "poisson"
     rates: tuple[tuple[float, float], ...]
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether one rate is due all the time."""
-        return len({rate for _, rate in self.rates}) == 1
-
 
 class PartOfCapture(Extended):
     """Which sessions of a capture are played, and how long.

@@ -22,6 +22,12 @@ def write_file(path: Path, content: bytes) -> None:
         raise recording_error(path, error) from error
 
 
+def write_document(path: Path, value: object) -> None:
+    """Write a model or a plain value as JSON; raises as `write_file`."""
+    content = to_json(value)
+    write_file(path, content)
+
+
 def recording_error(path: Path, error: OSError) -> MeasurementError:
     """The sentence for a record that could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import get_args
 
-from pgassay.durable import replace_file, sync
+from pgassay.durable import sync
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.experiment import BLOCK_FORMAT, EXPERIMENT_FORMAT, BlockDesign, BlockPlan, Experiment
 from pgassay.model.plans.executed_plan import WORK_PLANS_FORMAT, WorkPlan, WorkPlans
 from pgassay.model.result import Stopped
 from pgassay.model.trial import TRIAL_FORMAT, TrialRecord
 from pgassay.record import layout
-from pgassay.record.documents import damaged, read_json, read_model, recording_error, to_json, write_file
+from pgassay.record.documents import damaged, read_json, read_model, recording_error, to_json, write_document
 
 # Files by which a folder is known that is no experiment.
 _OTHERS = {
@@ -80,7 +80,7 @@ def write_experiment(folder: Path, experiment: Experiment) -> None:
     if path.exists():
         raise MeasurementError(f"{folder} already holds an experiment: choose another folder with --out")
     folder.mkdir(parents=True, exist_ok=True)
-    write_file(path, to_json(experiment))
+    write_document(path, experiment)
 
 
 def write_design(stored: StoredExperiment, design: BlockDesign) -> StoredExperiment:
@@ -103,7 +103,7 @@ def _write_anew(stored: StoredExperiment, experiment: Experiment) -> StoredExper
         return stored
     if layout.attempt_folders(stored.folder) or stored.block_plans:
         raise MeasurementError(f"{stored.folder} already has trials, so its design can't change")
-    replace_file(stored.folder / layout.EXPERIMENT_FILE, to_json(experiment))
+    write_document(stored.folder / layout.EXPERIMENT_FILE, experiment)
     return replace(stored, experiment=experiment)
 
 
@@ -140,7 +140,7 @@ def write_block_plan(folder: Path, plan: BlockPlan) -> None:
             sync(folder)
     except OSError as error:
         raise recording_error(path, error) from error
-    write_file(path, to_json(plan))
+    write_document(path, plan)
 
 
 def load_block_plan(path: Path) -> BlockPlan:
@@ -224,7 +224,7 @@ def write_state(folder: Path, *, stopped: str, seconds_used: float, warnings: tu
         "seconds_used": round(seconds_used, 3),
         "warnings": list(warnings),
     }
-    write_file(folder / layout.STATE_FILE, to_json(state))
+    write_document(folder / layout.STATE_FILE, state)
 
 
 def load_state(folder: Path) -> tuple[str, float, tuple[str, ...]]:
@@ -250,7 +250,7 @@ def load_state(folder: Path) -> tuple[str, float, tuple[str, ...]]:
 
 def write_servers(folder: Path, servers: Mapping[str, object]) -> None:
     """Keep what remote servers say of themselves: their settings and extensions, by name."""
-    write_file(folder / layout.SERVERS_FILE, to_json({"format": 1, "servers": servers}))
+    write_document(folder / layout.SERVERS_FILE, {"format": 1, "servers": servers})
 
 
 def load_servers(folder: Path) -> dict[str, Mapping[str, Mapping[str, str]]]:
@@ -264,7 +264,7 @@ def load_servers(folder: Path) -> dict[str, Mapping[str, Mapping[str, str]]]:
 
 def write_swap(folder: Path, swap: Mapping[str, object]) -> None:
     """Keep where the settings of two remote servers were swapped, and what changed places."""
-    write_file(folder / layout.SWAP_FILE, to_json({"format": 1, **swap}))
+    write_document(folder / layout.SWAP_FILE, {"format": 1, **swap})
 
 
 def load_swap(folder: Path) -> Swap | None:

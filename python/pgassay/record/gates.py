@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from pgassay.model.gates.gate import GATE_FORMAT, GateResult
-from pgassay.record.documents import read_model, to_json, write_file
+from pgassay.record.documents import read_model, write_document
 from pgassay.record.layout import GATE_FILE
 
 
 def write_gate(folder: Path, result: GateResult) -> None:
     """Write gate.json; raises MeasurementError when the disk is full or refuses."""
-    write_file(folder / GATE_FILE, to_json(result))
+    write_document(folder / GATE_FILE, result)
 
 
 def load_gate(folder: Path) -> GateResult:

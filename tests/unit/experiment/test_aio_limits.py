@@ -26,27 +26,6 @@ def test_a_backend_pins_its_share_of_shared_buffers() -> None:
     assert aio.default_io_max_concurrency(16, PROCESSES) == 1
 
 
-@pytest.mark.parametrize(
-    ("blocks", "concurrency", "combine", "ring"),
-    [
-        # 256 kB and 16 reads of 128 kB.
-        (BLOCKS_1_GB, 16, 16, 32 + 256),
-        # No reads in flight: 256 kB, as before 18.
-        (BLOCKS_1_GB, 0, 16, 32),
-        # As many as may be pinned.
-        (BLOCKS_128_MB, 16, 16, 94),
-        (BLOCKS_1_GB, 1000, 128, BLOCKS_1_GB // PROCESSES),
-        # Few buffers: never less than 256 kB, and never more than an eighth of them.
-        (2048, 16, 16, 32),
-        (128, 16, 16, 16),
-    ],
-)
-def test_the_ring_of_a_large_scan_has_room_for_the_reads_in_flight(
-    blocks: int, concurrency: int, combine: int, ring: int
-) -> None:
-    assert aio.bulk_read_ring_blocks(blocks, PROCESSES, concurrency, combine) == ring
-
-
 def test_the_look_ahead_ends_at_reads_pins_or_ring() -> None:
     assert aio.look_ahead_blocks(16, 16, pins=753) == 17 * 16
     assert aio.look_ahead_blocks(16, 16, pins=94) == 94

@@ -10,8 +10,6 @@ A machine enters when it has ended, and its figure does not change after that: s
 machine, and add machines after having looked.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from pgassay.analysis.statistics.eprocess import Evidence, EvidenceRules, FloatArray, gather_evidence
@@ -41,8 +39,3 @@ def population_evidence(figures: FloatArray) -> Evidence:
 def machines_needed(level: float) -> int:
     """The least number of machines that could exclude anything at this level: 2ⁿ > 2/level. Six at 5 %."""
     return int(np.floor(np.log2(2.0 / level))) + 1
-
-
-def order_of_ending(ended: Sequence[str]) -> list[int]:
-    """The places of machines in the order in which they ended."""
-    return sorted(range(len(ended)), key=lambda place: (ended[place], place))

@@ -71,7 +71,6 @@ def parse_request(
     servers = choose_servers(request, on_stage)
     is_typed = servers.factors or not (request.factors or request.made_factors)
     factors = (*(parse_factors(list(servers.factors)) if is_typed else ()), *request.made_factors)
-    workload = sql.workload_of(factors, request.workload, CompareRequest.workload)
     for factor in factors:
         if factor.name in given:
             raise UsageError(
@@ -79,6 +78,7 @@ def parse_request(
             )
         if factor.name == config.NAME:
             config.check_beside(factor.levels, given)
+    workload = sql.workload_of(factors, request.workload, CompareRequest.workload)
     base = servers.base(factors, workload, given)
     compared = choose_control(base.factors, request.control)
     candidates = [

@@ -6,10 +6,10 @@ arm's own, and a cache state that an execution uses up, ask for a trial of each 
 Where no state was asked for, caches are warm, unless the arms differ in what only cold caches show.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgassay.environment.server.settings import classify
+from pgassay.environment.server.settings import Level, classify
 from pgassay.environment.server.validation import build_settings
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.shared_data import on_shared_data
@@ -58,14 +58,13 @@ def share(request: CompareRequest, arms: tuple[Arm, ...], protocol: Protocol) ->
     if reason:
         return Sharing(arms, protocol, reason, reason)
     data = on_shared_data(arms)
-    reason = data.reason or _unlike(data.arms)
+    levels = {arm.name: _levels(arm, arms) for arm in arms}
+    reason = data.reason or _unlike(data.arms, levels)
     if reason:
         return Sharing(arms, protocol, reason, reason)
     switched = (*asked.switched_indexes, *data.switched)
-    reloaded = tuple(
-        sorted({name for arm in arms for name in _varied(arm, arms) if not _is_session(arm, name)})
-    )
-    update = {"switched_indexes": switched, "reloaded_settings": reloaded}
+    reloaded = {name for found in levels.values() for name, level in found.items() if level != "session"}
+    update = {"switched_indexes": switched, "reloaded_settings": tuple(sorted(reloaded))}
     return Sharing(data.arms, asked.model_copy(update=update), "")
 
 
@@ -123,23 +122,32 @@ def _of_arm(arm: Arm, protocol: Protocol) -> str:
     return ""
 
 
-def _unlike(arms: Sequence[Arm]) -> str:
-    """What a server must be started with, and the arms of a stratum differ in."""
+def _levels(arm: Arm, arms: Sequence[Arm]) -> dict[str, Level]:
+    """When a change takes effect of each setting in which an arm and its control differ."""
+    varied = _varied(arm, arms)
+    facts = build_settings(arm.spec.build) if varied else {}
+    return {name: classify(facts, name) for name in varied}
+
+
+def _unlike(arms: Sequence[Arm], levels: Mapping[str, Mapping[str, Level]]) -> str:
+    """What a server must be started with, and the arms of a stratum differ in.
+
+    levels: when a change of each setting in which an arm differs takes effect, by the arm's name.
+    """
     for arm in arms:
         one, other = arm.spec, _control_of(arm, arms)
         if one.data_identity != other.data_identity or one.build != other.build:
             return "the arms differ in their data or their version"
         if one.storage != other.storage:
             return "the arms differ in their storage"
-        for name in _varied(arm, arms):
-            if reason := _of_setting(name, one, other):
+        for name, level in levels[arm.name].items():
+            if reason := _of_setting(name, level, one, other):
                 return reason
     return ""
 
 
-def _of_setting(name: str, one: ArmSpec, other: ArmSpec) -> str:
+def _of_setting(name: str, level: Level, one: ArmSpec, other: ArmSpec) -> str:
     """Why a running server can't have both values of a setting, one after the other."""
-    level = classify(build_settings(one.build), name)
     if level == "session":
         return ""
     if level != "reload":
@@ -159,7 +167,3 @@ def _varied(arm: Arm, arms: Sequence[Arm]) -> list[str]:
     """The settings in which an arm and its control differ, by name."""
     one, other = arm.spec.settings, _control_of(arm, arms).settings
     return [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)]
-
-
-def _is_session(arm: Arm, name: str) -> bool:
-    return classify(build_settings(arm.spec.build), name) == "session"

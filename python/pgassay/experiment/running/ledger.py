@@ -19,7 +19,7 @@ from pgassay.analysis.verdicts.checks.ledger import (
 from pgassay.environment.home import home
 from pgassay.environment.linux.machine import machine_id
 from pgassay.model.calibration import LedgerResult
-from pgassay.record.documents import to_json, write_file
+from pgassay.record.documents import write_document, write_file
 from pgassay.record.experiment import StoredExperiment
 
 FORMAT = 2
@@ -43,7 +43,7 @@ def add_evidence(stored: StoredExperiment) -> str | None:
         return None
     identity = f"{stored.experiment.created_at} {stored.experiment.contract.seed}"
     ledger = ledger_update(ledger, machine_id(), identity, experiment_evidence(stored))
-    write_file(path, to_json({**ledger, "format": FORMAT}))
+    write_document(path, {**ledger, "format": FORMAT})
     return _sentence(ledger_state(ledger, machine_id()))
 
 

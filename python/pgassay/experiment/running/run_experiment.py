@@ -222,12 +222,11 @@ def resume_held(
 
 def _run_trials(stored: StoredExperiment, opened: OpenTarget, run: _Run) -> StoredExperiment:
     target, progress = opened.target, run.progress
-    trials = ExperimentTrials(stored, target, progress)
     try:
         if not stored.trials:
             said = check_same_results(stored.experiment, target, progress.stage)
             stored = write_warnings(stored, said)
-            trials = ExperimentTrials(stored, target, progress)
+        trials = ExperimentTrials(stored, target, progress)
         known = known_of(stored, run.earlier, trials, progress)
         if not stored.trials and not stored.block_plans:
             # The blocks are planned by what a trial takes, and what is said of them follows from their plan.

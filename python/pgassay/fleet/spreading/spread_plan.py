@@ -20,7 +20,7 @@ from pgassay.model.machines.spread import (
     SpreadRun,
 )
 from pgassay.record import layout
-from pgassay.record.documents import read_model, to_json, write_file
+from pgassay.record.documents import read_model, write_document
 
 FILE = layout.FLEET_FILE
 MACHINES_FOLDER = "machines"
@@ -131,7 +131,7 @@ def with_further_run(
 
 def write(folder: Path, plan: SpreadExperiment) -> None:
     """Write it whole; raises MeasurementError."""
-    write_file(folder / FILE, to_json(plan))
+    write_document(folder / FILE, plan)
 
 
 def is_spread(folder: Path) -> bool:

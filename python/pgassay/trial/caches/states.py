@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 RESIDENT_FRACTION_MIN = 0.99
 # Reads of at most a quarter of shared_buffers keep the whole table there; a larger one goes through
 # a ring of buffers (src/backend/access/heap/heapam.c, initscan): of 256 kB until 17, since then with room for
-# the reads in flight as well (`bulk_read_ring_blocks` of model/aio.py).
+# the reads in flight as well (GetAccessStrategyWithSize in freelist.c).
 RING_THRESHOLD_DIVISOR = 4
 CLIFF_FRACTION = 0.10
 WARMING_ROUNDS_MAX = 3

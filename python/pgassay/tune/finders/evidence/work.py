@@ -18,8 +18,6 @@ FETCH_MS = 0.00045
 FETCH_BESIDE_MS = 0.00018
 INDEX_ONLY_ROW_MS = 0.00008
 DESCENT_MS = 0.003
-# What EXPLAIN and the executor need at least for a statement with one node.
-FLOOR_MS = 0.02
 # B-tree pages are 90 % full when made (BTREE_DEFAULT_FILLFACTOR); an entry has a header and a line pointer.
 _LEAF_FILL, _ENTRY_BYTES = 0.9, 8 + 4
 _CORRELATED = 0.9
