@@ -8,6 +8,7 @@ from typing import Any
 
 # As far as a prediction may lie from what lifting the cause then gains.
 GAIN_TOLERANCE = 0.25
+_RANGE_MAX = 3.0
 # A plant that limits the server makes it slower by more than chance does.
 _GAIN_MIN = 1.1
 # What other processes of the machine do is no fault of a server in which something else was planted.
@@ -42,9 +43,10 @@ class Plant:
     limit, planted beside the cause, that are to be named too and stay in the other arm. tolerated: limits or
     faults that may be named beside a planted fault or in the other arm, with the reason at the plant. needs:
     capabilities, by the names of `needs`. files: SQL files by name. outside: what is done to the server while
-    it runs. around: what the whole command runs in. is_remote: the servers are already running. variant:
-    another way of planting the cause, with its own name. advised: words that the advice for the cause must
-    hold. decoy: the fields of the harmless counterpart where the other level is none.
+    it runs. around: what the whole command runs in. is_remote: the servers are already running. own_s: what
+    the lifted arm takes at least, where nobody sees what others take of the processors. variant: another way
+    of planting the cause, with its own name. advised: words that the advice for the cause must hold. decoy:
+    the fields of the harmless counterpart where the other level is none.
     """
 
     cause: str
@@ -59,6 +61,7 @@ class Plant:
     outside: Outside = nothing
     around: Around = nothing_around
     is_remote: bool = False
+    own_s: float | None = None
     lifts: bool = True
     also: frozenset[str] = frozenset()
     tolerated: frozenset[str] = frozenset()
@@ -114,6 +117,7 @@ class Named:
     limit: str
     faults: frozenset[str]
     gains: Mapping[str, float | None]
+    ranges: Mapping[str, tuple[float, float]]
     is_noisy: bool
     remedies: Mapping[str, str] = field(default_factory=dict)
 
@@ -132,12 +136,14 @@ class Judgement:
 
     is_named: the cause is the limit, or among the faults, and nothing that was not planted is a fault.
     predicted, measured: how many times as fast without the cause; None where nothing is predicted or lifted.
+    predicted_range: the least and the most of the prediction, where the record can't tell them apart.
     is_clean: the arm without the cause doesn't name it, and has no fault; None where both arms have it.
     """
 
     is_named: bool
     planted: Named
     predicted: float | None
+    predicted_range: tuple[float, float] | None
     measured: float | None
     is_clean: bool | None
     other: Named
@@ -158,9 +164,16 @@ class Judgement:
 
     @property
     def is_near(self) -> bool | None:
-        """Whether what was predicted is within the tolerance; None where nothing was."""
+        """Whether what was predicted is within the tolerance, or its range holds what was measured.
+
+        None where nothing was predicted.
+        """
         if self.predicted is None or self.measured is None:
             return None
+        least, most = self.predicted_range or (self.predicted, self.predicted)
+        # So wide a range would hold anything.
+        if most <= _RANGE_MAX * least and least <= self.measured <= most:
+            return True
         return abs(self.predicted / self.measured - 1) <= GAIN_TOLERANCE
 
 
@@ -172,15 +185,17 @@ def judge(plant: Plant, result: Mapping[str, Any]) -> Judgement:
     )
     planted, lifted = (_named(plant, result, arm["name"]) for arm in (control, other))
     is_named = _has_all(plant, planted)
-    measured = predicted = is_clean = None
+    measured = predicted = predicted_range = is_clean = None
     if plant.lifts:
         ratio = control["median"] / other["median"]
         measured = ratio if result["metric"]["better"] == "lower" else 1 / ratio
-        predicted = planted.gains.get(plant.cause)
+        predicted, predicted_range = planted.gains.get(plant.cause), planted.ranges.get(plant.cause)
         is_clean = is_harmless(plant, lifted)
+        if plant.own_s is not None and other["median"] > (1 + GAIN_TOLERANCE) * plant.own_s:
+            lifted = replace(lifted, is_noisy=True)
     else:
         is_named = is_named and _has_all(plant, lifted)
-    return Judgement(is_named, planted, predicted, measured, is_clean, lifted)
+    return Judgement(is_named, planted, predicted, predicted_range, measured, is_clean, lifted)
 
 
 def is_harmless(plant: Plant, named: Named) -> bool:
@@ -217,6 +232,7 @@ def _named(plant: Plant, result: Mapping[str, Any], arm: str) -> Named:
             cause["cause"]: cause["gain_predicted"] if cause.get("lifted_by") else cause["gain_if_lifted"]
             for cause in causes
         },
+        ranges={cause["cause"]: tuple(cause["gain_range"]) for cause in causes if cause.get("gain_range")},
         is_noisy=NOISE in faults and not is_planted_noise,
         remedies={cause["cause"]: cause.get("remedy", "") for cause in causes},
     )

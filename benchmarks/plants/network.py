@@ -27,6 +27,7 @@ def network(round_trip_ms: int) -> Plant:
         "".join(statements),
         outside=_behind_proxies(round_trip_ms / 1e3),
         is_remote=True,
+        own_s=_STATEMENTS * _OWN_S,
     )
 
 

@@ -22,12 +22,14 @@ class Cause(Frozen):
     time can't be told from other work. `evidence`: figures by name, with their units, of the trial whose
     share is that median. `gain_if_lifted`: how many times as fast the trial could be, about, without it;
     None where that can't be said. `gain_interval`: a 95 % interval of it from the variation of the trials
-    that show the cause, None where fewer than two of them tell. `lifted_by`: the level of another arm that
-    lifted it, so that both are what was measured, and `gain_predicted` what had been predicted; None for both
-    where none did. Where a prediction missed, the others of the experiment are withdrawn. `next_limit`: the
-    resource that bounds the gain, as words; None where it is the rest of the time. `remedy_status`:
-    whether another arm tried the remedy and was faster; None for one that is no setting, or where there are
-    no other arms. `observed`: the trials that could be looked into.
+    that show the cause, None where fewer than two of them tell and there is no `gain_range`: the least
+    and the most of the prediction where the record can't tell them apart, which that interval then holds.
+    `lifted_by`: the level of another arm that lifted it, so that both are what was measured, and
+    `gain_predicted` what had been predicted; None for both where none did. Where a prediction missed, the
+    others of the experiment are withdrawn. `next_limit`: the resource that bounds the gain, as words;
+    None where it is the rest of the time. `remedy_status`: whether another arm tried the remedy and was
+    faster; None for one that is no setting, or where there are no other arms. `observed`: the trials that
+    could be looked into.
     """
 
     arm: str
@@ -41,6 +43,7 @@ class Cause(Frozen):
     evidence: dict[str, float | str] = Field(default_factory=dict)
     gain_if_lifted: float | None
     gain_interval: tuple[float, float] | None = None
+    gain_range: tuple[float, float] | None = Field(default=None, exclude_if=lambda ends: ends is None)
     gain_predicted: float | None = None
     lifted_by: str | None = None
     next_limit: str | None = None

@@ -149,6 +149,7 @@ def _close_causes(schema: dict[str, Any], published: Path) -> None:
 # Keys that are written only where there is something, by the model: documents before them had none.
 _WHERE_KNOWN = {
     **dict.fromkeys(("ArmResult", "SecondaryArmResult"), ("starts", "assumption")),
+    "Cause": ("gain_range",),
     "CompareResult": (
         "profile",
         "capacities",

@@ -112,6 +112,40 @@ def test_the_cause_names_the_second_and_what_would_have_lasted(tmp_path: Path) -
     assert found.gain == pytest.approx(30 / (30 - 17.1), rel=1e-6)
 
 
+@pytest.mark.parametrize("work_s", [0.4, 0.7, 1.5, 3.0])
+@pytest.mark.parametrize("beside", [True, False])
+def test_where_no_rate_before_was_seen_the_gain_has_the_ends_that_work_beside_reads_leaves_open(
+    work_s: float, beside: bool
+) -> None:
+    """A scan of 210 MB on a P4 whose credits are used up: 25 MB a second, and 170 while they last.
+
+    `beside`: all its work goes on while pages are read ahead, else none.
+    """
+    slow_s, fast_s = 210 / 25, 210 / 170
+    took_s, without_s = (max(work_s, each) if beside else work_s + each for each in (slow_s, fast_s))
+    waited_s = took_s - work_s
+    end = BurstEnd("P4", 0.0, "bytes", 170e6, 210e6 / took_s, took_s, 25e6, is_known_before=False)
+    found = ENDED.find(
+        evidence(
+            total_s=took_s, elapsed_s=took_s, read_s=waited_s, cpu_s=work_s, burst_ends=(end,),
+        )
+    )  # fmt: skip
+    assert isinstance(found, Found) and found.gain is not None and found.gain_range is not None
+    low, high = found.gain_range
+    assert low * 0.999 <= took_s / without_s <= high * 1.001
+    assert low < found.gain < high < 3 * low
+    # Whose rate before was seen has one figure: the same work was done at it.
+    known = ENDED.find(
+        evidence(
+            total_s=took_s,
+            elapsed_s=took_s,
+            read_s=waited_s,
+            burst_ends=(replace(end, is_known_before=True),),
+        )
+    )
+    assert isinstance(known, Found) and known.gain_range is None
+
+
 def test_who_waits_for_something_else_is_not_limited_by_them(tmp_path: Path) -> None:
     burst = ends(trial(tmp_path / "trial", 17.0))
     total_s = 20.0 * SECONDS

@@ -75,6 +75,19 @@ def test_a_predicted_gain_is_told_with_its_interval(
     assert words in cause_rows(result(cause))[0].sentence
 
 
+def test_a_gain_that_the_record_leaves_open_is_told_by_its_ends() -> None:
+    open_ends = LIMIT.model_copy(
+        update={"gain_if_lifted": 4.3, "gain_interval": (3.2, 5.8), "gain_range": (3.2, 5.8)}
+    )
+    told = cause_rows(result(open_ends))[0].sentence
+    assert "could be about 4.3 × as fast (between 3.2 and 5.8 × as fast: the record can't tell" in told
+    measured = {"gain_predicted": 4.3, "lifted_by": "storage=large"}
+    hit = open_ends.model_copy(update=measured | {"gain_if_lifted": 3.6, "gain_interval": (3.4, 3.8)})
+    assert "predicted" not in cause_rows(result(hit))[0].sentence
+    missed = open_ends.model_copy(update=measured | {"gain_if_lifted": 9.0, "gain_interval": (8.0, 10.0)})
+    assert "where between 3.2 and 5.8 × as fast had been predicted" in cause_rows(result(missed))[0].sentence
+
+
 def test_of_many_arms_each_cause_is_told_once() -> None:
     many = [LIMIT.model_copy(update={"arm": f"arm {number}"}) for number in range(15)]
     rows = cause_rows(result(*many, FAULT, FAULT))

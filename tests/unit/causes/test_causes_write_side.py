@@ -42,6 +42,18 @@ def test_writes_of_wal_that_make_room_in_its_buffers_are_no_commits() -> None:
     assert limit_of(**wal_waits("on", 10.0))[0] == "wal-fsync"
 
 
+def test_the_queue_between_two_waits_for_a_buffer_may_go_with_them() -> None:
+    # Recorded at 2 ms a write beside a load of 13: 46 transactions, and 1,041 with 64 MB of buffers.
+    waited = {"wal_s": 32.09, "writing": {"wal insert": {"WALInsert": 1.08}}, "counters": full(793.0)}
+    commit = {"record": wal_waits("off", 1.0)["record"], "total_s": 40.0, "cpu_s": 0.07, **waited}
+    cause, found = limit_of(**commit, runnable_s=5.57)
+    assert cause == "wal-insert" and found.gain_range is not None and found.gain is not None
+    assert found.gain_range[0] == pytest.approx(5.85, rel=0.01)
+    assert found.gain_range[0] < found.gain < 1041 / 46 < found.gain_range[1]
+    # Where nobody queues, one figure is told.
+    assert limit_of(**commit)[1].gain_range is None
+
+
 def test_where_commits_don_t_wait_nobody_is_told_to_have_them_not_wait() -> None:
     cause, found = limit_of(**wal_waits("off", 0.0))
     assert cause == "wal-fsync"

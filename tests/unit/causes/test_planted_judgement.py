@@ -55,6 +55,17 @@ def test_a_prediction_beyond_the_tolerance_is_wrong_and_none_is_not_counted() ->
     assert judge(PLANT, result(["row-locks"], ["unknown"], gain=None)).is_near is None
 
 
+@pytest.mark.parametrize(
+    ("ends", "is_near"), [((2.0, 4.0), True), ((2.0, 3.5), False), ((1.0, 4.0), False), (None, False)]
+)
+def test_ends_that_hold_what_was_measured_are_right_unless_they_would_hold_anything(
+    ends: tuple[float, float] | None, is_near: bool
+) -> None:
+    found = result(["row-locks"], ["unknown"], gain=2.8)
+    found["causes"][0]["gain_range"] = ends
+    assert judge(PLANT, found).is_near is is_near
+
+
 def test_a_decoy_with_the_cause_or_any_fault_is_not_clean() -> None:
     assert judge(PLANT, result(["row-locks"], ["row-locks"])).is_clean is False
     assert judge(PLANT, result(["row-locks"], ["unknown", "temp-spill"])).is_clean is False
@@ -65,6 +76,14 @@ def test_noise_is_no_fault_of_a_plant_but_is_told() -> None:
     assert judgement.is_named and judgement.is_clean and judgement.is_noisy
     planted = replace(PLANT, cause="noise")
     assert judge(planted, result(["unknown", "noise"], ["unknown", "noise"])).is_clean is False
+
+
+def test_a_server_that_nobody_looks_into_was_disturbed_where_it_took_longer_than_its_own_work() -> None:
+    timed = replace(PLANT, own_s=0.4)
+    found = result(["row-locks"], ["unknown"], speeds=(0.8, 0.42)) | {"metric": {"better": "lower"}}
+    assert not judge(timed, found).is_noisy
+    found["arms"][1]["median"] = 0.6
+    assert judge(timed, found).is_noisy
 
 
 def test_of_a_mixture_both_are_named_and_the_other_stays() -> None:

@@ -10,7 +10,10 @@ from plans_for_tests import make_record
 
 import analysis_samples
 from pgassay.design.schedule import Step, arms_to_prepare, next_step, plan_block, planned_design, trial_place
+from pgassay.environment.earlier_experiments import TrialHistory
+from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run_experiment import blocks_per_copy
+from pgassay.experiment.running.run_forecast import resolution
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockDesign, BlockPlan, Experiment
 from pgassay.model.trial import TrialRecord
@@ -175,6 +178,14 @@ def test_each_replicate_runs_on_the_next_load() -> None:
         (step.spec.arm.id, step.spec.arm.spec.dataset.load): step.spec.arm.data_copy
         for step in itertools.chain.from_iterable(again.block() for again in [Run(plan)] for _ in range(4))
     }
+
+
+def test_what_is_said_beforehand_counts_sets_of_copies() -> None:
+    known, limits = TrialHistory(10.0, 0.05), RunLimits(blocks_max=60, time_max_s=1800)
+    said = [resolution(planned(own=own, design={"blocks_per_copy": 5}), known, limits) for own in ((1,), ())]
+    assert "at least 4 sets, 20 blocks." in said[0]
+    # Where all arms share the data each block counts.
+    assert "sets" not in said[1]
 
 
 def test_crossed_experiments_and_the_null_factor_keep_their_copies() -> None:

@@ -43,6 +43,17 @@ def test_too_little_time_is_told_so_that_it_differs_from_what_is_needed() -> Non
     assert "at least 4 blocks (3 min 06 s)" in said
 
 
+def test_blocks_that_count_once_for_their_copies_are_told_before_the_first() -> None:
+    said = resolution_sentence(1800, 10, 3, blocks_per_copy=5)
+    assert "Each 5 blocks run on one set of copies, which counts once" in said
+    assert "at least 4 sets, 20 blocks." in said
+    # What the time has room for is no verdict where it is fewer sets.
+    few = resolution_sentence(300, 10, 3, blocks_per_copy=5)
+    assert few.startswith("5 minutes are about 10 blocks of 3 trials, too few for a verdict")
+    assert "which takes at least 20 blocks (10 minutes)" in few
+    assert "set of copies" not in resolution_sentence(1800, 10, 3)
+
+
 @pytest.mark.parametrize(
     ("phase", "ended", "number"),
     [

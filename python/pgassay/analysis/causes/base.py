@@ -6,7 +6,7 @@ know. It never guesses: where the record doesn't hold what the rule rests on, th
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pgassay.analysis.causes.ceilings import fractions
@@ -31,7 +31,8 @@ class Found:
     resource also sets the time that is spent using it. figures: the evidence, by name with units. gain: how
     many times as fast it could be, about, without it. gain_bound: the most that the nearest other resource
     allows, infinite where none is known. next_limit: its name where it is what bounds the gain, else ''.
-    remedy: where the figures allow another one than the rule's, else ''.
+    gain_range: the least and the most of the gain where the record can't tell them apart; `gain` is then
+    their geometric mean. remedy: where the figures allow another one than the rule's, else ''.
     """
 
     seconds: float | None
@@ -41,6 +42,7 @@ class Found:
     gain_bound: float = math.inf
     next_limit: str = ""
     remedy: str = ""
+    gain_range: tuple[float, float] | None = None
 
     @property
     def rank_s(self) -> float:
@@ -142,6 +144,21 @@ def lifted(
     if times and times[0] <= most:
         return Found(seconds, dict(figures), max(1.0, times[0]), gain_bound=most)
     return Found(seconds, dict(figures), most, gain_bound=most, next_limit=nearest.words)
+
+
+def between(one: Found, other: Found) -> Found:
+    """The first with the gains of both as the ends of what it may be; as it is where one tells none."""
+    if one.gain is None or other.gain is None:
+        return one
+    least, most = sorted((one, other), key=lambda found: found.gain or 0.0)
+    low, high = least.gain or 1.0, most.gain or 1.0
+    return replace(
+        one,
+        gain=math.sqrt(low * high),
+        gain_range=(low, high),
+        gain_bound=most.gain_bound,
+        next_limit=most.next_limit,
+    )
 
 
 @dataclass(frozen=True)

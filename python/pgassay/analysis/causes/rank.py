@@ -135,6 +135,10 @@ def _cause(arm: Arm, seen: Sequence[tuple[Rule, Found, float]], observed: int) -
     """The trial whose share is the median stands for all that show the cause."""
     shares = [(found.seconds or 0.0) / total_s for _, found, total_s in seen]
     rule, found, total_s = seen[shares.index(median_low(shares))]
+    interval = gain_interval(
+        found.gain, [each.gain for _, each, _ in seen], max(each.gain_bound for _, each, _ in seen)
+    )
+    left_open = _hull([each.gain_range for _, each, _ in seen])
     return Cause(
         arm=arm.name,
         stratum=arm.stratum,
@@ -145,16 +149,18 @@ def _cause(arm: Arm, seen: Sequence[tuple[Rule, Found, float]], observed: int) -
         share=None if found.seconds is None else found.seconds / total_s,
         evidence=found.figures,
         gain_if_lifted=found.gain,
-        gain_interval=gain_interval(
-            found.gain,
-            [each.gain for _, each, _ in seen],
-            max(each.gain_bound for _, each, _ in seen),
-        ),
+        gain_interval=_hull([interval, left_open]),
+        gain_range=left_open,
         next_limit=found.next_limit or None,
         remedy=found.remedy or rule.remedy,
         trials=len(seen),
         observed=observed,
     )
+
+
+def _hull(ends: Sequence[tuple[float, float] | None]) -> tuple[float, float] | None:
+    known = [each for each in ends if each is not None]
+    return (min(low for low, _ in known), max(high for _, high in known)) if known else None
 
 
 def gain_interval(

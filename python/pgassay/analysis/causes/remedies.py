@@ -40,6 +40,8 @@ _OF_STORAGE = frozenset(
 _STORAGE = SettingRemedy("storage", "higher", "Another storage")
 # As far as a prediction may lie from what was measured, as the bench of the causes has it.
 _TOLERANCE = 1.25
+# What a cause says whose prediction is withdrawn.
+_NO_GAIN = {"gain_if_lifted": None, "gain_interval": None, "gain_range": None, "next_limit": None}
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,7 @@ def judged(causes: Sequence[Cause], arms: Sequence[ArmResult]) -> tuple[Cause, .
     if not any(_missed(cause) for cause in told):
         return tuple(told)
     return tuple(
-        cause
-        if cause.lifted_by is not None
-        else cause.model_copy(update={"gain_if_lifted": None, "gain_interval": None, "next_limit": None})
-        for cause in told
+        cause if cause.lifted_by is not None else cause.model_copy(update=_NO_GAIN) for cause in told
     )
 
 
@@ -125,7 +124,8 @@ def _missed(cause: Cause) -> bool:
     if cause.gain_predicted is None or cause.gain_interval is None:
         return False
     low, high = cause.gain_interval
-    return not low / _TOLERANCE <= cause.gain_predicted <= high * _TOLERANCE
+    least, most = cause.gain_range or (cause.gain_predicted, cause.gain_predicted)
+    return not (low / _TOLERANCE <= most and least <= high * _TOLERANCE)
 
 
 def _judged(cause: Cause, arms: Sequence[ArmResult]) -> Cause:

@@ -26,7 +26,8 @@ class BurstEnd:
 
     at_s: in seconds of it, 0 where they ended before it. unit: 'operations' or 'bytes', what those credits
     are. before, after: of that unit a second, of all requests. after_s: how long the measured part went on.
-    sustained: what its limit gives without credits.
+    sustained: what its limit gives without credits. is_known_before: whether `before` was seen for long
+    enough; else it is what the limit gives in a burst, which this work may not reach.
     """
 
     volume: str
@@ -37,6 +38,7 @@ class BurstEnd:
     after_s: float
     sustained: float
     would_last: tuple[LastingFacts, ...] = ()
+    is_known_before: bool = True
 
     @property
     def is_full(self) -> bool:
@@ -87,6 +89,7 @@ def _of(
         after_s=after_s,
         sustained=_of_all(imitated, limiter, "rate"),
         would_last=given.would_last,
+        is_known_before=is_known,
     )
 
 

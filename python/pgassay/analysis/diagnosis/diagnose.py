@@ -112,6 +112,8 @@ def _cause(name: str, rule: Rule, found: Found, total_s: float) -> Cause:
         share=None if found.seconds is None or total_s <= 0 else found.seconds / total_s,
         evidence=found.figures,
         gain_if_lifted=found.gain,
+        gain_interval=found.gain_range,
+        gain_range=found.gain_range,
         next_limit=found.next_limit or None,
         remedy=found.remedy or here.remedy or rule.remedy,
         trials=1,

@@ -156,11 +156,13 @@ def resolution_sentence(
     alpha: float = 0.05,
     trial_spread: float = 0.07,
     blocks_max: int | None = None,
+    blocks_per_copy: int = 1,
 ) -> str:
     """What a time limit can resolve, in one sentence, to be said before the first trial.
 
     time_s: the limit; trial_s: what one trial takes with its preparation; trial_spread: a spread of single
     trials to compare with (7 % is what a shared virtual machine shows); blocks_max caps the blocks.
+    blocks_per_copy: how many of them run on one set of copies, which counts once.
     """
     terms = {"pooled": pooled, "contrasts": contrasts, "alpha": alpha}
     block_s = trial_s * trials_per_block
@@ -173,7 +175,9 @@ def resolution_sentence(
     if blocks_max is not None and blocks == blocks_max:
         given = f"The limit is {plural(blocks, 'block')} of "
     given += f"{trials_per_block} trials"
-    least = minimum_blocks(pooled=pooled, contrasts=contrasts, alpha=alpha)
+    sets = minimum_blocks(pooled=pooled, contrasts=contrasts, alpha=alpha)
+    least = sets * blocks_per_copy
+    counted = _counted(sets, blocks_per_copy)
     wanted = blocks_for_detection(trial_spread * math.sqrt(2), effect, **terms)  # type: ignore[arg-type]
     otherwise = (
         f"at a trial-to-trial spread of {percent_rounded(trial_spread)} it takes {plural(wanted, 'block')}, "
@@ -189,11 +193,21 @@ def resolution_sentence(
             needed = duration_rounded(least * block_s)
         return (
             f"{given}, too few for a verdict, which takes at least {plural(least, 'block')} "
-            f"({needed}); to resolve {percent_rounded(effect)}, {otherwise}."
+            f"({needed}); to resolve {percent_rounded(effect)}, {otherwise}.{counted}"
         )
     single = percent_rounded(spread / math.sqrt(2))
     return (
         f"{given}: they resolve {percent_rounded(effect)} if the trials of a block differ from each other by "
         f"at most {percent_rounded(spread)} (single trials spread by {single}); "
-        f"{otherwise}."
+        f"{otherwise}.{counted}"
+    )
+
+
+def _counted(sets: int, blocks_per_copy: int) -> str:
+    """How blocks count that run on the same copies, as a further sentence; '' where each has its own."""
+    if blocks_per_copy <= 1:
+        return ""
+    return (
+        f" Each {blocks_per_copy} blocks run on one set of copies, which counts once: a verdict takes at "
+        f"least {sets} sets, {sets * blocks_per_copy} blocks."
     )

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pgassay.analysis.statistics.power import resolution_sentence
 from pgassay.analysis.statistics.starts import STARTS_MIN, STARTS_WITHOUT_BOUND
 from pgassay.analysis.verdicts.primary_family import single_trial_spread
+from pgassay.analysis.verdicts.study import owns_data
 from pgassay.design.schedule import next_step
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.earlier_experiments import TrialHistory
@@ -49,7 +50,14 @@ def resolution(experiment: Experiment, known: TrialHistory, limits: RunLimits) -
         alpha=contract.alpha,
         trial_spread=known.spread or unknown_spread(contract),
         blocks_max=limits.blocks_max,
+        blocks_per_copy=_blocks_per_copy(experiment),
     )
+
+
+def _blocks_per_copy(experiment: Experiment) -> int:
+    """Of the contrasts that an arm with data of its own has; 1 where each block counts."""
+    owned = any(owns_data(experiment, each) for each in experiment.contrasts)
+    return max(1, experiment.design.blocks_per_copy) if owned else 1
 
 
 def _of_starts(experiment: Experiment, known: TrialHistory, limits: RunLimits) -> str:

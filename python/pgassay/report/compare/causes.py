@@ -149,12 +149,15 @@ def _gained(cause: Cause) -> str:
             f"; with {text.clean(cause.lifted_by)} it is {text.amount(cause.gain_if_lifted)}{_between(cause)}"
         )
         ends = cause.gain_interval
-        if predicted is None or ends is None or ends[0] <= predicted <= ends[1]:
+        least, most = cause.gain_range or (predicted, predicted)
+        if least is None or most is None or ends is None or (ends[0] <= most and least <= ends[1]):
             return words
-        return f"{words}, where {text.amount(predicted)} had been predicted"
+        told = text.amount(most) if most == least else text.span((least, most))
+        return f"{words}, where {told} had been predicted"
     if cause.gain_if_lifted < _GAIN_MIN:
         return f"; without that, {limit} would limit it just as much" if limit else ""
-    words = f"; without that it could be up to about {text.amount(cause.gain_if_lifted)}{_between(cause)}"
+    about = "about" if cause.gain_range else "up to about"
+    words = f"; without that it could be {about} {text.amount(cause.gain_if_lifted)}{_between(cause)}"
     return f"{words}, then limited by {limit}" if limit else words
 
 
@@ -163,6 +166,8 @@ def _between(cause: Cause) -> str:
     ends = cause.gain_interval
     if ends is None or cause.gain_if_lifted is None or ends[1] - ends[0] < _GAIN_MIN - 1:
         return ""
+    if ends == cause.gain_range:
+        return f" ({text.span(ends)}: the record can't tell more exactly)"
     if ends[1] > _GAIN_RANGE_MAX * cause.gain_if_lifted:
         return " (too few trials for an interval)"
     if ends[0] < _GAIN_MIN:

@@ -165,8 +165,9 @@ def _settings_applied(settings: dict[str, str]) -> list[str]:
         "-- If the provider refuses ALTER SYSTEM, set these in its parameter group instead.",
         f"-- The table {_BEFORE} keeps what ALTER SYSTEM had set before, for undo.sql.",
         f"CREATE TABLE IF NOT EXISTS {_BEFORE} (name text PRIMARY KEY, setting text);",
+        # A value that waits for a restart is there with an error.
         f"INSERT INTO {_BEFORE} SELECT s.name, f.setting FROM pg_catalog.pg_settings s "
-        "LEFT JOIN pg_catalog.pg_file_settings f ON f.name = s.name AND f.error IS NULL "
+        "LEFT JOIN pg_catalog.pg_file_settings f ON f.name = s.name "
         "AND f.sourcefile LIKE '%postgresql.auto.conf' "
         f"WHERE s.name IN ({names}) ON CONFLICT DO NOTHING;",
         *([_ALL_SESSIONS] if settings.keys() & MEMORY_OF_EACH else []),

@@ -7,7 +7,7 @@ volume's own account: the first request that waited for credits and for nothing 
 
 from dataclasses import replace
 
-from pgassay.analysis.causes.base import DEVICE, Answer, Missing, Rule, lifted
+from pgassay.analysis.causes.base import DEVICE, Answer, Missing, Rule, between, lifted
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.volume_evidence import BurstEnd
 
@@ -27,7 +27,7 @@ def _burst_credits(evidence: Evidence) -> Answer:
     worst = max(ends, key=lambda end: end.lost_s)
     times = evidence.times
     queued_for_wal_s = sum(seconds for name, seconds in times.lwlocks.items() if name in _WAL_WRITE)
-    storage_s = times.read_s + times.wal_s + times.temporary_s + queued_for_wal_s
+    seen_s = storage_s = times.read_s + times.wal_s + times.temporary_s + queued_for_wal_s
     if worst.is_full:
         # A full resource sets the speed (the utilisation law): who waits for a lock waits for one who waits
         # for the volume, to write pages out among other things.
@@ -37,8 +37,21 @@ def _burst_credits(evidence: Evidence) -> Answer:
     if times.share(lost_s) < _LOST_SHARE_MIN:
         return None
     found = lifted(evidence, lost_s, _figures(worst), lifts=DEVICE)
+    if not worst.is_known_before:
+        least_s = _least_s(evidence, worst, seen_s)
+        found = between(found, lifted(evidence, lost_s, {}, gained_s=least_s, lifts=DEVICE))
     # All that was waited for at this volume took as long as it did because of its credits.
     return replace(found, weight_s=storage_s, remedy=_remedy(worst))
+
+
+def _least_s(evidence: Evidence, end: BurstEnd, waited_s: float) -> float:
+    """What is gained at least: nothing else goes on while the volume moves as much in a burst.
+
+    At most all of it goes on meanwhile, as readers ahead have it, and the time is the longer one of both (the
+    asymptotic bounds of a closed system, Lazowska and others, "Quantitative System Performance", 1984, 5).
+    """
+    moved_s = end.after_s - end.lost_s + end.at_s
+    return max(0.0, waited_s - evidence.times.total_s * moved_s / evidence.server.elapsed_s)
 
 
 def _figures(end: BurstEnd) -> dict[str, float | str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pgassay.analysis.accounts.wait_groups import CHECKPOINT, DATA_WRITE, EXTENSION, SLRU, WAL_INSERT
-from pgassay.analysis.causes.base import Answer, Found, Rule, lifted, raising
+from pgassay.analysis.causes.base import Answer, Found, Rule, between, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.wal import full_buffers_s
 from pgassay.model.trial import figure
@@ -19,6 +19,8 @@ from pgassay.model.trial import figure
 _BULK_SHARE = 0.5
 _SLRU_SETTINGS_MAJOR_MIN = 17
 _QUEUE_SHARE_MAX = 0.25
+# A queue that is less of the rest of the time moves no prediction.
+_QUEUE_SHARE_MIN = 0.1
 # By the beginning of a wait's name: whose status it is, what fills it, and the setting that has its size.
 _SLRUS = {
     "Subtrans": (
@@ -118,13 +120,22 @@ def _slru(evidence: Evidence) -> Answer:
 
 
 def _wal_insert(evidence: Evidence) -> Answer:
-    """The locks of WAL insertion, and of a WAL buffer that must be written before it can be used (xlog.c)."""
+    """The locks of WAL insertion, and of a WAL buffer that must be written before it can be used (xlog.c).
+
+    Who writes a buffer wakes all others, many times in a transaction, and each queues for a processor before
+    it waits again. How much of that queue goes with the waits can't be told: at most their share of the time
+    outside of it, at least nothing.
+    """
     events = dict(evidence.times.writing.get(WAL_INSERT, {}))
     events["WALWrite"] = full_buffers_s(evidence)
     found = _waited(evidence, events, "wal_insert_s")
     if found is None:
         return None
-    figures = dict(found.figures)
+    seconds, times = found.seconds or 0.0, evidence.times
+    queue_s = times.runnable_s * times.share_awake(seconds)
+    if queue_s > _QUEUE_SHARE_MIN * (times.total_s - seconds):
+        found = between(found, lifted(evidence, seconds, {}, gained_s=seconds + queue_s))
+    figures = found.figures | {"wal_insert_runnable_s": queue_s}
     full = evidence.server.counters.total("pg_stat_wal", "wal_buffers_full")
     if full is not None:
         figures["wal_buffers_full"] = full
