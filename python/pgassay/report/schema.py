@@ -148,6 +148,7 @@ _WHERE_KNOWN = {
     "ProbeResult": ("proof",),
     "GateUnit": ("starts",),
     "BisectionResult": ("profile",),
+    "ReplayResult": ("profile",),
     "UpgradeResult": ("traffic", "pg_upgrade", "states"),
     "UpgradedStatement": ("calls",),
 }
