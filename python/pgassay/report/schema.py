@@ -169,6 +169,7 @@ _WHERE_KNOWN = {
     "ProbeResult": ("proof",),
     "GateUnit": ("starts",),
     "BisectionResult": ("profile",),
+    "ReplayResult": ("profile",),
     "UpgradeResult": ("traffic", "pg_upgrade", "states"),
     "UpgradedStatement": ("calls",),
 }

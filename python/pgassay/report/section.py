@@ -215,7 +215,10 @@ class Beside:
 
 @dataclass(frozen=True)
 class FlameGraph:
-    """A flame graph of an arm and its control; `unit`: what a time is of; `sample_us`: one sample of it."""
+    """A flame graph of an arm and its control; `unit`: what a time is of; `sample_us`: one sample of it.
+
+    Of one server alone both have its name.
+    """
 
     kind: ClassVar[str] = "flame"
     name: str
@@ -227,8 +230,17 @@ class FlameGraph:
     where: Formats = HTML
 
     @property
+    def is_of_one(self) -> bool:
+        """Whether it compares nothing."""
+        return self.control == self.arm
+
+    @property
     def label(self) -> str:
         """What it shows, in a sentence, for who can't see it."""
+        if self.is_of_one:
+            return (
+                f"Flame graph of the server's CPU time per {self.unit}: {self.arm}, {self.root.arm_us:.1f} µs"
+            )
         return (
             f"Flame graph of the server's CPU time per {self.unit}: {self.arm} against {self.control}, "
             f"{self.root.arm_us:.1f} and {self.root.control_us:.1f} µs"

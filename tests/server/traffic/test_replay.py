@@ -4,16 +4,22 @@ import json
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import psycopg
 import pytest
 
+import whole_tool
 from native_servers import NativeTestServer, started_server
 from pgassay.errors import UsageError
 from pgassay.model.traffic.replay_result import ReplayResult
+from pgassay.report.schema import REPLAY
+from pgassay.running_server import open_server
+from pgassay.running_server.local_server import NotLocal
+from pgassay.running_server.server_profile import profiled_server
 from pgassay.traffic import manifest
 from pgassay.traffic.replaying import ReplayRequest, replay
 from pgassay.traffic.tables import Touch, words_of
@@ -258,3 +264,39 @@ def test_words_stand_for_the_tables_behind_them(server: NativeTestServer) -> Non
     assert found["close_order"].writes == {orders}
     # Three tables, and the advisory locks.
     assert end == 14
+
+
+def test_perf_samples_the_server_meanwhile(
+    server: NativeTestServer, tpcb: Path, require: Callable[..., None], tmp_path: Path
+) -> None:
+    require("perf")
+    renew(server, "copy", "postgres")
+    dsn = f"host={server.folder} port={server.port} user=postgres dbname=copy"
+    page = tmp_path / "replay.html"
+    words = ("replay", tpcb, dsn, "--allow-writes", "copy", "--speed", "max", "--profile")
+    finished = whole_tool.run(*words, "--json", "--html", page)
+    assert finished.returncode in (0, 3), finished.stderr
+    document = json.loads(finished.stdout)
+    jsonschema.validate(document, REPLAY.schema(), cls=jsonschema.Draft202012Validator)
+    found = document["profile"]
+    assert found["unit"] == "statement" and found["samples"] > 0
+    # All time per statement is what the server took for it, in both places.
+    assert found["us"] == pytest.approx(
+        found["samples"] / found["rate_hz"] / document["replayed"] * 1e6, rel=1e-6
+    )
+    assert sum(each["share"] for each in found["functions"]) <= 1.001
+    assert "PortalRun" in {each["name"] for each in found["callers"]}
+    assert 'class="flame' in page.read_text("utf-8")
+    shown = whole_tool.run(*words, "--databases", "bank")
+    assert "CPU time of the server's processes: " in " ".join(shown.stdout.split())
+
+
+def test_a_server_elsewhere_is_not_profiled(
+    server: NativeTestServer, require: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its processes are not to be seen under the numbers that it says."""
+    require("perf")
+    elsewhere = NotLocal("it runs on another machine, in a container, or hidden from this account")
+    monkeypatch.setattr(open_server, "find_server", lambda *_, **__: elsewhere)
+    with pytest.raises(UsageError, match="run pgassay where the server runs, or leave --profile out"):
+        profiled_server(f"host={server.folder} port={server.port} user=postgres dbname=postgres")

@@ -89,6 +89,28 @@ def test_as_fast_as_the_order_allows_the_rate_is_compared_and_each_statement_has
     assert "Differences from the capture" in (out / "report.html").read_text("utf-8")
 
 
+def test_the_functions_of_a_replay_are_told_per_statement(
+    home: Path, captures: Path, tmp_path: Path, require: Callable[..., None]
+) -> None:
+    require("perf")
+    words = ("compare", FACTOR, "--workload", f"replay:{captures}/small,speed=max", "--blocks", "1")
+    more = ("--profile", "--profile-rounds", "1", "--json", "--out", tmp_path / "out")
+    result = whole_tool.result_of(
+        whole_tool.run(*words, *whole_tool.SMALL, *whole_tool.build(), *more, home=home)
+    )
+    found = result["profile"]
+    assert (found["unit"], found["rounds"]) == ("statement", 1)
+    assert all(arm["samples"] > 0 for arm in found["arms"])
+    # All time of a trial is of the statements that it replayed.
+    trials = whole_tool.valid_trials(tmp_path / "out" / "profile")
+    assert {trial["load"]["transactions"] for trial in trials} == {
+        trials[0]["load"]["replayed"]["statements"]
+    }
+    for arm in found["arms"]:
+        us = arm["samples"] / found["rate_hz"] / trials[0]["load"]["transactions"] * 1e6
+        assert arm["us"] == pytest.approx(us, rel=1e-6)
+
+
 def test_at_a_pace_the_latency_from_the_intended_start_is_compared(
     home: Path, captures: Path, tmp_path: Path
 ) -> None:

@@ -16,7 +16,7 @@ from pgassay.cli import completion, source_builds
 from pgassay.environment.builds.build_identity import binary_sha256
 from pgassay.environment.builds.registry import ORIGINS, SOURCE_ORIGIN, resolve
 from pgassay.environment.builds.source import trees_of
-from pgassay.environment.source import building, kept_builds
+from pgassay.environment.source import build_tools, building, kept_builds
 from pgassay.environment.source.build_step import TreeDoesNotBuildError
 from pgassay.environment.source.layouts import Linker
 from pgassay.errors import UsageError
@@ -228,3 +228,23 @@ def test_without_a_linker_that_shuffles_trees_are_linked_once(
     assert build.source is not None and build.source.layouts == ()
     with pytest.raises(UsageError, match=r"--layouts 3 needs a linker .* install the Debian package mold"):
         source_builds.provide([text], 2, quiet=True, layouts=3)
+
+
+def test_tools_that_were_unpacked_follow_a_home_that_was_moved(
+    own_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What flex and bison are told of their files is where those are now."""
+    folder = own_home / "moved" / "tools" / "source-bison-flex" / "usr" / "bin"
+    folder.mkdir(parents=True)
+    for name in ("flex", "bison"):
+        (folder / f"{name}.real").write_text(f'#!/bin/sh\necho "{name} by $M4"\n')
+        (folder / name).write_text("#!/bin/sh\nexec /nowhere/bison.real\n")
+    for program in folder.iterdir():
+        program.chmod(0o755)
+    monkeypatch.setenv("PGASSAY_HOME", str(own_home / "moved"))
+    lacking = ("bison", "flex")
+    monkeypatch.setattr(build_tools, "_is_here", lambda name: name not in lacking)
+    environment = build_tools.find_tools(lambda *_: None).environment
+    for name in lacking:
+        said = subprocess.run([name], env=environment, capture_output=True, text=True, check=True)
+        assert said.stdout == f"{name} by {folder}/m4\n"

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 from pgassay.analysis.profile.judge_functions import gather, judged, total_us
 from pgassay.analysis.profile.waits import wait_times
 from pgassay.analysis.verdicts.study import Study, gather_study
-from pgassay.model.profile.result import FunctionArm, FunctionTimes, ProfiledArm, ProfileResult
+from pgassay.model.profile.result import (
+    FunctionArm,
+    FunctionTimes,
+    ProfiledArm,
+    ProfileFacts,
+    ProfileResult,
+    ServerFunction,
+)
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.words import AMOUNT, amount, bounds, figure, is_multiple, percent_rounded, plural, seconds, span
 
@@ -16,7 +23,7 @@ CPU_CLOCK_NOTE = (
     "with interrupts off is attributed to where they are enabled again (finish_task_switch, "
     "_raw_spin_unlock_irqrestore)"
 )
-_STACK_WORDS = {
+STACK_WORDS = {
     "frame pointers": "callers by frame pointers",
     "unwound": "callers by unwinding a copy of the stack, as this build has no frame pointers",
     "none": "no callers",
@@ -38,7 +45,8 @@ def profile_result(stored: StoredExperiment) -> ProfileResult | None:
     callers = judged(study, profiled, own=False)
     valid = [trial for trial in stored.profile.trials if trial.record.status == "ok"]
     is_load = any(arm.spec.workload.kind == "load" for arm in study.experiment.arms)
-    unit = "transaction" if is_load else "pass over all statements"
+    is_replay = any(arm.spec.workload.is_replay for arm in study.experiment.arms)
+    unit = "statement" if is_replay else "transaction" if is_load else "pass over all statements"
     facts = valid[0].record.facts.profile
     arms = _arms(study, valid, total_us(study, profiled))
     return ProfileResult(
@@ -53,7 +61,10 @@ def profile_result(stored: StoredExperiment) -> ProfileResult | None:
         callers=callers,
         waits=wait_times(stored, arms),
         sentences=sentences(functions, unit),
-        notes=(*_too_few(study, functions), *_notes(valid, functions)),
+        notes=(
+            *_too_few(study, functions),
+            *limits([trial.record.facts.profile for trial in valid], [each.name for each in functions]),
+        ),
     )
 
 
@@ -62,7 +73,7 @@ def _stacks(study: Study, trials: Sequence[StoredTrial]) -> tuple[str, ...]:
     arms = study.arms
     found: dict[str, list[str]] = {}
     for trial in trials:
-        words = _STACK_WORDS.get(trial.record.facts.profile.stacks or "", "")
+        words = STACK_WORDS.get(trial.record.facts.profile.stacks or "", "")
         arm = arms.get(trial.record.arm_id)
         if arm is not None and arm.role != "twin" and arm.name not in found.setdefault(words, []):
             found[words].append(arm.name)
@@ -106,8 +117,8 @@ def _too_few(study: Study, functions: Sequence[FunctionTimes]) -> tuple[str, ...
     )
 
 
-def _notes(trials: Sequence[StoredTrial], functions: Sequence[FunctionTimes]) -> tuple[str, ...]:
-    facts = [trial.record.facts.profile for trial in trials]
+def limits(facts: Sequence[ProfileFacts], names: Sequence[str]) -> tuple[str, ...]:
+    """What limits figures that were sampled so, of functions of these names."""
     notes = []
     if any((each.event or "").startswith("cpu-clock") for each in facts):
         notes.append(CPU_CLOCK_NOTE)
@@ -116,7 +127,7 @@ def _notes(trials: Sequence[StoredTrial], functions: Sequence[FunctionTimes]) ->
     samples, lost = sum(each.samples or 0 for each in facts), sum(each.lost or 0 for each in facts)
     if lost > samples / 100:
         notes.append(f"perf lost {lost} samples in addition to {samples}: times are too low by that share")
-    files = [each.name for each in functions if each.name.startswith("[")]
+    files = [name for name in names if name.startswith("[")]
     if files:
         notes.append(
             f"{', '.join(files)}: functions of this file have no names, since its debug symbols "
@@ -139,7 +150,7 @@ def sentences(functions: Sequence[FunctionTimes], unit: str) -> tuple[str, ...]:
     return tuple(sentence for _, sentence in found[:SENTENCES_MAX])
 
 
-def function_name(function: FunctionTimes) -> str:
+def function_name(function: FunctionTimes | ServerFunction) -> str:
     """A function's name, with a word for the kernel's."""
     return f"{function.name} (kernel)" if function.in_kernel else function.name
 

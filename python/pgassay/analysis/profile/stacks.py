@@ -39,8 +39,13 @@ def stacks_of(trial: Path) -> Mapping[tuple[str, ...], int] | None:
     found = folded_stacks(trial)
     if found is None:
         return None
+    return by_frames(found)
+
+
+def by_frames(folded: Mapping[str, int]) -> Counter[tuple[str, ...]]:
+    """Samples by folded stack as samples by frames, each from the start of its process's work on."""
     stacks: Counter[tuple[str, ...]] = Counter()
-    for stack, count in found.items():
+    for stack, count in folded.items():
         stacks[begun(stack)] += count
     return stacks
 

@@ -165,9 +165,10 @@ class PerfRecording:
         return MeasurementError(f"perf did not sample the server's processes: {_complaint(said)}")
 
     def __exit__(self, *details: object) -> None:
-        self._stop()
+        self.stop()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """Let perf write what it has; does nothing where it has ended."""
         if self._process is None or self._process.poll() is not None:
             return
         # Its whole group: on Debian `perf` is a script that runs the one of this kernel.
@@ -201,6 +202,6 @@ class PerfRecording:
 
     def close(self) -> None:
         """Stop perf if it runs, and remove the recording."""
-        self._stop()
+        self.stop()
         self._control.close()
         self._folder.cleanup()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from pgassay.durable import replace_file
 from pgassay.environment.debian import has_apt, host_archive, unpack
 from pgassay.environment.debian.toolbox import finish as relocated
 from pgassay.environment.home import home
@@ -108,20 +109,28 @@ def _unpacked(missing: Sequence[str], on_step: OnStep) -> Path:
     if not all((root / "usr/bin" / name).is_file() for name in missing):
         on_step(f"unpacking {', '.join(packages)}", None)
         unpack((*packages, "m4"), host_archive("the tools to build PostgreSQL"), root, finish=_finish)
+    # The whole home may have been moved since, and several may share these tools.
+    _write_wrappers(root.resolve(), root.resolve())
     return root
 
 
 def _finish(root: Path, final: Path) -> None:
     """flex and bison look for m4 and their own files where Debian has them; the sources' scripts clear M4."""
     relocated(root, final)
-    for name in ("flex", "bison"):
-        program = root / "usr/bin" / name
-        if not program.is_file():
-            continue
-        program.rename(program.with_suffix(".real"))
+    for program in (root / "usr/bin" / name for name in ("flex", "bison")):
+        if program.is_file():
+            program.rename(program.with_suffix(".real"))
+    _write_wrappers(root, final)
+
+
+def _write_wrappers(root: Path, final: Path) -> None:
+    """Let flex and bison below `root` find their files below `final`, where they don't already."""
+    for program in root.glob("usr/bin/*.real"):
+        wrapper = program.with_suffix("")
         words = {"m4": final / "usr/bin/m4", "share": final / "usr/share/bison"}
-        program.write_text(_WRAPPER.format(program=final / f"usr/bin/{name}.real", **words))
-        program.chmod(0o755)
+        text = _WRAPPER.format(program=final / "usr/bin" / program.name, **words)
+        if not wrapper.is_file() or wrapper.read_text() != text:
+            replace_file(wrapper, text.encode(), 0o755)
 
 
 def _refuse_without(packages: dict[str, str], missing: Sequence[str]) -> None:

@@ -52,6 +52,35 @@ class FunctionTimes(Frozen):
     arms: tuple[FunctionArm, ...]
 
 
+class ServerFunction(Frozen):
+    """One function of one server: its time in µs per unit; the rest as in `FunctionTimes`."""
+
+    name: str
+    in_kernel: bool
+    own: bool
+    share: float
+    us: float
+
+
+class ServerProfile(Frozen):
+    """The functions of one server while a capture was replayed on it, compared with nothing.
+
+    `unit`: what a time is of, as 'statement'; `us`: all CPU time of the server's processes per unit. The rest
+    as in `ProfileResult`.
+    """
+
+    unit: str
+    rate_hz: float
+    event: str
+    stacks: str
+    samples: int
+    lost: int
+    us: float
+    functions: tuple[ServerFunction, ...]
+    callers: tuple[ServerFunction, ...]
+    notes: tuple[str, ...]
+
+
 class WaitMeaning(Frozen):
     """What a wait event is a wait for, and what relieves it."""
 

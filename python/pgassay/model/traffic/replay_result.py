@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from pgassay.model.base import Frozen
+from pgassay.model.profile.result import ServerProfile
 
 REPLAY_SCHEMA = 1
 
@@ -59,7 +60,8 @@ class ReplayResult(Frozen):
 
     `lacking` statements can't come out the same, since something of them is not in the capture; `reordered`
     steps went out before what should have come first, since locks would have kept both waiting for ever;
-    `replaced` values became those that the server made this time.
+    `replaced` values became those that the server made this time. `profile`: the server's functions by their
+    time per statement, where perf sampled it.
     """
 
     schema_: int = Field(default=REPLAY_SCHEMA, alias="schema", serialization_alias="schema")
@@ -93,3 +95,4 @@ class ReplayResult(Frozen):
     player: ReplayPlayer
     families: list[ReplayFamily]
     notes: list[str]
+    profile: ServerProfile | None = Field(default=None, exclude_if=lambda value: value is None)

@@ -49,7 +49,7 @@ def svg(graph: FlameGraph) -> str:
         depth_max = max(depth_max, depth)
         width_px = node.width_us / total * WIDTH_PX
         place = left_us / total * WIDTH_PX, depth * ROW_PX, width_px
-        parts.append(_frame(node, *place, graph.sample_us))
+        parts.append(_frame(node, *place, graph))
         for child in node.children:
             if child.width_us / total * WIDTH_PX >= LEAST_PX:
                 waiting.append((child, left_us, depth + 1))
@@ -61,12 +61,13 @@ def svg(graph: FlameGraph) -> str:
     )
 
 
-def _frame(node: FlameNode, left_px: float, top_px: float, width_px: float, sample_us: float) -> str:
+def _frame(node: FlameNode, left_px: float, top_px: float, width_px: float, graph: FlameGraph) -> str:
     name = text.clean(node.name)
-    times = f"{name}: {node.control_us:.3g} → {node.arm_us:.3g} µs"
+    before = "" if graph.is_of_one else f"{node.control_us:.3g} → "
+    times = f"{name}: {before}{node.arm_us:.3g} µs"
     rect = (
         f'<rect x="{left_px:.1f}" y="{top_px}" width="{max(width_px - 0.5, 0.2):.1f}" height="{ROW_PX - 1}" '
-        f'style="fill:{colour(node, sample_us)}"><title>{escape(times)}</title></rect>'
+        f'style="fill:{colour(node, graph.sample_us)}"><title>{escape(times)}</title></rect>'
     )
     letters = int((width_px - 6) / LETTER_PX)
     if letters < 3:

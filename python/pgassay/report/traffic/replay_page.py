@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from functools import partial
 
+from pgassay.analysis.profile.flame import FlameNode
 from pgassay.model.traffic.replay_result import Percentiles, ReplayFamily, ReplayResult
 from pgassay.report.charts.replay_charts import FAMILIES_MAX, drawings
 from pgassay.report.page import Page
+from pgassay.report.profile.one_server import section_of
 from pgassay.report.section import (
     QUIET,
     STRONG,
@@ -24,18 +26,23 @@ _TEXT_MAX, _TEXT_MAX_DIVERGED = 60, 120
 _MS = 1e3
 
 
-def page_of(result: ReplayResult) -> Page:
-    """What came out as it did, how long it took, whether the player was the limit, and each statement."""
+def page_of(result: ReplayResult, flame: FlameNode | None = None) -> Page:
+    """What came out as it did, how long it took, whether the player was the limit, and each statement.
+
+    flame: the stacks of its profile, where it has one.
+    """
     title = f"Replay of {result.folder} on {result.server}"
-    return Page(title, result, partial(_sections, result), partial(drawings, result))
+    return Page(title, result, partial(_sections, result, flame), partial(drawings, result))
 
 
-def _sections(result: ReplayResult) -> list[Section]:
+def _sections(result: ReplayResult, flame: FlameNode | None) -> list[Section]:
     latency: list[Block] = [Figure("latency")] if result.latency_ms is not None else []
+    profile = [] if result.profile is None else [section_of(result.profile, result.server, flame)]
     return [
         Section("", "replay", (Paragraph(_first(result), STRONG), bullets(_head(result)), *latency)),
         *_statements(result),
         *_diverged(result),
+        *profile,
     ]
 
 

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from pgassay.traffic.replaying import ReplayStart
+    from pgassay.analysis.profile.flame import FlameNode
+    from pgassay.model.traffic.replay_result import ReplayResult
+    from pgassay.traffic.replaying import ReplayRequest, ReplayStart
 
 EXIT_LOOK = 3
 SPEED_MIN, SPEED_MAX = 0.01, 1000.0
@@ -31,7 +33,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "limit.",
         epilog="examples:\n"
         "  pgassay replay monday 'host=copy dbname=shop' --allow-writes shop\n"
-        "  pgassay replay monday 'host=copy dbname=shop' --allow-writes shop --speed max --json",
+        "  pgassay replay monday 'host=copy dbname=shop' --allow-writes shop --speed max --json\n"
+        "  pgassay replay monday 'host=/tmp dbname=shop' --allow-writes shop --profile --html replay.html",
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
@@ -69,6 +72,12 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="FRACTION",
         help="not valid if statements with more than this share of the time differ (default 0.01)",
     )
+    add(
+        "--profile",
+        action="store_true",
+        help="sample the server's processes with perf meanwhile, and list the functions by time per "
+        "statement; the server must be on this machine",
+    )
     options.add_formats(parser, "the replay", html="write a page with drawings here as well")
     parser.set_defaults(run=run)
 
@@ -95,10 +104,25 @@ def run(arguments: argparse.Namespace) -> int:
         bound=arguments.max_diverged,
     )
     told = _Told()
-    result = replay(request, told.start, told.progress)
+    if not arguments.profile:
+        result, flame = replay(request, told.start, told.progress), None
+    else:
+        result, flame = _profiled(request, told)
     told.end()
-    publish(page_of(result), arguments)
+    publish(page_of(result, flame), arguments)
     return 0 if result.is_valid else EXIT_LOOK
+
+
+def _profiled(request: "ReplayRequest", told: "_Told") -> "tuple[ReplayResult, FlameNode]":
+    """Play while perf samples the server: the result with its functions, and their stacks."""
+    from pgassay.running_server.server_profile import profiled_server
+    from pgassay.traffic.replaying import replay
+
+    server = profiled_server(request.connection)
+    with server.sampled() as samples:
+        result = replay(request, told.start, told.progress)
+    profile, flame = samples.profile(result.replayed, "statement")
+    return result.model_copy(update={"profile": profile}), flame
 
 
 def _speed(text: str) -> float | None:

@@ -53,6 +53,11 @@
     let current = root;
 
     const describe = (frame) => {
+      if (data.control === data.arm) {
+        const part = percent(frame.width, root.width);
+        details.textContent = `${frame.name}: ${time(frame.arm)} per ${data.unit}; ${part} of all`;
+        return;
+      }
       const change = frame.control ? ` (${(frame.arm / frame.control).toFixed(3)}×)` : "";
       details.textContent =
         `${frame.name}: ${time(frame.control)} in ${data.control}, ${time(frame.arm)} in ${data.arm}` +

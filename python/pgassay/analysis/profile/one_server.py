@@ -1,0 +1,77 @@
+"""The functions of one server by their time per unit of work, compared with nothing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgassay.analysis.profile import stacks
+from pgassay.analysis.profile.flame import FlameNode, tree
+from pgassay.analysis.profile.judge_functions import Profiled, chosen
+from pgassay.analysis.profile.result import STACK_WORDS, limits
+from pgassay.model.profile.result import ProfileFacts, ServerFunction, ServerProfile
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What perf sampled: the samples of each folded stack, and how.
+
+    lost: samples that perf could not keep; followed: how callers were found, a key of STACK_WORDS.
+    """
+
+    folded: Mapping[str, int]
+    lost: int
+    rate_hz: float
+    event: str
+    followed: str
+
+
+def profile_of(sampled: Sampled, units: int, unit: str) -> ServerProfile:
+    """The functions with most time, chosen as those of a comparison are; `units` is at least 1."""
+    found = stacks.by_frames(sampled.folded)
+    profiled = _as_one_trial(sampled, found, units)
+    functions, callers = (_functions(profiled, units, own=own) for own in (True, False))
+    facts = ProfileFacts(event=sampled.event, samples=sum(found.values()), lost=sampled.lost)
+    return ServerProfile(
+        unit=unit,
+        rate_hz=sampled.rate_hz,
+        event=sampled.event,
+        stacks=STACK_WORDS[sampled.followed],
+        samples=sum(found.values()),
+        lost=sampled.lost,
+        us=sum(found.values()) / sampled.rate_hz / units * 1e6,
+        functions=functions,
+        callers=callers,
+        notes=limits([facts], [each.name for each in functions]),
+    )
+
+
+def flame_of(sampled: Sampled, units: int) -> FlameNode:
+    """The stacks as one tree of times per unit, the same on both of its sides."""
+    sample_us = 1e6 / sampled.rate_hz / units
+    times = {frames: count * sample_us for frames, count in stacks.by_frames(sampled.folded).items()}
+    return tree(times, times)
+
+
+def _as_one_trial(sampled: Sampled, found: Mapping[tuple[str, ...], int], units: int) -> Profiled:
+    own, whole = (
+        {name: np.array([[float(count)]]) for name, count in counted.items()}
+        for counted in (stacks.own_samples(found), stacks.whole_samples(found))
+    )
+    totals = np.array([[float(sum(found.values()))]])
+    return Profiled(sampled.rate_hz, np.array([[float(units)]]), totals, own, whole)
+
+
+def _functions(profiled: Profiled, units: int, *, own: bool) -> tuple[ServerFunction, ...]:
+    table = profiled.own if own else profiled.whole
+    all_samples = float(profiled.totals[0, 0])
+    return tuple(
+        ServerFunction(
+            name=name.removesuffix(stacks.KERNEL_MARK),
+            in_kernel=name.endswith(stacks.KERNEL_MARK),
+            own=own,
+            share=float(table[name][0, 0]) / all_samples,
+            us=float(table[name][0, 0]) / profiled.rate_hz / units * 1e6,
+        )
+        for name in chosen(profiled, own=own)
+    )
