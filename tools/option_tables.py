@@ -14,8 +14,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
 from pgassay.cli import main
+from pgassay.options import sizing, tuning
 from pgassay.options.option import Option
-from pgassay.options.table import options_for
+from pgassay.options.table import OWN_OPTIONS, options_for
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 _REGION = re.compile(
@@ -29,6 +30,8 @@ _PAGES = {
     "--json": "scripting.md",
     "--redact": "reports.md#without-literals",
 }
+# What a command says in the documents of options that it shares.
+_GUIDES = {"tune": tuning.GUIDES, "size": sizing.GUIDES}
 # The forms of what is printed are the same everywhere, in whatever words a command's help says so.
 _FORMS = {"--json", "--markdown", "--text"}
 _DEFAULT = re.compile(r" \((default:? )([^()]*)\)")
@@ -39,17 +42,21 @@ def table(command: str) -> str:
     """The options of a command with their defaults and what they do."""
     actions = main.parser()._actions
     commands = next(each for each in actions if isinstance(each, argparse._SubParsersAction)).choices
-    known = {option.flag: option for option in options_for(command)}
-    rows = _rows(commands[command], known)
+    rows = _rows(commands[command], known_of(command), _GUIDES.get(command, {}))
     if command != "compare":
-        rows = _without_repetition(rows, _rows(commands["compare"], known))
+        rows = _without_repetition(rows, _rows(commands["compare"], known_of("compare"), {}))
     return "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
 
 
-def _rows(parser: argparse.ArgumentParser, known: dict[str, Option]) -> list[str]:
-    """One for each option but --help."""
+def known_of(command: str) -> dict[str, Option]:
+    """The options of the table that a command takes, by flag."""
+    return {option.flag: option for option in (*options_for(command), *OWN_OPTIONS.get(command, ()))}
+
+
+def _rows(parser: argparse.ArgumentParser, known: dict[str, Option], guides: dict[str, str]) -> list[str]:
+    """One for each option but --help; `guides`: the command's own words, by flag."""
     return [
-        _row(action, known.get(action.option_strings[-1]))
+        _row(action, known.get(action.option_strings[-1]), guides.get(action.option_strings[-1], ""))
         for action in parser._actions
         if action.option_strings and action.option_strings[-1] != "--help"
     ]
@@ -64,8 +71,8 @@ def _without_repetition(rows: list[str], of_compare: list[str]) -> list[str]:
     return [*own, f"| {named} | | as for [compare](compare.md#compare) |"] if same else own
 
 
-def _row(action: argparse.Action, option: Option | None) -> str:
-    flag, text = action.option_strings[-1], (action.help or "").replace("%%", "%")
+def _row(action: argparse.Action, option: Option | None, guide: str) -> str:
+    flag, text = action.option_strings[-1], guide or (action.help or "").replace("%%", "%")
     # The default has a column of its own.
     default = _DEFAULT.search(text)
     is_as_in_the_table = option is not None and text.startswith(option.help)

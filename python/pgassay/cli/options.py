@@ -6,7 +6,7 @@ import sys
 
 from pgassay.errors import UsageError
 from pgassay.options import option
-from pgassay.options.table import options_for
+from pgassay.options.table import OWN_OPTIONS, options_for
 from pgassay.typed import quantities
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
@@ -77,22 +77,31 @@ def add_options(
 ) -> None:
     """The options of the table that a command takes; `helps` and `defaults`, by flag: its own of some."""
     for each in options_for(command):
-        own = each.as_in((helps or {}).get(each.flag), (defaults or {}).get(each.flag))
-        help = own.full_help.replace("%", "%%")
-        if own.is_switch:
-            action = "store_false" if own.standard else "store_true"
-            parser.add_argument(own.flag, dest=own.field, action=action, help=help)
-            continue
-        parser.add_argument(
-            own.flag,
-            dest=own.field,
-            help=help,
-            type=typed(own.parse),
-            metavar=own.metavar,
-            choices=own.choices or None,
-            action="append" if own.is_repeated else "store",
-            default=[] if own.is_repeated else own.standard,
-        )
+        _add(parser, each.as_in((helps or {}).get(each.flag), (defaults or {}).get(each.flag)))
+
+
+def add_own_options(parser: "argparse._ActionsContainer", command: str) -> None:
+    """The options of the table that a command alone takes."""
+    for each in OWN_OPTIONS[command]:
+        _add(parser, each)
+
+
+def _add(parser: "argparse._ActionsContainer", declared: option.Option) -> None:
+    help = declared.full_help.replace("%", "%%")
+    if declared.is_switch:
+        action = "store_false" if declared.standard else "store_true"
+        parser.add_argument(declared.flag, dest=declared.field, action=action, help=help)
+        return
+    parser.add_argument(
+        declared.flag,
+        dest=declared.field,
+        help=help,
+        type=typed(declared.parse),
+        metavar=declared.metavar,
+        choices=declared.choices or None,
+        action="append" if declared.is_repeated else "store",
+        default=[] if declared.is_repeated else declared.standard,
+    )
 
 
 def request_of(arguments: argparse.Namespace, **fixed: "Any") -> "CompareRequest":

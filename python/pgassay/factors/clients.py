@@ -3,8 +3,8 @@
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
-from pgassay.typed.quantities import whole
-from pgassay.workloads.pgbench_builtin import CLIENTS_MAX, with_clients
+from pgassay.typed.quantities import CLIENTS_MAX, whole
+from pgassay.workloads.pgbench_builtin import with_clients
 
 NAME = "clients"
 

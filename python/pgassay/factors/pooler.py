@@ -4,8 +4,7 @@ from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, distinct, split_kinds
 from pgassay.model.arm import ArmSpec, PoolerSpec
 from pgassay.typed import option_lists
-from pgassay.typed.quantities import whole
-from pgassay.workloads.pgbench_builtin import CLIENTS_MAX
+from pgassay.typed.quantities import CLIENTS_MAX, whole
 
 NAME = "pooler"
 NONE, PGBOUNCER = "none", "pgbouncer"

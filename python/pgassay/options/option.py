@@ -183,7 +183,14 @@ def maybe(
 
 def several(usage: str, help: str, takes: tuple[str, ...] = TRIALS, **more: Unpack[More]) -> tuple[str, ...]:
     """A field of as many texts as are given: the flag can be repeated, the key has a list."""
-    return _field(Option(usage, text, help, takes, is_repeated=True, **more), ())
+    return several_of(usage, text, help, takes, **more)
+
+
+def several_of(
+    usage: str, parse: Callable[[str], T], help: str, takes: tuple[str, ...], **more: Unpack[More]
+) -> tuple[T, ...]:
+    """The same of what `parse` makes of each text."""
+    return _field(Option(usage, parse, help, takes, is_repeated=True, **more), ())
 
 
 def switch(

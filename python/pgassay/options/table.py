@@ -4,13 +4,18 @@ from pgassay.options.comparison import EvidenceOptions
 from pgassay.options.data import DataOptions
 from pgassay.options.option import Option, options_of
 from pgassay.options.servers import ServerOptions
+from pgassay.options.sizing import SizeOptions
 from pgassay.options.trials import TrialOptions
+from pgassay.options.tuning import TuneOptions
 
 OPTIONS = tuple(
     option
     for subject in (DataOptions, ServerOptions, TrialOptions, EvidenceOptions)
     for option in options_of(subject)
 )
+
+# What a command alone takes, and no experiment's request has.
+OWN_OPTIONS = {"tune": options_of(TuneOptions), "size": options_of(SizeOptions)}
 
 
 def given(request: object) -> dict[str, Option]:

@@ -23,6 +23,8 @@ _BYTES_OF = {unit.lower(): factor for unit, factor in BYTES_OF.items()}
 _BYTES_OF |= {f"{unit[0].lower()}ib": factor for unit, factor in BYTES_OF.items() if unit != "B"}
 _PROCESSORS = re.compile(r"\d{1,5}(\.\d{1,3})?")
 _WHOLE = re.compile(r"\d{1,15}")
+# Clients of a load, or of statements, wherever their number is typed.
+CLIENTS_MAX = 5000
 FOREVER_S = 10 * 365 * 86_400.0
 
 

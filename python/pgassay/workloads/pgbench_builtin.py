@@ -10,7 +10,6 @@ from pgassay.workloads.sql_files import shipped_statements
 
 THROUGHPUT = Metric(name="throughput", unit="transactions/s", better="higher")
 OPTIONS = ("clients", "threads", "duration", "warmup", "protocol", *pace.OPTIONS, *holding.OPTIONS)
-CLIENTS_MAX = 5000
 _WRITES = {"select-only": False, "tpcb": True, "simple-update": True}
 
 
@@ -32,7 +31,7 @@ def _query_protocol(text: str) -> QueryProtocol:
 def load_of(family: str, options: dict[str, str]) -> LoadSpec:
     """The load that the options in OPTIONS describe; raises UsageError."""
     clients = quantities.whole(
-        options.get("clients", "1"), "workload option clients", least=1, most=CLIENTS_MAX
+        options.get("clients", "1"), "workload option clients", least=1, most=quantities.CLIENTS_MAX
     )
     threads = quantities.whole(options.get("threads", "1"), "workload option threads", least=1, most=256)
     lasts = options.get("duration") or pace.curve_duration(options) or "10s"

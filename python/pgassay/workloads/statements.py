@@ -7,7 +7,6 @@ from pgassay.errors import UsageError
 from pgassay.model.workload import Metric, Statement, WorkloadSpec
 from pgassay.typed import option_lists as typed_options
 from pgassay.typed import quantities
-from pgassay.workloads.pgbench_builtin import CLIENTS_MAX
 from pgassay.workloads.sql_files import read_sql_file, shipped_statements
 from pgassay.workloads.statement_names import strip_comments, without_literals
 from pgassay.workloads.transactions import controls, with_transactions
@@ -67,7 +66,7 @@ def parse_sql_file(family: str, text: str) -> WorkloadSpec:
         )
     at_once = {
         option: quantities.whole(options[option], f"workload option {option}", least=1, most=most)
-        for option, most in (("clients", CLIENTS_MAX), ("executions", EXECUTIONS_MAX))
+        for option, most in (("clients", quantities.CLIENTS_MAX), ("executions", EXECUTIONS_MAX))
         if option in options
     }
     source = Path(name)

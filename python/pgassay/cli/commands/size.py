@@ -3,7 +3,7 @@
 import argparse
 
 from pgassay.cli import options
-from pgassay.typed.quantities import size_bytes
+from pgassay.options.sizing import HELPS
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 PAGE_FILE = "size.html"
 EXIT_FAILED = 1
-SIZE_DEFAULT = "100GiB"
 # As fast as this machine goes, and so slow that all that waits at once is seen.
 RECORDED_ON = ("volume:unlimited,trace=yes", "volume:unlimited,latency=1ms,trace=yes")
 # The same where the WAL has a volume of its own.
@@ -28,16 +27,6 @@ PROOF_BLOCKS = 2
 # Of servers that run already; and of volumes, which are looked at only where requests can be recorded.
 _ELSEWHERE = ("--before-trial", "--vcpus", "--allow-writes")
 _OF_VOLUMES = ("--against", "--provider", "--instance", "--volume", "--wal", "--prove", "--proof")
-# What a size makes of an experiment's options.
-_HELPS = {
-    "--workload": "the workload to run and record, required without a FOLDER: full-scan, sql:FILE, or a load "
-    "(select-only, tpcb, simple-update, oltp_read_only, sysbench:SCRIPT), which takes clients=, threads=, "
-    "duration=, warmup=, protocol=prepared|simple, as tpcb:clients=8,duration=60s",
-    "--blocks": "number of blocks (default 1, which records everything once; with --server 3)",
-    "--max-time": "time limit, as 90s, 12m, 1h; --prove takes as long again",
-    "--plans": "work: execute each statement once with EXPLAIN ANALYZE, outside of all timing; "
-    "estimate: only EXPLAIN (default off)",
-}
 # Equal arms, where nothing is varied on a server elsewhere; so many blocks of them.
 EQUAL_ARMS = "copy=first,second"
 ELSEWHERE_BLOCKS = 3
@@ -61,64 +50,14 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    add = parser.add_argument
-    add("folder", type=options.folder, nargs="?", metavar="FOLDER", help="a stored experiment with traces")
+    parser.add_argument(
+        "folder", type=options.folder, nargs="?", metavar="FOLDER", help="a stored experiment with traces"
+    )
     wanted = parser.add_argument_group("requirements")
-    add = wanted.add_argument
-    add(
-        "--slow-down",
-        type=options.fraction,
-        default=0.1,
-        metavar="FRACTION",
-        help="how much slower the workload may be on a volume (default 10%%)",
-    )
-    add("--against", metavar="VOLUME", help="slower than on this volume (default: the fastest of all)")
-    add(
-        "--size",
-        type=options.typed(size_bytes, example=SIZE_DEFAULT),
-        default=size_bytes(SIZE_DEFAULT),
-        metavar="SIZE",
-        help=f"size that a volume must hold (default {SIZE_DEFAULT})",
-    )
-    add("--provider", action="append", default=[], metavar="NAME", help="only volumes of this provider")
-    add(
-        "--instance",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="add the limits of this instance to its provider's volumes; repeatable",
-    )
-    add("--volume", action="append", default=[], metavar="VOLUME", help="only this volume; repeatable")
-    add(
-        "--wal",
-        action="append",
-        default=[],
-        metavar="VOLUME",
-        help="the WAL has its own volume: this one, with each volume of the data; repeatable",
-    )
+    options.add_own_options(wanted, "size")
     options.add_catalogue(wanted)
-    add(
-        "--prove",
-        action="store_true",
-        help="run the workload on the recommended volume and its neighbours, imitated",
-    )
-    add(
-        "--proof",
-        type=options.folder,
-        metavar="FOLDER",
-        action="append",
-        default=[],
-        help="check the predictions against this experiment of the same workload on imitated volumes",
-    )
-    add(
-        "--vary",
-        action="append",
-        default=[],
-        metavar="NAME=LEVEL,LEVEL",
-        help="a factor, each of whose levels is sized: any setting, or clients, memory, cpus",
-    )
     recorded = parser.add_argument_group("what to record, if no FOLDER is given")
-    options.add_options(recorded, "size", _HELPS, defaults={"--workload": ""})
+    options.add_options(recorded, "size", HELPS, defaults={"--workload": ""})
     output = parser.add_argument_group("output")
     options.add_formats(output, markdown="for an issue or a wiki", html=options.HTML_INSTEAD)
     options.add_quiet_and_no_wait(output)

@@ -4,7 +4,7 @@ import argparse
 
 from pgassay.cli import options
 from pgassay.cli.output import publish
-from pgassay.typed import quantities
+from pgassay.options.tuning import HELPS
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
@@ -25,15 +25,6 @@ EXIT_INTERRUPTED = 130
 EXIT_FAILED = 1
 REPORT_FILE = "report.html"
 PARSER_LIBRARY = "pglast"
-# What tune makes of an experiment's options.
-_HELPS = {
-    "--dataset": "dump:FILE, folder:DATADIR (a physical copy), script:FILE or pgbench (default; with a DSN a "
-    "dump of its database)",
-    "--max-time": "time limit for everything, loading the data included, as 10m, 1h",
-    "--cache": "warm-buffers (default if the data fit), warm-pages (default otherwise), cold, cold-each, "
-    "as-is",
-    "--storage": "where to put the copies, as in compare",
-}
 # Of a running server; and what a tuning that goes on from its own FOLDER still takes.
 _OF_SERVERS = ("--statements", "--only", "--values", "--log")
 _OF_GOING_ON = ("--max-time", "--json", "--markdown", "--redact", "--quiet", "--no-wait")
@@ -57,8 +48,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         allow_abbrev=False,
         formatter_class=options.HelpFormatter,
     )
-    add = parser.add_argument
-    add(
+    parser.add_argument(
         "folder",
         type=options.folder_or_server,
         nargs="?",
@@ -67,62 +57,8 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         "written by diagnose --json; or tune the statements of a running server, given as a libpq "
         "connection string",
     )
-    add(
-        "--statements",
-        type=options.typed(quantities.whole, least=1),
-        metavar="N",
-        help="with a DSN: number of statements, those that took most in total, per call or per row (default "
-        "20)",
-    )
-    add(
-        "--only",
-        metavar="ID,ID",
-        help="with a DSN: only these statements, by their queryid in pg_stat_statements",
-    )
-    add(
-        "--values",
-        type=options.folder,
-        metavar="FILE",
-        help="with a DSN: statements with '-- parameters: …' above them, for their $1, $2 …",
-    )
-    add(
-        "--log",
-        type=options.folder,
-        metavar="FILE",
-        help="with a DSN: the server's log, for values of parameters",
-    )
-    add(
-        "--arm",
-        metavar="NAME",
-        help="with the folder of a compare: the arm to tune (default: the control)",
-    )
-    add("--workload", metavar="sql:FILE", help="the statements that are too slow")
-    add(
-        "--clients",
-        type=options.whole,
-        metavar="N",
-        help="number of sessions that execute the statements concurrently in the proof, in trials with "
-        "restarts (default 1)",
-    )
-    add(
-        "--demo",
-        action="store_true",
-        help="a demo: tune statements that are known to be slow, and one that is not, on pgassay's own data",
-    )
-    add(
-        "--locale",
-        metavar="NAME",
-        help="the collation of the source's database, as en_US.utf8, icu:en-US or builtin:C.UTF-8 (default: "
-        "that of the dump or of the database, C if unknown)",
-    )
-    add(
-        "--max-space",
-        type=options.typed(quantities.size_bytes, example="500MB"),
-        metavar="SIZE",
-        help="how much more disk space all chosen fixes together may take, as 500MB (default: no limit)",
-    )
-    add("--no-rewrites", action="store_true", help="do not rewrite statements")
-    options.add_options(parser, "tune", _HELPS, defaults={"--dataset": "", "--max-time": "30m"})
+    options.add_own_options(parser, "tune")
+    options.add_options(parser, "tune", HELPS, defaults={"--dataset": "", "--max-time": "30m"})
     options.add_formats(parser, "the answer", html=options.HTML_INSTEAD)
     options.add_redact(parser)
     options.add_quiet_and_no_wait(parser)
@@ -276,18 +212,9 @@ def _tune_request(arguments: argparse.Namespace) -> "TuneRequest":
         compare,
         out=arguments.out,
         locale=arguments.locale,
-        clients=_clients(arguments),
-        max_space_bytes=arguments.max_space,
+        clients=arguments.clients,
+        max_space_bytes=arguments.max_space_bytes,
     )
-
-
-def _clients(arguments: argparse.Namespace) -> int | None:
-    from pgassay.typed.quantities import whole
-    from pgassay.workloads.pgbench_builtin import CLIENTS_MAX
-
-    if arguments.clients is None:
-        return None
-    return whole(str(arguments.clients), "--clients", least=1, most=CLIENTS_MAX)
 
 
 def show(result: "TuneResult", arguments: argparse.Namespace) -> None:

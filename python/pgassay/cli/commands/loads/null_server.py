@@ -65,8 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
         return _serve(arguments)
     from pgassay.native.null_server import measure_client
     from pgassay.report.listings import ceilings_page
-    from pgassay.typed.quantities import whole
-    from pgassay.workloads.pgbench_builtin import CLIENTS_MAX, with_clients
+    from pgassay.typed.quantities import CLIENTS_MAX, whole
+    from pgassay.workloads.pgbench_builtin import with_clients
     from pgassay.workloads.registry import parse_workload
 
     typed = [part for part in arguments.clients.split(",") if part.strip()]
