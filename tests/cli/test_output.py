@@ -99,3 +99,22 @@ def test_a_result_that_is_at_work_is_not_called_interrupted(
     assert "at work" in shown and "interrupted" not in shown
     assert main(["list", str(tmp_path)]) == 0
     assert "interrupted" in capsys.readouterr().out
+
+
+def test_the_readme_says_what_may_change_a_running_server_and_which_checks_run() -> None:
+    """Of the options by which `compare` writes to somebody's server none is left out."""
+    text = " ".join((ROOT / "README.md").read_text("utf-8").split())
+    assert "never changes a running server" not in text
+    promise = text[text.index("No running server is changed unless you say so") :]
+    options = {
+        name
+        for name in ("--allow-writes", "--swap", "--before-trial")
+        if name in promise[: promise.index("## Limits")]
+    }
+    help_text = subprocess.run(
+        [*whole_tool.COMMAND, "compare", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert options == {"--allow-writes", "--swap", "--before-trial"}
+    assert all(name in help_text for name in options)
+    line = next(each for each in (ROOT / "README.md").read_text("utf-8").splitlines() if "make test " in each)
+    assert "except the slow ones" in line and "test-all" in line

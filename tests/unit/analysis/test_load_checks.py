@@ -2,11 +2,17 @@
 
 import math
 from functools import partial
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pytest
 
+from analysis_samples import experiment
 from pgassay.analysis.verdicts.checks.load_checks import client_share, holds_rate
+from pgassay.analysis.verdicts.study import Study
+from pgassay.analysis.verdicts.warnings import _unsettled
+from pgassay.model.storage import VolumeFacts
 from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpec
 from simulated_worlds import World
 from whole_experiments import TEMPLATE, Ended, planned, run_whole
@@ -43,6 +49,20 @@ def opened(
 )
 def test_a_queue_that_grows_is_a_rate_that_is_not_held(queue: tuple[int, ...], held: bool) -> None:
     assert holds_rate(opened(queue)) is held
+
+
+@pytest.mark.parametrize("ended_s", [None, 4.0])
+def test_a_load_that_burst_credits_slowed_down_is_not_told_to_warm_up_longer(ended_s: float | None) -> None:
+    slowed = load(per_second=(300,) * 5 + (30,) * 5)
+    trials = [
+        SimpleNamespace(load=slowed, facts=SimpleNamespace(volume=VolumeFacts(credits_ended_s=ended_s)))
+    ]
+    plan = experiment()
+    valid = {arm.id: trials * 4 for arm in plan.arms}
+    study = SimpleNamespace(experiment=plan, table=SimpleNamespace(valid=valid))
+    said = _unsettled(cast("Study", study))
+    assert bool(said) is (ended_s is None)
+    assert all("never became steady" in each and "longer warm-up" in each for each in said)
 
 
 def test_what_is_never_begun_was_not_held_and_a_closed_loop_has_no_rate() -> None:

@@ -106,6 +106,19 @@ def test_index_scans_have_no_use_for_settings_of_reads(setting: str) -> None:
     assert ("no-aio" in sequential) == (setting != "io_combine_limit")
 
 
+def test_cold_caches_are_for_who_compares_ways_of_reading() -> None:
+    copying = {"cpu_s": 9.5, "bytes_read": 4e9, "cpu_in_reads_s": 4.0}
+    of_an_index = trial_causes(evidence(**copying))
+    assert of_an_index.limit is not None and of_an_index.limit[0].cause == "cached"
+    assert "--cache cold" not in (of_an_index.limit[1].remedy or of_an_index.limit[0].remedy)
+    of_a_method = trial_causes(evidence(**copying, arm=arm({"io_method": "worker"})))
+    assert of_a_method.limit is not None and of_a_method.limit[0].cause == "cached"
+    assert of_a_method.limit[1].remedy == (
+        "There is no I/O to speed up: fewer pages, rows or calls help. To compare I/O, use --cache cold or "
+        "cold-each, more data or less memory."
+    )
+
+
 def test_loads_are_looked_into_as_well() -> None:
     base = load_arm()
     load: dict[str, Any] = {

@@ -12,6 +12,7 @@ from pgassay.experiment.planning.provisioned_servers import plan_warnings
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import CacheState
 from pgassay.model.workload import LoadSpec
+from pgassay.trial.caches import states
 
 
 def arms_of(memory_bytes: int | None = None, **settings: str) -> Sequence[Arm]:
@@ -47,6 +48,31 @@ def test_buffers_too_few_for_the_look_ahead_of_every_process_are_told() -> None:
     # More are wanted than can be in flight: no more buffers are of use.
     assert "below about 1413 MB" in said(arms_of(effective_io_concurrency="500"))[0]
     assert said(arms_of(shared_buffers="128MB"), compared="work_mem") == []
+
+
+@pytest.mark.parametrize(
+    ("memory_mb", "told"),
+    [
+        (None, "(set shared_buffers=1GB)"),
+        (8192, "(set shared_buffers=1GB)"),
+        (2048, "(set shared_buffers=384MB)"),
+        # Met: 1GB was advised to a server of 384 MB.
+        (384, "(name at least --memory 1536MB with shared_buffers=384MB)"),
+    ],
+)
+def test_no_more_buffers_are_advised_than_the_memory_has_room_for(memory_mb: int | None, told: str) -> None:
+    memory_bytes = None if memory_mb is None else memory_mb << 20
+    (few,) = said(arms_of(memory_bytes, shared_buffers="64MB", work_mem="64kB"))[:1]
+    assert few.startswith("shared_buffers is 64 MB: below about 369 MB") and told in few
+
+
+@pytest.mark.parametrize(
+    ("memory_mb", "told"),
+    [(None, ""), (1024, ""), (384, " with --memory 1824MB")],
+)
+def test_data_that_are_to_be_in_buffers_have_the_memory_for_them(memory_mb: int | None, told: str) -> None:
+    memory_bytes = None if memory_mb is None else memory_mb << 20
+    assert states._room_for(400 << 20, memory_bytes) == f"set shared_buffers=456MB{told}"
 
 
 def test_cold_reads_into_memory_that_was_taken_back_are_told(balloons: Path) -> None:

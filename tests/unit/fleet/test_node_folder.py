@@ -5,11 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
+import dask
 import pytest
 
 from pgassay.errors import UsageError
+from pgassay.fleet.cluster import nodes
 from pgassay.fleet.cluster.fleet_file import NODES
 from pgassay.fleet.cluster.member import remove_dead
 from pgassay.fleet.cluster.node_folder import NodeFolder
@@ -22,6 +25,13 @@ with NodeFolder(Path(sys.argv[1])).running():
     print("runs", flush=True)
     time.sleep(600)
 """
+
+
+def test_a_node_leaves_no_folder_in_the_system_s_temporary_one(tmp_path: Path) -> None:
+    with dask.config.set({}):
+        nodes.configure(temporary=tmp_path)
+        assert dask.config.get("temporary-directory") == str(tmp_path)
+    assert not (Path(tempfile.gettempdir()) / "dask-scratch-space").exists()
 
 
 def as_of_another_container(folder: Path) -> None:

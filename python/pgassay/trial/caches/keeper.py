@@ -70,7 +70,7 @@ class CacheKeeper:
             self.facts["resident_fraction"] = self._warm_pages()
         elif self._cache == "warm-buffers":
             self.facts["buffered_fraction"] = states.make_buffers_warm(
-                self._server.control, self._relations, self._able
+                self._server.control, self._relations, self._able, self._spec.memory_bytes
             )
 
     def _warm_pages(self) -> float:

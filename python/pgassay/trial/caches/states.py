@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pgassay.environment.linux import pagecache
+from pgassay.environment.server.server_caps import SHARED_BUFFERS_FRACTION_MAX
 from pgassay.errors import InvalidTrialError, MeasurementError, UsageError
 from pgassay.sql_text import qualified
 from pgassay.trial.caches.relations import Relation
@@ -112,10 +113,14 @@ def shared_buffers_bytes(connection: "ControlSession") -> int:
 
 
 def make_buffers_warm(
-    connection: "ControlSession", relations: Sequence[Relation], able: Capabilities
+    connection: "ControlSession",
+    relations: Sequence[Relation],
+    able: Capabilities,
+    memory_bytes: int | None = None,
 ) -> float:
     """Fill shared buffers with the relations by pg_prewarm; returns the fraction in buffers.
 
+    memory_bytes: what the server is capped at, which its buffers count in; None without a cap.
     Raises UsageError when they can't fit or pg_prewarm is missing.
     """
     if not able.prewarm:
@@ -130,7 +135,7 @@ def make_buffers_warm(
     if size > buffers * 0.95:
         raise UsageError(
             f"--cache warm-buffers: the data are {size >> 20} MB, shared_buffers {buffers >> 20} MB: "
-            f"set shared_buffers={(int(size * 1.1) >> 20) + 16}MB or use --cache warm-pages"
+            f"{_room_for(size, memory_bytes)} or use --cache warm-pages"
         )
     blocks = loaded = 0
     for relation in kept:
@@ -148,6 +153,16 @@ def make_buffers_warm(
     if fraction < RESIDENT_FRACTION_MIN:
         raise InvalidTrialError(f"only {fraction:.1%} of the relations went into shared buffers: not warm")
     return fraction
+
+
+def _room_for(size_bytes: int, memory_bytes: int | None) -> str:
+    """What to set so that shared buffers hold so much, with the memory that they fit into."""
+    enough = (int(size_bytes * 1.1) >> 20) + 16
+    wanted = f"set shared_buffers={enough}MB"
+    if memory_bytes is None or enough <= SHARED_BUFFERS_FRACTION_MAX * (memory_bytes >> 20):
+        return wanted
+    # A quarter of the memory is what a server is given at most where nothing else is known.
+    return f"{wanted} with --memory {4 * enough}MB"
 
 
 def cliff_warnings(relations: Sequence[Relation], shared_buffers_bytes: int) -> list[str]:

@@ -57,7 +57,9 @@ def _cached(evidence: Evidence) -> Answer:
         "cpu_s": times.cpu_s,
         "cpu_in_reads_s": times.cpu_in_reads_s,
     }
-    return Found(busy_s, figures, None, busy_s + times.runnable_s)
+    # Who compares an index or a plan was not out for I/O.
+    remedy = f"{CACHED.remedy} {_MORE_IO}" if is_compared else ""
+    return Found(busy_s, figures, None, busy_s + times.runnable_s, remedy=remedy)
 
 
 def _copying_s(evidence: Evidence) -> float:
@@ -125,15 +127,13 @@ def _prefetching(evidence: Evidence) -> frozenset[str]:
     return frozenset() if is_none else frozenset({"effective_io_concurrency"})
 
 
+_MORE_IO = "To compare I/O, use --cache cold or cold-each, more data or less memory."
 CACHED = Rule(
     cause="cached",
     kind="limit",
     layer="measurement",
     phrase="processors, with nothing to read from a device",
-    remedy=(
-        "There is no I/O to speed up: fewer pages, rows or calls help. To "
-        "compare I/O, use --cache cold or cold-each, more data or less memory."
-    ),
+    remedy="There is no I/O to speed up: fewer pages, rows or calls help.",
     next_step=(
         "Check which statements access most pages (shared_blks_hit and shared_blks_read "
         "of pg_stat_statements): pages come from memory, so accessing fewer of them helps."
