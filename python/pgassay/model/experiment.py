@@ -6,7 +6,7 @@ from pydantic import Field
 
 from pgassay.model.arm import Arm
 from pgassay.model.base import Extended, Frozen, Number, Recorded
-from pgassay.model.storage import StorageFacts
+from pgassay.model.storage import PriceFacts, StorageFacts
 from pgassay.model.workload import Metric
 
 EXPERIMENT_FORMAT = 1
@@ -309,6 +309,7 @@ class Environment(Recorded):
     `build`: the binaries that all arms start from; `storage` and `caps` (in words) by arm, `datasets` by the
     key of their snapshot, `servers` by name. `differing_defaults`: by pair of versions, the settings whose
     defaults differ with both values. `limits`: those around pgassay's own process, which its servers inherit.
+    `prices`: what the user pays for an arm's storage in a month, by arm.
     """
 
     machine: MachineFacts = MachineFacts()
@@ -320,6 +321,7 @@ class Environment(Recorded):
     storage: dict[str, StorageFacts] = Field(default_factory=dict)
     datasets: dict[str, DatasetFacts] = Field(default_factory=dict)
     limits: InheritedLimits = InheritedLimits()
+    prices: dict[str, PriceFacts] = Field(default_factory=dict)
 
 
 class ArmCeiling(Recorded):

@@ -29,7 +29,8 @@ class WorkResult(Frozen):
     """What one maintenance command did in each arm. Descriptive: medians without a verdict.
 
     `arms` and `strata` are in the order of the result's arms. `server_times`: what the server's statistics of
-    tables counted of it (from 18 on); not written where no arm's did.
+    tables counted of it (from 18 on); not written where no arm's did. `phases`: the seconds of each phase, by
+    samples of its progress; not written where no sample caught it.
     """
 
     statement: str
@@ -38,6 +39,7 @@ class WorkResult(Frozen):
     strata: tuple[str, ...]
     figures: tuple[WorkFigure, ...]
     server_times: tuple[WorkFigure, ...] = Field(default=(), exclude_if=lambda times: not times)
+    phases: tuple[WorkFigure, ...] = Field(default=(), exclude_if=lambda phases: not phases)
 
 
 class VacuumedIndex(Frozen):
@@ -109,7 +111,8 @@ class MaintenanceObservation(Frozen):
 
     `statement` is its name in the workload. `done` maps a figure to its sum over everything that the command
     worked on; `relations` holds what VACUUM said of each relation. `progress_samples` counts the rows of
-    observations/progress.parquet that caught this command at work. `messages_dropped`: messages of the server
+    observations/progress.parquet that caught this command at work. `phases_s`: the seconds of each phase as
+    these samples have it, of all relations and passes together. `messages_dropped`: messages of the server
     that found no room, so that `relations` and `done` are incomplete when it is above 0.
     """
 
@@ -119,4 +122,5 @@ class MaintenanceObservation(Frozen):
     done: dict[str, float] = Field(default_factory=dict)
     relations: tuple[VacuumedRelation, ...] = ()
     progress_samples: int = 0
+    phases_s: dict[str, float] = Field(default_factory=dict, exclude_if=lambda phases: not phases)
     messages_dropped: int = 0

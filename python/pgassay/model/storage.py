@@ -72,13 +72,17 @@ class ExtentFacts(Recorded):
 
 
 class PriceFacts(Recorded):
-    """What a volume costs in a month, with its instance; None where the catalogue lacks a part, `missing`."""
+    """What a volume costs in a month, with its instance; None where the catalogue lacks a part, `missing`.
+
+    `is_given`: the user's own figure, in place of the catalogue's.
+    """
 
     per_month: Number | None = None
     currency: str | None = None
     region: str | None = None
     date: str | None = None
     missing: tuple[str, ...] = ()
+    is_given: bool = False
 
 
 class VolumeLatencyFacts(Recorded):

@@ -49,6 +49,17 @@ class ServerOptions:
         servers="own",
         guide="where the data directories are: [storage](storage.md)",
     )
+    prices: tuple[str, ...] = several(
+        "--price STORAGE=AMOUNT",
+        "what a storage costs in a month by your bill, as volume:rds-gp2,size=40GiB=4.60 USD, with a date if "
+        "you like; repeatable. It replaces the catalogue's price",
+        ("compare", FILE),
+        servers="own",
+        guide="what a storage of `storage=` costs in a month by your own bill, as "
+        "`volume:rds-gp2,size=40GiB=4.60 USD 2026-01` (the date can be left out); repeatable. It replaces "
+        "[the catalogue's "
+        "price](storage.md#cloud-volumes)",
+    )
     memory: str | None = maybe(
         "--memory SIZE",
         text,

@@ -17,17 +17,20 @@ def section(material: Material) -> Section:
     if not found:
         return Section(_TITLE, "volumes", ())
     is_load = any(each.per_million_transactions is not None for each in found)
-    heads = ("arm", "volume", "a month", *(("a million transactions",) if is_load else ()))
+    is_ranked = bool(price_ranking(found))
+    further = (*(("a million transactions",) if is_load else ()), *(("the same work",) if is_ranked else ()))
     rows = [
         [
             arm_at(each),
             _volumes(each),
-            "not known" if each.per_month is None else f"{each.per_month:,.2f} {_currency(each)}",
+            _month(each),
             *([_of_million(each)] if is_load else []),
+            *([_same_work(each)] if is_ranked else []),
         ]
-        for each in found
+        for each in ranked(found)
     ]
-    blocks: list[Block] = [plain_table(heads, rows, names=2)]
+    blocks: list[Block] = [Paragraph(line) for line in price_ranking(found)]
+    blocks.append(plain_table(("arm", "volume", "a month", *further), rows, names=2))
     blocks += [Paragraph(line, QUIET) for line in (_catalogue(found), _prices(found)) if line]
     assumed = list(
         dict.fromkeys(_assumed(volume) for each in found for volume in each.volumes if volume.assumed)
@@ -35,6 +38,47 @@ def section(material: Material) -> Section:
     if assumed:
         blocks.append(bullets(assumed, title="Assumed: not documented by the provider"))
     return Section(_TITLE, "volumes", tuple(blocks), link="Volumes")
+
+
+def ranked(found: Sequence[ArmVolumes]) -> list[ArmVolumes]:
+    """By stratum, the cheapest for the same work first; those without a price last."""
+    strata = list(dict.fromkeys(each.stratum for each in found))
+    return sorted(
+        found,
+        key=lambda each: (
+            strata.index(each.stratum),
+            each.work_price_ratio is None,
+            each.work_price_ratio or 0.0,
+        ),
+    )
+
+
+def price_ranking(found: Sequence[ArmVolumes]) -> list[str]:
+    """Which storage is the cheapest for the same work, a sentence for each stratum with two prices."""
+    told = []
+    for stratum in dict.fromkeys(each.stratum for each in found):
+        members = [each for each in ranked(found) if each.stratum == stratum and each.work_price_ratio]
+        if len(members) < 2:
+            continue
+        where = f" at {text.clean(stratum)}" if stratum else ""
+        names = [f"{_volumes(each)} ({_month(each)} a month, {_same_work(each)})" for each in members]
+        told.append(f"Price of the same work{where}, the cheapest first: {'; '.join(names)}.")
+    return told
+
+
+def _month(each: ArmVolumes) -> str:
+    return "not known" if each.per_month is None else f"{each.per_month:,.2f} {_currency(each)}"
+
+
+def _same_work(each: ArmVolumes) -> str:
+    """The price of the same work over the control's, with its interval; what can't be told apart says so."""
+    if each.work_price_ratio is None:
+        return "not known"
+    if each.work_price_interval is None:
+        return text.ratio(each.work_price_ratio)
+    low, high = each.work_price_interval
+    shown = f"{text.ratio(each.work_price_ratio)} [{text.interval(each.work_price_interval)}]"
+    return f"{shown}, not told apart" if low <= 1 <= high else shown
 
 
 def _volumes(each: ArmVolumes) -> str:
@@ -51,7 +95,11 @@ def _currency(each: ArmVolumes) -> str:
 
 
 def _catalogue(found: Sequence[ArmVolumes]) -> str:
-    dates = " and ".join(dict.fromkeys(text.clean(each.catalogue_date) for each in found))
+    dates = " and ".join(
+        dict.fromkeys(text.clean(each.catalogue_date) for each in found if each.catalogue_date)
+    )
+    if not dates:
+        return ""
     files = dict.fromkeys(text.clean(file) for each in found for file in each.catalogue_files)
     own = f", with {', '.join(files)}" if files else ""
     return f"The catalogue of volumes was compared with the providers' documents on {dates}{own}."
@@ -65,6 +113,13 @@ def _prices(found: Sequence[ArmVolumes]) -> str:
     )
     missing = dict.fromkeys(text.clean(name) for each in found for name in each.missing)
     words = [f"A month has 730 hours; {'; '.join(lists)}."] if lists else []
+    given = dict.fromkeys(
+        f"{_volumes(each)}{f' ({text.clean(each.price_date)})' if each.price_date else ''}"
+        for each in found
+        if each.price_given
+    )
+    if given:
+        words.append(f"Your own prices (--price): {'; '.join(given)}.")
     if missing:
         words.append(f"The catalogue has no price for {', '.join(missing)}.")
     return " ".join(words)

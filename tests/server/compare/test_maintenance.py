@@ -108,6 +108,9 @@ def test_progress_is_sampled_while_a_command_runs(watched: tuple[Path, str]) -> 
     record = json.loads((trial / "trial.json").read_bytes())
     rows = pq.read_table(trial / "observations" / "progress.parquet").to_pylist()
     assert record["maintenance"][0]["progress_samples"] == len({row["clock_ns"] for row in rows}) >= 2
+    phases_s = record["maintenance"][0]["phases_s"]
+    assert {*phases_s} == {row["phase"] for row in rows} and "scanning heap" in phases_s
+    assert sum(phases_s.values()) == pytest.approx(record["maintenance"][0]["elapsed_s"], rel=0.05)
     scanned = [row["value"] for row in rows if row["name"] == "heap_blks_scanned"]
     assert scanned == sorted(scanned) and scanned[-1] > 0
     assert {(row["view"], row["relation"], row["statement"]) for row in rows} == {

@@ -189,3 +189,37 @@ def test_the_server_s_own_time_of_a_command_stands_beside_it() -> None:
     assert [each.server_times for each in twice] == [(), ()]
     (older,) = results_of(plan, records_of(plan, {"s0-0": work, "s0-1": work}))
     assert older.server_times == () and "server_times" not in older.model_dump()
+
+
+def test_the_phases_of_a_command_stand_below_its_time_and_the_one_that_differs_is_named() -> None:
+    plan = experiment()
+
+    def phased(elapsed_s: float, **phases_s: float) -> tuple[MaintenanceObservation, ...]:
+        named = {name.replace("_", " "): seconds for name, seconds in phases_s.items()}
+        return (vacuum(elapsed_s, tuples_removed=1e6).model_copy(update={"phases_s": named}),)
+
+    first = phased(1.0, scanning_heap=0.6, vacuuming_indexes=0.4)
+    second = phased(3.0, scanning_heap=0.7, vacuuming_indexes=2.2, truncating_heap=0.1)
+    result = analyse(found := stored(plan, records_of(plan, {"s0-0": first, "s0-1": second})))
+    (work,) = result.work
+    assert {phase.name: phase.medians for phase in work.phases} == {
+        "scanning heap": (0.6, 0.7),
+        "vacuuming indexes": (0.4, 2.2),
+        "truncating heap": (0.0, 0.1),
+    }
+    (table,) = work_tables(result)
+    assert [row.name for row in table.rows][:2] == ["time", "phase: scanning heap"]
+    assert not any(row.differs for row in table.rows)
+    told = (
+        "The times differ most in the phase vacuuming indexes: 400 ms with io_method=sync and 2.200 s with "
+        "io_method=method1."
+    )
+    truncating = next(row for row in table.rows if row.name == "phase: truncating heap")
+    assert truncating.cells == ("not seen", "100 ms")
+    assert table.phases == told
+    shown = " ".join(comparison.brief_page(result, found).terminal(width=200).split())
+    assert told in shown
+    alike = records_of(plan, {"s0-0": first, "s0-1": phased(3.0, scanning_heap=0.6, vacuuming_indexes=0.5)})
+    assert work_tables(analyse(stored(plan, alike)))[0].phases == ""
+    (unseen,) = results_of(plan, records_of(plan, {"s0-0": phased(1.0), "s0-1": phased(1.0)}))
+    assert unseen.phases == () and "phases" not in unseen.model_dump()

@@ -1,6 +1,7 @@
 """Prices of arms on volumes, the catalogue's date, and what is assumed: in every output alike."""
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -9,10 +10,14 @@ import pytest
 import report_examples as examples
 from pgassay.analysis.descriptive.volume_costs import arm_volumes, assumption_sentences
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.errors import UsageError
+from pgassay.experiment.planning.storage_prices import prices_of
 from pgassay.model.result import ArmResult
 from pgassay.record.experiment import StoredExperiment
-from pgassay.report.compare.page import page_of
+from pgassay.report.arm_volumes import price_ranking
+from pgassay.report.compare.page import brief_page, page_of
 from pgassay.report.page import json_text
+from pgassay.storage.parse import parse_storage
 from pgassay.workloads.pgbench_builtin import THROUGHPUT
 
 MONTH_S = 730 * 3600
@@ -137,3 +142,53 @@ def test_latencies_are_doubtful_only_where_they_may_lie_either_way() -> None:
     assert sentences(gp2, volume("st1,size=125GiB", None, latency=slow)) == ()
     measured = {"median_ms": 0.6, "low_ms": 0.6, "high_ms": 0.6, "assumed": False}
     assert sentences(volume("own", None, latency=measured), volume("other", None, latency=measured)) == ()
+
+
+def test_the_user_s_own_price_ranks_the_arms_by_the_price_of_the_same_work() -> None:
+    experiment = stored([GP2, {"kind": "host", "storage": "host:path=/data"}])
+    names = [arm.name for arm in experiment.experiment.arms if arm.role != "twin"]
+    given = {
+        name: {"per_month": month, "currency": "EUR", "is_given": True, "date": "2026-01"}
+        for name, month in zip(names, (10.0, 50.0), strict=True)
+    }
+    environment = experiment.experiment.environment.updated(prices=given)
+    experiment = replace(
+        experiment, experiment=experiment.experiment.model_copy(update={"environment": environment})
+    )
+    found = analyse(experiment)
+    arms = {arm.name: arm for arm in found.arms}
+    control, own = found.volumes
+    assert (control.per_month, control.currency, control.work_price_ratio) == (10.0, "EUR", 1.0)
+    assert own.volumes[0].name == "host:path=/data" and own.price_given
+    speed = arms[names[1]].ratio
+    assert speed is not None and own.work_price_ratio == pytest.approx(5.0 / speed)
+    (told,) = price_ranking(found.volumes)
+    assert told.startswith("Price of the same work, the cheapest first: gp2,size=40GiB (10.00 EUR a month, ")
+    shown = page_of(found, experiment).markdown()
+    assert "the cheapest first: gp2,size=40GiB (10.00 EUR a month" in shown
+    assert "Price of the same work" in brief_page(found, experiment).terminal(width=200)
+    assert "Your own prices (--price): gp2,size=40GiB (2026-01); host:path=/data (2026-01)." in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("volume:gp2,size=40GiB", "is not STORAGE=AMOUNT CURRENCY"),
+        ("volume:gp2,size=40GiB=4.60", "is not STORAGE=AMOUNT CURRENCY"),
+        ("volume:gp2,size=41GiB=4.60 USD", "no arm has this storage: the arms have volume:gp2,size=40GB"),
+        ("nothing=4 USD", "Unknown storage 'nothing'"),
+    ],
+)
+def test_a_price_that_is_none_or_of_no_arm_is_refused(text: str, told: str) -> None:
+    arms = [
+        arm.model_copy(
+            update={"spec": arm.spec.model_copy(update={"storage": parse_storage("volume:gp2,size=40GiB")})}
+        )
+        for arm in examples.stored(levels=["sync", "worker"], blocks=1).experiment.arms
+    ]
+    (price, *_) = prices_of(["volume:gp2,size=40GiB=4.60 USD 2026-01"], arms).values()
+    assert (price.per_month, price.currency, price.date) == (4.6, "USD", "2026-01")
+    with pytest.raises(UsageError, match=re.escape(told)):
+        prices_of([text], arms)
+    with pytest.raises(UsageError, match="two prices of"):
+        prices_of(["volume:gp2,size=40GiB=4 USD", "volume:gp2,size=40GiB=5 USD"], arms)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pgassay.trial.measure.maintenance_progress import progress_words, union_of_views
+from pgassay.trial.measure.maintenance_progress import PhaseClock, progress_words, union_of_views
 
 SCANNING = {"phase": "scanning heap", "heap_blks_scanned": 45, "heap_blks_total": 100}
 INDEXES = {"phase": "vacuuming indexes", "indexes_processed": 1, "indexes_total": 4}
@@ -40,3 +40,14 @@ def test_a_command_is_in_one_view_only(major: int, last: str) -> None:
     """19 shows REPACK and CLUSTER in pg_stat_progress_repack, and CLUSTER in the older view as well."""
     asked = union_of_views(major, "{view}").split(" UNION ALL ")
     assert asked == ["vacuum", "analyze", "create_index", last]
+
+
+def test_the_time_between_two_samples_belongs_to_both_phases_by_halves() -> None:
+    clock = PhaseClock(10.0)
+    for at_s, phase in ((10.2, "scanning heap"), (10.4, "scanning heap"), (10.6, "vacuuming indexes")):
+        clock.seen(at_s, phase)
+    clock.end(11.0)
+    assert clock.phases_s == pytest.approx({"scanning heap": 0.5, "vacuuming indexes": 0.5})
+    unseen = PhaseClock(10.0)
+    unseen.end(10.1)
+    assert unseen.phases_s == {}

@@ -9,6 +9,7 @@ import re
 import shlex
 from typing import NoReturn
 
+from pgassay.analysis.causes.registry import rule_of
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.statistics.starts import STARTS_MIN
 from pgassay.errors import UsageError
@@ -21,6 +22,9 @@ from pgassay.words import amount, figure, plural
 _GB = 1e9
 # A file of SQL is named in a claim as beside the experiment's file, and in an arm with its folder.
 _FOLDERS = re.compile(r"=\S*/(?=[^\s/]+\.sql)")
+_METHOD = "io_method"
+# More blocks than this are no forecast that anybody plans by.
+_FORECAST_BLOCKS_MAX = 1000
 _INSTEAD = "name the folder of an experiment of this file"
 
 
@@ -29,16 +33,29 @@ def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> Judged
     found = compared(claim, claim.arm, claim.against, result)
     if found is None:
         return judged(claim, "undecided", "nothing of it is measured yet", experiment)
-    verdict, why = verdict_of(claim, found, blocks_least(experiment))
-    limit = limit_of(found.name, found.stratum, result) if verdict != "undecided" else ""
-    return judged(
-        claim,
-        verdict,
-        f"{why}; its limit: {limit}" if limit else why,
-        experiment,
-        found.ratio,
-        found.interval,
-    )
+    verdict, why = verdict_of(claim, found, blocks_least(experiment), result.margin)
+    reasons = _reasons(claim, found, result) if verdict != "undecided" else []
+    return judged(claim, verdict, "; ".join([why, *reasons]), experiment, found.ratio, found.interval)
+
+
+def _reasons(claim: Claim, found: ArmResult, result: CompareResult) -> list[str]:
+    """Why it is so: what limits the arm, what its plans do otherwise, and whether a method can matter."""
+    limit = limit_of(found.name, found.stratum, result)
+    rule = rule_of(limit)
+    reasons = [f"limited by {rule.phrase if rule is not None else limit}"] if limit else []
+    chosen = [each for each in result.statements if claim.statement in ("", each.name)]
+    if _METHOD in claim.arm and chosen and not any(each.aio for each in chosen):
+        reasons.append(f"its plans read nothing asynchronously, so that {_METHOD} can't matter")
+    for change in result.plan_changes:
+        is_of_it = (change.arm, change.stratum) == (found.name, found.stratum)
+        if (
+            is_of_it
+            and is_named(change.control, claim.against, claim)
+            and claim.statement in ("", change.statement)
+        ):
+            told = change.sentences[0].removesuffix(".")
+            return [*reasons, f"plans: {told[0].lower()}{told[1:]}"]
+    return reasons
 
 
 def compared(claim: Claim, arm: str, against: str, result: CompareResult) -> ArmResult | None:
@@ -164,12 +181,12 @@ def _between(found: ArmResult, other: ArmResult, margin: float) -> ArmResult:
     )
 
 
-def verdict_of(claim: Claim, found: ArmResult, least: int) -> tuple[ClaimVerdict, str]:
+def verdict_of(claim: Claim, found: ArmResult, least: int, margin: float) -> tuple[ClaimVerdict, str]:
     """The verdict and why. A verdict on an arm is one on a direction; the size is the estimate's."""
     if found.withheld:
         return "undecided", "the hidden twin differed from its control, so the verdict is withheld"
     if found.ratio is None or found.verdict not in ("faster", "slower", "equivalent"):
-        return "undecided", further(found, least)
+        return "undecided", further(found, least, margin)
     here = f"{amount(found.ratio)} here"
     if found.verdict == "equivalent":
         same = "the same within the margin here"
@@ -177,7 +194,8 @@ def verdict_of(claim: Claim, found: ArmResult, least: int) -> tuple[ClaimVerdict
     if claim.says == "equal":
         if found.meaningful:
             return "refuted", f"{here}, by more than the margin"
-        return "undecided", f"{here}, perhaps by no more than the margin"
+        more = more_blocks(found.ratio, found.interval, found.blocks, margin, is_equal=True)
+        return "undecided", f"{here}, perhaps by no more than the margin; {more}"
     return judge_direction(claim, found.ratio, here, is_opposite=found.verdict != claim.says)
 
 
@@ -191,14 +209,39 @@ def judge_direction(claim: Claim, ratio: float, here: str, *, is_opposite: bool)
     return "same direction, other size", f"{here}, outside the band of {low} to {high} ×"
 
 
-def further(found: ArmResult, least: int) -> str:
+def further(found: ArmResult, least: int, margin: float) -> str:
     """What the verdict on an arm still takes, in words."""
     if found.blocks < least:
         return f"it has {plural(found.blocks, 'block')}, and a verdict takes {least} at least"
     median = found.forecast.blocks[1] if found.forecast is not None else None
     if median is None:
-        return "how many more blocks it takes can't be said"
+        return more_blocks(found.ratio, found.interval, found.blocks, margin)
     return f"about {plural(median, 'more block')} would decide it"
+
+
+def more_blocks(
+    ratio: float | None,
+    interval: tuple[float | None, float | None] | None,
+    blocks: int,
+    margin: float,
+    *,
+    is_equal: bool = False,
+) -> str:
+    """How many more blocks a verdict takes if the ratio stays as it is, in words.
+
+    An interval's width in logarithms falls with the root of the blocks. A direction is proven when the
+    interval leaves 1, "the same" when it lies within the margin; `is_equal`: beyond the margin counts.
+    """
+    low, high = interval or (None, None)
+    if ratio is None or not low or not high or not high < math.inf:
+        return "how many more blocks it takes can't be said yet"
+    width, away = math.log(high / low) / 2, abs(math.log(ratio))
+    beyond = away - math.log1p(margin)
+    wanted = abs(beyond) if is_equal else max(away, -beyond)
+    more = blocks * ((width / wanted) ** 2 - 1) if wanted > 0 else math.inf
+    if more > _FORECAST_BLOCKS_MAX:
+        return f"more than {_FORECAST_BLOCKS_MAX} more blocks would decide it"
+    return f"about {plural(max(1, math.ceil(more)), 'more block')} would decide it"
 
 
 def limit_of(arm: str, stratum: str, result: CompareResult) -> str:

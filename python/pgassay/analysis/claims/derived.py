@@ -29,9 +29,12 @@ def judge_order(claim: Claim, result: CompareResult, experiment: Experiment) -> 
     The pairs' intervals hold together, as those of the arms do.
     """
     found: dict[tuple[str, str], str] = {}
+    takes = ""
     for first, second in pairwise(claim.order):
         arm = compared(claim, first, second, result)
         found[first, second] = "" if arm is None or arm.withheld else arm.verdict
+        if arm is not None and arm.verdict not in _DECIDED and not takes:
+            takes = f"; {further(arm, blocks_least(experiment), result.margin)}"
     opposite = [
         f"{second} is faster than {first}" for (first, second), each in found.items() if each == "slower"
     ]
@@ -40,7 +43,7 @@ def judge_order(claim: Claim, result: CompareResult, experiment: Experiment) -> 
     same = [f"{first} and {second}" for (first, second), each in found.items() if each == "equivalent"]
     open_ = [f"{first} and {second}" for (first, second), each in found.items() if each not in _DECIDED]
     if open_:
-        return judged(claim, "undecided", f"not decided yet between {join(open_)}", experiment)
+        return judged(claim, "undecided", f"not decided yet between {join(open_)}{takes}", experiment)
     if same:
         why = f"the same within the margin here: {'; '.join(same)}"
         return judged(claim, "no difference here", why, experiment)
@@ -81,7 +84,7 @@ def _of_price(
     if is_same:
         return ("reproduced" if claim.says == "equal" else "no difference here"), "the same within the margin"
     if low <= 1 <= high:
-        return "undecided", further(arm, least)
+        return "undecided", further(arm, least, margin)
     if claim.says == "equal":
         is_beyond = low > 1 + margin or high < 1 / (1 + margin)
         return ("refuted" if is_beyond else "undecided"), here

@@ -6,7 +6,7 @@ from statistics import fmean, median
 
 import numpy as np
 
-from pgassay.analysis.claims.arm_claims import is_named, judge_direction, judged, limit_of
+from pgassay.analysis.claims.arm_claims import is_named, judge_direction, judged, limit_of, more_blocks
 from pgassay.analysis.statistics.sequence import log_sign_evidence, median_sequence
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
@@ -46,6 +46,9 @@ def by_median(
     low, high = math.exp(float(sequence.lower[()])), math.exp(float(sequence.upper[()]))
     ratio = math.exp(median(pairs))
     verdict, why = of_ratio(claim, ratio, (low, high), margin, "the trials' blocks")
+    if verdict == "undecided":
+        more = more_blocks(ratio, (low, high), pairs.size, margin, is_equal=claim.says == "equal")
+        why = f"{why}; {more}"
     return judged(claim, verdict, why, experiment, ratio, (low, high))
 
 

@@ -120,6 +120,28 @@ def _result(study: Study, arms: Sequence[Arm], name: str) -> WorkResult:
         strata=tuple(arm.stratum for arm in arms),
         figures=tuple(figure for figure in figures if any(figure.medians)),
         server_times=_server_times(study, arms, command),
+        phases=_phases(works),
+    )
+
+
+def _phases(works: Sequence[Sequence[MaintenanceObservation]]) -> tuple[WorkFigure, ...]:
+    """The seconds of each phase, in the order in which they were first seen; 0 where samples saw others only.
+
+    None for an arm whose command no sample caught: it was too short.
+    """
+    sampled = [[work.phases_s for work in found if work.phases_s] for found in works]
+    names = dict.fromkeys(name for found in sampled for phases in found for name in phases)
+    return tuple(
+        WorkFigure(
+            name=name,
+            unit="s",
+            per_unit=False,
+            medians=tuple(
+                float(np.median([phases.get(name, 0.0) for phases in found])) if found else None
+                for found in sampled
+            ),
+        )
+        for name in names
     )
 
 

@@ -1,11 +1,13 @@
 """What the imitated volumes of each arm cost, and what of a comparison of them is assumed."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
+from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.result import ArmResult
-from pgassay.model.storage import ImitatedFacts, StorageFacts
+from pgassay.model.storage import ImitatedFacts, PriceFacts, StorageFacts
 from pgassay.model.volumes.arm import ArmVolumes, UsedVolume
 
 # As providers count a month.
@@ -14,17 +16,21 @@ _TRANSACTIONS = "transactions/s"
 
 
 def arm_volumes(experiment: Experiment, arms: Sequence[ArmResult]) -> tuple[ArmVolumes, ...]:
-    """One for each arm or control whose data or WAL lie on an imitated volume; () where none do."""
-    medians = {(arm.name, arm.stratum): arm.median for arm in arms}
+    """One for each arm or control on an imitated volume, or with a price of the user's; () without any."""
+    results = {(arm.name, arm.stratum): arm for arm in arms}
     is_load = experiment.contract.metric.unit == _TRANSACTIONS
     found = []
     for arm in experiment.arms:
-        used = _used(experiment.environment.storage.get(arm.name, StorageFacts()))
-        if arm.role == "twin" or not used:
+        storage = experiment.environment.storage.get(arm.name, StorageFacts())
+        used, given = _used(storage), experiment.environment.prices.get(arm.name)
+        if arm.role == "twin" or not (used or given):
             continue
-        rate = medians.get((arm.name, arm.stratum)) if is_load else None
-        found.append(_of_arm(arm.name, arm.stratum, used, rate))
-    return tuple(found)
+        result = results.get((arm.name, arm.stratum))
+        rate = result.median if result is not None and is_load else None
+        volumes = tuple(_volume(holds, facts) for holds, facts in used) or (_own_disk(arm.name, storage),)
+        price = _price([facts.price for _, facts in used]) if given is None else given
+        found.append(_of_arm(arm, volumes, used[0][1] if used else ImitatedFacts(), price, rate))
+    return tuple(_with_work_price(each, found, results) for each in found)
 
 
 _Used = tuple[Literal["data", "wal"], ImitatedFacts]
@@ -37,29 +43,82 @@ def _used(storage: StorageFacts) -> list[_Used]:
     return found
 
 
-def _of_arm(arm: str, stratum: str, used: Sequence[_Used], rate: float | None) -> ArmVolumes:
-    prices = [facts.price for _, facts in used]
+def _price(prices: Sequence[PriceFacts]) -> PriceFacts:
+    """That of all volumes together; two currencies have no sum."""
     amounts = [price.per_month for price in prices]
     currencies = {price.currency for price in prices}
-    # Two currencies have no sum.
     is_known = None not in amounts and len(currencies) == 1
-    per_month = round(sum(float(amount or 0) for amount in amounts), 2) if is_known else None
-    first = used[0][1]
+    return PriceFacts(
+        per_month=round(sum(float(amount or 0) for amount in amounts), 2) if is_known else None,
+        currency=currencies.pop() if len(currencies) == 1 else None,
+        region=prices[0].region,
+        date=prices[0].date,
+        missing=tuple(dict.fromkeys(name for price in prices for name in price.missing)),
+    )
+
+
+def _of_arm(
+    arm: Arm,
+    volumes: tuple[UsedVolume, ...],
+    first: ImitatedFacts,
+    price: PriceFacts,
+    rate: float | None,
+) -> ArmVolumes:
+    per_month = price.per_month
     return ArmVolumes(
-        arm=arm,
-        stratum=stratum,
-        volumes=tuple(_volume(holds, facts) for holds, facts in used),
-        instance=next((facts.instance for _, facts in used if facts.instance), None),
+        arm=arm.name,
+        stratum=arm.stratum,
+        volumes=volumes,
+        instance=first.instance,
         per_month=per_month,
         per_million_transactions=per_month * 1e6 / (rate * _MONTH_S)
         if per_month is not None and rate
         else None,
-        currency=currencies.pop() if len(currencies) == 1 else None,
-        region=first.price.region,
-        price_date=first.price.date,
-        missing=tuple(dict.fromkeys(name for price in prices for name in price.missing)),
+        currency=price.currency,
+        region=price.region,
+        price_date=price.date,
+        missing=price.missing,
         catalogue_date=first.catalogue_date or "",
         catalogue_files=first.catalogue_files,
+        price_given=price.is_given,
+    )
+
+
+def _with_work_price(
+    own: ArmVolumes, all_: Sequence[ArmVolumes], results: Mapping[tuple[str, str], ArmResult]
+) -> ArmVolumes:
+    """With the price of the same work over the control's; its interval is that of the speeds."""
+    result = results.get((own.arm, own.stratum))
+    controls = [
+        each
+        for each in all_
+        if each.stratum == own.stratum
+        and (found := results.get((each.arm, each.stratum))) is not None
+        and found.verdict == "control"
+    ]
+    if result is None or not result.ratio or not controls or result.withheld:
+        return own
+    control = controls[0]
+    if own.per_month is None or not control.per_month or own.currency != control.currency:
+        return own
+    if own is control:
+        return own.model_copy(update={"work_price_ratio": 1.0})
+    months = own.per_month / control.per_month
+    low, high = result.interval or (None, None)
+    ends = (months / high, months / low) if low and high and high < math.inf else None
+    return own.model_copy(update={"work_price_ratio": months / result.ratio, "work_price_interval": ends})
+
+
+def _own_disk(arm: str, storage: StorageFacts) -> UsedVolume:
+    """A storage that is no volume of the catalogue, of which the user knows the price."""
+    return UsedVolume(
+        name=storage.storage or arm,
+        holds="data",
+        latency_ms=None,
+        latency_low_ms=None,
+        latency_high_ms=None,
+        latency_assumed=False,
+        assumed=(),
     )
 
 

@@ -1,8 +1,11 @@
 """The files that are meant, those that were typed or all examples, and their tables `[[claim]]`."""
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 from pydantic import ValidationError
 
@@ -10,7 +13,8 @@ from pgassay.analysis.causes.registry import cause_names
 from pgassay.analysis.claims.figures import FIGURES
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_file import read_document
-from pgassay.model.further_results.claims import Claim, Kind, Says
+from pgassay.model.base import Frozen
+from pgassay.model.further_results.claims import Claim, Kind, Needs, Says, Source
 from pgassay.words import join
 
 ALL = "all"
@@ -71,9 +75,13 @@ def _examples() -> list[Path]:
 
 def read_claims(path: Path) -> tuple[Claim, ...]:
     """The claims of a file, each with its band; raises UsageError naming the file, the claim and the key."""
-    tables = read_document(path).get("claim", [])
+    document = read_document(path)
+    tables = document.get("claim", [])
     if not isinstance(tables, list) or not tables:
-        raise UsageError(f"{path} has no claim: add a table [[claim]], as docs/claims.md shows")
+        instead = "add a table [[claim]], as docs/claims.md shows"
+        if isinstance(tables, dict) or "claims" in document:
+            instead = f"write [[claim]] instead of {'[claim]' if 'claim' in document else '[[claims]]'}"
+        raise UsageError(f"{path} has no claim: {instead}")
     claims = tuple(_claim(path, number, table) for number, table in enumerate(tables, 1))
     ids = [claim.id for claim in claims]
     for id_ in ids:
@@ -86,14 +94,58 @@ def _claim(path: Path, number: int, table: object) -> Claim:
     try:
         claim = Claim.model_validate(table)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the table"
-        raise UsageError(f"{path}: claim {number}: {key}: {first['msg'].lower()}: correct it") from error
-    where = f"{path}: claim '{claim.id}'"
+        raise UsageError(f"{path}: {_called(number, table)}: {_wrong(error)}") from error
+    where = f"{path}: {_called(number, table)}"
+    for key, value in (("id", claim.id), ("text", claim.text), ("title", claim.source.title)):
+        if not value.strip():
+            raise UsageError(f"{where}: {key} is empty: write {_WANTED[key]}")
+    if claim.source.date and not _DATE.fullmatch(claim.source.date):
+        raise UsageError(f'{where}: source.date = "{claim.source.date}": write {_WANTED["date"]}')
     _refuse_mixed(claim, where)
     return _with_band(claim, where)
 
 
+def _called(number: int, table: object) -> str:
+    """The claim as its reader finds it: by its id where it has one."""
+    id_ = table.get("id") if isinstance(table, dict) else None
+    return f"claim '{id_}'" if isinstance(id_, str) and id_ else f"claim {number}"
+
+
+def _wrong(error: ValidationError) -> str:
+    """What the first wrong key is, and what to write there."""
+    first = error.errors()[0]
+    names = [part for part in first["loc"] if isinstance(part, str)]
+    key, whole = (names or ["the table"])[-1], ".".join(names) or "the table"
+    parts: dict[str, type[Frozen]] = {"source": Source, "needs": Needs}
+    model = parts.get(names[0]) if len(names) > 1 else Claim
+    if first["type"] == "missing" and names[:1] != ["band"]:
+        return f"{whole} is missing: add it ({_WANTED[key]})"
+    if first["type"] == "extra_forbidden" and model is not None:
+        known = join(list(model.model_fields))
+        return f"there is no key '{key}'{f' in {names[0]}' if len(names) > 1 else ''}: the keys are {known}"
+    return f"{whole} = {_as_typed(first['input'])}: write {_WANTED.get(key, 'what docs/claims.md shows')}"
+
+
+def _as_typed(value: object) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+_DATE = re.compile(r"\d{4}-\d{2}(-\d{2})?")
+_WANTED = {
+    "id": "a short name in quotes",
+    "text": "the claim in words, in quotes",
+    "source": '{ title = "where it was published" }',
+    "title": "the publication's title in quotes",
+    "date": '"YYYY-MM" or "YYYY-MM-DD", in quotes',
+    "url": "an address in quotes",
+    "says": "one of " + ", ".join(get_args(Says)),
+    "published": "a number, as 1.5",
+    "band": "two numbers, as [1.2, 1.8]",
+    "needs": '{ cores = 4, memory_gb = 16 } or { elsewhere = "…" }',
+    "cores": "a whole number of processors",
+    "memory_gb": "a number of GB",
+    "order": "a list of arms, the fastest first",
+}
 _SAYS: dict[Kind, tuple[Says, ...]] = {
     "speed": ("faster", "slower", "equal"),
     "statements": ("faster", "slower", "equal"),
@@ -171,10 +223,11 @@ def _with_band(claim: Claim, where: str) -> Claim:
         if claim.band is not None:
             raise UsageError(f"{where} has a band but no published figure: add published")
         return claim
-    if published <= 0 or (published > 1) is not (claim.says in _ABOVE):
+    if not 0 < published < math.inf or (published > 1) is not (claim.says in _ABOVE):
         sign = "above" if claim.says in _ABOVE else "between 0 and"
         raise UsageError(f'{where}: published = {published:g} with says = "{claim.says}": write one {sign} 1')
     low, high = claim.band or (published / BAND_DEFAULT, published * BAND_DEFAULT)
-    if not low <= published <= high:
-        raise UsageError(f"{where}: the band [{low:g}, {high:g}] is not around {published:g}: correct it")
+    if not 0 < low <= published <= high < math.inf:
+        instead = f"write two numbers above 0 with {published:g} between them"
+        raise UsageError(f"{where}: the band [{low:g}, {high:g}] is not around {published:g}: {instead}")
     return claim.model_copy(update={"band": (low, high)})

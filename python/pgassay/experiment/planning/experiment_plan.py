@@ -29,11 +29,12 @@ from pgassay.experiment.planning.request import (
 )
 from pgassay.experiment.planning.servers import Base, OnStage, ParsedRequest, PlannedGrid, Servers
 from pgassay.experiment.planning.start_sharing import share
+from pgassay.experiment.planning.storage_prices import prices_of
 from pgassay.factors import config, sql
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
-from pgassay.model.experiment import BlockDesign, EvidenceUnit, Experiment, StatisticalContract
+from pgassay.model.experiment import BlockDesign, Environment, EvidenceUnit, Experiment, StatisticalContract
 from pgassay.options.comparison import BLOCKS_DEFAULT
 from pgassay.workloads.metric import metric_of
 
@@ -160,8 +161,13 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         confounds=description.confounds,
         warnings=description.warnings,
         swap=description.swap,
-        environment=description.environment,
+        environment=_with_prices(description.environment, request.prices, arms),
     )
+
+
+def _with_prices(environment: Environment, texts: Sequence[str], arms: Sequence[Arm]) -> Environment:
+    prices = prices_of(texts, arms)
+    return environment.updated(prices=prices) if prices else environment
 
 
 def _contract(

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from pgassay.model.base import Frozen, Number
 
 
@@ -26,7 +28,10 @@ class ArmVolumes(Frozen):
 
     `per_month` is None where the catalogue lacks the price of a part, `missing` says of which.
     `per_million_transactions`: of a load that goes on at the median rate of the trials; None of statements.
-    `catalogue_date`: when the catalogue was last compared with what the providers say.
+    `catalogue_date`: when the catalogue was last compared with what the providers say; '' where it knows no
+    volume of the arm. `price_given`: the price is the user's own. `work_price_ratio`: what the same work
+    costs over what it costs in the control of the stratum, with the interval of the speeds; None where a
+    price or a speed is not known. These three are not written where there is nothing to say.
     """
 
     arm: str
@@ -41,3 +46,8 @@ class ArmVolumes(Frozen):
     missing: tuple[str, ...]
     catalogue_date: str
     catalogue_files: tuple[str, ...]
+    price_given: bool = Field(default=False, exclude_if=lambda given: not given)
+    work_price_ratio: float | None = Field(default=None, exclude_if=lambda ratio: ratio is None)
+    work_price_interval: tuple[float, float] | None = Field(
+        default=None, exclude_if=lambda ends: ends is None
+    )

@@ -1,5 +1,6 @@
 """The section "what it did" of maintenance commands."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgassay.model.maintenance import WorkFigure, WorkResult
@@ -13,6 +14,8 @@ from pgassay.report.section import STRONG, Block, Cell, Column, Group, Paragraph
 ALIKE_FRACTION = 0.01
 # How the work was served and not how much of it there was: these differ by chance and by memory.
 HOW_SERVED = frozenset({"buffers hit", "buffers read", "WAL buffers full", "parallel workers launched"})
+# A phase explains a difference if it has at least this share of it.
+_OF_THE_DIFFERENCE = 0.5
 HEADING = "Work done (medians; descriptive, without a verdict)"
 
 
@@ -31,11 +34,15 @@ class WorkRow:
 
 @dataclass(frozen=True)
 class WorkTable:
-    """What one command did in the arms of one stratum ('' when there are none)."""
+    """What one command did in the arms of one stratum ('' when there are none).
+
+    `phases`: in which phase the arms' times differ most, '' where that is not known.
+    """
 
     title: str
     arms: tuple[str, ...]
     rows: tuple[WorkRow, ...]
+    phases: str = ""
 
     @property
     def sentence(self) -> str:
@@ -62,20 +69,43 @@ def _table(result: CompareResult, work: WorkResult, stratum: str) -> WorkTable:
     labels = {(arm.name, arm.stratum): short_name(arm, factors) for arm in result.arms}
     where = f" at {text.clean(stratum)}" if stratum else ""
     name, command = text.clean(work.statement), work.command.upper()
+    time, others = work.figures[:1], work.figures[1:]
+    named = [(figure.name, figure) for figure in (*time, *work.server_times)]
+    phases = [(f"phase: {text.clean(phase.name)}", phase) for phase in work.phases]
+    named += [*phases, *((figure.name, figure) for figure in others)]
+    arms = tuple(labels.get((work.arms[place], stratum), work.arms[place]) for place in places)
     return WorkTable(
         title=f"{name} ({command}){where}",
-        arms=tuple(labels.get((work.arms[place], stratum), work.arms[place]) for place in places),
+        arms=arms,
         rows=tuple(
             WorkRow(
-                figure.name,
+                shown,
                 figure.per_unit,
-                tuple(_cell(figure, place) for place in places),
+                tuple(_cell(figure, place, is_phase=figure in work.phases) for place in places),
                 _differs(figure, places),
             )
-            for figure in (*work.figures, *work.server_times)
+            for shown, figure in named
             if any(figure.medians[place] is not None for place in places)
         ),
+        phases=_phases(work, places, arms),
     )
+
+
+def _phases(work: WorkResult, places: Sequence[int], arms: Sequence[str]) -> str:
+    """The phase in which the arms' times differ most, if most of the difference is there."""
+    spreads = [(_spread(phase, places), phase) for phase in work.phases]
+    largest, phase = max(spreads, key=lambda pair: pair[0], default=(0.0, None))
+    least_s = _OF_THE_DIFFERENCE * _spread(work.figures[0], places)
+    if phase is None or not largest or largest < least_s:
+        return ""
+    cells = [_cell(phase, place, is_phase=True) for place in places]
+    times = [f"{cell} with {arm}" for cell, arm in zip(cells, arms, strict=True)]
+    return f"The times differ most in the phase {text.clean(phase.name)}: {text.join(times)}."
+
+
+def _spread(figure: WorkFigure, places: Sequence[int]) -> float:
+    known = [value for place in places if (value := figure.medians[place]) is not None]
+    return max(known) - min(known) if len(known) > 1 else 0.0
 
 
 def _differs(figure: WorkFigure, places: list[int]) -> bool:
@@ -86,10 +116,13 @@ def _differs(figure: WorkFigure, places: list[int]) -> bool:
     return len(known) > 1 and max(known) - min(known) > ALIKE_FRACTION * max(known)
 
 
-def _cell(figure: WorkFigure, place: int) -> str:
+def _cell(figure: WorkFigure, place: int, *, is_phase: bool = False) -> str:
     value = figure.medians[place]
     if value is None:
         return "-"
+    if is_phase and not value:
+        # It was shorter than the time between two samples.
+        return "not seen"
     if figure.unit == "B":
         return text.size(value)
     if figure.unit in ("s", "ms"):
@@ -109,5 +142,8 @@ def section(material: Material) -> Section:
             )
             for row in work.rows
         )
-        blocks += [Paragraph(work.sentence), Table(columns, (Group(rows),))]
+        blocks += [
+            Paragraph(" ".join(filter(None, (work.sentence, work.phases)))),
+            Table(columns, (Group(rows),)),
+        ]
     return Section(HEADING, "work", tuple(blocks), link="Work done")

@@ -1,11 +1,16 @@
 """What was measured, how sure the verdicts are, how the experiment ended; and all of it in ten lines."""
 
+import math
 import shlex
+from collections.abc import Iterator
 
 from pgassay.analysis.statistics.starts import STARTS_WITHOUT_BOUND
+from pgassay.model.plans.executed_plan import PlanChanged
 from pgassay.model.result import CompareResult, LayoutResult
 from pgassay.record.experiment import StoredExperiment
+from pgassay.report.arm_volumes import price_ranking
 from pgassay.report.compare.causes import difference_sentences
+from pgassay.report.compare.maintenance_section import work_tables
 from pgassay.report.compare.material import Material
 from pgassay.report.compare.qualifications import counted
 from pgassay.report.compare.verdicts import headline_lines, is_tallied
@@ -49,6 +54,9 @@ _POOLED = (
 )
 # Of the ten lines that a comparison ends with on a terminal these may be verdicts.
 _BRIEF_VERDICTS_MAX = 4
+_BRIEF_ANSWERS_MAX = 2
+_BRIEF_LINES_MAX = 10
+_BRIEF_PLAN_SENTENCES = 2
 # With more strata than this the twins are counted, and only those that differ are named.
 _TWINS_MAX = 3
 
@@ -200,16 +208,55 @@ def brief(material: Material) -> Section:
         lines.append(Paragraph(f"Median of {metric_text(result)}: {join(medians)}."))
     cache = f", cache {result.cache}" if result.cache else ""
     lines.append(Paragraph(f"Workload {clean(result.workload)}{cache}: {_rest(result)}", QUIET))
-    lines += [Paragraph(sentence) for sentence in difference_sentences(result)[:1]]
+    notes = list(_brief_notes(material))
+    room = min(_BRIEF_ANSWERS_MAX, _BRIEF_LINES_MAX - len(lines) - len(notes))
+    lines += [Paragraph(sentence) for sentence in _answers(material)[: max(0, room)]]
+    return Section("", "brief", (*lines, *notes))
+
+
+def _brief_notes(material: Material) -> Iterator[Paragraph]:
+    """What qualifies the verdicts, and where the rest is."""
+    result = material.result
     if result.failures:
-        lines.append(Paragraph(f"{plural(result.failures, 'trial')} FAILED.", ALARM))
+        yield Paragraph(f"{plural(result.failures, 'trial')} FAILED.", ALARM)
     if result.twin.ok is False:
-        lines.append(Paragraph(twin_sentence(result.twin), ALARM))
+        yield Paragraph(twin_sentence(result.twin), ALARM)
     if qualified := counted(result):
-        lines.append(Paragraph(f"Read as well what qualifies this: {qualified}.", WARNING))
+        yield Paragraph(f"Read as well what qualifies this: {qualified}.", WARNING)
     folder = clean(shlex.quote(str(material.stored.folder)))
-    lines.append(Paragraph(f"More: pgassay report {folder} (or --details).", QUIET))
-    return Section("", "brief", tuple(lines))
+    yield Paragraph(f"More: pgassay report {folder} (or --details).", QUIET)
+
+
+def _answers(material: Material) -> list[str]:
+    """Why it is so, the most telling first: factors that matter, what moved, the work, the plans."""
+    result = material.result
+    found = [clean(sentence) for sentence in result.effects.sentences[:1]] if result.effects else []
+    found += price_ranking(result.volumes)[:1]
+    found += difference_sentences(result)[:1]
+    found += [" ".join(filter(None, (work.sentence, work.phases))) for work in work_tables(result)[:1]]
+    return [*found, *_plan_change(material)]
+
+
+def _plan_change(material: Material) -> list[str]:
+    """What an arm's executed plan does otherwise, of the statement and arm whose times differ most."""
+    result = material.result
+    ratios = {
+        (each.name, arm.name, arm.stratum): arm.ratio for each in result.statements for arm in each.arms
+    }
+
+    def size(change: PlanChanged) -> float:
+        return abs(math.log(ratios.get((change.statement, change.arm, change.stratum)) or 1.0))
+
+    labels = {(arm.name, arm.stratum): material.label_at(arm) for arm in result.arms}
+    # Plans of a load's transactions differ by the rows that chance drew.
+    changes = [each for each in result.plan_changes if (each.statement, each.arm, each.stratum) in ratios]
+    if not changes:
+        is_whole = bool(result.plans) and bool(ratios) and all(plan.executed for plan in result.plans)
+        return ["The executed plans of all arms do the same."] if is_whole and len(labels) > 1 else []
+    told = max(changes, key=size)
+    arm, control = labels[told.arm, told.stratum], labels.get((told.control, told.stratum), told.control)
+    sentences = " ".join(map(clean, told.sentences[:_BRIEF_PLAN_SENTENCES]))
+    return [f"Plan of {clean(told.statement)} (A: {clean(control)}, B: {arm}): {sentences}"]
 
 
 def _rest(result: CompareResult) -> str:

@@ -8,6 +8,7 @@ from pgassay.errors import MeasurementError, first_line
 from pgassay.model.maintenance import MaintenanceObservation, VacuumedRelation
 from pgassay.model.workload import Statement
 from pgassay.native.sql import Executed
+from pgassay.trial.measure.maintenance_progress import SampledProgress
 from pgassay.trial.measure.vacuum_verbose import read_vacuum
 from pgassay.trial.snapshots.counters import Snapshot
 from pgassay.workloads.maintenance import command_of
@@ -76,7 +77,7 @@ def observe(
     *,
     files: tuple[Files, Files],
     views: tuple[Snapshot, Snapshot],
-    progress_samples: int,
+    progress: SampledProgress,
 ) -> MaintenanceObservation | None:
     """Put together what a command did; `files` and `views` are those before and after it."""
     command = command_of(statement.sql)
@@ -94,7 +95,8 @@ def observe(
         elapsed_s=executed.elapsed_s,
         done=done,
         relations=relations,
-        progress_samples=progress_samples,
+        progress_samples=progress.samples,
+        phases_s=dict(progress.phases_s),
         messages_dropped=executed.notices_dropped,
     )
 

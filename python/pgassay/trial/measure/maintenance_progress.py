@@ -2,8 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 from pgassay.errors import first_line
@@ -45,6 +45,9 @@ _COUNTED = {
 }
 # The views in which a later pass over the same phase is told by a count of the passes that have ended.
 _PASSES = {"vacuum": "index_vacuum_count"}
+# A short command is sampled more often, so that its phases can be told apart.
+_FIRST_INTERVAL_S = 0.05
+_FIRST_S = 2.0
 
 
 def union_of_views(major: int, select: str) -> str:
@@ -87,6 +90,14 @@ def counted_in_phase(view: str, figures: CounterRow) -> tuple[float, float] | No
 
 
 @dataclass(frozen=True)
+class SampledProgress:
+    """How many samples caught a statement at work, and the seconds of each phase by these."""
+
+    samples: int = 0
+    phases_s: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class _Figure:
     clock_ns: int
     statement: str
@@ -101,7 +112,8 @@ class _Figure:
 class ProgressSampler:
     """Samples over a control connection of its own; the figures of all statements go into one file.
 
-    `interval_s` is the time between two samples; the first is taken one interval after the statement began.
+    `interval_s` is the time between two samples, less in the first seconds of a statement; the first is taken
+    one interval after it began.
     `on_step` gets each sample in words, on a thread of its own.
     """
 
@@ -125,11 +137,11 @@ class ProgressSampler:
         self._connection.close()
 
     def watch(self, statement: str) -> "_Watch":
-        """A context manager around one statement; its `samples` counts the ticks that caught it at work."""
+        """A context manager around one statement; its `sampled` is what the samples saw of it."""
         return _Watch(self, statement)
 
-    def sample(self, statement: str) -> bool:
-        """Take one sample now; whether the server had anything to tell."""
+    def sample(self, statement: str) -> str | None:
+        """Take one sample now: the phase, None where the server had nothing to tell."""
         clock_ns = time.monotonic_ns()
         rows = self._connection.execute(self._query.encode()).fetchall()
         for view, relation, figures in rows[:1]:
@@ -149,7 +161,7 @@ class ProgressSampler:
                 for name, value in figures.items()
                 if name not in _KEYS and isinstance(value, int | float) and not isinstance(value, bool)
             ]
-        return bool(rows)
+        return str(rows[0][2].get("phase") or "") if rows else None
 
     def content(self) -> bytes | None:
         """The Parquet file: one row per sample and figure; None when no sample caught anything."""
@@ -161,32 +173,75 @@ class ProgressSampler:
         return to_parquet(columns, sampler="progress", version=VERSION)
 
 
+class PhaseClock:
+    """How long each phase lasted, by samples: the time between two belongs to both of them by halves.
+
+    So a change of phase is wrong by half of an interval at most. The time before the first sample is the
+    first phase's, that after the last sample the last one's.
+    """
+
+    def __init__(self, start_s: float) -> None:
+        self.phases_s: dict[str, float] = {}
+        self._last: tuple[float, str] = (start_s, "")
+
+    def seen(self, at_s: float, phase: str) -> None:
+        before_s, before = self._last
+        half_s = (at_s - before_s) / 2
+        self._add(before or phase, half_s)
+        self._add(phase, half_s)
+        self._last = (at_s, phase)
+
+    def end(self, at_s: float) -> None:
+        before_s, before = self._last
+        if before:
+            self._add(before, at_s - before_s)
+
+    def _add(self, phase: str, seconds: float) -> None:
+        self.phases_s[phase] = self.phases_s.get(phase, 0.0) + seconds
+
+
 class _Watch:
     def __init__(self, sampler: ProgressSampler, statement: str) -> None:
-        self.samples = 0
+        self._samples = 0
+        self._clock = PhaseClock(time.monotonic())
         self._sampler = sampler
         self._statement = statement
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    @property
+    def sampled(self) -> SampledProgress:
+        """What was seen, after the statement has ended."""
+        return SampledProgress(self._samples, self._clock.phases_s)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *details: object) -> None:
+        end_s = time.monotonic()
         self._stop.set()
         self._thread.join()
+        self._clock.end(end_s)
 
     def _run(self) -> None:
         import psycopg
 
-        while not self._stop.wait(self._sampler._interval_s):
+        start_s = time.monotonic()
+        while not self._stop.wait(self._interval_s(time.monotonic() - start_s)):
             try:
-                self.samples += self._sampler.sample(self._statement)
+                phase = self._sampler.sample(self._statement)
+                if phase is not None:
+                    self._samples += 1
+                    self._clock.seen(time.monotonic(), phase)
             except psycopg.Error as error:
                 sentence = first_line(error)
                 self._sampler.warnings.append(f"the progress of {self._statement} was lost ({sentence})")
                 return
+
+    def _interval_s(self, elapsed_s: float) -> float:
+        interval_s = self._sampler._interval_s
+        return min(interval_s, _FIRST_INTERVAL_S) if elapsed_s < _FIRST_S else interval_s
 
 
 def _query(major: int) -> str:

@@ -24,7 +24,7 @@ from pgassay.trial.caches import states
 from pgassay.trial.caches.keeper import CacheKeeper
 from pgassay.trial.caches.relations import Relation, user_relations
 from pgassay.trial.measure import maintenance_effects, statement_plans
-from pgassay.trial.measure.maintenance_progress import FILE, ProgressSampler
+from pgassay.trial.measure.maintenance_progress import FILE, ProgressSampler, SampledProgress
 from pgassay.trial.snapshots import verify
 from pgassay.trial.snapshots.counters import Snapshot, block_bytes, database_bytes, snapshot
 from pgassay.trial.target import LocalTrialServer, ServerSession
@@ -231,13 +231,13 @@ class StatementTimer:
                 self.connect()
             keeper.prepare_pages()
 
-    def _execute(self, statement: Statement) -> tuple[Executed, int]:
-        """The statement, and how many samples of its progress caught it at work."""
+    def _execute(self, statement: Statement) -> tuple[Executed, SampledProgress]:
+        """The statement, and its progress."""
         if self._progress is None:
-            return self._run(statement), 0
+            return self._run(statement), SampledProgress()
         with self._progress.watch(statement.name) as watch:
             done = self._send(statement)
-        return done, watch.samples
+        return done, watch.sampled
 
     def _run(self, statement: Statement) -> Executed:
         """The statement; one that the protocol stops takes exactly as long as it is given."""
@@ -299,7 +299,7 @@ class StatementTimer:
         files = maintenance_effects.relation_files(self._server.control) if self._progress else {}
         before = self._edge(local)
         local.running.mark()
-        done, samples = self._execute(statement)
+        done, progress = self._execute(statement)
         local.running.mark()
         self.session.execute("flush", "SELECT pg_stat_force_next_flush()")
         after = self._edge(local)
@@ -310,7 +310,7 @@ class StatementTimer:
                 done,
                 files=(files, files_after),
                 views=(before.views, after.views),
-                progress_samples=samples,
+                progress=progress,
             )
             self._done += [observed_work] if observed_work else []
         read, hit = database_bytes(before.views, after.views, block_bytes(self._server.control))
