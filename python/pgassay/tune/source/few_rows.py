@@ -131,7 +131,7 @@ def _few(
     drawn = sql.SQL("TABLESAMPLE SYSTEM ({}) REPEATABLE (0)").format(sql.Literal(round(share, 6)))
     for sample in (drawn, sql.SQL("")):
         text = sql.SQL(query).format(
-            column=sql.SQL(expression) if expression else sql.Identifier(column.name),  # type: ignore[arg-type]
+            column=sql.SQL(expression) if expression else sql.Identifier(column.name),
             table=sql.Identifier(table.schema_, table.name),
             sample=sample,
             most=sql.Literal(ROWS_MAX),
