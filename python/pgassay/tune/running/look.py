@@ -235,6 +235,7 @@ def _search(
         gain_min=run.baseline.gain_min(planned.request.margin),
         members_max=request.members_max_of(len(planned.statements)),
         space_bytes=math.inf if request.max_space_bytes is None else request.max_space_bytes,
+        facts=run.facts,
     )
     tells_at = run.began_at + TELLS_AT_SHARE * planned.request.max_time_s
     progress.stage("trying candidates on a copy")

@@ -14,6 +14,7 @@ from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.rewrites.names.scope import FoundColumn, Scope
 from pgassay.tune.rewrites.names.tree_scopes import scope_of, scoped_selects
 from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, substitute, walk
+from pgassay.tune.source.expressions import of_expression
 from pgassay.tune.source.use import WORDS, Use, UseKind
 
 _BELOW, _ABOVE = frozenset({"<", "<="}), frozenset({">", ">="})
@@ -224,8 +225,9 @@ def _compared(
         return
     function, reference = _column_in(tested)
     if reference is None:
-        if number is not None and kind in ("equal", "list"):
-            yield from _field(scope, tested, number, element, elements)
+        if number is not None:
+            fields = [*_field(scope, tested, number, element, elements)] if kind in ("equal", "list") else []
+            yield from fields or of_expression(scope, tested, number, kind, element, elements)
         return
     found = _resolved(scope, reference)
     if found is None or found.column.source is None or found.entry.table is None:

@@ -111,7 +111,7 @@ def test_an_interval_before_now_is_as_long_as_the_column_goes_back() -> None:
             "SELECT FROM orders WHERE document = $1",
             "nor a few rows hold a value of orders.document",
         ),
-        ("SELECT FROM orders WHERE length(status) > $1", "not compared with a column"),
+        ("SELECT FROM orders WHERE mine(status) > $1", "not compared with a column"),
         ("INSERT INTO orders (needed) VALUES ($1)", "orders.needed is NOT NULL"),
         ("MERGE INTO orders USING orders o ON o.id = $1 WHEN MATCHED THEN DELETE", "MERGE"),
     ],
