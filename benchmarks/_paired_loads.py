@@ -95,6 +95,17 @@ def run_blocks(
     return outcomes
 
 
+def times_in_turn(
+    runners: Mapping[str, Callable[[], float]], pairs: int, order: random.Random
+) -> dict[str, list[float]]:
+    """Every runner once in each pair, in random order; the seconds that each took."""
+    times: dict[str, list[float]] = {name: [] for name in runners}
+    for _ in range(pairs):
+        for name in order.sample(sorted(runners), len(runners)):
+            times[name].append(runners[name]())
+    return times
+
+
 def throughput_ratio(above: list[Outcome], below: list[Outcome]) -> Ratio:
     """Transactions per second over transactions per second."""
     return ratio_of([each.throughput for each in above], [each.throughput for each in below])

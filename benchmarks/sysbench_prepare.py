@@ -8,6 +8,7 @@ start to its end, as sysbench is; the command around it starts an interpreter as
 """
 
 import argparse
+import functools
 import os
 import random
 import shutil
@@ -18,7 +19,7 @@ import time
 from pathlib import Path
 
 from _own_server import own_server
-from _paired_loads import default_bin_directory, ratio_of
+from _paired_loads import default_bin_directory, ratio_of, times_in_turn
 
 # PostgreSQL's own settings, but for the size of its memory and of its WAL.
 SETTINGS = "-c shared_buffers=1GB -c max_wal_size=8GB -c listen_addresses='' -c autovacuum=off"
@@ -75,11 +76,12 @@ def main() -> int:
     with own_server(arguments.bin or default_bin_directory(), SETTINGS) as folder:
         for tables in (int(text) for text in arguments.tables.split(",")):
             threads = min(tables, os.cpu_count() or 1)
-            runners = {"sysbench": prepared_by_sysbench, "pgassay": prepared_by_pgassay}
-            times: dict[str, list[float]] = {name: [] for name in runners}
-            for _ in range(arguments.pairs):
-                for name in order.sample(sorted(runners), 2):
-                    times[name].append(runners[name](folder, tables, arguments.rows, threads))
+            what = (folder, tables, arguments.rows, threads)
+            runners = {
+                "sysbench": functools.partial(prepared_by_sysbench, *what),
+                "pgassay": functools.partial(prepared_by_pgassay, *what),
+            }
+            times = times_in_turn(runners, arguments.pairs, order)
             ratio = ratio_of(times["pgassay"], times["sysbench"])
             medians = ", ".join(f"{name} {statistics.median(each):.2f} s" for name, each in times.items())
             print(f"{tables} tables of {arguments.rows} rows, {threads} threads: {medians}; ratio {ratio}")

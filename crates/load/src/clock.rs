@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::thread::sleep;
+use std::time::Duration;
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
@@ -9,6 +11,11 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 #[inline]
 pub fn monotonic_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Monotonic))
+}
+
+/// Sleeps until an instant of that clock.
+pub fn sleep_until(at_ns: u64) {
+    sleep(Duration::from_nanos(at_ns.saturating_sub(monotonic_ns())));
 }
 
 /// CPU time, user and system, that the calling thread has used.
@@ -50,6 +57,41 @@ impl RunQueue {
             .nth(1)
             .and_then(|word| word.parse().ok())
             .unwrap_or(0)
+    }
+}
+
+/// What threads took of the processors.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ThreadTimes {
+    /// CPU time of all together.
+    pub cpu_ns: u64,
+    /// Of the one that used most.
+    pub cpu_most_ns: u64,
+    /// How long one was ready to run and had no processor, of the one that waited most.
+    pub waited_most_ns: u64,
+}
+
+impl ThreadTimes {
+    /// Of the calling thread, while it does something.
+    pub fn during<T>(body: impl FnOnce() -> T) -> (Self, T) {
+        let cpu_from_ns = thread_cpu_ns();
+        let queue = RunQueue::of_this_thread();
+        let waited_from_ns = queue.waited_ns();
+        let outcome = body();
+        let cpu_ns = thread_cpu_ns() - cpu_from_ns;
+        let times = Self {
+            cpu_ns,
+            cpu_most_ns: cpu_ns,
+            waited_most_ns: queue.waited_ns().saturating_sub(waited_from_ns),
+        };
+        (times, outcome)
+    }
+
+    /// Adds other threads'.
+    pub fn merge(&mut self, other: Self) {
+        self.cpu_ns += other.cpu_ns;
+        self.cpu_most_ns = self.cpu_most_ns.max(other.cpu_most_ns);
+        self.waited_most_ns = self.waited_most_ns.max(other.waited_most_ns);
     }
 }
 

@@ -59,6 +59,14 @@ impl Timed {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
+    /// A percentile in milliseconds, never outside the exact least and greatest; None of nothing.
+    #[allow(clippy::cast_precision_loss)]
+    pub fn percentile_ms(&self, percentile: f64) -> Option<f64> {
+        let (least_ms, most_ms) = (self.min_ns as f64 / 1e6, self.max_ns as f64 / 1e6);
+        let value_ms = || self.histogram.value_at_quantile(percentile / 100.0) as f64 / 1e3;
+        (!self.histogram.is_empty()).then(|| value_ms().clamp(least_ms, most_ms))
+    }
+
     /// Their figures in milliseconds; zeros of nothing.
     #[allow(clippy::cast_precision_loss)] // Nanoseconds of up to 104 days are exact in a double.
     pub fn figures(&self) -> Latency {
@@ -79,6 +87,28 @@ impl Timed {
             p99_9: quantile(0.999),
             p99_99: quantile(0.9999),
             max,
+        }
+    }
+}
+
+/// Percentiles of an interval in milliseconds; None where nothing ended.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Percentiles {
+    /// Half took no longer.
+    pub p50_ms: Option<f64>,
+    /// See `p50_ms`.
+    pub p95_ms: Option<f64>,
+    /// See `p50_ms`.
+    pub p99_ms: Option<f64>,
+}
+
+impl Percentiles {
+    /// Of these durations.
+    pub fn of(timed: &Timed) -> Self {
+        Self {
+            p50_ms: timed.percentile_ms(50.0),
+            p95_ms: timed.percentile_ms(95.0),
+            p99_ms: timed.percentile_ms(99.0),
         }
     }
 }

@@ -5,15 +5,13 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::sleep;
-use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
 use pgassay_protocol::Failure;
 use rand_xoshiro::Xoroshiro128StarStar;
 
 use crate::client::{Client, Outcome, Work};
-use crate::clock::monotonic_ns;
+use crate::clock::{monotonic_ns, sleep_until};
 use crate::meter::Meter;
 use crate::spec::LoadSpec;
 use crate::tally::Tally;
@@ -74,8 +72,9 @@ pub struct Worker<C: Connector> {
     thinking: Option<Thinking>,
     /// Where connections come and go.
     pool: Option<Pool<C::Transport>>,
-    throttle: Xoroshiro128StarStar,
-    thread: (usize, usize),
+    pub(crate) throttle: Xoroshiro128StarStar,
+    /// Its number, and how many threads there are.
+    pub(crate) thread: (usize, usize),
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -155,15 +154,9 @@ impl<C: Connector> Worker<C> {
     }
 
     /// Runs transactions from the common start to the end of the measured interval, and lets those that have
-    /// begun by then end. Nothing at all when the load is stopped before it begins. With what was counted comes what
-    /// ended it before its time: a connection was lost, or a statement failed for good.
-    ///
-    /// # Errors
-    /// When it can't begin.
-    pub fn run(mut self, spec: &LoadSpec) -> Result<(Tally, Option<Failure>), Failure> {
-        let Some(start_ns) = self.await_start()? else {
-            return Ok((Tally::new(0, 1), None));
-        };
+    /// begun by then end. With what was counted comes what ended it before its time: a connection was lost, or a
+    /// statement failed for good.
+    pub fn run(mut self, spec: &LoadSpec, start_ns: u64) -> (Tally, Option<Failure>) {
         let counting = spec.counting(start_ns);
         let mut meter = Meter::new(counting);
         if let Some(pool) = &mut self.pool {
@@ -173,12 +166,12 @@ impl<C: Connector> Worker<C> {
         self.arriving = Arriving::new(spec, counting.schedule, self.thread, &self.throttle);
         let ends_ns = counting.schedule.measured_to_ns;
         self.thinking = Thinking::new(spec.think_s, self.clients.len(), ends_ns, &self.throttle);
-        sleep(Duration::from_nanos(start_ns.saturating_sub(monotonic_ns())));
+        sleep_until(start_ns);
         let failure = self.all_transactions(&mut meter).err();
         self.clients.iter_mut().for_each(Client::terminate);
         self.end_pool(&mut meter);
         self.count_the_queue(&mut meter);
-        Ok((meter.into_tally(), failure))
+        (meter.into_tally(), failure)
     }
 
     fn all_transactions(&mut self, meter: &mut Meter) -> Result<(), Failure> {

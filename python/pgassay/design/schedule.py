@@ -102,9 +102,9 @@ def arms_of_block(experiment: Experiment, plan: BlockPlan, visit: int) -> tuple[
     arms = {arm.id: arm for arm in experiment.arms}
     load = load_of(experiment, plan.stratum, visit, plan.replicate)
     return tuple(
-        at_layout(with_rate(with_load(arms[name], load), plan.rate), plan.layouts.get(name, 0)).model_copy(
-            update={"data_copy": plan.data_copies.get(name, arms[name].data_copy)}
-        )
+        at_layout(
+            with_rate(with_load(arms[name], load), plan.rate_of(name)), plan.layouts.get(name, 0)
+        ).model_copy(update={"data_copy": plan.data_copies.get(name, arms[name].data_copy)})
         for name in plan.arm_ids
     )
 

@@ -169,11 +169,11 @@ class BlockPlan(Extended):
 
     `arm_ids` in the order in which they run; `stratum` None when the block holds all strata. `data_copies`:
     the copy of the data of each arm, by its id. `replicate` counts the fresh copies of data that arms own.
-    `rate`: of transactions a second in all its arms; 0: as their workload says. `layouts`: of each arm on a
-    build from source, by its id, from 1.
+    `rate`: of transactions a second in all its arms; 0: as their workload says. `rates`: of arms that have
+    one of their own, by id. `layouts`: of each arm on a build from source, by its id, from 1.
     """
 
-    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("rate", "layouts")
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("rate", "rates", "layouts")
 
     format: int = BLOCK_FORMAT
     block: int
@@ -182,7 +182,12 @@ class BlockPlan(Extended):
     data_copies: dict[str, int]
     replicate: int = 0
     rate: float = 0.0
+    rates: dict[str, float] = Field(default_factory=dict)
     layouts: dict[str, int] = Field(default_factory=dict)
+
+    def rate_of(self, arm_id: str) -> float:
+        """Of transactions a second in this arm; 0: as its workload says."""
+        return self.rates.get(arm_id, self.rate)
 
 
 class Contrast(Frozen):

@@ -48,11 +48,24 @@ class ScriptRecord(TypedDict):
     commands: list[CommandRecord]
 
 
+class Percentiles(TypedDict):
+    """Percentiles of what ended in an interval; None where nothing did."""
+
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+
+
 class PgbenchProgress(TypedDict):
-    """What was counted up to an instant, in seconds since the run began."""
+    """What was counted up to an instant, in seconds since the run began.
+
+    `percentiles` are those of the interval; `queued`: with a rate how many are due and not begun.
+    """
 
     elapsed_s: float
     stats: Stats
+    percentiles: Percentiles
+    queued: int
 
 
 class PgbenchRecord(TypedDict):

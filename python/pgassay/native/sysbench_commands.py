@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TypedDict
 
+from pgassay.native.pgbench_command import Percentiles
 from pgassay.native.process import ErrorsOfState, NativeProcess
 
 
@@ -25,6 +26,7 @@ class SysbenchProgress(TypedDict):
     errors: int
     reconnects: int
     percentile_ms: float
+    percentiles: Percentiles
     queued: int
     running: int
 

@@ -3,13 +3,15 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgassay.native.pgbench_command import CommandRecord, Stats
+from pgassay.native.pgbench_command import CommandRecord, PgbenchProgress, Stats
 from pgassay.native.process import ErrorsOfState
 from pgassay.pgbench.connection import ChangedSetting
-from pgassay.pgbench.run_load import Run, failures
+from pgassay.pgbench.options import PgbenchOptions
+from pgassay.pgbench.run_load import Interval, Run, failures
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
+    from pgassay.model.running_server.load_progress import PgbenchProgressSample
     from pgassay.model.running_server.pgbench_run import PgbenchResult
 
 # A thread that is busy for so much of the time sends later than it could.
@@ -99,6 +101,31 @@ def settings_lines(settings: Sequence[ChangedSetting]) -> Iterator[str]:
             text = " "
         text += word
     yield text
+
+
+def progress_document(
+    chosen: PgbenchOptions, interval: Interval, progress: PgbenchProgress
+) -> "PgbenchProgressSample":
+    """One interval, as --json prints it with --progress."""
+    from pgassay.model.running_server.load_progress import PgbenchProgressSample
+
+    return PgbenchProgressSample.model_validate(
+        {
+            "elapsed_s": interval.elapsed_s,
+            "interval_s": interval.length_s,
+            "tps": interval.tps,
+            "transactions": interval.done,
+            "failed": interval.failed,
+            "retried": interval.retried,
+            "retries": interval.retries,
+            "skipped": interval.skipped,
+            "latency_mean_ms": interval.latency_ms if interval.done else None,
+            "latency_stddev_ms": interval.stddev_ms if interval.done else None,
+            "lag_mean_ms": interval.lag_ms if interval.done else None,
+            **progress["percentiles"],
+            "queued": progress["queued"] if chosen.rate else None,
+        }
+    )
 
 
 def document(run: Run) -> "PgbenchResult":

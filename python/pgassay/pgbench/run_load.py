@@ -34,6 +34,9 @@ left join pg_catalog.pg_inherits as i on (c.oid = i.inhparent)
 where c.relname = 'pgbench_accounts' and o.n is not null group by 1, 2 order by 1 asc limit 1"""
 
 
+Show = Callable[["Interval", PgbenchProgress], None]
+
+
 @dataclass(frozen=True)
 class Tables:
     """The scale, and how pgbench_accounts is partitioned ('' for not)."""
@@ -54,8 +57,9 @@ class Run:
     record: PgbenchRecord
 
 
-def run(chosen: PgbenchOptions, on_server: Callable[[str], None]) -> Run:
-    """Runs the scripts; on_server is called with the version of the server as soon as it is known.
+def run(chosen: PgbenchOptions, on_server: Callable[[str], None], show: Show | None = None) -> Run:
+    """Runs the scripts; on_server is called with the version of the server as soon as it is known, show with
+    each interval in place of its line.
 
     Raises PgbenchError for what keeps the run from beginning.
     """
@@ -68,7 +72,7 @@ def run(chosen: PgbenchOptions, on_server: Callable[[str], None]) -> Run:
         settings = changed_settings(server.session)
         if not chosen.no_vacuum:
             _vacuum(server, chosen)
-    reporter = _Reporter(chosen)
+    reporter = _Reporter(chosen, show)
     try:
         record = run_pgbench(
             _spec(chosen, server, tables), reporter.tell, lambda level, text: say(text, level)
@@ -194,45 +198,84 @@ def failures(stats: Stats) -> int:
 
 
 class _Reporter:
-    """Prints the line of each interval: what came to the counts since the last (printProgressReport)."""
+    """Tells of each interval what came to the counts since the last, as a line or to who asks for it."""
 
-    def __init__(self, chosen: PgbenchOptions) -> None:
+    def __init__(self, chosen: PgbenchOptions, show: Show | None) -> None:
         self._chosen = chosen
+        self._show = show
         self._last: PgbenchProgress | None = None
 
     def tell(self, progress: PgbenchProgress) -> None:
         """One interval has ended."""
-        write(progress_line(self._chosen, self._last, progress))
+        interval = interval_of(self._last, progress)
+        if self._show is None:
+            write(progress_line(self._chosen, interval))
+        else:
+            self._show(interval, progress)
         self._last = progress
 
 
-def progress_line(chosen: PgbenchOptions, last: PgbenchProgress | None, progress: PgbenchProgress) -> str:
-    """The line of the interval from `last` (None for the beginning) to `progress`."""
+@dataclass(frozen=True)
+class Interval:
+    """What came to the counts in an interval; latencies are 0 where nothing was done."""
+
+    elapsed_s: float
+    length_s: float
+    done: int
+    failed: int
+    skipped: int
+    retried: int
+    retries: int
+    latency_ms: float
+    stddev_ms: float
+    lag_ms: float
+
+    @property
+    def tps(self) -> float:
+        """Transactions done a second."""
+        return self.done / self.length_s
+
+
+def interval_of(last: PgbenchProgress | None, progress: PgbenchProgress) -> Interval:
+    """The interval from `last` (None for the beginning) to `progress`."""
     now = progress["stats"]
+    before = last["stats"] if last else None
 
-    def since(count: float, before: float) -> float:
-        return count - (before if last else 0)
+    def since(count: Callable[[Stats], float]) -> float:
+        return count(now) - (count(before) if before else 0)
 
-    before = last["stats"] if last else now
-    done = int(since(now["done"], before["done"]))
-    seconds = since(progress["elapsed_s"], last["elapsed_s"] if last else 0)
-    latency_ms = stddev_ms = lag_ms = 0.0
+    done = int(since(lambda stats: stats["done"]))
+    latency_us = stddev_us = lag_us = 0.0
     if done:
-        latency_us = since(now["latency_us"]["sum"], before["latency_us"]["sum"]) / done
-        square = since(now["latency_us"]["sum2"], before["latency_us"]["sum2"]) / done
-        latency_ms, stddev_ms = latency_us / 1e3, math.sqrt(max(square - latency_us**2, 0)) / 1e3
-        lag_ms = since(now["lag_us"]["sum"], before["lag_us"]["sum"]) / done / 1e3
-    when = f"{time.time():.3f} s" if chosen.has_timestamps else f"{progress['elapsed_s']:.1f} s"
-    failed = int(since(failures(now), failures(before)))
+        latency_us = since(lambda stats: stats["latency_us"]["sum"]) / done
+        square = since(lambda stats: stats["latency_us"]["sum2"]) / done
+        stddev_us = math.sqrt(max(square - latency_us**2, 0))
+        lag_us = since(lambda stats: stats["lag_us"]["sum"]) / done
+    return Interval(
+        elapsed_s=progress["elapsed_s"],
+        length_s=progress["elapsed_s"] - (last["elapsed_s"] if last else 0),
+        done=done,
+        failed=int(since(failures)),
+        skipped=int(since(lambda stats: stats["skipped"])),
+        retried=int(since(lambda stats: stats["retried"])),
+        retries=int(since(lambda stats: stats["retries"])),
+        latency_ms=latency_us / 1e3,
+        stddev_ms=stddev_us / 1e3,
+        lag_ms=lag_us / 1e3,
+    )
+
+
+def progress_line(chosen: PgbenchOptions, interval: Interval) -> str:
+    """The line of an interval (printProgressReport)."""
+    when = f"{time.time():.3f} s" if chosen.has_timestamps else f"{interval.elapsed_s:.1f} s"
     text = (
-        f"progress: {when}, {done / seconds:.1f} tps, lat {latency_ms:.3f} ms stddev {stddev_ms:.3f}, "
-        f"{failed} failed"
+        f"progress: {when}, {interval.tps:.1f} tps, lat {interval.latency_ms:.3f} ms "
+        f"stddev {interval.stddev_ms:.3f}, {interval.failed} failed"
     )
     if chosen.rate:
-        text += f", lag {lag_ms:.3f} ms"
+        text += f", lag {interval.lag_ms:.3f} ms"
         if chosen.latency_limit_us:
-            text += f", {int(since(now['skipped'], before['skipped']))} skipped"
+            text += f", {interval.skipped} skipped"
     if chosen.max_tries != 1:
-        retried, retries = since(now["retried"], before["retried"]), since(now["retries"], before["retries"])
-        text += f", {int(retried)} retried, {int(retries)} retries"
+        text += f", {interval.retried} retried, {interval.retries} retries"
     return text

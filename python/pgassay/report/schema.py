@@ -27,6 +27,12 @@ from pgassay.model.probe import PROBE_SCHEMA, ProbeResult
 from pgassay.model.result import PLANNED_SCHEMA, RESULT_SCHEMA, CompareResult, Planned
 from pgassay.model.running_server.diagnosis import DIAGNOSIS_SCHEMA, Diagnosis
 from pgassay.model.running_server.diagnosis_change import DIAGNOSIS_CHANGE_SCHEMA, DiagnosisChange
+from pgassay.model.running_server.load_progress import (
+    PGBENCH_PROGRESS_SCHEMA,
+    SYSBENCH_PROGRESS_SCHEMA,
+    PgbenchProgressSample,
+    SysbenchProgressSample,
+)
 from pgassay.model.running_server.pgbench_run import PGBENCH_SCHEMA, PgbenchResult
 from pgassay.model.running_server.sysbench_run import SYSBENCH_SCHEMA, SysbenchResult
 from pgassay.model.running_server.watch import WATCH_SCHEMA, WatchSample
@@ -107,6 +113,8 @@ FLEET = Published("fleet", FleetStatus, FLEET_SCHEMA)
 HISTORY = Published("history", HistoryResult, HISTORY_SCHEMA)
 PGBENCH = Published("pgbench", PgbenchResult, PGBENCH_SCHEMA)
 SYSBENCH = Published("sysbench", SysbenchResult, SYSBENCH_SCHEMA)
+PGBENCH_PROGRESS = Published("pgbench-progress", PgbenchProgressSample, PGBENCH_PROGRESS_SCHEMA)
+SYSBENCH_PROGRESS = Published("sysbench-progress", SysbenchProgressSample, SYSBENCH_PROGRESS_SCHEMA)
 REPLAY = Published("replay", ReplayResult, REPLAY_SCHEMA)
 UPGRADE = Published("upgrade", UpgradeResult, UPGRADE_SCHEMA)
 CLAIMS = Published("claims", ClaimsResult, CLAIMS_SCHEMA)
@@ -129,6 +137,8 @@ PUBLISHED = (
     FLEET,
     PGBENCH,
     SYSBENCH,
+    PGBENCH_PROGRESS,
+    SYSBENCH_PROGRESS,
     REPLAY,
     UPGRADE,
     CLAIMS,

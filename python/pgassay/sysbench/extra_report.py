@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 
+from pgassay.model.running_server.load_progress import SysbenchProgressSample
 from pgassay.model.running_server.sysbench_run import SYSBENCH_SCHEMA, SysbenchResult
+from pgassay.native.sysbench_commands import SysbenchProgress
 from pgassay.pgbench.extra_report import error_lines, settings_lines
-from pgassay.sysbench.options import PROFILES
+from pgassay.sysbench.options import PROFILES, Options
 from pgassay.sysbench.run_load import Run, ended_by
 
 # A thread that is busy for so much of the time sends later than it could.
@@ -85,6 +87,26 @@ def _usual(run: Run) -> str:
     profile = run.chosen.text("profile")
     is_usual = run.chosen.distribution == PROFILES[profile]
     return f", the default of sysbench {'after 1.0.20' if profile == 'head' else profile}" if is_usual else ""
+
+
+def progress_document(chosen: Options, progress: SysbenchProgress) -> SysbenchProgressSample:
+    """One interval, as --json prints it with --report-interval."""
+    has_rate = bool(chosen.whole("rate"))
+    return SysbenchProgressSample.model_validate(
+        {
+            "elapsed_s": progress["elapsed_s"],
+            "interval_s": progress["interval_s"],
+            "threads": progress["connections"],
+            "tps": progress["events"] / progress["interval_s"],
+            "events": progress["events"],
+            "queries": sum(progress["queries"][kind] for kind in ("read", "write", "other")),
+            "errors": progress["errors"],
+            "reconnects": progress["reconnects"],
+            **progress["percentiles"],
+            "queued": progress["queued"] if has_rate else None,
+            "running": progress["running"] if has_rate else None,
+        }
+    )
 
 
 def document(run: Run) -> SysbenchResult:

@@ -11,6 +11,7 @@ from pgassay.sysbench.connection import SysbenchServer
 from pgassay.sysbench.options import Options, SysbenchError, document_of
 
 Say = Callable[[str], None]
+Show = Callable[[SysbenchProgress], None]
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,22 @@ class Run:
     record: SysbenchRecord
 
 
-def run(chosen: Options, server: SysbenchServer, say: Say) -> Run:
-    """Runs the script; raises SysbenchError for what keeps it from beginning."""
+def run(chosen: Options, server: SysbenchServer, say: Say, show: Show | None = None) -> Run:
+    """Runs the script; raises SysbenchError for what keeps it from beginning.
+
+    Args:
+        say: called with each line that sysbench prints.
+        show: called with each interval, in place of its lines.
+    """
     for line in _mode(chosen):
         say(line)
     # Opened for what had to be known before the run.
     server.session.close()
 
     def tell(progress: SysbenchProgress) -> None:
+        if show is not None:
+            show(progress)
+            return
         for line in progress_lines(chosen, progress):
             say(line)
 

@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from native_servers import NativeTestServer, started_server
 from pgassay.model.running_server.pgbench_run import PgbenchResult
+from pgassay.report import schema
 from real_tools.pgbench import Answer, both, ours, real, sampled
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -232,6 +234,28 @@ def test_json_is_one_document_and_nothing_else(server: NativeTestServer) -> None
     first = document["scripts"][0]["commands"][0]
     assert first["text"].startswith("\\set aid") and first["count"] > 0
     assert document["percentiles_ms"]["p50"] <= counts["latency_max_ms"]
+
+
+def test_json_with_progress_is_a_document_for_each_interval_and_the_result(
+    server: NativeTestServer, tmp_path: Path
+) -> None:
+    words = ("-n", "-T", "3", "-P", "1", "-S", "-R", "200000", "-c", "2", "--json")
+    answered = ours(server, *words)
+    *intervals, result = [json.loads(line) for line in answered.output.splitlines()]
+    assert len(intervals) >= 2 and not "progress:" not in answered.errors
+    for interval in intervals:
+        jsonschema.validate(interval, json.loads(schema.PGBENCH_PROGRESS.text()))
+        assert interval["transactions"] > 0 and interval["p50_ms"] <= interval["p99_ms"]
+        assert interval["latency_mean_ms"] > interval["lag_mean_ms"] > 0
+    # No server here holds that rate: what is due waits, and more of it with each second.
+    assert intervals[1]["queued"] > intervals[0]["queued"] > 0
+    jsonschema.validate(result, json.loads(schema.PGBENCH.text()))
+    done = sum(interval["transactions"] for interval in intervals)
+    assert done <= result["counts"]["transactions"]
+    (tmp_path / "sleeps.sql").write_text("\\sleep 1500 ms\n")
+    idle = ours(server, "-n", "-t", "1", "-P", "1", "--json", "-f", "sleeps.sql", folder=tmp_path)
+    first = json.loads(idle.output.splitlines()[0])
+    assert (first["transactions"], first["p50_ms"], first["queued"]) == (0, None, None)
 
 
 def test_a_script_around_pgbench_finds_its_lines(server: NativeTestServer) -> None:

@@ -198,6 +198,26 @@ def test_json_is_one_document(say: Callable[..., Answer]) -> None:
     assert document["latency_ms"]["p99"] > 0 and document["histogram"]
 
 
+def test_json_with_intervals_is_a_line_for_each_and_the_result(say: Callable[..., Answer]) -> None:
+    words = (
+        "oltp_point_select",
+        "run",
+        *TABLES,
+        "--time=3",
+        "--report-interval=1",
+        "--rate=200000",
+        "--json",
+    )
+    *intervals, result = [json.loads(line) for line in say(OURS, *words).output.splitlines()]
+    assert len(intervals) >= 2
+    for interval in intervals:
+        jsonschema.validate(interval, schema.SYSBENCH_PROGRESS.schema(), cls=jsonschema.Draft202012Validator)
+        assert interval["events"] > 0 and interval["p50_ms"] <= interval["p99_ms"]
+    assert intervals[1]["queued"] > intervals[0]["queued"] > 0
+    jsonschema.validate(result, schema.SYSBENCH.schema(), cls=jsonschema.Draft202012Validator)
+    assert sum(interval["events"] for interval in intervals) <= result["events"]
+
+
 def test_cleanup_drops_the_tables_alone(server: NativeTestServer, say: Callable[..., Answer]) -> None:
     say(OURS, "oltp_read_write", "prepare", "--tables=3", "--table-size=10")
     assert say(OURS, "oltp_read_write", "cleanup", *TABLES).status == 0

@@ -10,7 +10,14 @@ import jsonschema
 import numpy as np
 import pytest
 
-from pgassay.analysis.capacity.arm_capacity import alpha_of_arm, are_known, arm_capacities, keeps
+from pgassay.analysis.capacity.arm_capacity import (
+    COMMON_EVERY,
+    alpha_of_arm,
+    are_known,
+    arm_capacities,
+    keeps,
+)
+from pgassay.analysis.verdicts.blocks import complete_blocks, contract_measure
 from pgassay.analysis.verdicts.compare import analyse, decided, interim_result
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.running.capacity_rates import search_range, step_after
@@ -138,7 +145,7 @@ def test_an_experiment_finds_what_both_arms_hold_and_says_it_first() -> None:
     assert alpha_of_arm(stored.experiment) == 0.025
     machine = Machine(8)
     stored = run(stored, machine, 6)
-    # All arms of a block run at one rate, which is written down before its first trial.
+    # The rate of a block is written down before its first trial.
     assert all(plan.rate > 0 for plan in stored.block_plans.values())
     assert not interim_result(stored).decided and not decided_arms(stored, interim_result(stored))
     while not interim_result(stored).decided:
@@ -160,6 +167,35 @@ def test_an_experiment_finds_what_both_arms_hold_and_says_it_first() -> None:
     assert [each["arm"] for each in shown] == list(TRUE)
     # Asking again after a stop gives the same next rate.
     assert step_after(stored, frozenset()).plan == step_after(stored, frozenset()).plan
+
+
+def test_arms_far_apart_have_rates_of_their_own_but_in_each_third_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(TRUE, "work_mem=2MB", 3000.0)
+    stored = run(begun(15), Machine(16), 30)
+    plans = stored.block_plans.values()
+    own = [plan for plan in plans if plan.rates]
+    assert len(own) > 10 and all(plan.block % COMMON_EVERY for plan in own)
+    control, arm, twin = (
+        next(each.id for each in stored.experiment.arms if each.role == role)
+        for role in ("control", "arm", "twin")
+    )
+    for plan in own:
+        assert plan.rate_of(control) == plan.rate_of(twin) != plan.rate_of(arm)
+    for trial in stored.trials:
+        assert trial.record.load is not None and trial.record.load.open_loop is not None
+        scheduled = trial.record.load.open_loop.scheduled
+        assert scheduled == round(stored.block_plans[trial.record.block].rate_of(trial.record.arm_id) * 10)
+    table = complete_blocks(stored, contract_measure(stored.experiment.contract))
+    compared = [number for number, row in zip(table.numbers, table.rows, strict=True) if arm in row]
+    assert compared == [plan.block for plan in plans if not plan.rates]
+    assert all({control, twin} <= row.keys() for row in table.rows)
+    for each in arm_capacities(stored):
+        lower, upper = each.interval
+        # At rates in common alone they were 2 to 4 × as wide after as many blocks.
+        assert upper is not None and lower <= TRUE[each.arm] <= upper <= 1.6 * lower
+    assert "no interval yet" not in analyse(stored).verdict
 
 
 def test_nothing_is_claimed_before_there_are_trials() -> None:

@@ -4,12 +4,25 @@ use hdrhistogram::Histogram;
 
 use super::log::{Line, TransactionLog};
 use super::stats::{Ending, Stats};
+use crate::clock::ThreadTimes;
 use crate::errors::Errors;
 use crate::interpreter::command_times::CommandTimes;
+use crate::timed::Timed;
 
 /// Longer latencies count as this long.
 const LATENCY_US_MAX: u64 = 24 * 3600 * 1_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// What is told while the run goes on.
+#[derive(Default)]
+pub struct Seen {
+    /// Counts since the beginning.
+    pub stats: Stats,
+    /// Latencies of what was done in the interval.
+    pub latency: Timed,
+    /// With a rate: how many are due and not begun.
+    pub queued: u64,
+}
 
 /// Counts of one thread, or of all.
 #[derive(Clone)]
@@ -30,12 +43,8 @@ pub struct Books {
     pub late: u64,
     /// Time spent on opening and closing connections.
     pub connecting_ns: u64,
-    /// The thread's CPU time; of all threads the sum, and the most that one of them used.
-    pub cpu_ns: u64,
-    /// See `cpu_ns`.
-    pub cpu_most_ns: u64,
-    /// How long the thread was ready and had no processor; of all threads the most.
-    pub waited_most_ns: u64,
+    /// What the threads took of the processors.
+    pub times_of_threads: ThreadTimes,
     /// Clients that were aborted.
     pub aborted: usize,
 }
@@ -56,9 +65,7 @@ impl Books {
                 .expect("valid histogram bounds"),
             late: 0,
             connecting_ns: 0,
-            cpu_ns: 0,
-            cpu_most_ns: 0,
-            waited_most_ns: 0,
+            times_of_threads: ThreadTimes::default(),
             aborted: 0,
         }
     }
@@ -108,9 +115,7 @@ impl Books {
             .expect("histograms of the same bounds");
         self.late += other.late;
         self.connecting_ns += other.connecting_ns;
-        self.cpu_ns += other.cpu_ns;
-        self.cpu_most_ns = self.cpu_most_ns.max(other.cpu_most_ns);
-        self.waited_most_ns = self.waited_most_ns.max(other.waited_most_ns);
+        self.times_of_threads.merge(other.times_of_threads);
         self.aborted += other.aborted;
     }
 }

@@ -10,6 +10,7 @@ use super::books::Books;
 use super::stats::Stats;
 use crate::errors::Errors;
 use crate::programs::Programs;
+use crate::timed::Percentiles;
 
 /// What was counted by the end of an interval of progress, since the run began.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -18,6 +19,10 @@ pub struct PgbenchProgress {
     pub elapsed_s: f64,
     /// Counts so far.
     pub stats: Stats,
+    /// Of the interval.
+    pub percentiles: Percentiles,
+    /// With a rate: how many are due and not begun.
+    pub queued: u64,
 }
 
 /// One command of a script.
@@ -130,9 +135,9 @@ impl PgbenchRecord {
                 .map(|&each| percentile(each))
                 .collect(),
             histogram: STANDARD.encode(bytes),
-            client_cpu_s: books.cpu_ns as f64 / 1e9,
-            client_cpu_most_s: books.cpu_most_ns as f64 / 1e9,
-            client_waited_s: books.waited_most_ns as f64 / 1e9,
+            client_cpu_s: books.times_of_threads.cpu_ns as f64 / 1e9,
+            client_cpu_most_s: books.times_of_threads.cpu_most_ns as f64 / 1e9,
+            client_waited_s: books.times_of_threads.waited_most_ns as f64 / 1e9,
         })
     }
 }

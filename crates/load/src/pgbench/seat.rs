@@ -1,19 +1,21 @@
 //! One thread of a run by pgbench's rules: its clients from their first transaction to their last.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use pgassay_protocol::Failure;
 
 use super::books::Books;
 use super::log::{Line, TransactionLog};
+use super::run::OfPgbench;
 use super::spec::PgbenchSpec;
-use super::stats::{Ending, FailureKind, Stats};
+use super::stats::{Ending, FailureKind};
 use crate::client::Outcome;
-use crate::clock::{RunQueue, monotonic_ns, thread_cpu_ns};
+use crate::clock::{ThreadTimes, monotonic_ns};
 use crate::pacing::Pacer;
 use crate::programs::Programs;
+use crate::run::threads::Given;
 use crate::transport::Connector;
 use crate::worker::{Worker, watch};
 
@@ -43,11 +45,11 @@ pub(super) struct Slot {
 }
 
 /// A thread with all that it needs.
-pub struct Seat<C: Connector> {
+pub(super) struct Seat<C: Connector> {
     /// Clients and their events.
     pub worker: Worker<C>,
-    /// Opens connections.
-    pub connector: Arc<C>,
+    /// Connections, messages, and what the coordinator reads of the counts meanwhile.
+    pub given: Given<C, OfPgbench>,
     /// The run.
     pub spec: Arc<PgbenchSpec>,
     /// The scripts.
@@ -56,16 +58,12 @@ pub struct Seat<C: Connector> {
     pub pacer: Option<Pacer>,
     /// What is logged.
     pub log: Option<TransactionLog>,
-    /// What the coordinator reads of the counts meanwhile.
-    pub seen: Arc<Mutex<Stats>>,
-    /// Passes a message on.
-    pub say: Box<dyn Fn(Said) + Send>,
     /// When no transaction begins any more.
     pub end_ns: u64,
 }
 
 /// A run that is over: what was counted, or that it ended with the first client that was aborted.
-pub type Finished = Result<Books, Failure>;
+type Finished = Result<Books, Failure>;
 
 pub(super) struct Run<C: Connector> {
     pub(super) seat: Seat<C>,
@@ -74,6 +72,8 @@ pub(super) struct Run<C: Connector> {
     running: usize,
     /// With --exit-on-abort: a client was.
     is_stopped: bool,
+    /// When the queue is looked at again.
+    pub(super) looks_ns: u64,
 }
 
 impl<C: Connector> Seat<C> {
@@ -91,15 +91,12 @@ impl<C: Connector> Seat<C> {
             books,
             running: count,
             is_stopped: false,
+            looks_ns: 0,
         };
         run.prepare();
-        let cpu_from_ns = thread_cpu_ns();
-        let queue = RunQueue::of_this_thread();
-        let waited_from_ns = queue.waited_ns();
-        run.all_transactions()?;
-        run.books.cpu_ns = thread_cpu_ns() - cpu_from_ns;
-        run.books.cpu_most_ns = run.books.cpu_ns;
-        run.books.waited_most_ns = queue.waited_ns().saturating_sub(waited_from_ns);
+        let (times, outcome) = ThreadTimes::during(|| run.all_transactions());
+        outcome?;
+        run.books.times_of_threads = times;
         run.close()
     }
 }
@@ -219,13 +216,13 @@ impl<C: Connector> Run<C> {
         let client = &mut worker.clients[index];
         let mut began_ns = now_ns;
         if !client.is_connected() {
-            match self.seat.connector.connect() {
+            match self.seat.given.connector.connect() {
                 Ok(connection) => client.connect(connection),
                 Err(failure) => {
                     self.books.errors.count_refused(&failure);
                     let number = client.number();
-                    (self.seat.say)(Said::Error(failure.message));
-                    (self.seat.say)(Said::Error(format!(
+                    self.seat.given.say(Said::Error(failure.message));
+                    self.seat.given.say(Said::Error(format!(
                         "client {number} aborted while establishing connection"
                     )));
                     self.give_up_client(index);
@@ -352,7 +349,7 @@ impl<C: Connector> Run<C> {
             .count(&line, limit_us, self.seat.log.as_mut())
             .map_err(|error| Failure::client(format!("could not write the log: {error}")))?;
         if self.seat.spec.progress_s.is_some() {
-            *self.seat.seen.lock().unwrap_or_else(PoisonError::into_inner) = self.books.stats;
+            self.show(ending);
         }
         Ok(())
     }

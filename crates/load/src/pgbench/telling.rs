@@ -1,11 +1,17 @@
-//! What a run tells of clients that failed, in pgbench's words.
+//! What a run tells meanwhile: of clients that failed, in pgbench's words, and of an interval.
+
+use std::sync::PoisonError;
 
 use pgassay_protocol::Failure;
 
 use super::abort::abort_of;
 use super::seat::{Run, Said};
+use super::stats::Ending;
 use crate::clock::monotonic_ns;
 use crate::transport::Connector;
+
+/// How often the queue is looked at: a long one takes time to count.
+const LOOK_NS: u64 = 100_000_000;
 
 impl<C: Connector> Run<C> {
     pub(super) fn abort(&mut self, index: usize, failure: &Failure) -> Result<(), Failure> {
@@ -16,10 +22,10 @@ impl<C: Connector> Run<C> {
             self.count(index, ending)?;
         }
         for message in abort.messages {
-            (self.seat.say)(Said::Error(message));
+            self.seat.given.say(Said::Error(message));
         }
         if let Some(place) = abort.place {
-            (self.seat.say)(Said::Detail(place));
+            self.seat.given.say(Said::Detail(place));
         }
         self.give_up_client(index);
         Ok(())
@@ -32,7 +38,7 @@ impl<C: Connector> Run<C> {
         if let (Some(failure), Some(interpreter)) = (failure, client.interpreter()) {
             let (script, command) = interpreter.position();
             let text = failure.libpq_text(&interpreter.sent_text());
-            (self.seat.say)(Said::Info(format!(
+            self.seat.given.say(Said::Info(format!(
                 "client {number} got an error in command {command} (SQL) of script {script}; {text}"
             )));
         }
@@ -55,9 +61,29 @@ impl<C: Connector> Run<C> {
             format!(", {percent:.3}% of the maximum time of tries was used")
         });
         let number = self.seat.worker.clients[index].number();
-        (self.seat.say)(Said::Info(format!(
+        self.seat.given.say(Said::Info(format!(
             "client {number} {what} (try {}{most}{used})",
             slot.tries
         )));
+    }
+
+    /// Shows what the coordinator tells of at intervals.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Whole microseconds, never negative.
+    pub(super) fn show(&mut self, ending: Ending) {
+        let now_ns = monotonic_ns();
+        let mut seen = self
+            .seat
+            .given
+            .seen
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        seen.stats = self.books.stats;
+        if let Ending::Done { latency_us, .. } = ending {
+            seen.latency.count(latency_us as u64 * 1000);
+        }
+        if let Some(pacer) = self.seat.pacer.as_ref().filter(|_| now_ns >= self.looks_ns) {
+            seen.queued = pacer.due_by(now_ns.min(self.seat.end_ns));
+            self.looks_ns = now_ns + LOOK_NS;
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What one thread counts of a run by sysbench's rules.
 
+use crate::clock::ThreadTimes;
 use crate::errors::Errors;
 use crate::timed::Timed;
 use crate::transaction::Queries;
@@ -30,12 +31,8 @@ pub struct Books {
     pub reconnects: u64,
     /// By connection.
     pub connections: Vec<OfConnection>,
-    /// The thread's CPU time; of all threads the sum, and the most that one of them used.
-    pub cpu_ns: u64,
-    /// See `cpu_ns`.
-    pub cpu_most_ns: u64,
-    /// How long the thread was ready and had no processor; of all threads the most.
-    pub waited_most_ns: u64,
+    /// What the threads took of the processors.
+    pub times_of_threads: ThreadTimes,
 }
 
 impl Books {
@@ -48,9 +45,7 @@ impl Books {
         self.queued += other.queued;
         self.reconnects += other.reconnects;
         self.connections.extend_from_slice(&other.connections);
-        self.cpu_ns += other.cpu_ns;
-        self.cpu_most_ns = self.cpu_most_ns.max(other.cpu_most_ns);
-        self.waited_most_ns = self.waited_most_ns.max(other.waited_most_ns);
+        self.times_of_threads.merge(other.times_of_threads);
     }
 }
 

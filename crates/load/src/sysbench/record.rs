@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::books::{Books, Seen};
 use super::spec::SysbenchSpec;
 use crate::errors::Errors;
-use crate::timed::{Latency, Timed, serialise};
+use crate::timed::{Latency, Percentiles, Timed, serialise};
 use crate::transaction::Queries;
 
 /// sysbench's histogram: so many places from a microsecond to a hundred seconds, as wide by their logarithms.
@@ -33,6 +33,8 @@ pub struct SysbenchProgress {
     pub reconnects: u64,
     /// The percentile that was asked for; 0 of no event.
     pub percentile_ms: f64,
+    /// Others.
+    pub percentiles: Percentiles,
     /// With a rate: how many are due and wait for a connection, and how many run.
     pub queued: usize,
     /// See `queued`.
@@ -50,7 +52,8 @@ impl SysbenchProgress {
             queries: seen.queries,
             errors: seen.errors,
             reconnects: seen.reconnects,
-            percentile_ms: quantile_ms(&seen.latency, spec.percentile),
+            percentile_ms: seen.latency.percentile_ms(spec.percentile).unwrap_or(0.0),
+            percentiles: Percentiles::of(&seen.latency),
             queued: seen.queued,
             running: seen.running,
         }
@@ -130,7 +133,7 @@ impl SysbenchRecord {
             failure,
             latency_ms: books.latency.figures(),
             latency_sum_ms: books.latency.sum_ns as f64 / 1e6,
-            percentile_ms: quantile_ms(&books.latency, spec.percentile),
+            percentile_ms: books.latency.percentile_ms(spec.percentile).unwrap_or(0.0),
             histogram: serialise(&books.latency.histogram)?,
             places: if spec.wants_histogram {
                 places(&books.latency)
@@ -140,21 +143,11 @@ impl SysbenchRecord {
             from_due_ms: spec.rate.map(|_| books.from_due.figures()),
             queued: books.queued,
             connections: books.connections.iter().map(connection).collect(),
-            client_cpu_s: books.cpu_ns as f64 / 1e9,
-            client_cpu_most_s: books.cpu_most_ns as f64 / 1e9,
-            client_waited_s: books.waited_most_ns as f64 / 1e9,
+            client_cpu_s: books.times_of_threads.cpu_ns as f64 / 1e9,
+            client_cpu_most_s: books.times_of_threads.cpu_most_ns as f64 / 1e9,
+            client_waited_s: books.times_of_threads.waited_most_ns as f64 / 1e9,
         })
     }
-}
-
-/// A percentile in milliseconds, never outside the exact least and greatest; 0 of nothing.
-#[allow(clippy::cast_precision_loss)]
-fn quantile_ms(timed: &Timed, percentile: f64) -> f64 {
-    if timed.histogram.is_empty() {
-        return 0.0;
-    }
-    let value_ms = timed.histogram.value_at_quantile(percentile / 100.0) as f64 / 1e3;
-    value_ms.clamp(timed.min_ns as f64 / 1e6, timed.max_ns as f64 / 1e6)
 }
 
 #[allow(
@@ -197,7 +190,7 @@ mod tests {
     fn a_percentile_is_never_above_the_longest() {
         let mut timed = Timed::default();
         timed.count(1_234_567);
-        assert!((quantile_ms(&timed, 95.0) - 1.234_567).abs() < 1e-9);
-        assert!(quantile_ms(&Timed::default(), 95.0).abs() < 1e-9);
+        assert_eq!(timed.percentile_ms(95.0), Some(1.234_567));
+        assert_eq!(Timed::default().percentile_ms(95.0), None);
     }
 }

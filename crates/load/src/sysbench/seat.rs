@@ -10,7 +10,7 @@ use pgassay_protocol::Failure;
 use super::books::{Books, OfConnection, Seen};
 use super::spec::SysbenchSpec;
 use crate::client::Outcome;
-use crate::clock::{RunQueue, monotonic_ns, thread_cpu_ns};
+use crate::clock::{ThreadTimes, monotonic_ns};
 use crate::pacing::Pacer;
 use crate::transaction::Queries;
 use crate::transport::Connector;
@@ -80,17 +80,13 @@ impl<C: Connector> Seat<C> {
             due: VecDeque::new(),
             running: count,
         };
-        let cpu_from_ns = thread_cpu_ns();
-        let queue = RunQueue::of_this_thread();
-        let waited_from_ns = queue.waited_ns();
-        let failure = run.all_events().err();
+        let (times, outcome) = ThreadTimes::during(|| run.all_events());
+        let failure = outcome.err();
         // Of a run that another thread's failure ended nothing more was due.
         if failure.is_none() && !run.seat.worker.shared.stop.load(Ordering::Relaxed) {
             run.count_the_queue();
         }
-        run.books.cpu_ns = thread_cpu_ns() - cpu_from_ns;
-        run.books.cpu_most_ns = run.books.cpu_ns;
-        run.books.waited_most_ns = queue.waited_ns().saturating_sub(waited_from_ns);
+        run.books.times_of_threads = times;
         (run.books, failure)
     }
 }

@@ -15,6 +15,8 @@ from pgassay.record.experiment import StoredExperiment
 
 # From this half width on an arm's rate is known well enough to end the experiment.
 HALF_WIDTH_ENOUGH = 0.15
+# In one of so many blocks all arms run at one rate, however far apart they are.
+COMMON_EVERY = 3
 # A rate is tried as so many significant digits say: it is read by people.
 _DIGITS = 4
 
@@ -40,14 +42,15 @@ def alpha_of_arm(experiment: Experiment) -> float:
     return experiment.contract.alpha / max(1, sum(arm.role != "twin" for arm in experiment.arms))
 
 
-def next_rate(stored: StoredExperiment, plan: BlockPlan) -> float:
-    """The rate at which all arms of a new block run, by the blocks before it; 0.0 where none is looked for.
+def at_next_rates(stored: StoredExperiment, plan: BlockPlan) -> BlockPlan:
+    """A new block with its rate, by the blocks before it; as it is where no rate is looked for.
 
-    It is where the arm whose rate is known least well tells most.
+    The rate is where the arm whose rate is known least well tells most. An arm that sustains far more or less
+    would tell nothing there: but for each third block, by which arms are compared, it has its own rate.
     """
     experiment = stored.experiment
     if not experiment.contract.metric.bound_ms or not experiment.design.rates:
-        return 0.0
+        return plan
     stratum = plan.stratum or ""
     known = [each for each in _known(stored) if each.arm.id in plan.arm_ids and each.arm.stratum == stratum]
     known = known or [each for each in _known(stored) if each.arm.id in plan.arm_ids]
@@ -56,7 +59,16 @@ def next_rate(stored: StoredExperiment, plan: BlockPlan) -> float:
     widest = max(each.interval.half_width for each in left)
     open_arms = [each for each in left if each.interval.half_width == widest]
     asked = open_arms[plan.block % len(open_arms)]
-    return float(f"{asked.capacity.proposal(alpha_of_arm(experiment)):.{_DIGITS}g}")
+    alpha = alpha_of_arm(experiment)
+
+    def rate_of(each: _Known) -> float:
+        return float(f"{each.capacity.proposal(alpha):.{_DIGITS}g}")
+
+    apart = [each for each in known if each.capacity.lies_apart_from(asked.capacity)]
+    own = {} if plan.block % COMMON_EVERY == 0 else {each.arm.id: rate_of(each) for each in apart}
+    # A twin runs as its control does.
+    own |= {twin: own[arm] for arm, twin in _twins(experiment).items() if twin and arm in own}
+    return plan.model_copy(update={"rate": rate_of(asked), "rates": own})
 
 
 def arm_capacities(stored: StoredExperiment) -> tuple[ArmCapacity, ...]:
@@ -156,7 +168,7 @@ def _ends(interval: tuple[float, float | None] | None) -> RateInterval:
 
 def _known(stored: StoredExperiment) -> list[_Known]:
     experiment, alpha = stored.experiment, alpha_of_arm(stored.experiment)
-    twins = {each.control_id: each.twin_id for each in experiment.contrasts}
+    twins = _twins(experiment)
     found = []
     for arm in experiment.arms:
         if arm.role == "twin":
@@ -167,6 +179,10 @@ def _known(stored: StoredExperiment) -> list[_Known]:
         capacity = capacity_of(probes, *experiment.design.rates[key])
         found.append(_Known(arm, probes, capacity, capacity.interval(alpha)))
     return found
+
+
+def _twins(experiment: Experiment) -> dict[str, str | None]:
+    return {each.control_id: each.twin_id for each in experiment.contrasts}
 
 
 def _probes(stored: StoredExperiment, arm_ids: set[str | None]) -> tuple[Probe, ...]:
@@ -181,5 +197,5 @@ def _probes(stored: StoredExperiment, arm_ids: set[str | None]) -> tuple[Probe, 
             and record.arm_id in arm_ids
             and plan is not None
         ):
-            found[record.number] = Probe(plan.rate, keeps(record.load, metric))
+            found[record.number] = Probe(plan.rate_of(record.arm_id), keeps(record.load, metric))
     return tuple(probe for _, probe in sorted(found.items()) if probe.rate > 0)

@@ -34,6 +34,8 @@ SURPRISE_AT_FIRST, SURPRISE = 0.08, 0.12
 # How far apart in logs the model's 10 and 90 % points may lie for that.
 LOCATED = 0.25
 _HALVINGS = 14
+# Of the model's quantiles of one arm above, and of the other below which, arms lie apart.
+_APART = 0.1
 # An end that is so near to the bound of the search is at it.
 _AT_BOUND = 1.05
 
@@ -144,6 +146,11 @@ class Capacity:
             else:
                 upper = middle
         return self._in_range(math.exp((lower + upper) / 2))
+
+    def lies_apart_from(self, other: "Capacity") -> bool:
+        """Whether by the model the two differ: a rate that tells of one tells little of the other."""
+        low, high = self.quantile(_APART), self.quantile(1 - _APART)
+        return low > other.quantile(1 - _APART) or high < other.quantile(_APART)
 
     def _in_range(self, rate: float) -> float:
         return min(max(rate, math.exp(self._first)), math.exp(self._last))

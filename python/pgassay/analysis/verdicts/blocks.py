@@ -222,7 +222,8 @@ def complete_blocks(stored: StoredExperiment, primary: Measure) -> BlockTable:
 
     The first valid attempt of an arm in a block counts; a failed or invalid one is repeated once, and a
     second failure voids the block for all arms. An interrupted attempt is neither. A block is complete with
-    the arms that its recorded plan names, or with all arms where it has none.
+    the arms that its recorded plan names, or with all arms where it has none. An arm that ran at another rate
+    than its control is not compared with it there, as if it had taken no part.
     """
     arm_ids = tuple(arm.id for arm in stored.experiment.arms)
     known = set(arm_ids)
@@ -258,10 +259,24 @@ def complete_blocks(stored: StoredExperiment, primary: Measure) -> BlockTable:
     return BlockTable(
         arm_ids,
         tuple(numbers),
-        tuple(chosen[block] for block in numbers),
+        tuple(_at_rates_of_controls(stored, block, chosen[block]) for block in numbers),
         tuple(sorted(voided)),
         dict(failures),
         reasons,
         {arm: tuple(found) for arm, found in valid.items()},
         {block: firsts[block] for block in sorted({*numbers, *voided})},
     )
+
+
+def _at_rates_of_controls(
+    stored: StoredExperiment, block: int, row: dict[str, TrialRecord]
+) -> dict[str, TrialRecord]:
+    plan = stored.block_plans.get(block)
+    if plan is None or not plan.rates:
+        return row
+    controls = {each.arm_id: each.control_id for each in stored.experiment.contrasts}
+    return {
+        arm: record
+        for arm, record in row.items()
+        if plan.rate_of(arm) == plan.rate_of(controls.get(arm, arm))
+    }

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Collection
 from pathlib import Path
 
-from pgassay.analysis.capacity.arm_capacity import next_rate
+from pgassay.analysis.capacity.arm_capacity import at_next_rates
 from pgassay.analysis.verdicts.blocks import throughput
 from pgassay.design.schedule import Step, next_step
 from pgassay.environment.cleanup.scratch import scratch_folder
@@ -27,9 +27,8 @@ def step_after(stored: StoredExperiment, resting: Collection[str]) -> Step:
     records = [trial.record for trial in stored.trials]
     left_out = dropped(stored)
     step = next_step(stored.experiment, records, stored.block_plans, resting, left_out)
-    if step.plan.block in stored.block_plans or not (rate := next_rate(stored, step.plan)):
+    if step.plan.block in stored.block_plans or (plan := at_next_rates(stored, step.plan)) == step.plan:
         return step
-    plan = step.plan.model_copy(update={"rate": rate})
     plans = {**stored.block_plans, plan.block: plan}
     return next_step(stored.experiment, records, plans, resting, left_out)
 

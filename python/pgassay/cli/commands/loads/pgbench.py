@@ -11,7 +11,9 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pgassay.pgbench.run_load import Run
+    from pgassay.native.pgbench_command import PgbenchProgress
+    from pgassay.pgbench.options import PgbenchOptions
+    from pgassay.pgbench.run_load import Interval, Run, Show
 
 NAME = "pgbench"
 _VERSION = "pgbench (PostgreSQL) 18, of pgassay"
@@ -109,7 +111,17 @@ def _do(words: "Sequence[str]") -> int:
         if not chosen.is_json:
             print(f"{NAME} (pgassay {__version__}, server {version})", flush=True)
 
-    return _tell(run_load.run(chosen, greet))
+    return _tell(run_load.run(chosen, greet, _shown(chosen) if chosen.is_json else None))
+
+
+def _shown(chosen: "PgbenchOptions") -> "Show":
+    from pgassay.pgbench import extra_report
+
+    def show(interval: "Interval", progress: "PgbenchProgress") -> None:
+        document = extra_report.progress_document(chosen, interval, progress)
+        print(document.model_dump_json(by_alias=True), flush=True)
+
+    return show
 
 
 def _tell(finished: "Run") -> int:
@@ -123,7 +135,9 @@ def _tell(finished: "Run") -> int:
             say(f"Run was aborted due to an error in thread {thread}", "error")
         return EXIT_ABORTED
     if finished.chosen.is_json:
-        print(extra_report.document(finished).model_dump_json(by_alias=True, indent=2))
+        # Among the intervals' documents it is a line as they are.
+        indent = None if finished.chosen.progress_s else 2
+        print(extra_report.document(finished).model_dump_json(by_alias=True, indent=indent))
     else:
         _print(report.lines(finished))
         print()

@@ -10,6 +10,7 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from pgassay.native.sysbench_commands import SysbenchProgress
     from pgassay.sysbench.connection import SysbenchServer
     from pgassay.sysbench.options import Options
 
@@ -111,13 +112,19 @@ def _run(chosen: "Options", server: "SysbenchServer", say: "Callable[[str], None
     from pgassay.sysbench import extra_report, report, run_load
     from pgassay.sysbench.options import SysbenchError
 
-    finished = run_load.run(chosen, server, say)
+    def show(progress: "SysbenchProgress") -> None:
+        print(extra_report.progress_document(chosen, progress).model_dump_json(by_alias=True), flush=True)
+
+    is_json = chosen.switch("json")
+    finished = run_load.run(chosen, server, say, show if is_json else None)
     failure = finished.record["failure"]
     status = 0 if failure is None else SysbenchError.exit_code
     if failure is not None:
         print(f"FATAL: {run_load.ended_by(failure)}", file=sys.stderr, flush=True)
-    if chosen.switch("json"):
-        print(extra_report.document(finished).model_dump_json(by_alias=True, indent=2))
+    if is_json:
+        # Among the intervals' documents it is a line as they are.
+        indent = None if chosen.whole("report-interval") else 2
+        print(extra_report.document(finished).model_dump_json(by_alias=True, indent=indent))
         return status
     for line in report.lines(finished):
         say(line)
