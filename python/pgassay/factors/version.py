@@ -4,7 +4,7 @@ The builder is the first origin that has all of them at hand; nothing is downloa
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from pgassay.environment.builds.base import Origin, check_version, parse_version
@@ -39,15 +39,22 @@ def bind(name: str, levels: tuple[str, ...], origins: Sequence[Origin] = ORIGINS
     Raises UsageError with the line to type when they must be installed first, or when no single origin
     has them all.
     """
+    for chosen in of_one_origin(name, levels, origins):
+        return FactorKind(split=split, apply=partial(apply_build, chosen), builds=chosen)
+    raise UsageError(_what_to_do(name, levels, origins))
+
+
+def of_one_origin(
+    name: str, levels: tuple[str, ...], origins: Sequence[Origin] = ORIGINS
+) -> Iterator[dict[str, Build]]:
+    """The builds of each origin that has all versions at hand; raises UsageError for a version too old."""
     for origin in origins:
         found = [origin.find(level) for level in levels]
         builds = [build for build in found if build is not None]
         if len(builds) == len(levels):
             for level, build in zip(levels, builds, strict=True):
                 check_major(f"{name}={level}", build)
-            chosen = dict(zip(levels, builds, strict=True))
-            return FactorKind(split=split, apply=partial(apply_build, chosen), builds=chosen)
-    raise UsageError(_what_to_do(name, levels, origins))
+            yield dict(zip(levels, builds, strict=True))
 
 
 def apply_build(builds: Mapping[str, Build], _name: str, level: str, spec: ArmSpec) -> ArmSpec:

@@ -163,7 +163,8 @@ def refuse_workloads(workloads: Sequence[WorkloadSpec], what: str) -> None:
     if any(each.is_replay for each in workloads):
         raise UsageError(
             f"{what}: a size is for a load whose sessions don't wait for each other, and a replay's do: "
-            "compare storages with it, as pgassay compare storage=… --workload replay:DIR"
+            "compare storages with it, as pgassay compare "
+            "storage=volume:gp2,size=100GiB,volume:gp3,size=100GiB --workload replay:DIR"
         )
     if all(each.is_mix for each in workloads):
         raise UsageError(

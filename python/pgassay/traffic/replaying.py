@@ -14,7 +14,7 @@ from pgassay.model.traffic.replay_result import Percentiles, ReplayPlayer, Repla
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
 from pgassay.traffic.play_plan import databases_of, diverged_share, families_of, role_options
-from pgassay.traffic.tables import words_of
+from pgassay.traffic.tables import never_analysed, words_of
 
 BOUND_DEFAULT = 0.01
 _MAJOR_MIN = 10
@@ -25,6 +25,10 @@ _TEXT_SHOWN = 160
 _UNFINISHED = (
     "the capture is incomplete (it was killed, is still running, or is damaged): the part before that was "
     "replayed"
+)
+_NEVER_ANALYSED = (
+    "{} of {} never analysed, so plans are guesses: run ANALYZE on the copy before a replay (a dump that "
+    "was restored has no statistics)"
 )
 
 
@@ -53,6 +57,7 @@ class ReplayStart:
     statements: int
     seconds_captured: float
     server: str
+    notes: tuple[str, ...] = ()
 
 
 def replay(
@@ -87,7 +92,11 @@ def replay(
             notes.append(_UNFINISHED)
         on_start(
             ReplayStart(
-                ready["sessions"], ready["statements"], ready["seconds_captured"], resolved.server.name
+                ready["sessions"],
+                ready["statements"],
+                ready["seconds_captured"],
+                resolved.server.name,
+                tuple(notes),
             )
         )
         ended = _until_over(process, on_progress)
@@ -126,6 +135,8 @@ def _document(
                 words, tables = words_of(session, tables)
                 names[captured] = {word: touch.document() for word, touch in words.items()}
                 options, missing = role_options(session)
+                if unknown := never_analysed(session):
+                    notes.append(_NEVER_ANALYSED.format(unknown, target))
         except psycopg.OperationalError as error:
             if len(databases) == 1:
                 raise MeasurementError(f"{target} can't be read: {str(error).splitlines()[0]}") from None

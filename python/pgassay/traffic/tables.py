@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 import psycopg
 
+from pgassay.words import plural
+
 _WORD = re.compile(r'"((?:[^"]|"")+)"|([A-Za-z_\x80-\uffff][\w$\x80-\uffff]*)')
 _WRITING = re.compile(r"\b(insert|update|delete|merge|truncate|copy)\b", re.IGNORECASE)
 # A partition is its root: what touches one may touch the other.
@@ -25,6 +27,14 @@ JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = r.oid
     AND d.refclassid = 'pg_class'::regclass AND d.refobjid <> v.oid
 WHERE v.relkind IN ('v', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
 """
+# Before 14 a table that nobody looked at has 0 pages.
+_NEVER_ANALYSED = """
+SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+    AND (c.reltuples < 0 OR c.relpages = 0) AND pg_relation_size(c.oid) > 0
+ORDER BY pg_relation_size(c.oid) DESC, 1
+"""
+_NAMED_MAX = 3
 _FOREIGN = "SELECT conrelid, confrelid FROM pg_constraint WHERE contype = 'f'"
 _FUNCTIONS = """
 SELECT p.proname, COALESCE(pg_get_function_sqlbody(p.oid), p.prosrc)
@@ -80,6 +90,15 @@ def words_of(session: "psycopg.Connection[tuple[object, ...]]", first: int) -> t
     for name in _ADVISORY:
         found[name] = Touch(writes={advisory})
     return found, advisory + 1
+
+
+def never_analysed(session: "psycopg.Connection[tuple[object, ...]]") -> str:
+    """The tables with rows that neither VACUUM nor ANALYZE has seen, the largest by name; empty: none."""
+    names = [str(row[0]) for row in session.execute(_NEVER_ANALYSED)]
+    if not names:
+        return ""
+    named = ", ".join(names[:_NAMED_MAX]) + (" …" if len(names) > _NAMED_MAX else "")
+    return f"{plural(len(names), 'table')} ({named})"
 
 
 def _add_views(

@@ -12,6 +12,8 @@ from pgassay.upgrade.empty_server import KnownSetting, NewVersion
 
 # Given by nobody, or by the build and its host.
 _OWN_SOURCES = frozenset({"default", "override", "client", "session", "environment variable"})
+# Given to roles and databases: this session has those of its own alone, and _OF_ROLES tells of all.
+_OF_ROLES_SOURCES = frozenset({"database", "user", "database user", "global"})
 _OF_THE_HOST = (
     "_file",
     "_directory",
@@ -102,6 +104,11 @@ class GivenSetting:
         """Whether somebody set it."""
         return self.source not in _OWN_SOURCES
 
+    @property
+    def is_of_the_server(self) -> bool:
+        """Whether the whole server was started with it."""
+        return self.is_given and self.source not in _OF_ROLES_SOURCES
+
 
 def given_settings(session: ControlSession) -> dict[str, GivenSetting]:
     """All settings of the source, by name."""
@@ -131,7 +138,7 @@ def catalog_findings(
 
 def _settings_gone(settings: Mapping[str, GivenSetting], new: NewVersion) -> Iterator[UpgradeFinding]:
     for each in settings.values():
-        if each.is_given and not _knows(each.name, new):
+        if each.is_of_the_server and not _knows(each.name, new):
             yield UpgradeFinding(
                 id=f"setting-gone:{each.name}",
                 severity="in the way",
@@ -150,7 +157,7 @@ def _knows(name: str, new: NewVersion) -> bool:
 def _settings_refused(settings: Mapping[str, GivenSetting], new: NewVersion) -> Iterator[UpgradeFinding]:
     for each in settings.values():
         known = new.settings.get(each.name)
-        if each.is_given and known is not None and (why := _why_refused(each.value, known)):
+        if each.is_of_the_server and known is not None and (why := _why_refused(each.value, known)):
             yield UpgradeFinding(
                 id=f"setting-refused:{each.name}",
                 severity="in the way",

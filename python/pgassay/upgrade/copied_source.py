@@ -1,5 +1,6 @@
 """The source's data for both versions: what was given behind --copy, else one plain dump that both read."""
 
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ MADE_NOW = "dump"
 # Which version pg_dump writes this for, 16 and older do not know (src/bin/pg_dump/pg_backup_archiver.c).
 _NOT_KNOWN_BEFORE_17 = b"SET transaction_timeout = 0;"
 _HEAD_LINES = 60
+_PART = re.compile(r'"((?:[^"]|"")+)"|([^".]+)')
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,23 @@ class LeftOut:
         """SQL that drops it on a copy."""
         views = [f"DROP {kind.upper()} IF EXISTS {name} CASCADE" for kind, name in self.views]
         return [*views, *(f'DROP EXTENSION IF EXISTS "{name}"' for name in self.extensions)]
+
+    def is_kept(self, entry: str) -> bool:
+        """Whether a line of an archive's table of contents (pg_restore --list) is of what stays."""
+        gone = [f" EXTENSION - {name} " for name in self.extensions]
+        gone += [f" COMMENT - EXTENSION {name} " for name in self.extensions]
+        for kind, name in self.views:
+            schema, own = _plain_parts(name)
+            made = kind.upper()
+            gone += [f" {made} {schema} {own} ", f" {made} DATA {schema} {own} "]
+            gone.append(f" COMMENT {schema} {made} {own} ")
+        return not any(each in f"{entry} " for each in gone)
+
+
+def _plain_parts(name: str) -> tuple[str, str]:
+    """Schema and name of `public."Odd name"` without their quotes, as a table of contents has them."""
+    schema, own = (quoted.replace('""', '"') or plain for quoted, plain in _PART.findall(name))
+    return schema, own
 
 
 @contextmanager
@@ -66,7 +85,7 @@ def copied(
     try:
         if given not in ("", MADE_NOW):
             progress.stage("unpacking the dump")
-            _unpack(Path(given.partition(":")[2]), program, plain)
+            _unpack(Path(given.partition(":")[2]), program, plain, left_out)
         else:
             with dumped(source, program, progress, [*PLAIN_FORMAT, *left_out.options()]) as dump:
                 _make_plain(dump.file, plain)
@@ -89,7 +108,13 @@ def check_copy(given: str) -> None:
     read_header(Path(file))
 
 
-def _unpack(dump: Path, program: Build, plain: Path) -> None:
+def can_leave_out(given: str) -> bool:
+    """Whether the data can be had without what the new version refuses: not out of a plain dump."""
+    kind, _, file = given.partition(":")
+    return kind != "dump" or not file or read_header(Path(file)).format != "plain"
+
+
+def _unpack(dump: Path, program: Build, plain: Path, left_out: LeftOut) -> None:
     """Any format of pg_dump as a plain one, which any version reads."""
     if read_header(dump).format == "plain":
         _make_plain(dump, plain)
@@ -100,18 +125,29 @@ def _unpack(dump: Path, program: Build, plain: Path) -> None:
             f"--copy dump:{dump} is compressed, and PostgreSQL {program.version} of {program.origin} comes "
             f"without pg_restore: install a build that has it, pgassay builds install apt:{program.major}"
         )
-    unpacked = plain.with_suffix(".unpacked")
+    unpacked, contents = plain.with_suffix(".unpacked"), plain.with_suffix(".list")
+    words = [str(restore), "--no-owner", "--no-privileges"]
     try:
-        words = [str(restore), "--no-owner", "--no-privileges", f"--file={unpacked}", str(dump)]
-        finished = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
-        if finished.returncode != 0:
-            said = (finished.stderr.strip().splitlines() or ["no error message"])[-1]
-            raise MeasurementError(
-                f"--copy dump:{dump} can't be unpacked by pg_restore {program.version}: {said}"
-            )
+        if left_out != LeftOut():
+            entries = _restored([str(restore), "--list", str(dump)], dump, program).splitlines()
+            contents.write_text("".join(f"{each}\n" for each in entries if left_out.is_kept(each)))
+            words.append(f"--use-list={contents}")
+        _restored([*words, f"--file={unpacked}", str(dump)], dump, program)
         _make_plain(unpacked, plain)
     finally:
         unpacked.unlink(missing_ok=True)
+        contents.unlink(missing_ok=True)
+
+
+def _restored(words: list[str], dump: Path, program: Build) -> str:
+    """What pg_restore prints; raises MeasurementError with its words."""
+    finished = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+    if finished.returncode != 0:
+        said = (finished.stderr.strip().splitlines() or ["no error message"])[-1]
+        raise MeasurementError(
+            f"--copy dump:{dump} can't be unpacked by pg_restore {program.version}: {said}"
+        )
+    return finished.stdout
 
 
 def _make_plain(dump: Path, plain: Path) -> None:

@@ -11,16 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.environment.builds.base import check_version, parse_version
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.server.validation import build_settings
-from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest, parse_settings
 from pgassay.experiment.running.results_folder import check_folder, new_folder
 from pgassay.experiment.running.run_experiment import host_lock, run_parsed
-from pgassay.factors import version
 from pgassay.model.arm import Arm
 from pgassay.model.build import Build
 from pgassay.model.result import CompareResult
@@ -33,6 +30,7 @@ from pgassay.tune.source.source_server import SourceServer, open_source
 from pgassay.tune.source.statement_files import STATEMENTS_FILE
 from pgassay.tune.tuned_statements import statements_of
 from pgassay.upgrade.both_versions import ComparedStatement, run_on_both
+from pgassay.upgrade.builds_of_both import OLDEST, BuildsOfBoth, builds_of_both
 from pgassay.upgrade.catalogs import catalog_findings, given_settings
 from pgassay.upgrade.chosen_statements import (
     StatementChoice,
@@ -41,7 +39,7 @@ from pgassay.upgrade.chosen_statements import (
     statements_to_run,
     timed_text,
 )
-from pgassay.upgrade.copied_source import LeftOut, check_copy, copied
+from pgassay.upgrade.copied_source import LeftOut, can_leave_out, check_copy, copied
 from pgassay.upgrade.empty_server import (
     Refused,
     functions_refused,
@@ -53,9 +51,10 @@ from pgassay.upgrade.fixes import Mended, proven_fixes
 from pgassay.upgrade.physical_copy import check_physical, is_physical, run_pg_upgrade
 from pgassay.upgrade.traffic import check_capture, play_on_both
 from pgassay.upgrade.upgrade_answer import (
+    VIEWS,
     answer_of,
     finding_of_function,
-    finding_of_refused,
+    findings_of_refused,
     single_statements,
 )
 from pgassay.upgrade.version_states import Held, StatesToMeasure, held_settings, measured_states
@@ -64,11 +63,15 @@ from pgassay.workloads.registry import parse_workload
 
 EXPERIMENT_FOLDER = "experiment"
 STATEMENTS_DEFAULT = 50
-_OLD_MIN = 16
-# Views can be left out of a dump by name; nothing else that a version refuses can.
-_VIEWS = ("view", "materialized view")
+# Nobody mends it any more, which is why it is upgraded.
+_SOURCE_MIN = 13
 _TIME_MIN_S = 30.0
 _EXCLUDES_EXTENSIONS_SINCE = 17
+_STOPPED = "no statement was compared, since the schema can't be made in the new version"
+_PLAIN_DUMP = (
+    "no statement was compared, since the dump is plain SQL and holds what the new version refuses: give one "
+    "of pg_dump --format=custom, of which that can be left out"
+)
 # The rest is for fixes of what is slower, where something is.
 _COMPARED_SHARE = 0.6
 _STATES_SHARE = 0.5
@@ -104,23 +107,22 @@ def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> Up
     if wanted.copy:
         check_copy(wanted.copy)
     progress.stage("asking the server")
-    source = open_source(wanted.connection_string)
-    old_version = str(max(source.major, _OLD_MIN))
-    old, new = _builds(wanted, source, old_version)
+    source = open_source(wanted.connection_string, _SOURCE_MIN)
+    builds = builds_of_both(wanted.to, source)
     if is_physical(wanted.copy):
-        check_physical(wanted.copy, source, (old, new))
+        check_physical(wanted.copy, source, (builds.old, builds.new))
     _dumping(wanted.to)
     refuse_small_disk(source)
     folder = new_folder(wanted.out, f"upgrade {source.resolved.server.dbname} to {wanted.to}")
     warnings = []
-    if source.major < _OLD_MIN:
+    if source.major < OLDEST:
         warnings.append(
-            f"the source runs {source.resolved.server.version}, and is measured as {old_version}, "
+            f"the source runs {source.resolved.server.version}, and is measured as {OLDEST}, "
             "the oldest version that pgassay runs"
         )
     try:
         with host_lock(progress, wait=wait):
-            answer = _look(wanted, (source, old, new), folder, warnings, progress)
+            answer = _look(wanted, source, builds, folder, warnings, progress)
     except BaseException:
         if not any(folder.iterdir()):
             folder.rmdir()
@@ -131,20 +133,21 @@ def run_upgrade(wanted: UpgradeRequest, progress: Progress, *, wait: bool) -> Up
 
 def _look(
     wanted: UpgradeRequest,
-    of: tuple[SourceServer, Build, Build],
+    source: SourceServer,
+    builds: BuildsOfBoth,
     folder: Path,
     warnings: list[str],
     progress: Progress,
 ) -> UpgradeResult:
-    """The answer; `of`: the source, and the builds of both versions. The caller holds the host's lock."""
+    """The answer. The caller holds the host's lock."""
     began_at = time.monotonic()
-    source, old, new = of
+    old, new = builds.old, builds.new
     program = _dumping(wanted.to)
     read = _read(wanted, source, new, program, progress)
     chosen, left_out = read.chosen, _left_out(read, program, is_physical=is_physical(wanted.copy))
-    findings = (*read.findings, *map(finding_of_refused, read.refused))
-    # What is left out of a dump that is made is in one that is given.
-    stops = left_out.stops or (wanted.copy.startswith("dump:") and left_out != LeftOut())
+    findings = (*read.findings, *findings_of_refused(read.refused))
+    is_stuck = left_out != LeftOut() and not can_leave_out(wanted.copy)
+    stops = left_out.stops or is_stuck
     _write_statements(folder, chosen.statements)
     measured = MeasuredTimes(single_statements(chosen.statements, chosen.share, chosen.left_out, {}, None))
     mended: dict[str, Mended] = {}
@@ -156,7 +159,7 @@ def _look(
             if is_physical(wanted.copy):
                 brought, refusal = run_pg_upgrade(new, data, folder, progress)
             if chosen.statements and refusal is None:
-                request = _request(wanted, source, folder, data, str(old.major), began_at)
+                request = _request(wanted, source, folder, data, builds, began_at)
                 measured = _measure(request, chosen, folder, progress)
                 asked = _states_of(request, read, measured, new, _checksums(wanted, source))
                 left_s = _STATES_SHARE * _left_s(wanted, began_at)
@@ -169,7 +172,7 @@ def _look(
         findings = (*findings, refusal)
         warnings.append("no statement was compared, since pg_upgrade refuses")
     if stops:
-        warnings.append("no statement was compared, since the schema can't be made in the new version")
+        warnings.append(_PLAIN_DUMP if is_stuck and not left_out.stops else _STOPPED)
     answer = answer_of(
         source=(source.name, source.resolved.server.version),
         versions=(old.version, new.version),
@@ -218,17 +221,6 @@ def _measure(request: CompareRequest, chosen: Wanted, folder: Path, progress: Pr
     return MeasuredTimes(
         single_statements(chosen.statements, chosen.share, chosen.left_out, found, result), result
     )
-
-
-def _builds(wanted: UpgradeRequest, source: SourceServer, old_version: str) -> tuple[Build, Build]:
-    """Builds of both versions by one builder, so that only the version differs."""
-    if parse_version(check_version(wanted.to))[0] <= source.major:
-        raise UsageError(
-            f"--to {wanted.to}: {source.name} runs PostgreSQL {source.resolved.server.version} already: "
-            f"name a newer major version, as --to {source.major + 1}"
-        )
-    kind = version.bind("version", (old_version, wanted.to))
-    return kind.builds[old_version], kind.builds[wanted.to]
 
 
 def _dumping(to: str) -> Build:
@@ -282,9 +274,9 @@ def _missing(findings: Sequence[UpgradeFinding]) -> list[str]:
 def _left_out(read: _Read, program: Build, *, is_physical: bool) -> LeftOut:
     """What the new version refuses that a copy can do without; whether it refuses more than that."""
     missing = _missing(read.findings)
-    views = {each.name: each.kind for each in read.refused if each.kind in _VIEWS}
+    views = {each.name: each.kind for each in read.refused if each.kind in VIEWS}
     # What depends on a view that is missing is refused as well, with the view's name in the words.
-    others = [each for each in read.refused if each.kind not in _VIEWS and each.name not in views]
+    others = [each for each in read.refused if each.kind not in VIEWS and each.name not in views]
     can_exclude = is_physical or program.major >= _EXCLUDES_EXTENSIONS_SINCE
     stops = bool(others) or bool(missing and not can_exclude)
     return LeftOut(tuple((views[name], name) for name in sorted(views)), tuple(missing), stops)
@@ -295,20 +287,24 @@ def _write_statements(folder: Path, statements: Sequence[Statement]) -> None:
 
 
 def _request(
-    wanted: UpgradeRequest, source: SourceServer, folder: Path, data: str, old_version: str, began_at: float
+    wanted: UpgradeRequest,
+    source: SourceServer,
+    folder: Path,
+    data: str,
+    builds: BuildsOfBoth,
+    began_at: float,
 ) -> CompareRequest:
     compare = wanted.compare
-    build = resolve(old_version)
-    known = frozenset(name.lower() for name in build_settings(build))
+    known = frozenset(name.lower() for name in build_settings(builds.old))
     given = parse_settings(compare.settings)
-    settings = settings_of(source, given, build, usable_memory_bytes(), known)
+    settings = settings_of(source, given, builds.old, usable_memory_bytes(), known)
     asked = {name: value for name, value in settings.items() if _is_given(source, name)}
     checksums = _checksums(wanted, source)
     patch = f"+checksums={checksums}" if checksums else ""
     left_s = _left_s(wanted, began_at)
     return replace(
         compare,
-        factors=(f"config={old_version}{patch},{wanted.to}{patch}",),
+        factors=(f"config={','.join(f'{each}{patch}' for each in builds.levels)}",),
         workload=f"sql:{folder / STATEMENTS_FILE}",
         dataset=data,
         cache=compare.cache or "warm-pages",

@@ -1,5 +1,6 @@
 """From what was found to the answer: the decision, what is in the way, the statements, slower ones first."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -24,18 +25,41 @@ _ORDER: Sequence[StatementVerdict] = (
 )  # fmt: skip
 _BAD: Sequence[StatementVerdict] = ("fails", "other rows", "slower")
 _TOLD_OF_TRAFFIC: Sequence[StatementVerdict] = (*_BAD, "faster", "not decided", "fails on both", "not run")
-_MOVED_MAX = 3
+_MOVED_MAX, _NAMED_MAX = 3, 3
+# Views can be left out of a dump by name; nothing else that a version refuses can.
+VIEWS = ("view", "materialized view")
+_REMEDY_OF_VIEWS = "drop it before the upgrade, and make it again as the new version has it"
+_REMEDY_OF_OTHERS = "change its definition before the upgrade to one that both versions take"
+_LACKING = re.compile(r'relation "(.+)" does not exist')
 _SEVERITIES = ("in the way", "work", "changed")
 
 
-def finding_of_refused(refused: Refused) -> UpgradeFinding:
-    """An object that the new version can't have."""
+def findings_of_refused(refused: Sequence[Refused]) -> list[UpgradeFinding]:
+    """Objects that the new version can't have; what fails for want of a refused table is told with that."""
+    tables = {each.name for each in refused if each.kind == "table"}
+    first: list[Refused] = []
+    behind: dict[str, list[str]] = {name: [] for name in tables}
+    for each in refused:
+        lacking = _LACKING.match(each.words)
+        name = lacking[1] if lacking else ""
+        if name in tables:
+            behind[name] += [f"{each.kind} {each.name}"] if each.name != name else []
+        else:
+            first.append(each)
+    return [_finding_of_refused(each, behind.get(each.name, ())) for each in first]
+
+
+def _finding_of_refused(refused: Refused, behind: Sequence[str]) -> UpgradeFinding:
+    sentence = f"the {refused.kind} {refused.name} can't be made in the new version: {refused.words}"
+    if behind:
+        named = ", ".join(behind[:_NAMED_MAX]) + (" …" if len(behind) > _NAMED_MAX else "")
+        sentence += f"; nor can {plural(len(behind), 'object')} that need it ({named})"
     return UpgradeFinding(
         id=f"refused:{refused.kind} {refused.name}",
         severity="in the way",
-        sentence=f"the {refused.kind} {refused.name} can't be made in the new version: {refused.words}",
+        sentence=sentence,
         where=f"{refused.kind} {refused.name}",
-        remedy="drop it before the upgrade, and make it again as the new version has it",
+        remedy=_REMEDY_OF_VIEWS if refused.kind in VIEWS else _REMEDY_OF_OTHERS,
     )
 
 

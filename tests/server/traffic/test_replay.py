@@ -21,7 +21,7 @@ from pgassay.running_server import open_server
 from pgassay.running_server.local_server import NotLocal
 from pgassay.running_server.server_profile import profiled_server
 from pgassay.traffic import manifest
-from pgassay.traffic.replaying import ReplayRequest, replay
+from pgassay.traffic.replaying import ReplayRequest, ReplayStart, replay
 from pgassay.traffic.tables import Touch, words_of
 from server.traffic.captures import Proxy, proxied
 
@@ -246,6 +246,23 @@ def test_the_command_prints_the_document(server: NativeTestServer, tpcb: Path) -
     assert "Ctrl-C ends the replay" in finished.stderr
     refused = subprocess.run([*command, "fast"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
+
+
+def test_a_copy_that_nobody_analysed_is_told_before_it_is_played(
+    server: NativeTestServer, tpcb: Path
+) -> None:
+    renew(server, "copy", "postgres")
+    before: list[ReplayStart] = []
+    sql(server, "CREATE TABLE heap (n int); ALTER TABLE heap SET (autovacuum_enabled = off)", "copy")
+    sql(server, "INSERT INTO heap SELECT generate_series(1, 100)", "copy")
+    connection = f"host={server.folder} port={server.port} user=postgres dbname=copy"
+    request = ReplayRequest(tpcb, connection, speed=None, allow_writes="copy", until_s=0.01)
+    result = replay(request, before.append, ignored)
+    note = next(each for each in result.notes if "never analysed" in each)
+    assert "heap" in note and "run ANALYZE on the copy" in note
+    assert note in before[0].notes
+    sql(server, "ANALYZE", "copy")
+    assert not any("analysed" in each for each in replay(request, ignored, ignored).notes)
 
 
 def test_words_stand_for_the_tables_behind_them(server: NativeTestServer) -> None:

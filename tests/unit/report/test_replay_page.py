@@ -69,6 +69,16 @@ def test_the_first_lines_say_what_was_played_and_what_came_out() -> None:
     assert page_of(WHOLE).terminal(width=200, unicode=False).isascii()
 
 
+def test_a_replay_that_took_longer_says_what_its_sessions_waited_for() -> None:
+    late = WHOLE.model_copy(update={"seconds": 100.0, "waited_s": 320.0})
+    shown = page_of(late).terminal(width=300)
+    assert "A session waited 40.00 s on average for what other sessions had done before it" in shown
+    assert "the slowest took 31.0 ms: UPDATE two" in shown
+    # Not where the statements themselves took longer, at the intended pace, or without a pace.
+    for changes in ({"waited_s": 30.0}, {"speed": 0.6}, {"speed": None}):
+        assert "A session waited" not in page_of(late.model_copy(update=changes)).terminal(width=300)
+
+
 def test_every_form_has_the_statements() -> None:
     document = json.loads(page_of(WHOLE).json())
     assert [each["text"] for each in document["families"]] == ["SELECT one", "UPDATE two", "COMMIT"]

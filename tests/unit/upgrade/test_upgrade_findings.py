@@ -4,13 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.environment.builds.base import Origin
 from pgassay.model.build import Build
 from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
 from pgassay.model.workload import Statement
 from pgassay.upgrade.both_versions import ComparedStatement
+from pgassay.upgrade.builds_of_both import NeededOfBuild, chosen_builds
 from pgassay.upgrade.catalogs import GivenSetting, _defaults, _settings_gone, _settings_refused
-from pgassay.upgrade.empty_server import KnownSetting, NewVersion, _refused
-from pgassay.upgrade.upgrade_answer import answer_of, single_statements
+from pgassay.upgrade.copied_source import LeftOut
+from pgassay.upgrade.empty_server import KnownSetting, NewVersion, Refused, _refused
+from pgassay.upgrade.upgrade_answer import answer_of, findings_of_refused, single_statements
 
 BUILD = Build(origin="apt", version="19.1", major=19, bin_directory="/nowhere")
 
@@ -28,7 +31,8 @@ def test_only_what_somebody_set_and_the_new_version_lacks_is_in_the_way() -> Non
         each.name: each
         for each in (
             given("gone", "1"), given("unset", "1", source="default"), given("old_name", "1"),
-            given("library.thing", "1"), given("kept", "1"),
+            given("library.thing", "1"), given("kept", "1"), given("of_a_role", "1", source="user"),
+            given("of_a_database", "1", source="database"),
         )
     }  # fmt: skip
     found = list(_settings_gone(settings, new(kept=KnownSetting("1", "integer"))))
@@ -121,3 +125,76 @@ def test_what_breaks_comes_first_and_decides(tmp_path: Path) -> None:
     blocks = UpgradeFinding(id="b", severity="in the way", sentence="b")
     found_last = answer("broken", findings=(work, blocks))
     assert found_last.decision == "in the way" and [each.id for each in found_last.findings] == ["b", "a"]
+
+
+def test_what_a_refused_table_takes_along_is_told_with_it() -> None:
+    lacking = 'relation "public.members" does not exist'
+    found = findings_of_refused(
+        [
+            Refused("table", "public.members", 'type "public.citext" does not exist'),
+            Refused("sequence", "public.members_id_seq", lacking),
+            Refused("table", "public.members", lacking), Refused("index", "members_name", lacking),
+            Refused("view", "public.old", "column x does not exist"),
+            Refused("view", "public.of_old", 'relation "public.old" does not exist'),
+        ]
+    )  # fmt: skip
+    assert [each.where for each in found] == ["table public.members", "view public.old", "view public.of_old"]
+    assert found[0].sentence.endswith(
+        "; nor can 2 objects that need it (sequence public.members_id_seq, index members_name)"
+    )
+    # Nobody is told to drop a table.
+    assert "drop" not in found[0].remedy and "drop it before" in found[1].remedy
+
+
+@pytest.mark.parametrize(
+    ("entry", "is_kept"),
+    [
+        ("233; 1259 16626 VIEW public old postgres", False),
+        ("234; 1259 16630 MATERIALIZED VIEW shop Odd name postgres", False),
+        ("3430; 0 16630 MATERIALIZED VIEW DATA shop Odd name postgres", False),
+        ("3431; 0 0 COMMENT public VIEW old postgres", False),
+        ("4; 3079 16497 EXTENSION - adminpack ", False),
+        ("3437; 0 0 COMMENT - EXTENSION adminpack ", False),
+        ("232; 1259 16621 VIEW public older postgres", True),
+        ("235; 1259 16621 VIEW shop old postgres", True),
+        ("236; 1259 16621 TABLE public old_data postgres", True),
+        ("2; 3079 16385 EXTENSION - pg_trgm ", True),
+        ("; Archive created at 2026-11-28", True),
+    ],
+)
+def test_an_archive_is_restored_without_what_the_new_version_refuses(entry: str, is_kept: bool) -> None:
+    views = (("view", "public.old"), ("materialized view", 'shop."Odd name"'))
+    assert LeftOut(views, ("adminpack",)).is_kept(entry) is is_kept
+
+
+class Having(Origin):
+    """An origin with a build of each version, with these extensions."""
+
+    def __init__(self, name: str, extensions: tuple[str, ...], configure: str = "") -> None:
+        self._builds = [
+            Build(
+                origin=name, version=f"{major}.1", major=major, bin_directory=f"/{name}/{major}",
+                extensions=extensions, configure=configure,
+            )
+            for major in (16, 18)
+        ]  # fmt: skip
+
+    def builds(self) -> list[Build]:
+        return self._builds
+
+
+@pytest.mark.parametrize(
+    ("extensions", "icu", "levels"),
+    [
+        ((), False, ("16", "18")),
+        (("pg_trgm",), False, ("build=whole:16", "build=whole:18")),
+        ((), True, ("build=whole:16", "build=whole:18")),
+        # Nobody has it: the usual ones, and a finding says what is missing.
+        (("postgis",), False, ("16", "18")),
+    ],
+)
+def test_builds_that_have_what_the_source_uses_go_first(
+    extensions: tuple[str, ...], icu: bool, levels: tuple[str, str]
+) -> None:
+    origins = (Having("bare", (), "--without-icu"), Having("whole", ("pg_trgm",)))
+    assert chosen_builds(("16", "18"), NeededOfBuild(extensions, icu), origins).levels == levels

@@ -8,6 +8,7 @@ from pgassay.model.result import ArmResult, CompareResult, StatementResult, Verd
 from pgassay.model.traffic.trial_replay import Replayed, ReplayedFamily
 from pgassay.model.upgrades.upgrade_answer import UpgradedStatement, UpgradeTraffic
 from pgassay.model.workload import LoadSpec, Metric, ReplayOptions, Statement, WorkloadSpec
+from pgassay.report.traffic.upgrade_page import page_of
 from pgassay.upgrade.statement_families import Plays, judged_families, whole_of
 from pgassay.upgrade.upgrade_answer import answer_of
 
@@ -172,3 +173,21 @@ def test_the_whole_says_what_was_played() -> None:
     assert isinstance(found, UpgradeTraffic)
     assert (found.plays, found.untimed, found.untimed_share) == ((2, 1), 1, 0.25)
     assert (found.verdict, found.ratio, found.metric) == ("equivalent", 1.0, "throughput")
+
+
+def test_statements_that_did_not_run_for_one_reason_have_one_line() -> None:
+    stopped = "the schema can't be made in the new version"
+    names = [(f"s{number}", stopped) for number in range(5)] + [("other", "it has no values")]
+    statements = tuple(
+        UpgradedStatement(name=name, sql="SELECT 1", verdict="not run", reason=reason)
+        for name, reason in names
+    )
+    slow = UpgradedStatement(name="slow", sql="SELECT 2", verdict="slower", before_ms=1.25, after_ms=3690.0)
+    made = answer_of(
+        source=("shop", "17.10"), versions=("17.10", "18.6"), folder=Path("/x"), findings=(),
+        measured=[slow, *statements], mended={}, result=None, experiment="", margin=0.1, warnings=(),
+    )  # fmt: skip
+    shown = page_of(made).terminal(width=200)
+    assert f"5 statements: {stopped} (s0, s1, s2 …)" in shown and "other: it has no values" in shown
+    assert shown.count("not run") == 1, "in the headline alone, and not in a row each"
+    assert "1.25 ms" in shown and "3.690 s" in shown

@@ -82,14 +82,20 @@ class ReadOnlyServer:
 
 
 def open_read_only(
-    connection_string: str, what: str, application: str, *, needs_database: bool = True
+    connection_string: str,
+    what: str,
+    application: str,
+    *,
+    needs_database: bool = True,
+    major_min: int = MAJOR_MIN,
 ) -> ReadOnlyServer:
     """Connect by libpq's rules, and ask for what the role may see.
 
-    what: the argument's name in messages. Raises UsageError, in one sentence without any secret, for a server
-    that can't be reached or is too old, and for a role that may not read its catalogs.
+    what: the argument's name in messages; major_min: the oldest that is good for the purpose. Raises
+    UsageError, in one sentence without any secret, for a server that can't be reached or is too old, and for
+    a role that may not read its catalogs.
     """
-    resolved = resolve(connection_string, what, major_min=MAJOR_MIN, needs_database=needs_database)
+    resolved = resolve(connection_string, what, major_min=major_min, needs_database=needs_database)
     try:
         with _open(resolved, _parameters(resolved, application, READING, is_superuser=False)) as session:
             found = session.execute(_ROLE).fetchone()

@@ -24,6 +24,8 @@ DIVERGED_SHOWN = 5
 _HEADS = ("statement", "calls", "otherwise", "then", "now", "now/then", "p95 now", "p99 now")
 _TEXT_MAX, _TEXT_MAX_DIVERGED = 60, 120
 _MS = 1e3
+# Who must be told what the sessions waited for: where it took so much longer than the capture.
+_LONGER = 1.1
 
 
 def page_of(result: ReplayResult, flame: FlameNode | None = None) -> Page:
@@ -77,6 +79,7 @@ def _head(result: ReplayResult) -> Iterator[str]:
         )
     if result.latency_ms is not None and result.speed is not None:
         yield f"From the intended start to the answer: {_shown(result.latency_ms)}"
+    yield from _waiting(result)
     share = result.player.cpu_s / result.seconds if result.seconds else 0.0
     limit = (
         "Not valid: the player may be the limit, not the server"
@@ -88,6 +91,24 @@ def _head(result: ReplayResult) -> Iterator[str]:
         f"its own fault: {limit}"
     )
     yield from _notes(result)
+
+
+def _waiting(result: ReplayResult) -> Iterator[str]:
+    """Why it took longer than the capture, where that is the order between sessions."""
+    if result.speed is None or not result.sessions:
+        return
+    intended_s = result.seconds_captured / result.speed
+    if result.seconds < _LONGER * intended_s or result.waited_s < result.seconds - intended_s:
+        return
+    timed = [(each.times_ms.max, each.text) for each in result.families if each.times_ms is not None]
+    slowest = ""
+    if timed:
+        most_ms, text = max(timed)
+        slowest = f"; the slowest took {seconds(most_ms / _MS)}: {excerpt(text, _TEXT_MAX)}"
+    yield (
+        f"A session waited {seconds(result.waited_s / result.sessions)} on average for what other sessions "
+        f"had done before it in the capture: one slow statement delays all that follow it{slowest}"
+    )
 
 
 def _notes(result: ReplayResult) -> Iterator[str]:

@@ -42,7 +42,8 @@ _HEADS_OF_STATES = {
     "before ANALYZE": ("statement", "", "after ANALYZE", "before", *_HEADS[4:]),
     "new defaults": ("statement", "", "your settings", "new defaults", *_HEADS[4:]),
 }
-_SHOWN_MAX, _WRONG_MAX = 40, 5
+_SHOWN_MAX, _WRONG_MAX, _NAMED_MAX = 40, 5, 3
+_MS = 1e3
 _UNTOUCHED = ("as fast", "faster", "not decided")
 
 
@@ -123,16 +124,15 @@ def _where(each: UpgradeFinding) -> str:
 def _statements(result: UpgradeResult) -> list[Section]:
     if not result.statements:
         return []
-    rows = [_row(each) for each in result.statements[:_SHOWN_MAX]]
-    blocks: list[Block] = [plain_table(_HEADS, rows, names=2)]
-    if len(result.statements) > _SHOWN_MAX:
-        blocks.append(
-            Paragraph(f"{_SHOWN_MAX} of {len(result.statements)} statements; --json has all.", QUIET)
-        )
+    run = [each for each in result.statements if each.verdict != "not run"]
+    rows = [_row(each) for each in run[:_SHOWN_MAX]]
+    blocks: list[Block] = [plain_table(_HEADS, rows, names=2)] if rows else []
+    if len(run) > _SHOWN_MAX:
+        blocks.append(Paragraph(f"{_SHOWN_MAX} of {len(run)} statements; --json has all.", QUIET))
     for each in result.statements:
         if each.verdict not in _UNTOUCHED and each.verdict != "not run":
             blocks += _details(each)
-    left = [f"{each.name}: {each.reason}" for each in result.statements if each.verdict == "not run"]
+    left = _not_run(result.statements)
     if left:
         blocks += [Subheading("Not run"), bullets(left)]
     if result.why:
@@ -147,6 +147,21 @@ def _statements(result: UpgradeResult) -> list[Section]:
         )
     title = "What the upgrade brings"
     return [Section(title, "statements", tuple(blocks), link=title)]
+
+
+def _not_run(statements: Sequence[UpgradedStatement]) -> list[str]:
+    """A line for each statement, or one for all that have a reason in common."""
+    names: dict[str, list[str]] = {}
+    for each in statements:
+        if each.verdict == "not run":
+            names.setdefault(each.reason, []).append(each.name)
+    return [
+        f"{of_reason[0]}: {reason}"
+        if len(of_reason) == 1
+        else f"{plural(len(of_reason), 'statement')}: {reason} ({', '.join(of_reason[:_NAMED_MAX])}"
+        f"{' …' if len(of_reason) > _NAMED_MAX else ''})"
+        for reason, of_reason in names.items()
+    ]
 
 
 def _of_traffic(result: UpgradeResult) -> list[Block]:
@@ -220,7 +235,7 @@ def _row(each: UpgradedStatement) -> tuple[str, ...]:
 
 
 def _ms(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g} ms"
+    return "" if value is None else seconds(value / _MS)
 
 
 def _details(each: UpgradedStatement) -> list[Block]:

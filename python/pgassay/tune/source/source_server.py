@@ -6,7 +6,13 @@ from dataclasses import dataclass
 import psycopg
 
 from pgassay.environment.remote.local_server import LocalServer, server_of
-from pgassay.environment.remote.read_only import READING, ReadOnlyServer, open_read_only, unreadable
+from pgassay.environment.remote.read_only import (
+    MAJOR_MIN,
+    READING,
+    ReadOnlyServer,
+    open_read_only,
+    unreadable,
+)
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts
@@ -69,13 +75,13 @@ class SourceServer(ReadOnlyServer):
         return self.session(APPLICATION, READING)
 
 
-def open_source(connection_string: str) -> SourceServer:
+def open_source(connection_string: str, major_min: int = MAJOR_MIN) -> SourceServer:
     """Connect by libpq's rules and read what the catalogs say of the database.
 
     Raises UsageError, in one sentence without any secret, for a server that can't be reached or is too old,
     and for a role that may not read its catalogs.
     """
-    opened = open_read_only(connection_string, WHAT, APPLICATION)
+    opened = open_read_only(connection_string, WHAT, APPLICATION, major_min=major_min)
     try:
         with opened.session(APPLICATION, READING) as session:
             database = session.execute(_DATABASE).fetchone()

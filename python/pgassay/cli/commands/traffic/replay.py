@@ -163,16 +163,18 @@ class _Told:
             f"{duration(start.seconds_captured)}, go to {start.server}. Ctrl-C ends the replay.",
             file=sys.stderr,
         )
+        for note in start.notes:
+            print(f"note: {note}", file=sys.stderr)
 
     def progress(self, progress: "Mapping[str, Any]") -> None:
-        from pgassay.report.text import duration
+        from pgassay.report.text import duration, seconds
 
         if not self._is_live and progress["elapsed_s"] < self._next_s:
             return
         self._next_s = progress["elapsed_s"] + _LINE_EVERY_S
         line = (
             f"{duration(progress['elapsed_s'])}: {progress['replayed']:,} of {self._statements:,} "
-            f"statements, {progress['open']:,} sessions open, {progress['behind_s'] * 1e3:,.1f} ms behind"
+            f"statements, {progress['open']:,} sessions open, {seconds(progress['behind_s'])} behind"
         )
         sys.stderr.write(line + ("\x1b[K\r" if self._is_live else "\n"))
         sys.stderr.flush()
