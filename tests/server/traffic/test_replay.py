@@ -14,11 +14,11 @@ import pytest
 
 import whole_tool
 from native_servers import NativeTestServer, started_server
+from pgassay.environment.remote.local_server import NotLocal
 from pgassay.errors import UsageError
 from pgassay.model.traffic.replay_result import ReplayResult
 from pgassay.report.schema import REPLAY
 from pgassay.running_server import open_server
-from pgassay.running_server.local_server import NotLocal
 from pgassay.running_server.server_profile import profiled_server
 from pgassay.traffic import manifest
 from pgassay.traffic.replaying import ReplayRequest, ReplayStart, replay
