@@ -78,7 +78,7 @@ def _same_work(each: ArmVolumes) -> str:
         return text.ratio(each.work_price_ratio)
     low, high = each.work_price_interval
     shown = f"{text.ratio(each.work_price_ratio)} [{text.interval(each.work_price_interval)}]"
-    return f"{shown}, not told apart" if low <= 1 <= high else shown
+    return f"{shown}, undecided" if low <= 1 <= high else shown
 
 
 def _volumes(each: ArmVolumes) -> str:

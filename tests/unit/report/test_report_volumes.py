@@ -11,7 +11,7 @@ import report_examples as examples
 from pgassay.analysis.descriptive.volume_costs import arm_volumes, assumption_sentences
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.storage_prices import prices_of
+from pgassay.experiment.planning.experiment_plan import prices_of
 from pgassay.model.result import ArmResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.arm_volumes import price_ranking

@@ -168,7 +168,7 @@ def test_statements_of_which_none_takes_a_quarter_are_told_together(tmp_path: Pa
     limit = Cause.model_construct(cause="backend-core", kind="limit", share=0.09, evidence={}, **given)
     noise = Cause.model_construct(cause="noise", kind="fault", share=0.7, evidence={}, **given)
     told = headline(seen, (limit, noise), by_statement(seen), ())
-    assert told.sentence.startswith("6 statements whose plans can be mended take 100 % of the time, most ")
+    assert told.sentence.startswith("6 statements that can be made faster take 100 % of the time, most ")
     assert told.sql.splitlines()[1] == "CREATE INDEX CONCURRENTLY ON orders (c1);"
     assert told.command == "pgassay tune 'host=db dbname=shop' --only=0,1,2,3,4,5"
     # Without them it is not the statement that one processor limits, where others have the processors.

@@ -106,7 +106,7 @@ def _of_several(interval: Interval, found: Sequence[DiagnosedStatement]) -> Head
     only = f" --only={','.join(known)}" if known else ""
     return Headline(
         cause=STATEMENT,
-        sentence=f"{plural(len(found), 'statement')} whose plans can be mended take "
+        sentence=f"{plural(len(found), 'statement')} that can be made faster take "
         f"{percent_fixed(sum(each.share for each in found))} of the time, most of all "
         f"{excerpt(most.query)} ({percent_fixed(most.share)}): {fixes[0].sentence}.",
         remedy="Try the fixes on a copy of the data.",
