@@ -1,19 +1,12 @@
 """Opening a server that runs already, to look at it: what this role and this machine can see of it."""
 
-import time
 from dataclasses import dataclass
 
-import psycopg
 from psycopg import sql
 
+from pgassay.environment.remote.local_server import LocalServer, NotLocal, server_of
 from pgassay.environment.remote.read_only import ReadOnlyServer, open_read_only
 from pgassay.native.observer import ObservedServer
-from pgassay.running_server.local_server import LocalServer, NotLocal, find_server
-
-_SESSION = """
-SELECT pid, extract(epoch FROM clock_timestamp() - backend_start)::float8,
-    (SELECT setting FROM pg_settings WHERE name = 'data_directory')
-FROM pg_stat_activity WHERE pid = pg_backend_pid()"""
 
 
 @dataclass(frozen=True)
@@ -41,7 +34,7 @@ def open_target(connection_string: str, what: str, application_name: str) -> Ope
     """
     opened = open_read_only(connection_string, what, application_name, needs_database=False)
     with opened.session(application_name) as session:
-        server = _find(session)
+        server = server_of(session)
     missing = []
     if not opened.reads_all_stats:
         missing.append(
@@ -59,11 +52,3 @@ def open_target(connection_string: str, what: str, application_name: str) -> Ope
         )
     local = server if isinstance(server, LocalServer) else None
     return OpenServer(**vars(opened), local=local, missing=tuple(missing))
-
-
-def _find(session: psycopg.Connection) -> LocalServer | NotLocal:
-    began = time.monotonic()
-    row = session.execute(_SESSION).fetchone()
-    if row is None:
-        return NotLocal("it does not say which process serves this session")
-    return find_server(int(row[0]), float(row[1]), row[2], slack_s=time.monotonic() - began)

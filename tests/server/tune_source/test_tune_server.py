@@ -211,8 +211,7 @@ def test_a_role_with_a_password_is_enough_and_the_password_is_nowhere(tmp_path: 
         )
         assert finished.returncode == 0, finished.stderr
         answer = json.loads(finished.stdout)
-        assert any("another machine" in note for note in answer["symptom"]["copy_notes"])
-        assert not [fix for fix in answer["fixes"] if "shared_buffers" in fix["id"]]
+        assert not any("another machine" in note for note in answer["symptom"]["copy_notes"])
         stored = b"".join(file.read_bytes() for file in out.rglob("*") if file.is_file())
         for secret in (PASSWORD, quote(PASSWORD, safe="")):
             assert secret.encode() not in stored

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pgassay.environment.cgroup.caps import caps_of
+from pgassay.environment.remote.local_server import LocalServer, NotLocal, find_server
 from pgassay.running_server.diagnosis.other_processes import clients_of, named, snapshot, used_between
 from pgassay.running_server.diagnosis.thread_observer import RATE_HZ, output_s, rate_hz
-from pgassay.running_server.local_server import LocalServer, NotLocal, find_server
 
 TICKS = os.sysconf("SC_CLK_TCK")
 POSTMASTER, BACKEND = 70, 71

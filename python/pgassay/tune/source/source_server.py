@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from pgassay.environment.remote.local_server import LocalServer, server_of
 from pgassay.environment.remote.read_only import READING, ReadOnlyServer, open_read_only, unreadable
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.tune.facts.read import read_facts
@@ -41,8 +42,9 @@ class SourceServer(ReadOnlyServer):
     `bytes` are those of the whole database, its indexes included; `collation` and `character_type` are the
     locales of libc, `provider` is 'c' where the database's collation is libc's, `locale` its name else,
     `icu_rules` what the database adds to ICU's order ('': nothing).
-    `is_here`: it is on this machine for certain (reached by a Unix socket). `checks_clients`: it can look
-    whether a client is still there while it works for it (client_connection_check_interval, on Linux).
+    `is_here`: it runs on this machine, by its processes (what is forwarded to a port here may be elsewhere).
+    `checks_clients`: it can look whether a client is still there while it works for it
+    (client_connection_check_interval, on Linux).
     """
 
     facts: SchemaFacts
@@ -55,11 +57,7 @@ class SourceServer(ReadOnlyServer):
     encoding: str
     settings: Mapping[str, SourceSetting]
     checks_clients: bool = False
-
-    @property
-    def is_here(self) -> bool:
-        """Whether it runs on this machine for certain; what is forwarded to a port here may be elsewhere."""
-        return self.resolved.server.host.startswith("/")
+    is_here: bool = False
 
     @property
     def table_bytes(self) -> int:
@@ -84,6 +82,7 @@ def open_source(connection_string: str) -> SourceServer:
             assert database is not None, "every session has a database"
             settings = session.execute(_SETTINGS).fetchall()
             facts = read_facts(session)
+            is_here = isinstance(server_of(session), LocalServer)
     except psycopg.Error as error:
         raise unreadable(opened.resolved, error) from None
     size, collation, character_type, provider, locale, icu_rules, encoding, checks_clients = database
@@ -102,4 +101,5 @@ def open_source(connection_string: str) -> SourceServer:
             for name, value, given, category in settings
         },
         checks_clients=bool(checks_clients),
+        is_here=is_here,
     )

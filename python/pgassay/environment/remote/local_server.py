@@ -11,11 +11,16 @@ from pathlib import Path
 
 from pgassay.environment.linux.device import BlockDevice, device_of
 from pgassay.environment.linux.processes import PROC, TICKS_PER_SECOND, process_stat
+from pgassay.environment.server.sessions import ControlSession
 
 # The program's name, and the one under which some distributions start its first process.
 _NAMES = frozenset({"postgres", "postmaster"})
 # The kernel counts a process's start in ticks of 10 ms, and the answer was under way for a moment.
 _AGE_TOLERANCE_S = 0.25
+_SESSION = """
+SELECT pid, extract(epoch FROM pg_catalog.clock_timestamp() - backend_start)::float8,
+    (SELECT setting FROM pg_catalog.pg_settings WHERE name = 'data_directory')
+FROM pg_catalog.pg_stat_activity WHERE pid = pg_catalog.pg_backend_pid()"""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,15 @@ class NotLocal:
     """Why the server's processes can't be looked at, in words that follow 'the server's processes: '."""
 
     reason: str
+
+
+def server_of(session: ControlSession) -> LocalServer | NotLocal:
+    """The server that answers a session."""
+    began = time.monotonic()
+    row = session.execute(_SESSION).fetchone()
+    if row is None:
+        return NotLocal("it does not say which process serves this session")
+    return find_server(int(row[0]), float(row[1]), row[2], slack_s=time.monotonic() - began)
 
 
 def find_server(
