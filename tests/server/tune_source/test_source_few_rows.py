@@ -1,15 +1,19 @@
 """What statistics do not hold comes from a few rows of the source: documents, columns never analysed."""
 
+from collections.abc import Callable
+
 import pytest
 
 from pgassay.environment.server.sessions import ControlSession
+from pgassay.running_server.open_server import open_target
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.rewrites.tree import read
 from pgassay.tune.source.few_rows import with_documents, with_values
+from pgassay.tune.source.source_server import open_source
 from pgassay.tune.source.uses import uses_of
 from pgassay.tune.source.values import Drawn, NoValueError, draw
 from server_helpers import best_build
-from source_servers import source_server
+from source_servers import SourceServer, source_server
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
@@ -48,6 +52,7 @@ NEVER_ANALYZED = """
 CREATE TABLE calls (id int, queue int, state text, made date, note text, shape point);
 INSERT INTO calls SELECT n, n % 300, CASE WHEN n % 20 = 0 THEN 'closed' ELSE 'open' END,
     date '2024-01-01' + n % 365, NULL, point(n, n) FROM generate_series(1, 5000) n;
+CREATE TABLE other (id int, other int);
 """
 
 
@@ -57,10 +62,10 @@ def test_a_table_that_was_never_analysed_lends_values_of_its_rows() -> None:
         facts = read_facts(session)
 
         def drawn(condition: str) -> Drawn:
-            uses = uses_of(read(f"SELECT FROM calls WHERE {condition}"), facts)
+            uses = uses_of(read(f"SELECT FROM calls c CROSS JOIN other o WHERE {condition}"), facts)
             return draw(with_values(session, uses), {}, 10, {})
 
-        found = drawn("state = $1 AND id = $2")
+        found = drawn("state = $1 AND c.id = $2")
         (frequent, an_id), (rare, _) = found.sets
         assert (frequent, rare) == ("open", "closed") and 0 < int(str(an_id)) <= 5000
         assert (
@@ -68,6 +73,35 @@ def test_a_table_that_was_never_analysed_lends_values_of_its_rows() -> None:
         )
         ((early, late), _) = drawn("made > $1 AND made < $2").sets
         assert str(early) < str(late)
+        check_expressions(drawn)
+        check_local(server)
         for refused in ("note", "shape"):
             with pytest.raises(NoValueError, match=f"a few rows hold a value of calls.{refused}"):
                 drawn(f"{refused} = $1")
+
+
+def check_expressions(drawn: Callable[[str], Drawn]) -> None:
+    """What is compared is more than a column: its values are asked, and numbers within it assumed."""
+    found = drawn("c.id % $1 = $2")
+    (one, another) = found.sets
+    assert one[0] == another[0] == "10"
+    assert {one[1], another[1]} <= {str(number) for number in range(10)} and one != another
+    assert found.assumed == (
+        "values of id % 10 are those of a few rows of calls", "10 was assumed for $1 of %"
+    )  # fmt: skip
+    found = drawn("date_trunc($1, c.made) = $2 AND c.queue + c.id > $3")
+    assert found.sets[0][0] == "day" and str(found.sets[0][1]).startswith("2024-")
+    assert 0 < int(str(found.sets[0][2])) < 5300
+    assert len(str(drawn("upper(substr(state, $1, $2)) = $3").sets[0][2])) == 3
+    # Refused as before: two tables, a number that nothing tells, another's function.
+    for refused in ("c.id + o.id = $1", "c.id + $2 = $1", "mine(c.id) = $1", "public.length(state) = $1"):
+        with pytest.raises(NoValueError, match="not compared with a column"):
+            drawn(refused)
+
+
+def check_local(server: SourceServer) -> None:
+    """Over TCP it is on this machine for `tune` as for `diagnose`."""
+    server.execute("ALTER ROLE postgres PASSWORD 'x'")
+    name = f"host=127.0.0.1 port={server.port} user=postgres password=x dbname=postgres"
+    assert open_source(name).is_here
+    assert open_target(name, "DSN", "pgassay test").local is not None

@@ -98,7 +98,7 @@ def with_values(session: ControlSession, uses: Mapping[int, Use]) -> dict[int, U
         if not column.common and not column.histogram:
             place = (table.schema_, table.name, column.name)
             if place not in read:
-                rows = _few(session, _READ_VALUES, table, column)
+                rows = _few(session, _READ_VALUES, table, column, use.expression)
                 read[place] = _with_statistics(
                     column, [(str(value), int(str(count))) for value, count in rows]
                 )
@@ -121,14 +121,17 @@ def _with_statistics(column: ColumnFacts, values: Sequence[tuple[str, int]]) -> 
 
 
 def _few(
-    session: ControlSession, query: str, table: TableFacts, column: ColumnFacts
+    session: ControlSession, query: str, table: TableFacts, column: ColumnFacts, expression: str = ""
 ) -> list[tuple[object, ...]]:
-    """What the query tells of a few rows of the table; [] where the role may not read them."""
+    """What the query tells of a few rows of the table; [] where the role may not read them.
+
+    `expression`: what is read in place of the column, as SQL.
+    """
     share = min(100.0, 100.0 * _SPARE * ROWS_MAX / max(table.rows, 1.0))
     drawn = sql.SQL("TABLESAMPLE SYSTEM ({}) REPEATABLE (0)").format(sql.Literal(round(share, 6)))
     for sample in (drawn, sql.SQL("")):
         text = sql.SQL(query).format(
-            column=sql.Identifier(column.name),
+            column=sql.SQL(expression) if expression else sql.Identifier(column.name),
             table=sql.Identifier(table.schema_, table.name),
             sample=sample,
             most=sql.Literal(ROWS_MAX),

@@ -20,6 +20,7 @@ UseKind = Literal[
     "word",
     "field",
     "key",
+    "assumed",
     "unknown",
 ]
 # Functions of which an argument is a word out of a list, and a word that serves where any does: which unit a
@@ -36,7 +37,9 @@ class Use:
     its place in a list of so many. `is_top`: the LIMIT or OFFSET is the whole statement's. `reason`: why its
     value is 'unknown'. Of a 'field' of a JSON document `key` is the key, or `key_number` the parameter that
     has it; `known`: the values that documents have (`few_rows`), the most frequent first. `is_sampled`: the
-    column's values are those of a few rows, since the statistics hold none.
+    column's values are those of a few rows, since the statistics hold none. `expression`: what is compared,
+    where it is more than a column, as SQL; `column` then goes by that name. Of 'assumed' the `known` value
+    serves where nothing tells it, as in `id % $1`.
     """
 
     number: int
@@ -52,3 +55,4 @@ class Use:
     key_number: int | None = None
     known: tuple[str, ...] = ()
     is_sampled: bool = False
+    expression: str = ""

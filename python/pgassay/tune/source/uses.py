@@ -14,6 +14,7 @@ from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.rewrites.names.scope import FoundColumn, Scope
 from pgassay.tune.rewrites.names.tree_scopes import scope_of, scoped_selects
 from pgassay.tune.rewrites.tree import RefusedError, items, meaning, names_of, substitute, walk
+from pgassay.tune.source.expressions import of_expression
 from pgassay.tune.source.use import WORDS, Use, UseKind
 
 _BELOW, _ABOVE = frozenset({"<", "<="}), frozenset({">", ">="})
@@ -217,15 +218,21 @@ def _by_operator(scope: Scope, left: object, right: object, kind: UseKind | None
 def _compared(
     scope: Scope, tested: object, value: object, kind: UseKind, element: int = 0, elements: int = 1
 ) -> Iterator[Use]:
-    """The use of a parameter `value` beside a column `tested`."""
+    """The use of a parameter `value` beside a column `tested`.
+
+    Of several that are put together (`LIKE $1 || $2`) the first is the value, and the others are empty.
+    """
+    value, *rest = _put_together(value)
+    yield from (Use(number, "output") for each in rest if (number := _parameter(each)) is not None)
     number = _parameter(value)
     interval = _age(value) if number is None and kind in ("below", "above") else None
     if number is None and interval is None:
         return
     function, reference = _column_in(tested)
     if reference is None:
-        if number is not None and kind in ("equal", "list"):
-            yield from _field(scope, tested, number, element, elements)
+        if number is not None:
+            fields = [*_field(scope, tested, number, element, elements)] if kind in ("equal", "list") else []
+            yield from fields or of_expression(scope, tested, number, kind, element, elements)
         return
     found = _resolved(scope, reference)
     if found is None or found.column.source is None or found.entry.table is None:
@@ -280,6 +287,13 @@ def _parameter(node: object) -> int | None:
     while isinstance(node, ast.TypeCast | ast.CollateClause):
         node = node.arg
     return (node.number or 0) if isinstance(node, ast.ParamRef) else None
+
+
+def _put_together(node: object) -> list[object]:
+    """The parts that || joins, in order."""
+    if isinstance(node, ast.A_Expr) and node.name is not None and names_of(node.name) == ("||",):
+        return [*_put_together(node.lexpr), *_put_together(node.rexpr)]
+    return [node]
 
 
 def _age(node: object) -> int | None:

@@ -76,8 +76,12 @@ def _assumptions(uses: Iterable[Use]) -> list[str]:
     for use in uses:
         if use.is_sampled and use.table is not None and use.column is not None:
             place = f"{use.table.name}.{use.column.name}"
-            found.append(f"values of {place} are those of a few rows, since the statistics hold none")
-        if use.kind == "like":
+            sampled = f"values of {place} are those of a few rows, since the statistics hold none"
+            of_expression = f"values of {use.expression} are those of a few rows of {use.table.name}"
+            found.append(of_expression if use.expression else sampled)
+        if use.kind == "assumed":
+            found.append(f"{use.known[0]} was assumed for ${use.number} of {use.function}")
+        elif use.kind == "like":
             found.append("the beginning and the middle of a value were used as patterns of LIKE")
         elif use.kind == "field" and use.table is not None and use.column is not None:
             place = f"{use.table.name}.{use.column.name}"
@@ -121,6 +125,8 @@ def _value(
         return "0" if wanted == "frequent" else str(10 * max(LIMIT_DEFAULT, math.ceil(rows_per_call)))
     if use.kind == "word":
         return WORDS[use.function]
+    if use.kind == "assumed":
+        return use.known[0]
     if use.kind == "output":
         return _of_type(types.get(use.number, "text"))
     table, column = use.table, use.column
@@ -131,8 +137,9 @@ def _value(
         return _stored(table, column, wanted, use.element)
     known = values_of(column, wanted)
     if not known:
+        place = use.expression or f"{table.name}.{column.name}"
         raise NoValueError(
-            f"neither the statistics nor a few rows hold a value of {table.name}.{column.name} (the role "
+            f"neither the statistics nor a few rows hold a value of {place} (the role "
             "must be allowed to read the column, and no row-level security hides its rows from it)"
         )
     if use.kind in ("below", "above", "age"):
