@@ -8,6 +8,7 @@ from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.design.brin import BRIN
 from pgassay.tune.finders.design.btree import BTREE
 from pgassay.tune.finders.design.covering import COVERING
+from pgassay.tune.finders.design.either import EITHER
 from pgassay.tune.finders.design.expression import EXPRESSION
 from pgassay.tune.finders.design.foreign_key import FOREIGN_KEY
 from pgassay.tune.finders.design.gin import GIN
@@ -42,6 +43,7 @@ FINDERS: tuple[Finder, ...] = (
     LIKE_PREFIX,
     PARTIAL,
     EXPRESSION,
+    EITHER,
     COVERING,
     GIN,
     BRIN,

@@ -49,6 +49,43 @@ def test_an_operator_class_for_like_has_neither_order_nor_ranges() -> None:
     assert not find(symptom(plan("(a = 5)"), known=known))
 
 
+def test_or_over_several_columns_asks_for_an_index_of_each() -> None:
+    either = "((a = 7) OR (b = ANY ('{1,2}'::integer[])))"
+    (both,) = find(symptom(plan(either), known=facts()))
+    assert (both.id, both.title) == ("index:t(a)+index:t(b)", "Indexes on t(a) and t(b)")
+    assert [sql.rpartition(" ON ")[2] for sql in both.sql] == ["public.t (a)", "public.t (b)"]
+    assert len(both.undo) == 2 and both.predicted["q"] < 0.1
+    # One of them alone may be another candidate, of the same workload: no name is taken twice.
+    (alone,) = find(symptom(plan(), known=facts()))
+    assert alone.sql[0] not in both.sql
+    # Where one is there the other is all that is missing; where both are, nothing is.
+    (rest,) = find(symptom(plan(either), known=facts(index("i", "a", "b"))))
+    assert rest.id == "index:t(b)" and "of the sides of OR b has no index" in rest.reason
+    assert not find(symptom(plan(either), known=facts(index("i", "a"), index("j", "b"))))
+    for refused in ("((a = 7) OR (b <> 7))", "((a = 7) OR (id > 0))", "((a = 7) OR (random() < 0.5))"):
+        assert not [each for each in find(symptom(plan(refused), known=facts())) if each.kind == "either"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "indexed"),
+    [
+        ("date_trunc('day'::text, at)", "date_trunc('day', at)"),
+        ("EXTRACT(year FROM at)", "EXTRACT(YEAR FROM at)"),
+        ("(at)::date", "at::date"),
+        ("to_char(at, 'YYYY'::text)", ""),
+    ],
+)
+def test_a_part_of_a_time_is_indexed_where_no_zone_changes_it(expression: str, indexed: str) -> None:
+    def titles(kind: str) -> list[str]:
+        column = COLUMNS[0].model_copy(update={"name": "at", "type": kind})
+        known = facts(columns=(*COLUMNS, column))
+        return [each.title for each in find(symptom(plan(f"({expression} = '1'::text)"), known=known))]
+
+    expected = [f"Index on t(({indexed}))"] if indexed else []
+    assert titles("timestamp without time zone") == titles("timestamp(3) without time zone") == expected
+    assert titles("timestamp with time zone") == []
+
+
 def test_indexes_that_constraints_rest_on_stay() -> None:
     read = plan(ms=0.1)
     twice = index("one", "a"), index("two", "a")

@@ -1,5 +1,6 @@
 """Candidates of indexes: names, SQL, and whether an index that is there already does the same."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +30,13 @@ class Key:
     opclass: str = ""
 
     @property
+    def name(self) -> str:
+        """Its part of the index's name: of an expression its words."""
+        if self.is_expression:
+            return re.sub(r"[^a-z0-9]+", "_", readable_expression(self.text).lower()).strip("_")
+        return "".join(c if c.isalnum() else "_" for c in self.text)
+
+    @property
     def sql(self) -> str:
         """The key as CREATE INDEX has it."""
         words = [f"({self.text})" if self.is_expression else identifier(self.text)]
@@ -41,7 +49,7 @@ class Key:
 
 @dataclass(frozen=True)
 class NewIndex:
-    """An index to be made."""
+    """An index to be made. `beside`: the id of one that is made with it, which gives it a name of its own."""
 
     table: TableFacts
     keys: tuple[Key, ...]
@@ -49,6 +57,7 @@ class NewIndex:
     included: tuple[str, ...] = ()
     predicate: str = ""
     options: str = ""
+    beside: str = ""
 
     @property
     def id(self) -> str:
@@ -74,11 +83,8 @@ class NewIndex:
     @property
     def name(self) -> str:
         """Its name: the table's and the keys', cut to what PostgreSQL keeps, with a hash of all of it."""
-        words = [
-            self.table.name,
-            *("".join(c if c.isalnum() else "_" for c in key.text) for key in self.keys),
-        ]
-        return f"{shortened('_'.join(words), NAME_BYTES_MAX - 11)}_pga{digest(self.id)}"
+        words = [self.table.name, *(key.name for key in self.keys)]
+        return f"{shortened('_'.join(words), NAME_BYTES_MAX - 11)}_pga{digest(self.id + self.beside)}"
 
     @property
     def sql(self) -> str:

@@ -39,6 +39,7 @@ class Condition:
     `column` is set where one side is that column, else `expression` holds the side's SQL without the table's
     name. `values` are constants as text; () where the other side is none (a parameter, another table's
     column: `outer`, with its table's alias). `text` is the whole condition as SQL without the table's name.
+    `immutable_without_zone`: the expression is immutable if its columns are timestamps without time zone.
     """
 
     kind: ConditionKind
@@ -49,6 +50,7 @@ class Condition:
     values: tuple[str, ...] = ()
     outer: tuple[str, str] | None = None
     immutable: bool = True
+    immutable_without_zone: bool = True
     columns: tuple[str, ...] = ()
     # The column is compared as text: the same column where it is a varchar, another value where it is a date.
     cast: bool = False
@@ -274,7 +276,13 @@ def _with(base: Condition, kind: ConditionKind, side: ast.Node | None) -> Condit
         return replace(base, kind=kind, column=found[1], cast=bare is not side)
     if side is None:
         return base
-    return replace(base, kind=kind, expression=without_alias(side), immutable=is_immutable(side))
+    return replace(
+        base,
+        kind=kind,
+        expression=without_alias(side),
+        immutable=is_immutable(side),
+        immutable_without_zone=is_immutable(side, of_times=True),
+    )
 
 
 # Immutable by pg_proc.dat for every type of argument that they take; date_trunc, to_tsvector, timezone and
@@ -286,23 +294,30 @@ _IMMUTABLE = frozenset(
         "jsonb_extract_path_text", "jsonb_array_length", "cardinality", "array_length", "split_part",
     }
 )  # fmt: skip
+# Of a timestamp without time zone, whose value no setting changes.
+_OF_TIMES = frozenset({"date_trunc", "date_part", "extract"})
 _IMMUTABLE_CASTS = frozenset(
     {"text", "integer", "bigint", "smallint", "numeric", "double precision", "real", "boolean", "varchar"}
 )
 
 
-def is_immutable(node: ast.Node) -> bool:
-    """Whether an expression may be indexed whatever its columns' types are: surely, or False."""
+def is_immutable(node: ast.Node, *, of_times: bool = False) -> bool:
+    """Whether an expression may be indexed whatever its columns' types are: surely, or False.
+
+    `of_times`: where they are all timestamps without time zone.
+    """
+    functions = _IMMUTABLE | _OF_TIMES if of_times else _IMMUTABLE
+    casts = _IMMUTABLE_CASTS | {"date"} if of_times else _IMMUTABLE_CASTS
     for each in walk(node):
         if isinstance(each, ast.FuncCall):
             name = str(each.funcname[-1].sval)
             with_configuration = (
                 name == "to_tsvector" and len(each.args or ()) == 2 and bool(constants(each.args[0]))
             )
-            if name not in _IMMUTABLE and not with_configuration:
+            if name not in functions and not with_configuration:
                 return False
         elif isinstance(each, ast.TypeCast) and not constants(each.arg):
-            if type_name(each).partition("(")[0] not in _IMMUTABLE_CASTS:
+            if type_name(each).partition("(")[0] not in casts:
                 return False
         elif isinstance(each, ast.SQLValueFunction | ast.SubLink | ast.ParamRef):
             return False

@@ -1,5 +1,6 @@
 """The evidence that finders share: the symptom's plans as scans and joins, with tables and times."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -172,7 +173,7 @@ class FinderEvidence:
                 node=node,
                 table=self.root_of(table),
                 read_table=table,
-                conditions=tuple(_checked(each, table) for each in dict.fromkeys(found)),
+                conditions=tuple(checked(each, table) for each in dict.fromkeys(found)),
                 ms=sum(each.own_ms or 0.0 for each in (node, *below)),
                 rows_in=((node.rows or 0.0) + (node.rows_removed or 0.0)) * node.loops,
                 rows=(node.rows or 0.0) * node.loops,
@@ -227,7 +228,10 @@ def _order_above(
 _TEXT_TYPES = ("text", "character varying", "name", "citext")
 
 
-def _checked(condition: Condition, table: TableFacts) -> Condition:
+_WITHOUT_ZONE = re.compile(r"timestamp(\(\d\))? without time zone|date")
+
+
+def checked(condition: Condition, table: TableFacts) -> Condition:
     """The condition with what the columns' types say of it."""
     types = {name: column.type for name in condition.columns if (column := table.column(name)) is not None}
     if condition.cast and not types.get(condition.column or "", "").startswith(_TEXT_TYPES):
@@ -235,4 +239,6 @@ def _checked(condition: Condition, table: TableFacts) -> Condition:
     # Of a timestamp with time zone, expressions depend on the session's zone: stable, not immutable.
     if condition.expression and any("with time zone" in type_ for type_ in types.values()):
         return replace(condition, immutable=False)
+    if condition.immutable_without_zone and all(map(_WITHOUT_ZONE.fullmatch, types.values())):
+        return replace(condition, immutable=True)
     return condition
