@@ -15,6 +15,7 @@ from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.verdicts import proof_of, ranked
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.proof.effects import Proved, effect_of
 from pgassay.tune.proof.proof_arms import AS_IT_IS, CHOSEN, FACTOR, without
 from pgassay.tune.search.record import SearchRecord
@@ -162,7 +163,12 @@ def searched(**found: object) -> dict[str, object]:
 
 
 def search_run(
-    copy: object = None, baseline: Baseline = BASELINE, *, clock: Clock | None = None, **found: object
+    copy: object = None,
+    baseline: Baseline = BASELINE,
+    *,
+    clock: Clock | None = None,
+    facts: SchemaFacts | None = None,
+    **found: object,
 ) -> SearchRun:
     """A search on a copy, or on what stands in for one; `found`: its record."""
     return SearchRun(
@@ -173,6 +179,7 @@ def search_run(
         say=list[str]().append,
         gain_min=1.03,
         members_max=9,
+        facts=facts,
     )
 
 

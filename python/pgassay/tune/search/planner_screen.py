@@ -13,6 +13,7 @@ from pglast import ast, parse_sql
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.tune.answer.side_costs import writing_elsewhere
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.search_run import SearchRun
@@ -74,15 +75,17 @@ def touched_by(run: SearchRun, candidate: Candidate) -> tuple[list[MeasuredState
     """The statements that an applied candidate touches, and whether any plan shows it.
 
     Those whose plan is another one now; where a plan does not tell all, those that it was found for and those
-    whose cost is another; and, where it puts something into the database, all that write.
+    whose cost is another; and, where it puts something into the database, all that write into it: what a
+    write of another table takes beside an index is chance.
     """
+    elsewhere = _elsewhere(run, candidate)
     rewritten = {each.statement: each.sql for each in candidate.rewrites}
     by_use = is_told_by_plan(candidate)
     touched, is_used = [], not by_use
     for statement in run.baseline.statements:
         plan = run.copy.estimate(sql_with(statement, rewritten), statement.name)
         is_changed = differs(run.baseline.estimates[statement.name], plan, by_cost=not by_use)
-        is_written = bool(candidate.sql) and _writes(plan)
+        is_written = bool(candidate.sql) and _writes(plan) and statement.of.name not in elsewhere
         is_meant = statement.of.name in candidate.statements
         # The queries of a constraint's triggers, which look for rows that refer to one, are in no plan.
         is_used = is_used or is_changed or (is_written and is_meant)
@@ -160,7 +163,7 @@ def seconds_on_top(
     if before_texts.keys() & own_texts.keys():
         return None  # a statement has one text
     texts = before_texts | own_texts
-    by_use = is_told_by_plan(candidate)
+    by_use, elsewhere = is_told_by_plan(candidate), _elsewhere(run, candidate)
     try:
         copy.align(taken)
         before = estimates(copy, statements, before_texts)
@@ -177,7 +180,7 @@ def seconds_on_top(
             each
             for each in statements
             if (each.name in alone and not by_use)
-            or (candidate.sql and _writes(after[each.name]))
+            or (candidate.sql and _writes(after[each.name]) and each.of.name not in elsewhere)
             or differs(before[each.name], after[each.name], by_cost=not by_use)
         ]
         # What takes much longer than with those taken is not waited for as long as it took without them.
@@ -201,13 +204,18 @@ def set_beside(
 
     `current` was timed minutes before, and the machine may have become faster or slower since. The seconds
     become what they would have been then: those as it was, times the ratio now. `texts`: of the statements
-    without it. What can't be told now stays as it was seen.
+    without it. What can't be told now stays as it was seen. A write waits for the disk, where one flush may
+    take a hundred times another: it is set beside itself however much slower it looked.
     """
     lowest, highest = CHANGED_LITTLE
     doubtful = [
         each
         for each in touched
-        if 0 < seconds[each.name] < math.inf and lowest < current[each.name] / seconds[each.name] < highest
+        if 0 < seconds[each.name] < math.inf
+        and (
+            lowest < (ratio := current[each.name] / seconds[each.name]) < highest
+            or (each.of.writes and ratio <= lowest)
+        )
     ]
     try:
         now = timed(
@@ -238,6 +246,11 @@ def timed(
         )
         for each in statements
     }
+
+
+def _elsewhere(run: SearchRun, candidate: Candidate) -> frozenset[str]:
+    """The statements that write other tables than those of the candidate's indexes."""
+    return writing_elsewhere(candidate, [each.of for each in run.baseline.statements], run.facts)
 
 
 def _writes(plan: ExplainedPlan) -> bool:

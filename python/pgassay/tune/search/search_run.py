@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import Baseline, Tried, total_s
 
@@ -36,7 +37,8 @@ class SearchRun:
 
     Only what gains `gain_min` is taken, at most so many members that take `space_bytes` of the disk together.
     `say` is told the best so far. `waiting`: by the id of an index that no plan uses as the server is set,
-    the planner's setting that it would be used with.
+    the planner's setting that it would be used with. `facts`: the schema, by which it is known what a write
+    writes.
     """
 
     copy: TrialCopy
@@ -48,6 +50,7 @@ class SearchRun:
     members_max: int
     space_bytes: float = math.inf
     waiting: dict[str, str] = field(default_factory=dict)
+    facts: SchemaFacts | None = None
 
     @property
     def whole_s(self) -> float:
