@@ -16,6 +16,11 @@ _VALUE = re.compile(
 _CAST = re.compile(r"^\((?P<inner>.*)\)::(?:text|character varying|bpchar|character)$")
 # Functions that give the same for the same value whatever the session's settings are.
 _STEADY = re.compile(r"^(lower|upper|abs|length|md5|btrim|substr|substring|left|right|floor|ceil|round)\(")
+# Of a timestamp without time zone, which the value beside it tells, so is this.
+_STEADY_OF_TIMES = re.compile(r"^date_trunc\('\w+'::text, ")
+_WITHOUT_ZONE = "::timestamp without time zone"
+_PARAMETER = re.compile(r"\$\d")
+_TEXT = re.compile(r"('(?:[^']|'')*')")
 _JSON_KEY = re.compile(r"^\(?[\w\".]+ (?:->>?|#>>?) ")
 _OPERATORS = (" >= ", " <= ", " <> ", " = ", " > ", " < ", " ~~* ", " ~~ ", " @> ", " && ", " @@ ")
 COLUMNS_MAX = 4
@@ -41,12 +46,16 @@ class Keys:
 
 def parts_of(condition: str) -> list[str]:
     """The conditions that AND joins, without the parentheses around each."""
+    return _joined_by(condition, " AND ")
+
+
+def _joined_by(condition: str, word: str) -> list[str]:
     text = _bare(condition)
     found, start = [], 0
     for place, depth in _depths(text):
-        if depth == 0 and text.startswith(" AND ", place):
+        if depth == 0 and text.startswith(word, place):
             found.append(text[start:place])
-            start = place + len(" AND ")
+            start = place + len(word)
     return [_bare(part) for part in (*found, text[start:])]
 
 
@@ -69,6 +78,19 @@ def keys_of(condition: str, alias: str | None) -> Keys | None:
         if part.operator in ("@>", "&&", "@@"):
             return Keys((part.left,), "gin")
     return None
+
+
+def keys_of_sides(condition: str, alias: str | None) -> tuple[Keys, ...]:
+    """The indexes that the sides of an OR call for, which are read together; () where one has none."""
+    for text in parts_of(condition):
+        sides = _joined_by(text, " OR ")
+        if len(sides) < 2:
+            continue
+        found = [keys_of(side, alias) for side in sides]
+        known = {each.columns[0]: each for each in found if each is not None and not each.method}
+        if len(known) > 1 and None not in found and all(not each.method for each in found if each):
+            return tuple(Keys(each.columns[:1]) for each in known.values())
+    return ()
 
 
 def joined_column(condition: str, alias: str | None) -> str | None:
@@ -113,6 +135,8 @@ def _part(text: str, alias: str | None) -> ConditionPart | None:
         return None
     for one, other, sign in ((left, right, operator), (right, left, _turned(operator))):
         key = _key(one, alias)
+        if key is None and _STEADY_OF_TIMES.match(one) and other.endswith(_WITHOUT_ZONE):
+            key = _of_own_columns(one, alias)
         if key is not None and _is_value(other, alias):
             return ConditionPart(key, sign, other)
     return None
@@ -124,8 +148,17 @@ def _key(text: str, alias: str | None) -> str | None:
     if match is not None:
         return match["column"] if match["of"] in (None, alias) else None
     if _JSON_KEY.match(plain) or _STEADY.match(plain):
-        return f"({_bare(plain)})"
+        return _of_own_columns(_bare(plain), alias)
     return None
+
+
+def _of_own_columns(text: str, alias: str | None) -> str | None:
+    """The expression as an index has it, without its table's name; None where its value is not known."""
+    if _PARAMETER.search(text):
+        return None
+    own = re.compile(rf"(?<![\w$\".]){re.escape(alias)}\.") if alias else None
+    parts = [part if part.startswith("'") or own is None else own.sub("", part) for part in _TEXT.split(text)]
+    return f"({''.join(parts)})"
 
 
 def _is_value(text: str, alias: str | None) -> bool:

@@ -119,6 +119,63 @@ def test_a_table_read_whole_for_few_rows_asks_for_an_index() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("condition", "end", "indexed"),
+    [
+        ("((o.buyer = 7) OR (o.payer = 7))", "none on buyer or payer", "buyer payer"),
+        ("((o.buyer = $1) OR (o.id = $2))", "none on buyer", "buyer"),
+        ("((o.buyer = 7) OR (o.total <> 7))", "no index serves its condition", ""),
+        ("(lower(o.note) = 'a o.b'::text)", "no index on (lower(note))", "(lower(note))"),
+        ("((o.meta ->> 'o.k'::text) = 'x'::text)", "'o.k'::text)", "(meta ->> 'o.k'::text)"),
+        # The server has taken the key out: nothing can be typed for it.
+        ("((o.meta ->> $1) = $2)", "no index serves its condition", ""),
+        (
+            "(date_trunc('day'::text, o.made) = '2024-01-01 00:00:00'::timestamp without time zone)",
+            "no index on (date_trunc('day'::text, made))", "(date_trunc('day'::text, made))",
+        ),
+        (
+            "(date_trunc('day'::text, o.made) = '2024-01-01 00:00:00+00'::timestamp with time zone)",
+            "no index serves its condition", "",
+        ),
+    ],
+)  # fmt: skip
+def test_the_index_that_is_named_can_be_made(condition: str, end: str, indexed: str) -> None:
+    document = scan(condition).replace('"Alias": "orders"', '"Alias": "o"')
+    statement = called("7", "SELECT 1", 100, 1.0, 100)
+    ((kind, sentence, sql), *_) = found(document, statement)
+    assert kind == "whole-table" and sentence.endswith(end)
+    columns = [indexed] if indexed.startswith("(") else indexed.split()
+    assert sql == " ".join(f"CREATE INDEX CONCURRENTLY ON orders ({column});" for column in columns)
+
+
+def test_what_an_expression_without_an_index_returns_is_not_called_a_wrong_estimate() -> None:
+    statement = called("7", "SELECT 1", 100, 1.0, 100)
+    kinds = [each[0] for each in found(scan("(lower(o.note) = 'x'::text)", rows=1000), statement)]
+    assert kinds == ["whole-table"]
+
+
+def test_statements_of_which_none_takes_a_quarter_are_told_together(tmp_path: Path) -> None:
+    statements = [
+        called(str(number), f"SELECT * FROM orders WHERE c{number} = $1", 100, 1.0, 3800)
+        for number in range(6)
+    ]
+    planned = tuple(
+        PlannedStatement(each.query_id, scan(f"(orders.c{each.query_id} = $1)"), "generic plan")
+        for each in statements
+    )
+    seen = interval(*statements, planned=planned, folder=tmp_path)
+    given = {"layer": "design", "phrase": "", "remedy": "Do less work.", "next_step": ""}
+    limit = Cause.model_construct(cause="backend-core", kind="limit", share=0.09, evidence={}, **given)
+    noise = Cause.model_construct(cause="noise", kind="fault", share=0.7, evidence={}, **given)
+    told = headline(seen, (limit, noise), by_statement(seen), ())
+    assert told.sentence.startswith("6 statements whose plans can be mended take 100 % of the time, most ")
+    assert told.sql.splitlines()[1] == "CREATE INDEX CONCURRENTLY ON orders (c1);"
+    assert told.command == "pgassay tune 'host=db dbname=shop' --only=0,1,2,3,4,5"
+    # Without them it is not the statement that one processor limits, where others have the processors.
+    told = headline(seen, (limit, noise), (), ())
+    assert told.cause == "noise" and told.command.startswith("ps ")
+
+
 def test_an_index_that_is_there_is_named_and_not_offered_again() -> None:
     indexed = replace(ORDERS, indexes={"orders_customer": ("customer_id", "id")})
     ((kind, sentence, sql),) = found(scan("(orders.customer_id = $1)"), BY_CUSTOMER, tables=(indexed,))

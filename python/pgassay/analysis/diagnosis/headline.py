@@ -35,12 +35,16 @@ USED_UP = frozenset(
     }
 )
 # Faults that come before a limit, where they explain enough of the time or can't be told from other work.
-_FAULTS_FIRST = ("bloat-held", "bloat", "connections", "checkpoint", "temp-spill", "autovacuum", "memory")
+_FAULTS_FIRST = (
+    *("bloat-held", "bloat", "connections", "checkpoint", "temp-spill", "autovacuum", "memory", "noise"),
+)
 # What limits it may follow from these faults, whose own seconds can't be told.
 _WITHOUT_SECONDS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
     ("all-cores", "backend-core", "cpu-quota", "wal-fsync", "lwlocks", "client-bound", UNKNOWN),
     ("connections", "checkpoint", "temp-spill"),
 )
+# Findings that come from a plan, and say what it needs.
+_BY_PLAN = frozenset({"whole-table", "foreign-key", "plan"})
 # What to do first of a statement, by the kind of its first finding; else it is tried on a copy.
 _REMEDIES = {
     "one-by-one": "Have the application fetch all rows in one query; find out which client sends the calls.",
@@ -76,6 +80,9 @@ def headline(
         found = next((each for each in statements if _is_wasteful(each)), None)
         if found is not None:
             return _of_statement(found)
+        several = [each for each in statements if _has_fix(each)]
+        if len(several) > 1 and sum(each.share for each in several) >= _STATEMENT_SHARE_MIN:
+            return _of_several(interval, several)
     first = _fault_that_matters(limit, faults)
     if first is not None:
         return _of_fault(interval, first)
@@ -84,6 +91,28 @@ def headline(
 
 def _is_wasteful(statement: DiagnosedStatement) -> bool:
     return bool(statement.findings) and statement.share >= _STATEMENT_SHARE_MIN
+
+
+def _has_fix(statement: DiagnosedStatement) -> bool:
+    """Whether something of its plan can be mended by SQL."""
+    return any(each.sql and each.kind in _BY_PLAN for each in statement.findings)
+
+
+def _of_several(interval: Interval, found: Sequence[DiagnosedStatement]) -> Headline:
+    """Statements of which none takes much, and all together do."""
+    most = found[0]
+    fixes = [next(each for each in one.findings if each.sql and each.kind in _BY_PLAN) for one in found]
+    known = [each.query_id for each in found if each.query_id is not None]
+    only = f" --only={','.join(known)}" if known else ""
+    return Headline(
+        cause=STATEMENT,
+        sentence=f"{plural(len(found), 'statement')} whose plans can be mended take "
+        f"{percent_fixed(sum(each.share for each in found))} of the time, most of all "
+        f"{excerpt(most.query)} ({percent_fixed(most.share)}): {fixes[0].sentence}.",
+        remedy="Try the fixes on a copy of the data.",
+        sql="\n".join(dict.fromkeys(each.sql for each in fixes)),
+        command=f"pgassay tune {shlex.quote(interval.server.connection)}{only}",
+    )
 
 
 def _hidden(interval: Interval, limit: Cause) -> Headline:
@@ -222,11 +251,16 @@ def _checkpoint(interval: Interval, figures: _Figures, phrase: str) -> _Told:
     )
 
 
+def _noise(_interval: Interval, _figures: _Figures, phrase: str) -> _Told:
+    return _Told(phrase, command="ps -eo pid,nice,pcpu,args --sort=-pcpu | head -20")
+
+
 _TOLD_BY: Mapping[str, Callable[[Interval, _Figures, str], _Told]] = {
     "bloat-held": _held_bloat,
     "bloat": _bloat,
     "connections": _connections,
     "checkpoint": _checkpoint,
+    "noise": _noise,
 }
 
 

@@ -90,9 +90,7 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
                 f"of {rows_words(table.rows).removesuffix(' rows')}"
             )
         if keys is None:
-            yield StatementFinding(
-                kind="whole-table", sentence=f"{read}: no index can support its condition as written"
-            )
+            yield _of_sides(read, node, table)
             continue
         columns = ", ".join(keys.columns)
         usable = [index for index, have in table.indexes.items() if have and have[0] == keys.columns[0]]
@@ -110,6 +108,21 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
             sql=f"{needs}CREATE INDEX CONCURRENTLY ON {table_in_sql(table.schema, table.name)}{method} "
             f"({columns});",
         )
+
+
+def _of_sides(read: str, node: PlanNode, table: TableShape) -> StatementFinding:
+    """Of an OR over several columns: an index for each of its sides."""
+    sides = scan_conditions.keys_of_sides(node.conditions.get("Filter", ""), node.alias)
+    there = {have[0] for have in table.indexes.values() if have}
+    missing = [each.columns[0] for each in sides if each.columns[0] not in there]
+    if not missing:
+        return StatementFinding(kind="whole-table", sentence=f"{read}: no index serves its condition")
+    place = table_in_sql(table.schema, table.name)
+    return StatementFinding(
+        kind="whole-table",
+        sentence=f"{read}: OR needs an index for each side, and there is none on {' or '.join(missing)}",
+        sql=" ".join(f"CREATE INDEX CONCURRENTLY ON {place} ({column});" for column in missing),
+    )
 
 
 def _read_whole(known: Known) -> Iterator[tuple[PlanNode, TableShape]]:
@@ -170,6 +183,8 @@ def _misestimate(known: Known) -> Iterator[StatementFinding]:
         return
     if max(expected / real, real / expected) < _MISESTIMATE_MIN:
         return
+    if any("((" in each.sql for each in _whole_tables(known)):
+        return  # nothing is known of an expression's values before there is an index on it
     sentence = f"a call returns {rows_words(round(real))} where the planner expects {rows_words(expected)}"
     stale = [table for table in _tables_of(known) if (table.changed_rows or 0) > 0.2 * max(table.rows, 1.0)]
     if stale:
