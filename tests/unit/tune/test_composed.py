@@ -18,10 +18,11 @@ from pgassay.terminal.progress import NullProgress
 from pgassay.tune.answer import compose as composing
 from pgassay.tune.answer.compose import Told, compose
 from pgassay.tune.proof.effects import Proved
+from pgassay.tune.proof.proof_arms import SharedArms
 from pgassay.tune.proof.stages import ProofStages
 from pgassay.tune.run_tune import TOOLS
 from pgassay.tune.running import resume
-from pgassay.tune.search.selection import FixSelection, SelectionStep
+from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
 from pgassay.tune.stored_search import StoredSearch, read_folder, stored_search, write_result, write_search
 
 
@@ -126,3 +127,16 @@ def test_what_a_first_stage_proved_is_kept_where_the_disk_can_not_hold_the_secon
     result = read_folder(tmp_path)[1]
     assert [fix.verdict for fix in result.fixes[:2]] == ["recommended"] * 2
     assert result.warnings == ("the proof could not be run: the disk has no room for it: free some space",)
+
+
+def test_what_a_proof_had_no_time_to_measure_is_still_told_by_its_fix() -> None:
+    shared = SharedArms(
+        left_out={"all chosen": ()}, told_by={"index:a": "as it is"},
+        touched={"index:a": ("list",)}, written={"index:a": ("place",)},
+    )  # fmt: skip
+    seconds = {"list": 1.0, "report": 1.0, "place": 1.0}
+    tried = {"index:a": Tried("index:a", {"list": 0.9, "report": 0.1, "place": 0.1})}
+    search = StoredSearch.model_construct(shared=shared, tried=tried, seconds=seconds)
+    assert search.made_faster == {"index:a": {"list", "report"}}
+    # Without a proof in one server all is by the search.
+    assert search.model_copy(update={"shared": None}).made_faster == {"index:a": {"report", "place"}}

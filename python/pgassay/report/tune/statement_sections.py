@@ -43,24 +43,25 @@ def _wide(listed: Sequence[StatementAnswer], by: Mapping[str, str]) -> Table:
     """A column for each figure, where lines are long."""
     heads = ("statement", "before", "after", "times as fast", "interval", "by", "verdict")
     shorts = {"times as fast": "× as fast"}
-    columns = (
+    columns = [
         Column(head, is_figure=1 <= place <= 4, short=shorts.get(head, ""))
         for place, head in enumerate(heads)
-    )
-    rows = (
-        Row(
-            (
-                Cell(each.name),
-                *_times(each),
-                Cell(_gain(each)),
-                Cell(interval_words(each.interval)),
-                Cell(by[each.name]),
-                _verdict(each),
-            )
+    ]
+    rows = [
+        (
+            Cell(each.name),
+            *_times(each),
+            Cell(_gain(each)),
+            Cell(_interval(each)),
+            Cell(by[each.name]),
+            _verdict(each),
         )
         for each in listed
-    )
-    return Table(tuple(columns), (Group(tuple(rows)),), where=TERMINAL | MARKDOWN)
+    ]
+    # A column without figures takes room for nothing.
+    kept = [place for place in range(len(heads)) if any(row[place].text for row in rows)]
+    group = Group(tuple(Row(tuple(row[place] for place in kept)) for row in rows))
+    return Table(tuple(columns[place] for place in kept), (group,), where=TERMINAL | MARKDOWN)
 
 
 def _narrow(listed: Sequence[StatementAnswer], by: Mapping[str, str]) -> Table:
@@ -75,7 +76,7 @@ def _narrow(listed: Sequence[StatementAnswer], by: Mapping[str, str]) -> Table:
             (
                 Cell(each.name, notes=(by[each.name],) if by[each.name] else ()),
                 *_times(each),
-                Cell(_gain(each), notes=(interval_words(each.interval),) if each.interval else ()),
+                Cell(_gain(each), notes=(_interval(each),) if _interval(each) else ()),
                 Cell(
                     _SHORT.get(each.verdict, each.verdict),
                     _STATEMENT_TONES[each.verdict],
@@ -95,6 +96,11 @@ def _times(each: StatementAnswer) -> tuple[Cell, Cell]:
 
 def _gain(each: StatementAnswer) -> str:
     return "" if each.ratio is None else gain_words(each.ratio, at_least=each.at_least)
+
+
+def _interval(each: StatementAnswer) -> str:
+    """Its interval; nothing of one that no block bounds yet, whose verdict says so."""
+    return "" if each.interval == (None, None) else interval_words(each.interval)
 
 
 def _verdict(each: StatementAnswer) -> Cell:

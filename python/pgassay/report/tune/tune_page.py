@@ -34,7 +34,7 @@ from pgassay.report.section import (
 )
 from pgassay.report.tune.figures import ends_words, gain_words, interval_words, time_words
 from pgassay.report.tune.statement_sections import OTHERS_SHOWN_MAX, by_statement
-from pgassay.words import percent, plural, seconds, size
+from pgassay.words import join, percent, plural, seconds, size
 
 _TONES: dict[FixVerdict, Tone] = {
     "recommended": STRONG,
@@ -46,6 +46,8 @@ _TONES: dict[FixVerdict, Tone] = {
     "screened out": QUIET,
 }
 _EVIDENCE = {"proof": "proven", "search": "tried", "planner": "by the planner", "none": ""}
+# So many notes of the same words are one.
+_ALIKE_MIN = 3
 # Of statements that were read from a server: a statement's mean there, and its part of all.
 _THERE = ("mean on the source", "share there")
 
@@ -202,11 +204,27 @@ def _others(fixes: Sequence[Fix], *, is_drawn: bool) -> Iterator[Block]:
     yield _table(fixes[:OTHERS_SHOWN_MAX])
     if is_drawn:
         yield Figure("gains")
-    notes = [f"{fix.rank}. {fix.title}: {fix.note}" for fix in fixes[:OTHERS_SHOWN_MAX] if fix.note]
+    notes = _notes(fixes[:OTHERS_SHOWN_MAX])
     if notes:
         yield bullets(notes)
     if len(fixes) > OTHERS_SHOWN_MAX:
         yield Paragraph(f"… and {len(fixes) - OTHERS_SHOWN_MAX} more: --json has them all.", QUIET)
+
+
+def _notes(fixes: Sequence[Fix]) -> list[str]:
+    """What is said of each; what is said of many is said once, of their numbers."""
+    by_note: dict[str, list[Fix]] = {}
+    for fix in fixes:
+        if fix.note:
+            by_note.setdefault(fix.note, []).append(fix)
+    made = []
+    for note, alike in by_note.items():
+        ranks = [str(fix.rank) for fix in alike]
+        if len(alike) >= _ALIKE_MIN:
+            made.append(f"{join(ranks)}: {note}")
+        else:
+            made += [f"{fix.rank}. {fix.title}: {note}" for fix in alike]
+    return made
 
 
 _COLUMNS = (
@@ -240,7 +258,7 @@ def _writes(fix: Fix) -> str:
     """What it does to the statements that write; '' where that is not known, or another text of a query."""
     ratio = fix.cost.write_ratio
     # One block's ratio of one short statement may be anything: it is shown when the proof bounds something.
-    is_open = fix.evidence == "proof" and fix.interval == (None, None)
+    is_open = fix.interval == (None, None) if fix.evidence == "proof" else fix.evidence == "search"
     return "" if ratio is None or is_open or fix.applied_by == "statement" else f"{ratio:.2f} ×"
 
 

@@ -9,6 +9,8 @@ from pgassay.words import percent, plural
 from pgassay.words import seconds as duration
 
 _STATEMENTS_SHOWN_MAX = 6
+# Of what is not proven: a statement that looked faster by less may be as fast.
+_LOOKED_MIN, _LOOKED_SHOWN_MAX = 1.5, 3
 # How the warning begins that says why.
 PROOF_REFUSED = "the proof could not be run"
 
@@ -158,8 +160,17 @@ def _nothing(
         )
         # A second stage that could not be run leaves a first that can be gone on with.
         advice = f"Continue with {go_on}" if go_on else advice
+        looked = _looked(undecided)
+        untried = sum(fix.evidence == "none" for fix in undecided)
+        of_all = f"of {plural(len(fixes), 'candidate')}"
+        if looked:
+            late = f"; {untried} {of_all} {_was(untried)} not tried in the given time" if untried else ""
+            return f"Nothing is proven: so far {looked}{late}. {advice}."
+        if untried == len(undecided):
+            late = f"{untried} {of_all} {_was(untried)} not tried in the given time"
+            return f"Nothing is proven: {late}. {advice}."
         return (
-            f"Nothing is proven: {len(undecided)} of {plural(len(fixes), 'candidate')} "
+            f"Nothing is proven: {len(undecided)} {of_all} "
             f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "
             f"{advice}."
         )
@@ -175,6 +186,26 @@ def _nothing(
     if not is_shown:
         return f"Nothing is recommended: {ended}."
     return f"Nothing to do: {duration(seconds)} for the whole workload; {ended}."
+
+
+def _was(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
+def _looked(undecided: Sequence[Fix]) -> str:
+    """What statements gained when what is not proven was tried, what gained most first; '' for nothing."""
+    best: dict[str, tuple[float, bool, str]] = {}
+    for fix in undecided:
+        for each in fix.statements:
+            if each.ratio >= max(_LOOKED_MIN, best.get(each.name, (0.0,))[0]):
+                best[each.name] = (each.ratio, each.at_least, fix.title)
+    found = sorted(best.items(), key=lambda item: -item[1][0])
+    words = [
+        f"{name} is {'over ' if at_least else ''}{_figure(ratio)} × as fast with {title}"
+        for name, (ratio, at_least, title) in found[:_LOOKED_SHOWN_MAX]
+    ]
+    more = len(found) - len(words)
+    return ", ".join(words) + (f", and {plural(more, 'other')} faster" if more else "") if words else ""
 
 
 def _unclear(fixes: Sequence[Fix], margin: float) -> Fix | None:

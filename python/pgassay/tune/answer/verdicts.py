@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from pgassay.model.result import CompareResult
 from pgassay.model.tuning.tune_answer import Evidence, Fix, FixCost, FixStatement, FixVerdict, TuneProof
+from pgassay.tune.answer.by_statement import inserts
 from pgassay.tune.answer.proof_verdict import NOT_TOLD, FoundAndProved, proven_verdict
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof.effects import Effect, Proved
@@ -62,7 +63,11 @@ def _fix(judged: FoundAndProved, candidate: Candidate) -> Fix:
     elsewhere = judged.writing_elsewhere.get(candidate.id, frozenset())
     # What a write of another table took beside it is chance.
     chance = {each.name for each in judged.baseline.statements if each.of.name in elsewhere}
-    statements = tuple(each for each in statements if each.name not in chance)
+    statements = tuple(
+        each
+        for each in statements
+        if each.name not in chance and not (each.ratio > 1 and each.name in inserts(judged.baseline))
+    )
     is_tried = tried is not None and not tried.refused
     # What making the data of another server took here says nothing of what an upgrade or a move takes.
     built = None if candidate.build is not None or candidate.storage is not None else tried

@@ -11,7 +11,7 @@ from pgassay.model.tuning.tune_answer import Fix
 from pgassay.report.tune import tune_page
 from pgassay.tune.answer.answer_sentences import has_nothing_to_do, summary
 from pgassay.tune.answer.proof_verdict import NOT_TOLD, FoundAndProved
-from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, OF_THE_SEARCH, ranked
+from pgassay.tune.answer.verdicts import ALONE, APART, BESIDE, NO_TIME, OF_THE_SEARCH, ranked
 from pgassay.tune.proof.effects import Proved
 from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
 
@@ -57,9 +57,7 @@ def test_what_helped_alone_before_it_was_stopped_is_not_passed_over() -> None:
     fix = only(samples.of_one(**searched))
     assert (fix.verdict, fix.note) == ("not decided", ALONE)
     said = summary((fix,), None, 1.6, margin=0.03, is_interrupted=True)
-    assert said.startswith(
-        "Nothing is proven: 1 of 1 candidate is not decided, the most promising index useless."
-    )
+    assert said.startswith("Nothing is proven: so far list is 10 × as fast with index useless.")
 
 
 def only(known: FoundAndProved) -> Fix:
@@ -155,3 +153,33 @@ def test_what_helps_and_looked_slower_in_all_is_not_called_nothing_to_do() -> No
     assert "try again on a quieter machine" in told and "next best" not in told
     told = summary([fix.model_copy(update={"gain": 1.01})], None, 5.6, margin=0.05)
     assert told.startswith("Nothing to do: ")
+
+
+def test_what_was_seen_and_not_proven_is_told_by_statement() -> None:
+    """A user reads the first line: which statement, how much, by what, and what there was no time for."""
+    tried = {
+        "index:good": Tried("index:good", {"list": 0.002, "place": 0.001}),
+        "index:second": Tried("index:second", {"report": 0.1}),
+    }
+    known = samples.judged(
+        candidates=tuple(map(samples.candidate, ("good", "second", "late"))),
+        proved=None,
+        **samples.searched(tried=tried),
+    )
+    fixes = ranked(known)
+    assert summary(fixes, None, 1.6, margin=0.03, go_on="pgassay tune found") == (
+        "Nothing is proven: so far list is 500 × as fast with index good, report is 5 × as fast with index "
+        "second; 1 of 3 candidates was not tried in the given time. Continue with pgassay tune found."
+    )
+    # That rows are inserted faster into a table with one more index is chance.
+    assert all(each.name != "place" for fix in fixes for each in fix.statements)
+    untried = samples.judged(
+        candidates=tuple(map(samples.candidate, ("good", "second", "late"))),
+        proved=None,
+        **samples.searched(),
+    )
+    fixes = ranked(untried)
+    assert summary(fixes, None, 1.6, margin=0.03).startswith(
+        "Nothing is proven: 3 of 3 candidates were not tried in the given time. Give a longer"
+    )
+    assert tune_page._notes(fixes) == [f"1, 2 and 3: {NO_TIME}"]
