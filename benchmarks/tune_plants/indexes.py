@@ -1,6 +1,6 @@
 """Planted: indexes that are missing."""
 
-from tune_plants.base import Draw, Drawn, Plant, filled, index_with, statement
+from tune_plants.base import Draw, Drawn, Plant, filled, index_with, kind_is, statement
 
 # A value that differs from row to row without order: a multiplicative step through the numbers.
 SCATTERED = "(i * 7919::bigint) % {n}"
@@ -190,6 +190,35 @@ def _expression(draw: Draw) -> Drawn:
     return Drawn(setup, (statement(sql),), index_with(f"{function}(", kind="expression"))
 
 
+def _part_of_time(draw: Draw) -> Drawn:
+    """The day of a timestamp without time zone compared; decoy: that index is there."""
+    table, at, rows = draw.table(), draw.time(), draw.rows()
+    expression = draw.one_of(f"date_trunc('day', {at})", f"({at})::date")
+    setup = filled(
+        table, f"id integer, {at} timestamp, {draw.filler()}", rows,
+        ["i", f"timestamp '2020-01-01' + (i * 7919 % {rows}) * interval '17 minutes'", "repeat('y', 60)"],
+    )  # fmt: skip
+    if draw.decoy:
+        setup += (f"CREATE INDEX ON {table} (({expression}))", f"ANALYZE {table}")
+    sql = f"SELECT * FROM {table} WHERE {expression} = '2020-02-03'"
+    return Drawn(setup, (statement(sql),), index_with("((", kind="expression"))
+
+
+def _either(draw: Draw) -> Drawn:
+    """OR over two columns without indexes; decoy: both are there."""
+    table, one, other, rows = draw.table(), draw.column(), draw.column(), draw.rows()
+    setup = filled(
+        table, f"id integer, {one} integer, {other} integer, {draw.filler()}", rows,
+        ["i", scattered(2000), f"{scattered(3000)} + i % 2", "repeat('y', 60)"],
+    )  # fmt: skip
+    if draw.decoy:
+        setup += (
+            f"CREATE INDEX ON {table} ({one})", f"CREATE INDEX ON {table} ({other})", f"ANALYZE {table}",
+        )  # fmt: skip
+    sql = f"SELECT * FROM {table} WHERE {one} = 77 OR {other} = 99"
+    return Drawn(setup, (statement(sql),), kind_is("either"))
+
+
 def _expression_json(draw: Draw) -> Drawn:
     """A key of a document compared; decoy: one value for all rows."""
     table, rows = draw.table(), draw.rows(30_000, 60_000)
@@ -229,6 +258,8 @@ PLANTS = (
     Plant("index-partial", "partial", _partial),
     Plant("index-partial-null", "partial", _partial_null),
     Plant("index-expression", "expression", _expression),
+    Plant("index-part-of-time", "expression", _part_of_time),
+    Plant("index-either", "either", _either),
     Plant("index-expression-json", "expression", _expression_json),
     Plant("index-covering", "covering", _covering),
 )

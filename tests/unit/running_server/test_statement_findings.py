@@ -25,6 +25,8 @@ from pgassay.model.cause import Cause
 from pgassay.model.running_server.diagnosis import CalledStatement, DiagnosedServer
 from pgassay.report.diagnosis import change as change_report
 from pgassay.report.diagnosis import diagnosis_page as report
+from pgassay.report.diagnosis.statement_sections import headline_section
+from pgassay.report.section import Code
 from pgassay.sql_text import identifier
 
 SERVER = DiagnosedServer(
@@ -171,6 +173,8 @@ def test_statements_of_which_none_takes_a_quarter_are_told_together(tmp_path: Pa
     assert told.sentence.startswith("6 statements that can be made faster take 100 % of the time, most ")
     assert told.sql.splitlines()[1] == "CREATE INDEX CONCURRENTLY ON orders (c1);"
     assert told.command == "pgassay tune 'host=db dbname=shop' --only=0,1,2,3,4,5"
+    (code,) = [each for each in headline_section(told).blocks if isinstance(each, Code) and not each.label]
+    assert code.text.splitlines() == told.sql.splitlines() and len(told.sql.splitlines()) == 6
     # Without them it is not the statement that one processor limits, where others have the processors.
     told = headline(seen, (limit, noise), (), ())
     assert told.cause == "noise" and told.command.startswith("ps ")

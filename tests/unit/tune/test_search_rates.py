@@ -15,6 +15,7 @@ import tune_samples as samples
 from pgassay.tune.answer.verdicts import verdict_of
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.copy import RUNS_MAX, RUNS_MIN, RUNS_S
+from pgassay.tune.running.look import loading_took
 from pgassay.tune.search.search import look_again, retime_small_changes
 from pgassay.tune.search.selection import WORSE_MAX, Baseline, Tried, gain_of
 from pgassay.tune.tuned_statements import MeasuredStatement, measured
@@ -138,3 +139,11 @@ def test_what_helps_is_not_lost_when_the_machine_gets_busy_meanwhile() -> None:
     found = [searched(busy_later, seed, 1 / 1.3) for seed in range(runs)]
     assert sum(each.first >= 1.03 for each in found) < 0.5 * runs
     assert sum(each.beside >= 1.03 for each in found) > 0.9 * runs
+
+
+def test_loading_that_takes_much_of_the_time_is_told() -> None:
+    assert loading_took(100.0, 240.0) == (
+        "loading the data took 1 min 40 s of the 4 min 00 s that --max-time gives: a longer one leaves "
+        "more for the search"
+    )
+    assert loading_took(30.0, 240.0) == ""

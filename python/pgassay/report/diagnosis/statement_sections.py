@@ -41,7 +41,7 @@ def headline_section(found: Headline) -> Section:
     """The one thing to read: the sentence, what to do, and what to type."""
     blocks: list[Block] = [Paragraph(text.clean(found.sentence), STRONG)]
     if found.sql:
-        blocks.append(Code(text.clean(found.sql)))
+        blocks.append(Code("\n".join(map(text.clean, found.sql.splitlines()))))
     blocks.append(Paragraph(text.clean(found.remedy)))
     if found.command:
         blocks.append(Code(text.clean(found.command), label="Next"))

@@ -44,6 +44,7 @@ from pgassay.tune.timeouts.rows import compare_on_data
 from pgassay.tune.timeouts.time_limits import expected_in_proof, proven_state, wait_as_in_proof
 from pgassay.tune.tools import TuneTools, gather
 from pgassay.tune.tune_plan import PlannedTune, TuneRequest
+from pgassay.words import duration
 
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
 # with the chosen set show.
@@ -54,6 +55,8 @@ SHARED_SEARCH_SHARE = 0.5
 TELLS_AT_SHARE = 1 / 6
 # A statement may take so much of the whole time, or so many seconds.
 STATEMENT_SHARE_MAX, STATEMENT_S_MIN = 0.2, 10.0
+# Loading that takes so much of the time is told.
+LOADING_SHARE_TOLD = 0.25
 
 
 @dataclass
@@ -110,7 +113,11 @@ def look(
     """
     planned = run.planned
     spec = planned.spec
+    begun = time.monotonic()
     snapshot = snapshots.ensure(spec.build, spec.dataset, spec.prepare, progress.stage)
+    if said := loading_took(time.monotonic() - begun, planned.request.max_time_s):
+        progress.message(said)
+        run.warnings.append(said)
     sizes = [relation["bytes"] for relation in snapshot.facts["relations"].values()]
     planned = run.planned = planned.with_cache_for(sum(sizes))
     with TrialCopy(
@@ -131,6 +138,16 @@ def look(
         progress.message(search_run.best_so_far())
         if shares:
             run.handed_over = hand_over(copy, run.found.members, progress.stage)
+
+
+def loading_took(seconds: float, max_time_s: float) -> str:
+    """What is said where the data took much of the time, of which little is left for the search; else ''."""
+    if seconds < LOADING_SHARE_TOLD * max_time_s:
+        return ""
+    return (
+        f"loading the data took {duration(seconds)} of the {duration(max_time_s)} that --max-time gives: "
+        "a longer one leaves more for the search"
+    )
 
 
 def measure_and_gather(run: TuneRun, tools: TuneTools, copy: TrialCopy, progress: Progress) -> None:

@@ -218,7 +218,12 @@ def _by_operator(scope: Scope, left: object, right: object, kind: UseKind | None
 def _compared(
     scope: Scope, tested: object, value: object, kind: UseKind, element: int = 0, elements: int = 1
 ) -> Iterator[Use]:
-    """The use of a parameter `value` beside a column `tested`."""
+    """The use of a parameter `value` beside a column `tested`.
+
+    Of several that are put together (`LIKE $1 || $2`) the first is the value, and the others are empty.
+    """
+    value, *rest = _put_together(value)
+    yield from (Use(number, "output") for each in rest if (number := _parameter(each)) is not None)
     number = _parameter(value)
     interval = _age(value) if number is None and kind in ("below", "above") else None
     if number is None and interval is None:
@@ -282,6 +287,13 @@ def _parameter(node: object) -> int | None:
     while isinstance(node, ast.TypeCast | ast.CollateClause):
         node = node.arg
     return (node.number or 0) if isinstance(node, ast.ParamRef) else None
+
+
+def _put_together(node: object) -> list[object]:
+    """The parts that || joins, in order."""
+    if isinstance(node, ast.A_Expr) and node.name is not None and names_of(node.name) == ("||",):
+        return [*_put_together(node.lexpr), *_put_together(node.rexpr)]
+    return [node]
 
 
 def _age(node: object) -> int | None:

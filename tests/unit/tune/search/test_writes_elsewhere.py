@@ -1,10 +1,13 @@
 """What a write takes beside an index of another table is chance, and is not measured."""
 
 from types import SimpleNamespace
+from typing import cast
 
 from finder_samples import facts, plan
+from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate, TunedStatement
+from pgassay.tune.proof.proof_arms import can_share
 from pgassay.tune.search.planner_screen import set_beside, touched_by
 from pgassay.tune.search.selection import Baseline
 from pgassay.tune.tuned_statements import MeasuredStatement, measured
@@ -51,3 +54,22 @@ def test_a_write_that_looked_many_times_slower_is_set_beside_itself() -> None:
     )  # type: ignore[arg-type]  # fmt: skip
     # The disk takes as long without it now; what looked faster is left.
     assert found == {"read": 1.0, "write": 0.002, "own": 0.01}
+
+
+def test_a_slow_commit_is_no_write_of_many_rows() -> None:
+    """The arms of a proof share a server unless a statement leaves many dead rows behind."""
+    spec = cast(
+        "ArmSpec",
+        SimpleNamespace(
+            memory_bytes=None, cpus=None, server=None, dataset=SimpleNamespace(settled=True),
+            workload=SimpleNamespace(is_mix=False),
+        ),
+    )  # fmt: skip
+
+    def shares(seconds: float, rows: int) -> bool:
+        plans = {"write": plan("(x = 1)", rows=rows)} if rows else {}
+        baseline = Baseline(measured((WRITE,)), {"write": seconds}, plans)
+        return can_share(spec, "warm-buffers", baseline, (), 1)
+
+    assert shares(0.05, 0) and shares(3.0, 1) and shares(0.05, 5000)
+    assert not shares(3.0, 5000) and not shares(3.0, 0)
