@@ -155,3 +155,15 @@ def test_what_helps_and_looked_slower_in_all_is_not_called_nothing_to_do() -> No
     assert "try again on a quieter machine" in told and "next best" not in told
     told = summary([fix.model_copy(update={"gain": 1.01})], None, 5.6, margin=0.05)
     assert told.startswith("Nothing to do: ")
+
+
+def test_the_first_line_claims_no_gain_that_rests_on_a_fix_which_is_not_decided() -> None:
+    """Met: "all chosen fixes together 10.58 ×", of which one was in no script."""
+    answer = samples.answer()
+    fast = next(each for each in answer.statements if each.verdict == "faster" and each.ratio)
+    fixes = tuple(each for each in answer.fixes if each.verdict == "recommended")
+    assert fixes
+    rests = fast.model_copy(update={"unproven": ("index other",)})
+    assert f"Proven: {fast.name}" in summary(fixes, None, 1.6, margin=0.03, statements=(fast,))
+    said = summary(fixes, None, 1.6, margin=0.03, statements=(rests,))
+    assert said.startswith("Recommended: ") and "Proven" not in said and "as fast" not in said
