@@ -183,3 +183,15 @@ def test_what_was_seen_and_not_proven_is_told_by_statement() -> None:
         "Nothing is proven: 3 of 3 candidates were not tried in the given time. Give a longer"
     )
     assert tune_page._notes(fixes) == [f"1, 2 and 3: {NO_TIME}"]
+
+
+def test_the_first_line_claims_no_gain_that_rests_on_a_fix_which_is_not_decided() -> None:
+    """Met: "all chosen fixes together 10.58 ×", of which one was in no script."""
+    answer = samples.answer()
+    fast = next(each for each in answer.statements if each.verdict == "faster" and each.ratio)
+    fixes = tuple(each for each in answer.fixes if each.verdict == "recommended")
+    assert fixes
+    rests = fast.model_copy(update={"unproven": ("index other",)})
+    assert f"Proven: {fast.name}" in summary(fixes, None, 1.6, margin=0.03, statements=(fast,))
+    said = summary(fixes, None, 1.6, margin=0.03, statements=(rests,))
+    assert said.startswith("Recommended: ") and "Proven" not in said and "as fast" not in said
