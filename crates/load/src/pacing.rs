@@ -110,17 +110,6 @@ impl Pacer {
         pacer
     }
 
-    /// How many are due by an instant and were not taken.
-    pub fn due_by(&self, at_ns: u64) -> u64 {
-        let mut ahead = self.clone();
-        let mut count = 0;
-        while ahead.due_ns() <= at_ns {
-            ahead.take();
-            count += 1;
-        }
-        count
-    }
-
     /// When the next one is due; `u64::MAX` when that is past the measured interval.
     #[inline]
     pub fn due_ns(&self) -> u64 {

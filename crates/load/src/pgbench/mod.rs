@@ -6,6 +6,7 @@
 pub mod abort;
 pub mod books;
 pub mod log;
+mod queue;
 pub mod record;
 pub mod run;
 pub mod seat;

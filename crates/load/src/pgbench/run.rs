@@ -9,7 +9,7 @@ use super::books::{Books, Seen};
 use super::log::TransactionLog;
 use super::record::{Instants, PgbenchProgress, PgbenchRecord};
 use super::seat::{Said, Seat};
-use super::spec::PgbenchSpec;
+use super::spec::{OfPgbench, PgbenchSpec};
 use crate::client::{Source, Work};
 use crate::clock::{monotonic_ns, sleep_until};
 use crate::pacing::{Arrivals, Pace, Pacer};
@@ -64,12 +64,6 @@ pub fn run<C: Connector>(
     };
     let threads = Threads::start(rules, connector, streams, work)?;
     coordinate(&spec, &programs, threads, created_ns, report)
-}
-
-/// pgbench's rules.
-pub(crate) struct OfPgbench {
-    spec: Arc<PgbenchSpec>,
-    programs: Arc<Programs>,
 }
 
 impl<C: Connector> Rules<C> for OfPgbench {

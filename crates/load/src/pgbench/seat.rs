@@ -8,8 +8,8 @@ use pgassay_protocol::Failure;
 
 use super::books::Books;
 use super::log::{Line, TransactionLog};
-use super::run::OfPgbench;
-use super::spec::PgbenchSpec;
+use super::queue::Queue;
+use super::spec::{OfPgbench, PgbenchSpec};
 use super::stats::{Ending, FailureKind};
 use crate::client::Outcome;
 use crate::clock::{ThreadTimes, monotonic_ns};
@@ -72,8 +72,8 @@ pub(super) struct Run<C: Connector> {
     running: usize,
     /// With --exit-on-abort: a client was.
     is_stopped: bool,
-    /// When the queue is looked at again.
-    pub(super) looks_ns: u64,
+    /// With a rate, where progress is told.
+    pub(super) queue: Option<Queue>,
 }
 
 impl<C: Connector> Seat<C> {
@@ -85,13 +85,15 @@ impl<C: Connector> Seat<C> {
         let count = self.worker.clients.len();
         let commands = self.programs.offsets.last().copied().unwrap_or(0);
         let books = Books::new(self.programs.programs.len(), commands);
+        let shown = self.pacer.as_ref().filter(|_| self.spec.progress_s.is_some());
+        let queue = shown.map(Queue::of);
         let mut run = Run {
             seat: self,
             slots: vec![Slot::default(); count],
             books,
             running: count,
             is_stopped: false,
-            looks_ns: 0,
+            queue,
         };
         run.prepare();
         let (times, outcome) = ThreadTimes::during(|| run.all_transactions());
@@ -188,6 +190,9 @@ impl<C: Connector> Run<C> {
         let limit_us = self.seat.spec.latency_limit_us;
         while let Some(pacer) = &mut self.seat.pacer {
             let due_ns = pacer.take();
+            if let Some(queue) = &mut self.queue {
+                queue.take();
+            }
             self.slots[index].due_ns = due_ns;
             if limit_us.is_some_and(|limit| due_ns + limit * 1000 < now_ns) {
                 self.count(index, Ending::Skipped)?;

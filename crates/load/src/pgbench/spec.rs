@@ -1,11 +1,12 @@
 //! What a run by pgbench's rules is asked to do: pgbench's options, already checked by whoever read them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use pgassay_protocol::{Failure, Parameters};
 use serde::Deserialize;
 
-use crate::programs::ScriptSpec;
+use crate::programs::{Programs, ScriptSpec};
 use crate::spec::QueryProtocol;
 
 /// One run: a key each of the document that asks for it.
@@ -68,6 +69,14 @@ pub struct PgbenchSpec {
     /// -l.
     #[serde(default)]
     pub log: Option<LogSpec>,
+}
+
+/// A run by pgbench's rules.
+pub(crate) struct OfPgbench {
+    /// What is asked.
+    pub spec: Arc<PgbenchSpec>,
+    /// The scripts, read.
+    pub programs: Arc<Programs>,
 }
 
 /// The log of transactions.

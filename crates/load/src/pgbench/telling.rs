@@ -10,9 +10,6 @@ use super::stats::Ending;
 use crate::clock::monotonic_ns;
 use crate::transport::Connector;
 
-/// How often the queue is looked at: a long one takes time to count.
-const LOOK_NS: u64 = 100_000_000;
-
 impl<C: Connector> Run<C> {
     pub(super) fn abort(&mut self, index: usize, failure: &Failure) -> Result<(), Failure> {
         self.books.errors.count(failure);
@@ -70,20 +67,14 @@ impl<C: Connector> Run<C> {
     /// Shows what the coordinator tells of at intervals.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Whole microseconds, never negative.
     pub(super) fn show(&mut self, ending: Ending) {
-        let now_ns = monotonic_ns();
-        let mut seen = self
-            .seat
-            .given
-            .seen
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let at_ns = monotonic_ns().min(self.seat.end_ns);
+        let queued = self.queue.as_mut().map_or(0, |queue| queue.length(at_ns));
+        let shown = &self.seat.given.seen;
+        let mut seen = shown.lock().unwrap_or_else(PoisonError::into_inner);
         seen.stats = self.books.stats;
+        seen.queued = queued;
         if let Ending::Done { latency_us, .. } = ending {
             seen.latency.count(latency_us as u64 * 1000);
-        }
-        if let Some(pacer) = self.seat.pacer.as_ref().filter(|_| now_ns >= self.looks_ns) {
-            seen.queued = pacer.due_by(now_ns.min(self.seat.end_ns));
-            self.looks_ns = now_ns + LOOK_NS;
         }
     }
 }
