@@ -9,7 +9,7 @@ from pgassay.model.storage import PriceFacts
 from pgassay.storage.parse import describe, parse_storage
 
 _PRICE = re.compile(
-    r"(?P<storage>.+)=\s*(?P<amount>\d+(\.\d+)?)\s*(?P<currency>[A-Za-z€$£¥]+)"
+    r"(?P<storage>.+)=\s*(?P<amount>\d+(\.\d+)?)\s+(?P<currency>[A-Za-z€$£¥]+)"
     r"(\s+(?P<date>\d{4}-\d{2}(-\d{2})?))?\s*"
 )
 
