@@ -59,7 +59,11 @@ def price_ranking(found: Sequence[ArmVolumes]) -> list[str]:
     for stratum in dict.fromkeys(each.stratum for each in found):
         members = [each for each in ranked(found) if each.stratum == stratum and each.work_price_ratio]
         # The control, whose ratio is 1, has no interval; a ranking of what is not bounded would say too much.
-        if len(members) < 2 or sum(each.work_price_interval is None for each in members) > 1:
+        # Where all cost the same, the speeds say it.
+        if (
+            len({each.per_month for each in members}) < 2
+            or sum(each.work_price_interval is None for each in members) > 1
+        ):
             continue
         where = f" at {text.clean(stratum)}" if stratum else ""
         names = [f"{_volumes(each)} ({_month(each)} a month, {_same_work(each)})" for each in members]
