@@ -17,7 +17,7 @@ def section(material: Material) -> Section:
     if not found:
         return Section(_TITLE, "volumes", ())
     is_load = any(each.per_million_transactions is not None for each in found)
-    is_ranked = bool(price_ranking(found))
+    is_ranked = any(each.work_price_ratio is not None for each in found)
     further = (*(("a million transactions",) if is_load else ()), *(("the same work",) if is_ranked else ()))
     rows = [
         [
@@ -58,7 +58,12 @@ def price_ranking(found: Sequence[ArmVolumes]) -> list[str]:
     told = []
     for stratum in dict.fromkeys(each.stratum for each in found):
         members = [each for each in ranked(found) if each.stratum == stratum and each.work_price_ratio]
-        if len(members) < 2:
+        # The control, whose ratio is 1, has no interval; a ranking of what is not bounded would say too much.
+        # Where all cost the same, the speeds say it.
+        if (
+            len({each.per_month for each in members}) < 2
+            or sum(each.work_price_interval is None for each in members) > 1
+        ):
             continue
         where = f" at {text.clean(stratum)}" if stratum else ""
         names = [f"{_volumes(each)} ({_month(each)} a month, {_same_work(each)})" for each in members]
@@ -75,7 +80,8 @@ def _same_work(each: ArmVolumes) -> str:
     if each.work_price_ratio is None:
         return "not known"
     if each.work_price_interval is None:
-        return text.ratio(each.work_price_ratio)
+        is_control = each.work_price_ratio == 1.0
+        return text.ratio(each.work_price_ratio) + ("" if is_control else ", not bounded yet")
     low, high = each.work_price_interval
     shown = f"{text.ratio(each.work_price_ratio)} [{text.interval(each.work_price_interval)}]"
     return f"{shown}, undecided" if low <= 1 <= high else shown

@@ -12,7 +12,7 @@ from pgassay.analysis.descriptive.volume_costs import arm_volumes, assumption_se
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_plan import prices_of
-from pgassay.model.result import ArmResult
+from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.arm_volumes import price_ranking
 from pgassay.report.compare.page import brief_page, page_of
@@ -38,16 +38,16 @@ def volume(name: str, per_month: float | None, **changes: Any) -> dict[str, Any]
     }
 
 
-def stored(storages: list[dict[str, Any]]) -> StoredExperiment:
+def stored(storages: list[dict[str, Any]], blocks: int = 3) -> StoredExperiment:
     """An experiment whose arms have these storages, in the order of the plan."""
-    made = examples.stored(levels=["sync", "worker"], blocks=3)
+    made = examples.stored(levels=["sync", "worker"], blocks=blocks)
     names = [arm.name for arm in made.experiment.arms if arm.role != "twin"]
     environment = made.experiment.environment.updated(storage=dict(zip(names, storages, strict=True)))
     return replace(made, experiment=made.experiment.model_copy(update={"environment": environment}))
 
 
-GP2 = {"kind": "volume", "volume": volume("gp2,size=40GiB", 4.0)}
-BOTH = {
+GP2: dict[str, Any] = {"kind": "volume", "volume": volume("gp2,size=40GiB", 4.0)}
+BOTH: dict[str, Any] = {
     "kind": "volume",
     "volume": volume("gp3,size=400GiB", 32.0, instance="m6g.large"),
     "wal": {"kind": "volume", "volume": volume("io2,size=10GiB,iops=3000", 196.25)},
@@ -145,7 +145,26 @@ def test_latencies_are_doubtful_only_where_they_may_lie_either_way() -> None:
 
 
 def test_the_user_s_own_price_ranks_the_arms_by_the_price_of_the_same_work() -> None:
-    experiment = stored([GP2, {"kind": "host", "storage": "host:path=/data"}])
+    disks: list[dict[str, Any]] = [GP2, {"kind": "host", "storage": "host:path=/data"}]
+    found, shown = ranked_by_price(disks, blocks=12)
+    control, own = found.volumes
+    assert (control.per_month, control.currency, control.work_price_ratio) == (10.0, "EUR", 1.0)
+    assert own.volumes[0].name == "host:path=/data" and own.price_given
+    speed = next(arm for arm in found.arms if arm.name == own.arm)
+    assert speed.ratio is not None and own.work_price_ratio == pytest.approx(5.0 / speed.ratio)
+    assert speed.interval is not None and own.work_price_interval is not None
+    assert own.work_price_interval[0] == pytest.approx(5.0 / (speed.interval[1] or 0))
+    (told,) = price_ranking(found.volumes)
+    assert told.startswith("Price of the same work, the cheapest first: gp2,size=40GiB (10.00 EUR a month, ")
+    assert shown.count("the cheapest first: gp2,size=40GiB (10.00 EUR a month") == 2
+    assert "Your own prices (--price): gp2,size=40GiB (2026-01); host:path=/data (2026-01)." in shown
+    few, shown = ranked_by_price(disks, blocks=1)
+    assert price_ranking(few.volumes) == [] and "not bounded yet" in shown
+
+
+def ranked_by_price(disks: list[dict[str, Any]], blocks: int) -> tuple[CompareResult, str]:
+    """The result with prices of the user's own, and the Markdown with the ten lines."""
+    experiment = stored(disks, blocks)
     names = [arm.name for arm in experiment.experiment.arms if arm.role != "twin"]
     given = {
         name: {"per_month": month, "currency": "EUR", "is_given": True, "date": "2026-01"}
@@ -156,18 +175,8 @@ def test_the_user_s_own_price_ranks_the_arms_by_the_price_of_the_same_work() -> 
         experiment, experiment=experiment.experiment.model_copy(update={"environment": environment})
     )
     found = analyse(experiment)
-    arms = {arm.name: arm for arm in found.arms}
-    control, own = found.volumes
-    assert (control.per_month, control.currency, control.work_price_ratio) == (10.0, "EUR", 1.0)
-    assert own.volumes[0].name == "host:path=/data" and own.price_given
-    speed = arms[names[1]].ratio
-    assert speed is not None and own.work_price_ratio == pytest.approx(5.0 / speed)
-    (told,) = price_ranking(found.volumes)
-    assert told.startswith("Price of the same work, the cheapest first: gp2,size=40GiB (10.00 EUR a month, ")
-    shown = page_of(found, experiment).markdown()
-    assert "the cheapest first: gp2,size=40GiB (10.00 EUR a month" in shown
-    assert "Price of the same work" in brief_page(found, experiment).terminal(width=200)
-    assert "Your own prices (--price): gp2,size=40GiB (2026-01); host:path=/data (2026-01)." in shown
+    brief = brief_page(found, experiment).terminal(width=400)
+    return found, page_of(found, experiment).markdown() + brief
 
 
 @pytest.mark.parametrize(

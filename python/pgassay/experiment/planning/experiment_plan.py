@@ -51,7 +51,7 @@ SHARPNESS_WEIGHTS = (3.0, 12.0, 8.0, 2.0, 8.0)
 CLIPPED_SHARE = 0.4
 # What the user pays for a storage, as `--price STORAGE=AMOUNT` says it.
 _PRICE = re.compile(
-    r"(?P<storage>.+)=\s*(?P<amount>\d+(\.\d+)?)\s*(?P<currency>[A-Za-z€$£¥]+)"
+    r"(?P<storage>.+)=\s*(?P<amount>\d+(\.\d+)?)\s+(?P<currency>[A-Za-z€$£¥]+)"
     r"(\s+(?P<date>\d{4}-\d{2}(-\d{2})?))?\s*"
 )
 

@@ -198,7 +198,8 @@ def brief(material: Material) -> Section:
     result = material.result
     said = headline_lines(result)
     more = len(said) - _BRIEF_VERDICTS_MAX
-    lines = [Paragraph(line, STRONG) for line in said[: _BRIEF_VERDICTS_MAX if more > 1 else len(said)]]
+    lines = [Paragraph(line, STRONG) for line in _factors(result)]
+    lines += [Paragraph(line, STRONG) for line in said[: _BRIEF_VERDICTS_MAX if more > 1 else len(said)]]
     lines += [Paragraph(f"And {more} more verdicts.", STRONG)] if more > 1 else []
     if result.blocks and not is_tallied(result):
         unit = result.metric.unit
@@ -227,11 +228,18 @@ def _brief_notes(material: Material) -> Iterator[Paragraph]:
     yield Paragraph(f"More: pgassay report {folder} (or --details).", QUIET)
 
 
+def _factors(result: CompareResult) -> list[str]:
+    """Which factor of a grid matters most, where that is known."""
+    effects = result.effects
+    if effects is None or not any(size.ratio or size.at_most for size in effects.ranking):
+        return []
+    return [clean(sentence) for sentence in effects.sentences[:1]]
+
+
 def _answers(material: Material) -> list[str]:
     """Why it is so, the most telling first: factors that matter, what moved, the work, the plans."""
     result = material.result
-    found = [clean(sentence) for sentence in result.effects.sentences[:1]] if result.effects else []
-    found += price_ranking(result.volumes)[:1]
+    found = price_ranking(result.volumes)[:1]
     found += difference_sentences(result)[:1]
     found += [" ".join(filter(None, (work.sentence, work.phases))) for work in work_tables(result)[:1]]
     return [*found, *_plan_change(material)]
