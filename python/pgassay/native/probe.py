@@ -202,25 +202,17 @@ def run_of(answer: CellAnswer, started_s: float) -> CellRun:
     """A read cell's answer as a run."""
     times = answer["time_s"]
     workers = times.get("workers")
-    return CellRun(
-        started_s=started_s,
-        elapsed_s=answer["elapsed_s"],
-        bytes=answer["bytes"],
-        operations=answer["operations"],
-        mb_s=answer["mb_s"],
-        iops=answer["iops"],
-        latency_us=_numbers(answer["latency_us"]),
-        cpu_s=_numbers(answer["cpu_s"]),
-        cpu_s_per_gb=answer.get("cpu_s_per_gb"),
-        time_s=_numbers(times),
-        worker_time_s=_numbers(workers) if isinstance(workers, dict) else {},
-        windows=_whole_windows(answer["windows"]),
-        verify_failures=answer["verify_failures"],
-        resident_bytes_before=answer.get("resident_bytes_before"),
-        device_read_bytes=answer.get("device_read_bytes"),
-        synchronous_fallbacks=answer.get("synchronous_fallbacks") or 0,
-        path=answer.get("path"),
-    )
+    read = {name: value for name, value in answer.items() if name in CellRun.model_fields}
+    made = {
+        "started_s": started_s,
+        "latency_us": _numbers(answer["latency_us"]),
+        "cpu_s": _numbers(answer["cpu_s"]),
+        "time_s": _numbers(times),
+        "worker_time_s": _numbers(workers) if isinstance(workers, dict) else {},
+        "windows": _whole_windows(answer["windows"]),
+        "synchronous_fallbacks": answer.get("synchronous_fallbacks") or 0,
+    }
+    return CellRun.model_validate(read | made)
 
 
 def _whole_windows(documents: Sequence[WindowAnswer]) -> tuple[Window, ...]:

@@ -1,6 +1,5 @@
 """The plans that an experiment executed after its trials: one of each shape for each arm and statement."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pgassay.errors import UsageError
@@ -138,24 +137,12 @@ def statement_plans(stored: StoredExperiment) -> tuple[StatementPlan, ...]:
     )
 
 
-@dataclass(frozen=True)
-class PlanChange:
-    """What became of the control's plan of a statement in an arm; A is the control's.
-
-    `notes`: what the two versions print differently.
-    """
-
-    statement: str
-    control: Arm
-    arm: Arm
-    sentences: tuple[str, ...]
-    notes: tuple[str, ...] = ()
-
-
-def plan_changes(stored: StoredExperiment, plans: list[ArmPlan]) -> Iterator[PlanChange]:
+def changed_plans(stored: StoredExperiment) -> tuple[PlanChanged, ...]:
     """For each contrast and statement whose executed plans differ in what they do, what changed."""
+    plans = arm_plans(stored)
     latest = {(each.arm.id, each.statement): each for each in plans if each.work.executed}
     arms = {arm.id: arm for arm in stored.experiment.arms}
+    changes = []
     for statement in dict.fromkeys(each.statement for each in plans):
         for contrast in stored.experiment.contrasts:
             mine, theirs = (latest.get((name, statement)) for name in (contrast.control_id, contrast.arm_id))
@@ -164,21 +151,15 @@ def plan_changes(stored: StoredExperiment, plans: list[ArmPlan]) -> Iterator[Pla
             changed = what_changed(mine.plan, theirs.plan)
             in_all = blocks_in_all(mine.plan, theirs.plan, even_little=bool(changed))
             if changed or in_all:
-                control, arm = arms[contrast.control_id], arms[contrast.arm_id]
-                printed = tuple(notes(mine.plan, theirs.plan))
-                yield PlanChange(statement, control, arm, (*in_all, *changed), printed)
-
-
-def changed_plans(stored: StoredExperiment) -> tuple[PlanChanged, ...]:
-    """The same as the document for scripts has them."""
-    return tuple(
-        PlanChanged(
-            statement=each.statement,
-            arm=each.arm.name,
-            control=each.control.name,
-            stratum=each.arm.stratum,
-            sentences=each.sentences,
-            notes=each.notes,
-        )
-        for each in plan_changes(stored, arm_plans(stored))
-    )
+                arm = arms[contrast.arm_id]
+                changes.append(
+                    PlanChanged(
+                        statement=statement,
+                        arm=arm.name,
+                        control=arms[contrast.control_id].name,
+                        stratum=arm.stratum,
+                        sentences=(*in_all, *changed),
+                        notes=tuple(notes(mine.plan, theirs.plan)),
+                    )
+                )
+    return tuple(changes)

@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 
+from pgassay.analysis.accounts.samples import kind_of_wait
 from pgassay.analysis.accounts.times import Seen, Times
 from pgassay.model.account import Account, AccountItem, ItemKind, ItemState
 
@@ -70,7 +71,7 @@ def _found(times: Times, delay_s: float, waits: Mapping[Seen, float]) -> Found:
         found["cpu", "running", event_type, event] += share * times.run_s
     found["runnable", "runnable", "", ""] += delay_s
     for (event_type, event, state), seconds in waits.items():
-        found[_kind(event_type, event), _STATES[state], event_type, event] += seconds
+        found[kind_of_wait(event_type, event), _STATES[state], event_type, event] += seconds
     return found
 
 
@@ -107,12 +108,6 @@ def _delay_s(times: Times) -> float:
 
 
 _ORDER: tuple[ItemKind, ...] = ("cpu", "runnable", "wait", "network", "client")
-
-
-def _kind(event_type: str, event: str) -> ItemKind:
-    if event_type != "Client":
-        return "wait"
-    return "client" if event == "ClientRead" else "network"
 
 
 def _running(seen: Counter[tuple[str, str, str]]) -> dict[tuple[str, str], float]:

@@ -40,7 +40,7 @@ def _sampled(process: str, seen: Counter[tuple[str, str]], sample_s: float, meas
     items = sorted(
         (
             AccountItem(
-                kind=_kind(event_type, event),
+                kind=kind_of_wait(event_type, event),
                 state="asleep",
                 wait_event_type=event_type,
                 wait_event=event,
@@ -66,7 +66,8 @@ def _sampled(process: str, seen: Counter[tuple[str, str]], sample_s: float, meas
     )
 
 
-def _kind(event_type: str, event: str) -> ItemKind:
+def kind_of_wait(event_type: str, event: str) -> ItemKind:
+    """Where a wait by this name counts: the client and its network are no waits in the server."""
     if event_type != "Client":
         return "wait"
     return "client" if event == "ClientRead" else "network"

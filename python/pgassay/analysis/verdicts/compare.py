@@ -58,8 +58,8 @@ from pgassay.model.result import (
     DesignWarning,
     Stopped,
     TwinResult,
-    Verdict,
 )
+from pgassay.model.running_server.watch import ArmEstimate
 from pgassay.model.volumes.arm import ArmVolumes
 from pgassay.plans.experiment_plans import changed_plans, statement_plans
 from pgassay.plans.plan_shape import plan_findings
@@ -76,25 +76,12 @@ _STOPPED: dict[str, Stopped] = {
 
 
 @dataclass(frozen=True)
-class InterimArm:
-    """Where one comparison stands."""
-
-    name: str
-    stratum: str
-    ratio: float | None
-    interval: tuple[float | None, float | None] | None
-    verdict: Verdict
-    withheld: bool
-
-
-@dataclass(frozen=True)
 class InterimResult:
-    """What can be shown after any trial. twin_ok: as TwinResult.ok, over all strata."""
+    """What can be shown after any trial."""
 
     blocks: int
-    arms: tuple[InterimArm, ...]
+    arms: tuple[ArmEstimate, ...]
     decided: bool
-    twin_ok: bool | None
 
 
 def interim_result(stored: StoredExperiment) -> InterimResult:
@@ -107,28 +94,31 @@ def interim_result(stored: StoredExperiment) -> InterimResult:
     arms = []
     for index, contrast in enumerate(study.experiment.contrasts):
         arm = study.arms[contrast.arm_id]
-        if primary is None:
-            arms.append(InterimArm(arm.name, arm.stratum, None, None, "inconclusive", False))
-            continue
-        finding, judgement = primary.findings[index], primary.judgements[index]
-        arms.append(
-            InterimArm(
-                arm.name,
-                arm.stratum,
-                ratio_of(finding.estimate),
-                interval_of(finding.lower, finding.upper),
-                judgement.verdict,
-                judgement.withheld,
-            )
+        estimate = ArmEstimate(
+            name=arm.name,
+            stratum=arm.stratum,
+            ratio=None,
+            interval=None,
+            verdict="inconclusive",
+            withheld=False,
         )
-    twins = primary.twins if primary else {}
+        if primary is not None:
+            finding, judgement = primary.findings[index], primary.judgements[index]
+            found = {
+                "ratio": ratio_of(finding.estimate),
+                "interval": interval_of(finding.lower, finding.upper),
+                "verdict": judgement.verdict,
+                "withheld": judgement.withheld,
+            }
+            estimate = estimate.model_copy(update=found)
+        arms.append(estimate)
     is_decided = _all_decided(arms)
     if study.experiment.contract.decide == "effects":
-        effects = factor_effects(study, twins) if primary is not None else None
+        effects = factor_effects(study, primary.twins) if primary is not None else None
         is_decided = effects is not None and effects.decided
     if study.experiment.contract.metric.bound_ms:
         is_decided = are_known(arm_capacities(stored))
-    return InterimResult(study.blocks, tuple(arms), is_decided, _worst_ok(twins))
+    return InterimResult(study.blocks, tuple(arms), is_decided)
 
 
 def decided(result: CompareResult, decide: Decide = "arms") -> bool:
@@ -140,7 +130,7 @@ def decided(result: CompareResult, decide: Decide = "arms") -> bool:
     return _all_decided([arm for arm in result.arms if arm.verdict != "control"])
 
 
-def _all_decided(arms: list[InterimArm] | list[ArmResult]) -> bool:
+def _all_decided(arms: list[ArmEstimate] | list[ArmResult]) -> bool:
     return bool(arms) and all(arm.verdict != "inconclusive" for arm in arms)
 
 
@@ -307,10 +297,3 @@ def _worst_twin(twins: tuple[TwinResult, ...]) -> TwinResult:
     worst = max(twins, key=lambda twin: (twin.ok is False, twin.evidence))
     mean = math.fsum(twin.evidence for twin in twins) / len(twins)
     return worst.model_copy(update={"evidence": mean})
-
-
-def _worst_ok(twins: dict[str, TwinCheck]) -> bool | None:
-    answers = [check.ok for check in twins.values()]
-    if False in answers:
-        return False
-    return None if not answers or None in answers else True

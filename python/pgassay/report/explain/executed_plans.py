@@ -1,8 +1,10 @@
 """The section of plans that were executed: what they found in brief, what differs; on a page their trees."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from pgassay.plans.experiment_plans import ArmPlan, PlanChange, arm_plans, plan_changes
+from pgassay.model.arm import Arm
+from pgassay.model.plans.executed_plan import PlanChanged
+from pgassay.plans.experiment_plans import ArmPlan, arm_plans
 from pgassay.plans.node_wording import milliseconds
 from pgassay.report.compare.material import Material
 from pgassay.report.explain.tree import heading, tree_lines
@@ -41,13 +43,14 @@ def section(material: Material) -> Section:
     plans = arm_plans(material.stored)
     if not plans:
         return Section(HEADING, "executed-plans", ())
-    changes = list(plan_changes(material.stored, plans))
+    changes = material.result.plan_changes
     blocks: list[Block] = [Paragraph(_cost(material, plans), QUIET)]
     costs = _costs(material, plans)
     if costs is not None:
         blocks += [Subheading(_COSTS_HEADING), costs]
     if changes:
-        lines = [_changed(material, change) for change in changes]
+        arms = {arm.name: arm for arm in material.stored.experiment.arms}
+        lines = [_changed(material, change, arms) for change in changes]
         blocks.append(_listed(lines, "Differences from the control's plans"))
         printed = list(dict.fromkeys(note for change in changes for note in change.notes))
         if printed:
@@ -133,8 +136,9 @@ def _arm(material: Material, plan: ArmPlan) -> str:
     return material.label_at(plan.arm)
 
 
-def _changed(material: Material, change: PlanChange) -> str:
-    names = f"A is {material.label_at(change.control)}, B {material.label_at(change.arm)}"
+def _changed(material: Material, change: PlanChanged, arms: Mapping[str, Arm]) -> str:
+    control, arm = arms[change.control], arms[change.arm]
+    names = f"A is {material.label_at(control)}, B {material.label_at(arm)}"
     told = list(change.sentences[:_CHANGES_MAX])
     if len(change.sentences) > _CHANGES_MAX:
         told.append(f"({len(change.sentences) - _CHANGES_MAX} more.)")

@@ -153,14 +153,7 @@ class FolderWatch:
         if len(self._trials) != self._estimated[0]:
             now = interim_result(self._stored)
             self._blocks = now.blocks
-            estimates = tuple(
-                ArmEstimate(
-                    name=arm.name, stratum=arm.stratum, ratio=arm.ratio, interval=arm.interval,
-                    verdict=arm.verdict, withheld=arm.withheld,
-                )
-                for arm in now.arms
-            )  # fmt: skip
-            self._estimated = (len(self._trials), estimates)
+            self._estimated = (len(self._trials), now.arms)
 
     def _counts(self) -> dict[str, int]:
         counts: dict[TrialStatus, int] = {}
