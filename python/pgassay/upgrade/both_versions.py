@@ -3,6 +3,7 @@
 One that writes is rolled back: of it the number of rows is compared, and what it returns.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from pgassay.errors import MeasurementError, UsageError, first_line
 from pgassay.experiment.running.result_bag import Bag, bag_of, columns_of
 from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.explained_plan import ExplainedPlan
+from pgassay.model.upgrades.upgrade_answer import StatementVerdict
 from pgassay.model.workload import Statement
 from pgassay.plans.plan_comparison import what_changed
 from pgassay.tune.copy import TrialCopy
@@ -20,6 +22,11 @@ from pgassay.workloads.statements import changes_data
 OnStage = Callable[[str, float | None], None]
 # A statement may take so much of the time given.
 _SHARE_MAX, _LEAST_S = 0.1, 5.0
+# One execution that takes so many times as long as the other is no noise.
+_FAR_SLOWER = 2.0
+CALLS_WHAT_WRITES = (
+    "it calls a function that writes, and was not run: capture its traffic, and give --capture DIR"
+)
 
 
 @dataclass(frozen=True)
@@ -34,20 +41,24 @@ class Written:
 class SeenInVersion:
     """What one version made of the statements, by name: rows and plans, or the server's words.
 
-    `varies`: returned other rows when it ran once more.
+    `varies`: returned other rows when it ran once more. `seconds`: what one execution took, `unended`: those
+    that did not end in the time that is left for one.
     """
 
     rows: dict[str, Bag | Written] = field(default_factory=dict)
     varies: set[str] = field(default_factory=set)
     plans: dict[str, ExplainedPlan] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    unended: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ComparedStatement:
     """A statement on both versions: an error of each or '', whether the rows are the same, the plan.
 
-    `varies`: its rows are others each time that it runs, so that they can't be compared.
+    `varies`: its rows are others each time that it runs, so that they can't be compared. `unended`: in which
+    version it did not end, and what that says.
     """
 
     before_error: str
@@ -56,6 +67,7 @@ class ComparedStatement:
     rows: tuple[int, int]
     plan: tuple[str, ...]
     varies: bool = False
+    unended: tuple[StatementVerdict, str] | None = None
 
 
 def run_on_both(
@@ -80,11 +92,18 @@ def _seen(
             on_stage(f"running {each.name} on {spec.build.version}", None)
             try:
                 writes = changes_data(each.sql)
-                first, again = (_written(copy, each.sql) if writes else copy.rows(each.sql) for _ in range(2))
+                began = time.monotonic()
+                first = _written(copy, each.sql) if writes else copy.rows(each.sql)
+                found.seconds[each.name] = time.monotonic() - began
+                again = _written(copy, each.sql) if writes else copy.rows(each.sql)
                 found.rows[each.name] = first
                 if not _is_same(first, again):
                     found.varies.add(each.name)
                 found.plans[each.name] = copy.executed(each.sql, each.name, writes=writes)
+            except psycopg.errors.QueryCanceled:
+                found.unended[each.name] = timeout_s
+            except psycopg.errors.ReadOnlySqlTransaction:
+                found.errors[each.name] = CALLS_WHAT_WRITES
             except psycopg.Error as error:
                 found.errors[each.name] = error.diag.message_primary or first_line(error)
             except (UsageError, MeasurementError) as error:
@@ -125,5 +144,24 @@ def _compared(
                 (old.rows if old else 0, new.rows if new else 0),
                 what_changed(plans[0], plans[1]) if plans[0] and plans[1] else (),
                 name in before.varies,
+                _unended(name, before, after),
             ),
         )
+
+
+def _unended(name: str, before: SeenInVersion, after: SeenInVersion) -> tuple[StatementVerdict, str] | None:
+    """What it says that an execution did not end; None where all ended."""
+    limit_s = before.unended.get(name) or after.unended.get(name)
+    if limit_s is None:
+        return None
+    most = f"{limit_s:.0f} s, the most that --max-time leaves for one statement"
+    if name in before.unended and name in after.unended:
+        return "not run", f"it did not end in {most}, on either version"
+    ended, where, verdict = (before, "new", "slower") if name in after.unended else (after, "old", "faster")
+    known_s = ended.seconds.get(name)
+    if known_s is None or known_s * _FAR_SLOWER > limit_s:
+        return "not decided", f"it did not end in {most}, on the {where} version"
+    return (
+        verdict,
+        f"it took {known_s:.3g} s on the other version, and did not end in {most}, on the {where} one",
+    )

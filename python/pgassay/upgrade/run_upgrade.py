@@ -349,4 +349,5 @@ def _arms(arms: Sequence[Arm]) -> Iterator[Arm]:
 
 
 def _why_not(each: ComparedStatement) -> bool:
-    return bool(each.before_error or each.after_error) or not (each.same_rows or each.varies)
+    failed = each.before_error or each.after_error or each.unended is not None
+    return bool(failed) or not (each.same_rows or each.varies)

@@ -14,7 +14,7 @@ from pgassay.model.upgrades.upgrade_answer import (
     UpgradeTraffic,
 )
 from pgassay.model.workload import Statement
-from pgassay.upgrade.both_versions import ComparedStatement
+from pgassay.upgrade.both_versions import CALLS_WHAT_WRITES, ComparedStatement
 from pgassay.upgrade.empty_server import Refused
 from pgassay.upgrade.fixes import Mended
 from pgassay.upgrade.version_times import Pair, pairs_of, with_times
@@ -161,6 +161,10 @@ def _statement(
     if seen is None:
         return made.model_copy(update={"reason": "the schema can't be made in the new version"})
     made = made.model_copy(update={"plan": seen.plan})
+    if seen.unended is not None:
+        return made.model_copy(update={"verdict": seen.unended[0], "reason": seen.unended[1]})
+    if CALLS_WHAT_WRITES in (seen.before_error, seen.after_error):
+        return made.model_copy(update={"reason": CALLS_WHAT_WRITES})
     if seen.before_error and seen.after_error:
         return made.model_copy(update={"verdict": "fails on both", "reason": seen.after_error})
     if seen.after_error or seen.before_error:

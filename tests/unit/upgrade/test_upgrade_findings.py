@@ -8,7 +8,12 @@ from pgassay.environment.builds.base import Origin
 from pgassay.model.build import Build
 from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
 from pgassay.model.workload import Statement
-from pgassay.upgrade.both_versions import ComparedStatement
+from pgassay.upgrade.both_versions import (
+    CALLS_WHAT_WRITES,
+    ComparedStatement,
+    SeenInVersion,
+    _compared,
+)
 from pgassay.upgrade.builds_of_both import NeededOfBuild, chosen_builds
 from pgassay.upgrade.catalogs import GivenSetting, _defaults, _settings_gone, _settings_refused
 from pgassay.upgrade.copied_source import LeftOut
@@ -198,3 +203,26 @@ def test_builds_that_have_what_the_source_uses_go_first(
 ) -> None:
     origins = (Having("bare", (), "--without-icu"), Having("whole", ("pg_trgm",)))
     assert chosen_builds(("16", "18"), NeededOfBuild(extensions, icu), origins).levels == levels
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "words"),
+    [
+        (SeenInVersion(seconds={"a": 1.0}), SeenInVersion(unended={"a": 9.0}), "slower", "on the new one"),
+        (SeenInVersion(unended={"a": 9.0}), SeenInVersion(seconds={"a": 1.0}), "faster", "on the old one"),
+        # What took nearly as long may have met a busy machine.
+        (SeenInVersion(seconds={"a": 6.0}), SeenInVersion(unended={"a": 9.0}), "not decided", "new version"),
+        (SeenInVersion(unended={"a": 9.0}), SeenInVersion(unended={"a": 9.0}), "not run", "on either"),
+        (
+            SeenInVersion(errors={"a": CALLS_WHAT_WRITES}), SeenInVersion(errors={"a": CALLS_WHAT_WRITES}),
+            "not run", "calls a function that writes",
+        ),
+    ],
+)  # fmt: skip
+def test_what_did_not_end_is_no_failure(
+    before: SeenInVersion, after: SeenInVersion, verdict: str, words: str
+) -> None:
+    statement = Statement(name="a", sql="SELECT a()")
+    compared = dict(_compared([statement], before, after))
+    (found,) = single_statements([statement], {}, (), compared, None)
+    assert found.verdict == verdict and words in found.reason

@@ -26,6 +26,7 @@ SELECT pg_catalog.pg_database_size(d.oid), d.datcollate::text, d.datctype::text,
     COALESCE(pg_catalog.to_jsonb(d) ->> 'datlocale', pg_catalog.to_jsonb(d) ->> 'daticulocale', ''),
     COALESCE(pg_catalog.to_jsonb(d) ->> 'daticurules', ''),
     pg_catalog.pg_encoding_to_char(d.encoding)::text, pg_catalog.version() LIKE '%linux%'
+        AND pg_catalog.current_setting('client_connection_check_interval', true) IS NOT NULL
 FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()"""
 _SETTINGS = """
 SELECT name, pg_catalog.current_setting(name), source NOT IN ('default', 'override'), category
