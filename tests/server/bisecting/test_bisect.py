@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
 SLOW = ("enable_indexscan=off", "enable_indexonlyscan=off", "enable_bitmapscan=off")
 COUNT, PLANTED = 6, 4
 ROUNDS = 3
+# Other experiments on the host come first.
+BUSY_S = 1800
 WORKLOAD = ("--workload", "select-only:duration=1s,clients=1,warmup=0s", *whole_tool.SMALL)
 
 
@@ -98,6 +100,7 @@ def test_releases_of_one_major_are_fetched_and_searched(tmp_path: Path, require:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2000)
 def test_both_sides_of_the_found_step_are_profiled(
     line: list[Path], tmp_path: Path, require: Callable[..., None]
 ) -> None:
@@ -105,7 +108,7 @@ def test_both_sides_of_the_found_step_are_profiled(
     require("perf")
     command = _command(line[2:5], tmp_path / "out", "--profile", "--profile-rounds", str(ROUNDS))
     with whole_tool.prepared_home() as home:
-        document = whole_tool.result_of(whole_tool.run(*command, home=home))
+        document = whole_tool.result_of(whole_tool.run(*command, home=home, timeout=BUSY_S))
         jsonschema.validate(document, BISECT.schema(), cls=jsonschema.Draft202012Validator)
         assert document["verdict"] == "found"
         found = document["profile"]
