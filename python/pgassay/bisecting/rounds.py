@@ -23,7 +23,7 @@ from pgassay.terminal.progress import NullProgress, Progress
 FACTOR = "build"
 PROFILE_FOLDER = "profile"
 # Before the trials with perf: enough to say what connections wait for, which perf does not see.
-PROFILED_BLOCKS = 4
+PROFILED_BLOCKS = 2
 
 
 class RoundProgress(NullProgress):

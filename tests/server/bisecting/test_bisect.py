@@ -22,7 +22,10 @@ pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
 # Every lookup reads the whole table: more than a hundred times as slow.
 SLOW = ("enable_indexscan=off", "enable_indexonlyscan=off", "enable_bitmapscan=off")
 COUNT, PLANTED = 6, 4
-WORKLOAD = ("--workload", "select-only:duration=1s,clients=1,warmup=0s", "--scale", "1")
+ROUNDS = 3
+# Other experiments on the host come first.
+BUSY_S = 1800
+WORKLOAD = ("--workload", "select-only:duration=1s,clients=1,warmup=0s", *whole_tool.SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -97,28 +100,31 @@ def test_releases_of_one_major_are_fetched_and_searched(tmp_path: Path, require:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2000)
 def test_both_sides_of_the_found_step_are_profiled(
     line: list[Path], tmp_path: Path, require: Callable[..., None]
 ) -> None:
+    """Of three builds the ends find the last or the round after them: what is left of the time is perf's."""
     require("perf")
-    profile = ("--profile", "--profile-rounds", "8")
-    ended = whole_tool.run(*_command(line[2:], tmp_path / "out", *profile))
-    document = whole_tool.result_of(ended)
-    jsonschema.validate(document, BISECT.schema(), cls=jsonschema.Draft202012Validator)
-    assert document["verdict"] == "found"
-    found = document["profile"]
-    assert found["rounds"] == 8
-    # The sides of the step, and not the ends of the line.
-    assert [arm["name"] for arm in found["arms"]] == [
-        f"build={line[place]}" for place in (PLANTED - 1, PLANTED)
-    ]
-    assert any("heapgettup" in each or "ExecScan" in each or "Seq" in each for each in found["sentences"])
-    # What is there is not measured again, and the page names where all functions are.
-    again = [word for word in _command(line[2:], tmp_path / "out", *profile) if word != "--json"]
-    shown = whole_tool.run(*again, "--quiet")
-    assert f"pgassay report {tmp_path / 'out'}/profile" in shown.stdout
-    trials = len(whole_tool.valid_trials(tmp_path / "out" / "profile" / "profile"))
-    assert trials == 8 * 3
+    command = _command(line[2:5], tmp_path / "out", "--profile", "--profile-rounds", str(ROUNDS))
+    with whole_tool.prepared_home() as home:
+        document = whole_tool.result_of(whole_tool.run(*command, home=home, timeout=BUSY_S))
+        jsonschema.validate(document, BISECT.schema(), cls=jsonschema.Draft202012Validator)
+        assert document["verdict"] == "found"
+        found = document["profile"]
+        # A round of which other processes spoilt a trial twice does not count.
+        assert 1 <= found["rounds"] <= ROUNDS
+        # The sides of the step, and not the ends of the line.
+        sides = [f"build={line[place]}" for place in (PLANTED - 1, PLANTED)]
+        assert [arm["name"] for arm in found["arms"]] == sides
+        # All that the step adds is time within the executor: reading the whole table.
+        scans = [each for each in found["callers"] if each["name"] in ("ExecSeqScan", "heap_getnextslot")]
+        assert scans and all(each["arms"][1]["us"] > 3 * each["arms"][0]["us"] for each in scans)
+        # What is there is not measured again, and the page names where all functions are.
+        shown = whole_tool.run(*(word for word in command if word != "--json"), "--quiet", home=home)
+        assert f"pgassay report {tmp_path / 'out'}/profile" in " ".join(shown.stdout.split())
+        again = whole_tool.result_of(whole_tool.run(*command, home=home))
+    assert again["profile"] == found and again["trials"] == document["trials"]
 
 
 def test_ends_that_are_one_program_have_nothing_to_find(line: list[Path], tmp_path: Path) -> None:

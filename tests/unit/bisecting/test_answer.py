@@ -1,21 +1,29 @@
 """The answer in sentences: from simulated searches, at their end and in the middle of them."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
+from profile_for_tests import profiled
 
 from pgassay.analysis.bisection.search import Search
 from pgassay.bisecting.bisect_answer import Answered, answer
 from pgassay.model.further_results.bisection import BisectionResult, BisectionState, Place
 from pgassay.model.result import ArmResult, CompareResult
+from pgassay.record.experiment import StoredExperiment
 from pgassay.report.bisection import page_of
 from samples.searches.simulated import World, searched, step
 
 LAST = 64
 
 
-def _answered(search: Search, verdict: str = "slower", untestable: tuple[int, ...] = ()) -> BisectionResult:
+def _answered(
+    search: Search,
+    verdict: str = "slower",
+    untestable: tuple[int, ...] = (),
+    profiled: StoredExperiment | None = None,
+) -> BisectionResult:
     places = tuple(
         Place(name=f"c{number:03d}", build=f"git:x@c{number:03d}", subject=f"change {number}", author="A")
         for number in range(LAST + 1)
@@ -33,6 +41,7 @@ def _answered(search: Search, verdict: str = "slower", untestable: tuple[int, ..
             aside=3,
             building_s=(),
             command="pgassay bisect",
+            profiled=profiled,
         )
     )
 
@@ -107,3 +116,14 @@ def test_every_output_begins_with_the_sentence() -> None:
     assert "c041 'change 41' (A)." in " ".join(shown.split())
     assert "3 more do not change anything under the searched path" in shown
     assert "| c041 change 41 |" in page_of(found).markdown()
+
+
+def test_the_functions_over_the_step_are_told(tmp_path: Path) -> None:
+    search = _searched(lambda place: -0.27 if place >= 41 else 0.0)
+    slower = profiled(tmp_path, rounds=12, factors={"_bt_compare": 1.6})
+    found = _answered(search, profiled=slower)
+    assert found.profile is not None and found.profile.rounds == 12
+    text = " ".join(page_of(found).terminal().split())
+    assert found.profile.sentences and found.profile.sentences[0].startswith("_bt_compare takes ")
+    assert f"{found.profile.sentences[0]}." in text
+    assert "pgassay report out/profile" in text

@@ -35,6 +35,10 @@ _KEPT = 0.03
 _CLIPPED_TIMES = 3.0
 _SURE = 0.5
 _BLOCKS_MAX = 3
+# So near to a share of the posterior a place that was measured before parts it as well.
+_NEAR = 0.1
+# Blocks of a round for a spread as large as the step.
+_BLOCKS_OF_NOISE = 10.0
 # What a single step must be of the difference between the ends. One that seems to be less than the second is
 # measured on, until that is known so well or so many blocks were spent: the larger of two steps looks so.
 _SHARE_MIN, _SHARE_CLEAR, _ERROR_SMALL, _SHARE_BLOCKS = 0.5, 0.75, 0.08, 60
@@ -214,8 +218,16 @@ class Line:
             return tuple(place for place in (below, above) if 0 < place < self.last)
         cumulated = posterior.cumsum()
         wanted = ((number + 1) / (CANDIDATES_MAX + 1) for number in range(CANDIDATES_MAX))
-        found = {self._testable_near(int(np.searchsorted(cumulated, share)), untestable) for share in wanted}
+        found = {self._place_at(cumulated, share, untestable) for share in wanted}
         return tuple(sorted(place for place in found if 0 < place < self.last))
+
+    def _place_at(self, cumulated: FloatArray, share: float, untestable: Collection[int]) -> int:
+        """The place that parts the posterior so, or one next to it that was measured: it is built already."""
+        measured = {place for block in self.blocks for place in block.places} - {0, self.last}
+        near = [place for place in measured if abs(float(cumulated[place]) - share) <= _NEAR]
+        if near:
+            return min(near, key=lambda place: (abs(float(cumulated[place]) - share), place))
+        return self._testable_near(int(np.searchsorted(cumulated, share)), untestable)
 
     def blocks_wanted(self) -> int:
         """Blocks of the next round: one while the posterior still moves, those that may decide at its peak.
@@ -224,7 +236,9 @@ class Line:
         """
         posterior = self.posterior()
         if posterior.max(initial=0.0) < _SURE:
-            return 1
+            bet = self.bet()
+            noise = (bet.spread / bet.step) ** 2 if bet.step else math.inf
+            return int(min(max(round(min(_BLOCKS_OF_NOISE * noise, _BLOCKS_MAX)), 1), _BLOCKS_MAX))
         rest = self.log_highest[1:].copy()
         rest[int(posterior.argmax()) - 1] = np.inf
         lacking = -math.log(self.alpha) - rest.min(initial=math.inf)
