@@ -157,7 +157,8 @@ def _unended(name: str, before: SeenInVersion, after: SeenInVersion) -> tuple[St
     most = f"{limit_s:.0f} s, the most that --max-time leaves for one statement"
     if name in before.unended and name in after.unended:
         return "not run", f"it did not end in {most}, on either version"
-    ended, where, verdict = (before, "new", "slower") if name in after.unended else (after, "old", "faster")
+    verdict: StatementVerdict = "slower" if name in after.unended else "faster"
+    ended, where = (before, "new") if name in after.unended else (after, "old")
     known_s = ended.seconds.get(name)
     if known_s is None or known_s * _FAR_SLOWER > limit_s:
         return "not decided", f"it did not end in {most}, on the {where} version"
