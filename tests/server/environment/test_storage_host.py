@@ -11,6 +11,7 @@ from pgassay.environment.home import account, home
 from pgassay.environment.linux import pagecache, settle
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
+from pgassay.storage import host
 from pgassay.storage.parse import parse_storage
 from pgassay.storage.registry import capabilities as storage_capabilities
 from pgassay.storage.registry import provide
@@ -28,7 +29,7 @@ def own_home() -> Iterator[Path]:
 def test_working_copies_lie_in_pgassays_own_folder(own_home: Path) -> None:
     source = frozen_directory(own_home / "frozen", 4)
     volume = provide(StorageSpec(), 20 * MB)
-    assert volume.root == own_home / "data/work/host"
+    assert volume.root == own_home / "data/work" / host.OWN_FOLDER
     working = volume.clone(source, "key", 0)
     twin = volume.clone(source, "key", 1)
     assert volume.is_clean(working)
