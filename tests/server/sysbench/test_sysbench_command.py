@@ -199,6 +199,7 @@ def test_json_is_one_document(say: Callable[..., Answer]) -> None:
 
 
 def test_json_with_intervals_is_a_line_for_each_and_the_result(say: Callable[..., Answer]) -> None:
+    say(OURS, "oltp_point_select", "prepare", *TABLES)
     words = (
         "oltp_point_select",
         "run",

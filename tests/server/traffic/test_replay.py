@@ -314,6 +314,6 @@ def test_a_server_elsewhere_is_not_profiled(
     """Its processes are not to be seen under the numbers that it says."""
     require("perf")
     elsewhere = NotLocal("it runs on another machine, in a container, or hidden from this account")
-    monkeypatch.setattr(open_server, "find_server", lambda *_, **__: elsewhere)
+    monkeypatch.setattr(open_server, "server_of", lambda *_, **__: elsewhere)
     with pytest.raises(UsageError, match="run pgassay where the server runs, or leave --profile out"):
         profiled_server(f"host={server.folder} port={server.port} user=postgres dbname=postgres")
