@@ -188,7 +188,8 @@ def test_the_native_process_dies_with_its_parent(tmp_path: Path) -> None:
     )
     package = Path(pgassay.__file__).parent.parent
     environment = os.environ | {"PYTHONPATH": str(package), "PGASSAY_NATIVE": str(binary())}
-    command = ["/usr/bin/env", "python3", "-c", program]
+    # Without any package that is installed: this part needs Python alone.
+    command = ["/usr/bin/env", "python3", "-S", "-c", program]
     child = subprocess.run(
         command, capture_output=True, text=True, env=environment, check=False, cwd=tmp_path
     )

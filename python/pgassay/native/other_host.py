@@ -10,7 +10,6 @@ import subprocess
 from pathlib import Path
 
 from pgassay.errors import UsageError
-from pgassay.model.workload import BY_SSH
 from pgassay.native.binary import binary, build_id
 
 _CONNECT_TIMEOUT_S = 15
@@ -45,13 +44,11 @@ def _install(host: str, path: Path, sources: str) -> None:
     )
     copied = _asked(host, copy, path.read_bytes())
     if copied.returncode != 0:
-        raise UsageError(
-            f"client={BY_SSH}{host}: the load generator could not be copied there: {_said(copied)}"
-        )
+        raise UsageError(f"client=ssh:{host}: the load generator could not be copied there: {_said(copied)}")
     answer = _asked(host, f'"{place}" --version')
     if answer.returncode != 0:
         raise UsageError(
-            f"client={BY_SSH}{host}: the load generator does not run there ({_said(answer)}): it needs the "
+            f"client=ssh:{host}: the load generator does not run there ({_said(answer)}): it needs the "
             "processor architecture of this machine, and a C library as new as here"
         )
 
@@ -63,14 +60,12 @@ def _asked(host: str, remote: str, content: bytes = b"") -> "subprocess.Complete
             _ssh(host, remote), input=content, capture_output=True, timeout=_COPY_TIMEOUT_S, check=False
         )
     except FileNotFoundError as error:
-        raise UsageError(
-            f"client={BY_SSH}{host} needs the program ssh, which is not installed here"
-        ) from error
+        raise UsageError(f"client=ssh:{host} needs the program ssh, which is not installed here") from error
     except subprocess.TimeoutExpired as error:
-        raise UsageError(f"client={BY_SSH}{host}: it did not answer within {_COPY_TIMEOUT_S} s") from error
+        raise UsageError(f"client=ssh:{host}: it did not answer within {_COPY_TIMEOUT_S} s") from error
     if finished.returncode == 255:
         raise UsageError(
-            f"client={BY_SSH}{host}: ssh failed ({_said(finished)}): it must work without a password; "
+            f"client=ssh:{host}: ssh failed ({_said(finished)}): it must work without a password; "
             f"try ssh -o BatchMode=yes {host} true"
         )
     return finished

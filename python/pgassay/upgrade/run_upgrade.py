@@ -63,7 +63,7 @@ from pgassay.workloads.registry import parse_workload
 
 EXPERIMENT_FOLDER = "experiment"
 STATEMENTS_DEFAULT = 50
-# Nobody mends it any more, which is why it is upgraded.
+# No longer maintained, which is why it is upgraded.
 _SOURCE_MIN = 13
 _TIME_MIN_S = 30.0
 _EXCLUDES_EXTENSIONS_SINCE = 17
