@@ -56,7 +56,7 @@ _POOLED = (
 _BRIEF_VERDICTS_MAX = 4
 _BRIEF_ANSWERS_MAX = 2
 _BRIEF_LINES_MAX = 10
-_BRIEF_PLAN_SENTENCES = 2
+_BRIEF_PLAN_SENTENCES = 3
 # With more strata than this the twins are counted, and only those that differ are named.
 _TWINS_MAX = 3
 
