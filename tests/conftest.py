@@ -6,7 +6,6 @@ PGASSAY_REQUIRE (names separated by commas) lists it: there the test fails.
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,9 +15,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 import capabilities
-from pgassay.environment import lock
-from pgassay.environment.linux import settle
-from pgassay.storage import host
+from beside_others import shared_machine
 from steps.project import ALONE_FOLDERS
 from steps.sysbench import private_bin
 
@@ -49,8 +46,6 @@ HARMLESS = {
     "wheel-linker",
 }
 HARMLESS |= {"zsh"}
-SETTLED_BYTES = settle.SETTLED_BYTES
-LOCK_NAME, OWN_FOLDER = lock.LOCK_NAME, host.OWN_FOLDER
 # What it does to this process, it does to those that a test starts (`beside_others/sitecustomize.py`).
 BESIDE_OTHERS = str(Path(__file__).with_name("beside_others"))
 PYTHON_PATH = os.environ.get("PYTHONPATH", "")
@@ -140,18 +135,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Know whether the test that runs now has servers, and whether it has the machine for itself."""
     global _marked_server
     _marked_server = item.get_closest_marker("server") is not None
-    # A trial begins when all is written; beside other tests something always is. Where time is judged, in
-    # tests that run alone, trials wait as users' do.
     if item.get_closest_marker("misplaced"):
         pytest.fail(
             f"a test that runs alone is in {', '.join(ALONE_FOLDERS)}, or is marked shares_machine",
             pytrace=False,
         )
     shares = item.get_closest_marker("shares_machine") is not None
-    settle.SETTLED_BYTES = sys.maxsize if shares else SETTLED_BYTES
-    # Where no time is judged, the experiments of several workers may run at once.
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "") if shares else ""
-    lock.LOCK_NAME, host.OWN_FOLDER = LOCK_NAME + worker, OWN_FOLDER + worker
+    shared_machine.set_shared(is_shared=shares)
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [BESIDE_OTHERS if shares else "", PYTHON_PATH]))
 
 

@@ -49,6 +49,17 @@ class DirectServer(NativeTestServer):
 
 
 @contextmanager
+def direct_server() -> Iterator[DirectServer]:
+    """One that runs, and is stopped afterwards."""
+    server = DirectServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@contextmanager
 def limited_reads(server: DirectServer, reads_a_second: int) -> Iterator[None]:
     """The server in a group that may read so often from its disk; the capability is `cgroup-limits`."""
     disk = disk_of(device_of(server.folder))

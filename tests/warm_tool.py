@@ -27,9 +27,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pgassay.environment import lock
-from pgassay.environment.linux import settle
-from pgassay.storage import host
+from beside_others import shared_machine
 
 # What compare, resume and report come to import; none of it starts a thread or looks at the environment.
 MODULES = (
@@ -76,9 +74,7 @@ class WarmTool:
                 "timeout_s": timeout_s,
                 "pictures": pictures,
                 "group": str(group) if group else None,
-                "settled_bytes": settle.SETTLED_BYTES,
-                "lock_name": lock.LOCK_NAME,
-                "own_folder": host.OWN_FOLDER,
+                "shares_machine": shared_machine.is_shared(),
             }
             status = self._ask(request)
             return subprocess.CompletedProcess(words, status, *(path.read_text() for path in outputs))
@@ -224,9 +220,7 @@ def _become(request: dict[str, Any]) -> None:
         os.environ.clear()
         os.environ.update(request["environment"])
         random.seed()
-        settle.SETTLED_BYTES = request["settled_bytes"]
-        lock.LOCK_NAME = request["lock_name"]
-        host.OWN_FOLDER = request["own_folder"]
+        shared_machine.set_shared(is_shared=request["shares_machine"])
         sys.argv = ["pgassay", *request["words"]]
         status = importlib.import_module("pgassay.cli.main").main(request["words"])
     except SystemExit as ended:

@@ -204,7 +204,7 @@ def _part_of_time(draw: Draw) -> Drawn:
     return Drawn(setup, (statement(sql),), index_with("((", kind="expression"))
 
 
-def _either(draw: Draw) -> Drawn:
+def _or_conditions(draw: Draw) -> Drawn:
     """OR over two columns without indexes; decoy: both are there."""
     table, one, other, rows = draw.table(), draw.column(), draw.column(), draw.rows()
     setup = filled(
@@ -216,7 +216,7 @@ def _either(draw: Draw) -> Drawn:
             f"CREATE INDEX ON {table} ({one})", f"CREATE INDEX ON {table} ({other})", f"ANALYZE {table}",
         )  # fmt: skip
     sql = f"SELECT * FROM {table} WHERE {one} = 77 OR {other} = 99"
-    return Drawn(setup, (statement(sql),), kind_is("either"))
+    return Drawn(setup, (statement(sql),), kind_is("or-conditions"))
 
 
 def _expression_json(draw: Draw) -> Drawn:
@@ -259,7 +259,7 @@ PLANTS = (
     Plant("index-partial-null", "partial", _partial_null),
     Plant("index-expression", "expression", _expression),
     Plant("index-part-of-time", "expression", _part_of_time),
-    Plant("index-either", "either", _either),
+    Plant("index-or-conditions", "or-conditions", _or_conditions),
     Plant("index-expression-json", "expression", _expression_json),
     Plant("index-covering", "covering", _covering),
 )

@@ -56,14 +56,15 @@ class ProfiledServer:
 
     def _begun(self) -> PerfRecording:
         """A recording that runs: of a list with a process that has just ended perf samples none."""
-        for attempt in range(ATTEMPTS):
+        left = ATTEMPTS
+        while True:
             pids = [self.postmaster_pid, *children_of(self.postmaster_pid)]
             try:
                 return PerfRecording(self.perf, pids, RATE_HZ, self.stacks).__enter__()
             except MeasurementError:
-                if attempt == ATTEMPTS - 1 or process_stat(self.postmaster_pid) is None:
+                left -= 1
+                if not left or process_stat(self.postmaster_pid) is None:
                     raise
-        raise AssertionError("the last attempt returns or raises")
 
 
 class ServerSamples:

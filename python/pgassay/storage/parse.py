@@ -3,19 +3,25 @@
     KIND[:key=value,…]      a kind of the registry, with those of its keys that are wanted
     …,wal=KIND[:…]          with pg_wal on a storage of its own
 
-The keys are explained in `options`.
+The keys are explained in `options`. With what it costs in a month: `STORAGE=AMOUNT CURRENCY [DATE]`.
 """
 
+import re
 from typing import Any
 
 from pgassay.errors import UsageError
-from pgassay.model.storage import StorageSpec
+from pgassay.model.storage import PriceFacts, StorageSpec
 from pgassay.storage import storage_options
 from pgassay.storage.registry import KINDS, kind_named
 from pgassay.storage.storage_options import FIELDS, WAL, format_bytes, readable_bytes, split_wal
 from pgassay.typed.option_lists import pairs, split
 
-__all__ = ["describe", "format_bytes", "parse_storage", "readable_bytes"]
+__all__ = ["describe", "format_bytes", "parse_price", "parse_storage", "readable_bytes"]
+
+_PRICE = re.compile(
+    r"(?P<storage>.+)=\s*(?P<amount>\d+(\.\d+)?)\s+(?P<currency>[A-Za-z€$£¥]+)"
+    r"(\s+(?P<date>\d{4}-\d{2}(-\d{2})?))?\s*"
+)
 
 
 def parse_storage(text: str) -> StorageSpec:
@@ -61,6 +67,19 @@ def describe(spec: StorageSpec) -> str:
     if spec.wal is None:
         return text
     return f"{text}{',' if ':' in text else ':'}{WAL}={describe(spec.wal)}"
+
+
+def parse_price(text: str) -> tuple[StorageSpec, PriceFacts]:
+    """The storage that `--price` names, and its price; raises UsageError naming what is wrong."""
+    match = _PRICE.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(
+            f"--price '{text}' is not STORAGE=AMOUNT CURRENCY: write it as "
+            "'volume:rds-gp2,size=40GiB=4.60 USD', or with a date behind it '… USD 2026-01'"
+        )
+    price = {"per_month": float(match["amount"]), "currency": match["currency"], "is_given": True}
+    dated = {"date": match["date"]} if match["date"] else {}
+    return parse_storage(match["storage"].strip()), PriceFacts.model_validate(price | dated)
 
 
 def _storage_of_wal(text: str, whole: str) -> StorageSpec:

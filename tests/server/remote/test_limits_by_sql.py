@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import whole_tool
-from limited_servers import ROWS, DirectServer, limited_reads
+from limited_servers import ROWS, DirectServer, direct_server, limited_reads
 from pgassay.record.experiment import load
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
@@ -18,12 +18,8 @@ READS_A_SECOND = 120
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[DirectServer]:
-    server = DirectServer()
-    try:
-        server.start()
+    with direct_server() as server:
         yield server
-    finally:
-        server.stop()
 
 
 def limits(server: DirectServer, home: Path, folder: Path, *words: str) -> dict[str, dict[str, Any]]:

@@ -18,7 +18,7 @@ import psycopg
 import pytest
 
 import whole_tool
-from limited_servers import ROWS, DirectServer, limited_reads
+from limited_servers import ROWS, DirectServer, direct_server, limited_reads
 from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.model.running_server.diagnosis import Diagnosis
 from pgassay.running_server.diagnosis.sampling import APPLICATION, sample
@@ -41,12 +41,8 @@ COMPUTE = "SELECT sum(sqrt(i)) FROM (SELECT generate_series(1, 300000) AS i) AS 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[DirectServer]:
-    server = DirectServer()
-    try:
-        server.start()
+    with direct_server() as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

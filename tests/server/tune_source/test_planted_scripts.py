@@ -6,21 +6,19 @@ schema, storage parameters and what ALTER SYSTEM had set are as before.
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 import whole_tool
-from pgassay.environment.builds.registry import resolve
 from pgassay.model.build import Build
 from pgassay.tune.answer.scripts import apply_script, undo_script
-from server_helpers import best_build, own_home, run_script
+from server_helpers import run_script
 
 # The bench is no package: its table is found as its own script finds it.
 sys.path.insert(0, str(whole_tool.ROOT / "benchmarks"))
 from tune_plants.base import Plant
 from tune_plants.table import PLANTS
-from tune_plants.trial import Laboratory, laboratory
+from tune_plants.trial import Laboratory
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 # An index, one that nobody needs, options of a table, statistics and settings: the shortest of each.
@@ -29,20 +27,6 @@ SEED = 1
 ALTER_SYSTEM = (
     "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf' ORDER BY 1;"
 )
-
-
-@pytest.fixture(scope="module")
-def client() -> Build:
-    """Programs of a client, found before the home is another."""
-    return best_build()
-
-
-@pytest.fixture(scope="module")
-def lab(client: Build) -> Iterator[Laboratory]:
-    build = resolve("18")
-    assert client.major >= build.major
-    with own_home() as home, laboratory(build, home / "data") as made:
-        yield made
 
 
 def state(client: Build, lab: Laboratory) -> tuple[list[str], str]:

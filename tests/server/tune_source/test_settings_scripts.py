@@ -6,13 +6,11 @@ with the times of such a machine written into them. The fixes are what the finde
 
 import dataclasses
 import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
 import whole_tool
-from pgassay.environment.builds.registry import resolve
 from pgassay.model.build import Build
 from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.model.storage import StorageSpec
@@ -20,11 +18,11 @@ from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.candidate import AdvisedMachine, Candidate, OtherStorage, OtherVersion, Symptom
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
-from server_helpers import best_build, own_home, run_script
+from server_helpers import run_script
 
 sys.path.insert(0, str(whole_tool.ROOT / "benchmarks"))
 from tune_plants.base import Draw, Drawn, Plant, filled, kind_is, statement
-from tune_plants.trial import Laboratory, laboratory
+from tune_plants.trial import Laboratory
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 SET = "SELECT name, setting FROM pg_file_settings WHERE sourcefile LIKE '%postgresql.auto.conf';"
@@ -79,20 +77,6 @@ def _symptom(real: Symptom, newer: Build) -> Symptom:
         versions=(OtherVersion(newer),),
         storages=(VOLUME,),
     )
-
-
-@pytest.fixture(scope="module")
-def client() -> Build:
-    """Programs of a client, found before the home is another."""
-    return best_build()
-
-
-@pytest.fixture(scope="module")
-def lab(client: Build) -> Iterator[Laboratory]:
-    build = resolve("18")
-    assert client.major >= build.major
-    with own_home() as home, laboratory(build, Path(home) / "data") as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -69,9 +69,9 @@ pub(crate) struct Given<C: Connector, R: Rules<C>> {
 }
 
 impl<C: Connector, R: Rules<C>> Given<C, R> {
-    /// Says something to the coordinator, which is gone only when the run has failed.
+    /// Says something to the coordinator.
     pub fn say(&self, said: R::Said) {
-        let _ = self.sender.send(Message::Heard(Heard::Said(said)));
+        tell(&self.sender, Message::Heard(Heard::Said(said)));
     }
 }
 
@@ -167,10 +167,11 @@ impl<C: Connector, R: Rules<C>> Threads<C, R> {
         let body = move || {
             let sender = given.sender.clone();
             let ended = run_thread(&*rules, (given, opened), share, (poll, shared));
-            let _ = sender.send(match ended {
+            let message = match ended {
                 Ok((books, failure)) => Message::Heard(Heard::Ended(number, Box::new(books), failure)),
                 Err(failure) => Message::Failed(failure),
-            });
+            };
+            tell(&sender, message);
         };
         let named = thread::Builder::new().name(format!("load-{number}"));
         let spawned = named.stack_size(STACK_BYTES).spawn(body);
@@ -258,10 +259,15 @@ fn run_thread<C: Connector, R: Rules<C>>(
 ) -> Ended<R::Books> {
     let mut worker = Worker::open(&*given.connector, share, poll, shared)?;
     rules.prepare(&mut worker, &given)?;
-    // The coordinator is gone only when the run has failed.
-    let _ = given.sender.send(Message::Ready);
+    tell(&given.sender, Message::Ready);
     let start_ns = worker.await_start()?.ok_or_else(thread_failure)?;
     rules.run(worker, given, opened, start_ns)
+}
+
+/// Tells the coordinator. It is gone only when the run has failed already, of which it has told: then nobody is left
+/// who could act on this message, or on its loss.
+fn tell<S, B>(coordinator: &Sender<Message<S, B>>, message: Message<S, B>) {
+    let _ = coordinator.send(message);
 }
 
 /// How many of these a thread has, by its number and how many threads there are.

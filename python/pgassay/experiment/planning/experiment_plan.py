@@ -1,6 +1,5 @@
 """From a request to an experiment: the arms, the protocol and the contract, fixed before the first trial."""
 
-import re
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,7 +36,7 @@ from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import BlockDesign, Environment, EvidenceUnit, Experiment, StatisticalContract
 from pgassay.model.storage import PriceFacts
 from pgassay.options.comparison import BLOCKS_DEFAULT
-from pgassay.storage.parse import describe, parse_storage
+from pgassay.storage.parse import describe, parse_price
 from pgassay.workloads.metric import metric_of
 
 # Low, so that a small effect in much noise is found sooner, and few, since all points share the evidence.
@@ -49,11 +48,6 @@ SHARPNESS_WEIGHTS = (3.0, 12.0, 8.0, 2.0, 8.0)
 # Nothing is lost by it where noise is normal, and many blocks are saved where it has tails. Where noise
 # drifts, evidence that weighs neighbours must keep the greater part (`test_clipped.py`).
 CLIPPED_SHARE = 0.4
-# What the user pays for a storage, as `--price STORAGE=AMOUNT` says it.
-_PRICE = re.compile(
-    r"(?P<storage>.+)=\s*(?P<amount>\d+(\.\d+)?)\s+(?P<currency>[A-Za-z€$£¥]+)"
-    r"(\s+(?P<date>\d{4}-\d{2}(-\d{2})?))?\s*"
-)
 
 
 @dataclass(frozen=True)
@@ -184,22 +178,14 @@ def prices_of(texts: Sequence[str], arms: Sequence[Arm]) -> dict[str, PriceFacts
     """
     found: dict[str, PriceFacts] = {}
     for text in texts:
-        match = _PRICE.fullmatch(text.strip())
-        if match is None:
-            raise UsageError(
-                f"--price '{text}' is not STORAGE=AMOUNT CURRENCY: write it as "
-                "'volume:rds-gp2,size=40GiB=4.60 USD', or with a date behind it '… USD 2026-01'"
-            )
-        storage = parse_storage(match["storage"].strip())
+        storage, price = parse_price(text)
         names = [arm.name for arm in arms if arm.spec.storage == storage]
         if not names:
             known = " and ".join(dict.fromkeys(describe(arm.spec.storage) for arm in arms))
             raise UsageError(f"--price '{text}': no arm has this storage: the arms have {known}")
         if not found.keys().isdisjoint(names):
             raise UsageError(f"--price gives two prices of {describe(storage)}: leave one out")
-        price = {"per_month": float(match["amount"]), "currency": match["currency"], "is_given": True}
-        dated = {"date": match["date"]} if match["date"] else {}
-        found |= dict.fromkeys(names, PriceFacts.model_validate(price | dated))
+        found |= dict.fromkeys(names, price)
     return found
 
 

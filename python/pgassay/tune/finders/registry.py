@@ -8,12 +8,12 @@ from pgassay.tune.finders.base import ExpectedSaving, Finder, FinderOffer
 from pgassay.tune.finders.design.brin import BRIN
 from pgassay.tune.finders.design.btree import BTREE
 from pgassay.tune.finders.design.covering import COVERING
-from pgassay.tune.finders.design.either import EITHER
 from pgassay.tune.finders.design.expression import EXPRESSION
 from pgassay.tune.finders.design.foreign_key import FOREIGN_KEY
 from pgassay.tune.finders.design.gin import GIN
 from pgassay.tune.finders.design.join import JOIN
 from pgassay.tune.finders.design.like_prefix import LIKE_PREFIX
+from pgassay.tune.finders.design.or_conditions import OR_CONDITIONS
 from pgassay.tune.finders.design.partial import PARTIAL
 from pgassay.tune.finders.design.partitioning import PARTITIONING
 from pgassay.tune.finders.design.unneeded import UNNEEDED
@@ -43,7 +43,7 @@ FINDERS: tuple[Finder, ...] = (
     LIKE_PREFIX,
     PARTIAL,
     EXPRESSION,
-    EITHER,
+    OR_CONDITIONS,
     COVERING,
     GIN,
     BRIN,

@@ -63,7 +63,9 @@ def test_or_over_several_columns_asks_for_an_index_of_each() -> None:
     assert rest.id == "index:t(b)" and "of the sides of OR b has no index" in rest.reason
     assert not find(symptom(plan(either), known=facts(index("i", "a"), index("j", "b"))))
     for refused in ("((a = 7) OR (b <> 7))", "((a = 7) OR (id > 0))", "((a = 7) OR (random() < 0.5))"):
-        assert not [each for each in find(symptom(plan(refused), known=facts())) if each.kind == "either"]
+        assert not [
+            each for each in find(symptom(plan(refused), known=facts())) if each.kind == "or-conditions"
+        ]
 
 
 @pytest.mark.parametrize(

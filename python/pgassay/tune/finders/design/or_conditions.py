@@ -78,7 +78,7 @@ def _offer(evidence: FinderEvidence, scan: TableScan, sides: list[Condition]) ->
     is_analyzed = any(index.keys[0].is_expression for index in missing)
     if len(missing) == 1:
         yield from index_offer(
-            evidence, "either", scan, missing[0], saved_ms, reason, analyze=is_analyzed
+            evidence, "or-conditions", scan, missing[0], saved_ms, reason, analyze=is_analyzed
         )  # fmt: skip
         return
     if saved_ms <= 0 or scan.table.kind not in ("table", "partitioned", "materialized view"):
@@ -100,7 +100,7 @@ def _together(
     return Candidate(
         id="+".join(each.id for each in indexes),
         layer="design",
-        kind="either",
+        kind="or-conditions",
         title=" and ".join(
             each.title if not number else each.title.removeprefix("Index on ")
             for number, each in enumerate(indexes)
@@ -117,4 +117,4 @@ def _key(side: Condition) -> Key:
     return Key(side.column or str(side.expression), is_expression=side.column is None)
 
 
-EITHER = Finder("either", "design", ("either",), _find)
+OR_CONDITIONS = Finder("or-conditions", "design", ("or-conditions",), _find)
