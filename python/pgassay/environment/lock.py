@@ -2,8 +2,9 @@
 
 On Linux the lock is an abstract Unix socket: the kernel frees it whatever happens to its holder, it
 leaves no file, and whoever connects learns the holder's pid. Who waits stands in the socket's own
-queue, and gets the socket itself when its turn comes. It counts within one network namespace.
-Elsewhere it is a lock on a file.
+queue, and gets the socket itself when its turn comes. It counts within one network namespace; processes
+of two that share a home are kept apart by a lock on a file there, since they would share its working copies.
+Elsewhere it is a lock on a file alone.
 """
 
 import contextlib
@@ -19,6 +20,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pgassay.environment.home import home
 from pgassay.errors import UsageError
 
 LOCK_NAME = "pgassay-host"
@@ -27,12 +29,16 @@ _PEER_CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 OnWait = Callable[[int | None], None]
 
 _held: "weakref.WeakSet[socket.socket]" = weakref.WeakSet()
+_held_files: set[int] = set()
 
 
 def _drop_in_child() -> None:
     # A forked child that does not exec would keep the lock alive after its parent.
     for listener in list(_held):
         listener.close()
+    for descriptor in _held_files:
+        os.close(descriptor)
+    _held_files.clear()
 
 
 os.register_at_fork(after_in_child=_drop_in_child)
@@ -46,8 +52,15 @@ def acquire(wait: bool, on_wait: OnWait, name: str | None = None) -> Iterator[No
     and go on when all have had it who came before; otherwise raise UsageError naming the holder.
     A holder that dies hands nothing on: those who wait then queue anew, and `on_wait` is called again.
     """
-    holding = _abstract_socket if sys.platform == "linux" else _locked_file
-    with holding(wait, on_wait, name or LOCK_NAME):
+    name = name or LOCK_NAME
+    if sys.platform != "linux":
+        with _locked_file(wait, on_wait, name):
+            yield
+        return
+    folder = home() / "locks"
+    folder.mkdir(exist_ok=True)
+    # The socket first: who waits for the file is then the only one of its namespace.
+    with _abstract_socket(wait, on_wait, name), _locked_file(wait, on_wait, name, folder):
         yield
 
 
@@ -136,6 +149,7 @@ def _pass_socket_on(listener: socket.socket) -> None:
 def _locked_file(wait: bool, on_wait: OnWait, name: str, folder: Path = Path("/tmp")) -> Iterator[None]:
     file = folder / f"{name}.lock"
     descriptor = _open_for_all(file)
+    _held_files.add(descriptor)
     announced: int | None = -1
     try:
         while not _try_lock(descriptor):
@@ -152,6 +166,7 @@ def _locked_file(wait: bool, on_wait: OnWait, name: str, folder: Path = Path("/t
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
         yield
     finally:
+        _held_files.remove(descriptor)
         os.close(descriptor)
 
 

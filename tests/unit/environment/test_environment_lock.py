@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -26,9 +27,18 @@ with lock.acquire(True, lambda pid: print("waiting", flush=True), sys.argv[1]):
 """
 
 
-def start(name: str) -> "subprocess.Popen[str]":
+@pytest.fixture(autouse=True)
+def _own_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Locks of these names leave their files in no other home."""
+    with tempfile.TemporaryDirectory(prefix="pgassay-test-") as folder:
+        Path(folder).chmod(0o755)
+        monkeypatch.setenv("PGASSAY_HOME", folder)
+        yield
+
+
+def start(name: str, *before: str) -> "subprocess.Popen[str]":
     """A process that takes the lock, in its turn, and holds it until its standard input ends."""
-    words = [sys.executable, "-c", HOLDER, name, "600"]
+    words = [*before, sys.executable, "-c", HOLDER, name, "600"]
     return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -176,6 +186,24 @@ def test_a_forked_child_does_not_keep_the_lock() -> None:
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another network namespace needs root")
+def test_one_home_is_used_by_one_network_namespace_at_a_time() -> None:
+    """Each has its own sockets, so both would have the lock, and the same working copies."""
+    name = f"pgassay-test-{os.getpid()}-g"
+    process = start(name, "unshare", "--net")
+    heard: list[int | None] = []
+    try:
+        child = int(line_of(process))
+        os.kill(child, signal.SIGKILL)
+        with pytest.raises(UsageError, match=r"process \d+"), lock.acquire(False, never, name):
+            pass
+        with lock.acquire(True, lambda pid: (heard.append(pid), process.kill())[0], name):
+            assert heard == [process.pid]
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_the_file_lock_of_other_systems(tmp_path: Path) -> None:
