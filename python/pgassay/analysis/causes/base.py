@@ -148,7 +148,7 @@ def lifted(
 
 def between(one: Found, other: Found) -> Found:
     """The first with the gains of both as the ends of what it may be; as it is where one tells none."""
-    if one.gain is None or other.gain is None:
+    if one.gain is None or other.gain is None or one.gain == other.gain:
         return one
     least, most = sorted((one, other), key=lambda found: found.gain or 0.0)
     low, high = least.gain or 1.0, most.gain or 1.0
