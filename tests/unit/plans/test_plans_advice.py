@@ -7,7 +7,10 @@ import pytest
 from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult
 from pgassay.plans import scan_conditions
 from pgassay.plans.explain_plan import read_plans
+from pgassay.plans.repeated_reads import repeated_read
 from pgassay.report.explain import explain_page
+from pgassay.tune.symptom import plan_line
+from pgassay.tune.timeouts.estimated_plan import plausible_execution
 
 
 def plan_of(*lines: str) -> ExplainedPlan:
@@ -156,6 +159,31 @@ def test_the_inner_side_of_a_nested_loop_and_a_sort_below_a_limit_get_an_index()
 def test_the_columns_that_an_index_could_use(condition: str, columns: tuple[str, ...] | None) -> None:
     keys = scan_conditions.keys_of(condition, "l")
     assert (keys.columns if keys else None) == columns
+
+
+def test_what_is_gone_through_again_is_told_in_the_statement_s_own_words() -> None:
+    again = plausible_execution(NOT_IN, 4.8, lambda _: 80_000.0)
+    kept = next(node for node in again.nodes if node.type == "Materialize")
+    told = repeated_read(again, kept)
+    assert told.startswith("orders is gone through again for each row of customers, ")
+    assert told.endswith(" times 1,000,000 rows: NOT IN over more rows than work_mem holds")
+    joined = plan_of(
+        "Nested Loop  (cost=0.00..9000.00 rows=10 width=4) (actual time=0.010..900.000 rows=10 loops=1)",
+        "  Join Filter: (f.loan_id = l.id)",
+        "  ->  Seq Scan on loans l  (cost=0.00..10.00 rows=500 width=4) "
+        "(actual time=0.010..1.000 rows=500 loops=1)",
+        "  ->  Materialize  (cost=0.00..90.00 rows=5000 width=4) "
+        "(actual time=0.001..1.700 rows=5000 loops=500)",
+        "        ->  Seq Scan on fines f  (cost=0.00..90.00 rows=5000 width=4) "
+        "(actual time=0.001..1.700 rows=5000 loops=1)",
+        "Execution Time: 901.0 ms",
+    )
+    assert repeated_read(joined, joined.nodes[2]) == (
+        "fines is gone through again for each row of loans, 500 times 5,000 rows: "
+        "no index on fines.loan_id is used"
+    )
+    assert plan_line(joined) == repeated_read(joined, joined.nodes[2])
+    assert not repeated_read(joined, joined.nodes[3]) and not repeated_read(joined, joined.nodes[1])
 
 
 WITHOUT_ZONE = {"made": "timestamp without time zone", "day": "date"}

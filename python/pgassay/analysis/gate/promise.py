@@ -89,7 +89,10 @@ def promise(name: str, time: TimeBudget, noise: Noise, rule: GateRule) -> str:
     if time.blocks == 0:
         block_s = duration_rounded(time.trial_s * time.members)
         one = "one start" if time.by_starts else f"one block of {time.members} trials"
-        return f"{given}less than {one} takes ({block_s}), so nothing will be found: {_remedy(time, rule)}."
+        less = f"{given}less than {one} takes ({block_s})"
+        if time.time_s < 1:
+            less = f"{name}: no time is left, and {one} takes {block_s}"
+        return f"{less}, so nothing will be found: {_remedy(time, rule)}."
     if time.by_starts:
         given += f"about {plural(time.blocks, 'start')} of one server for both sides"
     else:

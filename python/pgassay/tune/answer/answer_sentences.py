@@ -26,6 +26,7 @@ def summary(
     go_on: str = "",
     endless: Mapping[str, float] | None = None,
     ended_unproven: Sequence[str] = (),
+    never_tried: Collection[str] = (),
     is_refused: bool = False,
     clients: int = 1,
     is_interrupted: bool = False,
@@ -35,11 +36,11 @@ def summary(
     `members`: the ids of what was chosen to be proved, which alone more of its blocks can decide. `go_on`:
     the command that goes on with its proof, '' for none. `endless`: the statements that did not end, as they
     are or with what was chosen, and how long each was waited for; `ended_unproven`: those of them that ended
-    with something that was tried and not chosen. `is_refused`: the proof could not be run. `clients`: how
-    many executed the statements at once in it.
+    with something that was tried and not chosen; `never_tried`: those for which nothing was tried.
+    `is_refused`: the proof could not be run. `clients`: how many executed the statements at once in it.
     """
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
-    unsolved = _unsolved(endless or {}, ended_unproven)
+    unsolved = _unsolved(endless or {}, ended_unproven, never_tried)
     if not recommended:
         nothing = _nothing(
             fixes,
@@ -106,15 +107,22 @@ def _together(proof: TuneProof, clients: int) -> list[str]:
     return lines
 
 
-def _unsolved(endless: Mapping[str, float], ended_unproven: Sequence[str]) -> str:
+def _unsolved(
+    endless: Mapping[str, float], ended_unproven: Sequence[str], never_tried: Collection[str]
+) -> str:
     """What is said of statements that do not end with what was chosen."""
     lines = []
-    waited = [f"{name} ({duration(s)})" for name, s in endless.items() if name not in ended_unproven]
-    if waited:
-        lines.append(
-            f"Did not finish with any fix that was tried: {', '.join(waited)}; a longer --max-time allows "
-            "more time."
-        )
+    for said, is_tried in (
+        ("Did not finish with any fix that was tried", True),
+        ("Did not finish, and no fix was tried that concerns it", False),
+    ):
+        waited = [
+            f"{name} ({duration(s)})"
+            for name, s in endless.items()
+            if name not in ended_unproven and (name not in never_tried) == is_tried
+        ]
+        if waited:
+            lines.append(f"{said}: {', '.join(waited)}; a longer --max-time allows more time.")
     if ended_unproven:
         lines.append(f"Finished only with unproven fixes: {', '.join(ended_unproven)}.")
     return " ".join(lines)
