@@ -3,6 +3,7 @@
 One plan proves nothing: every list ends with the command that tries it. `pgassay tune` knows the tables too.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanAdvice, PlanNode
@@ -12,6 +13,8 @@ from pgassay.plans.plan_cost import evaluations, limit_above, offset_rows, order
 from pgassay.sql_text import identifier
 
 _LINES_MAX = 4
+_COMPARED = re.compile(r"ANY \((?P<column>[\w$.\"]+) = \(SubPlan")
+_RETURNED = re.compile(r"(?:[\w$\"]+\.)?(?P<column>[\w$\"]+)")
 # Of the statement's time or rows: what takes less is no matter of anybody's.
 _SHARE_MIN = 0.1
 _ROWS_MIN = 1000.0
@@ -236,7 +239,7 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
             sentence=f"{about}: NOT IN over more rows than work_mem holds. Write NOT EXISTS, which is "
             "planned as an anti join; the rows are the same where neither column can be NULL, and in "
             "that case PostgreSQL 19 does it itself.",
-            sql="WHERE NOT EXISTS (SELECT FROM inner_table i WHERE i.column = outer_table.column)",
+            sql=_not_exists(plan, node, outer, condition),
         )
         return
     yield PlanAdvice(
@@ -245,6 +248,24 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
         sentence=f"{about}: write it as a join, or as LEFT JOIN LATERAL where it gives one value, and index "
         "the column that it is looked up by.",
     )
+
+
+def _not_exists(plan: ExplainedPlan, top: PlanNode, outer: PlanNode, condition: str) -> str:
+    """NOT EXISTS for a NOT IN, with the names that the plan tells; `top`: of the subplan."""
+    inside, inner = {top.id}, top.relation
+    for each in plan.nodes:
+        if each.parent in inside:
+            inside.add(each.id)
+            inner = inner or each.relation
+    compared = _COMPARED.search(condition)
+    # EXPLAIN (VERBOSE) says what the subplan returns.
+    returned = _RETURNED.fullmatch(top.output or "")
+    column = compared["column"] if compared is not None else "column"
+    if "." not in column:
+        column = f"{identifier(outer.alias or outer.relation or 'outer_table')}.{column}"
+    inner = identifier(inner) if inner else "inner_table"
+    own = returned["column"] if returned is not None else "column"
+    return f"WHERE NOT EXISTS (SELECT FROM {inner} i WHERE i.{own} = {column})"
 
 
 def _maintenance(plan: ExplainedPlan) -> Iterator[PlanAdvice]:

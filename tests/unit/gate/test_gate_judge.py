@@ -126,6 +126,8 @@ def test_the_promise_says_what_is_found_with_ninety_percent():
     assert "not known yet" in unknown
     short = TimeBudget(time_s=60, trial_s=6, members=3, blocks_max=10_000)
     assert "too few to find any slow-down: give it at least" in promise("orders", short, Noise({}, ""), rule)
+    over = promise("orders", TimeBudget(time_s=-30, trial_s=6, members=3, blocks_max=9), Noise({}, ""), rule)
+    assert over.startswith("orders: no time is left, and one block of 3 trials takes 18 seconds, so nothing")
     none = TimeBudget(time_s=10, trial_s=6, members=3, blocks_max=10_000)
     said = promise("orders", none, Noise({}, ""), rule)
     assert said.startswith(

@@ -140,7 +140,8 @@ def test_a_table_read_whole_for_few_rows_asks_for_an_index() -> None:
         ),
         (
             "(date_trunc('day'::text, o.made) = '2024-01-01 00:00:00+00'::timestamp with time zone)",
-            "with time zone + interval '1 day', with an index on the column", "made",
+            "o.made < '…'::timestamp with time zone + interval '1 day', with an index on the column",
+            "made",
         ),
         (
             "((o.made)::date = $1)",
@@ -162,6 +163,7 @@ def test_the_index_that_is_named_can_be_made(condition: str, end: str, indexed: 
     ((kind, sentence, sql), *_) = found(document, statement)
     assert kind == "whole-table" and sentence.endswith(end)
     columns = [indexed] if indexed.startswith("(") else indexed.split()
+    sql = sql.removesuffix(" -- serves the range only")
     assert sql == " ".join(f"CREATE INDEX CONCURRENTLY ON orders ({column});" for column in columns)
 
 

@@ -4,6 +4,7 @@ A plan says what is read; pg_stat_statements says how many rows a call returned 
 at. What neither tells is left out.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from pgassay.words import figure, join, size
 _KEPT_MAX = 0.1
 # A table of fewer rows is fully read sooner than by an index, or as soon.
 _TABLE_ROWS_MIN = 1000.0
+_VALUE = re.compile(r"(?<!interval )'[^']*'")
 # Of a scan that is called one of the whole table: a LIMIT ends others before.
 _WHOLE_MIN = 0.9
 # Of the planner's cost of the statement: what takes less decides nothing.
@@ -123,14 +125,15 @@ def _of_timestamps(read: str, node: PlanNode, table: TableShape) -> StatementFin
     if not hidden[0].as_range:
         zone = "name the zone in it (AT TIME ZONE 'UTC') and index that expression"
         return StatementFinding(kind="whole-table", sentence=f"{why}: {zone}")
-    name = hidden[0].name
+    # Values of a call are its user's own.
+    name, as_range = hidden[0].name, _VALUE.sub("'…'", hidden[0].as_range)
     usable = [index for index, have in table.indexes.items() if have and have[0] == name]
     place = table_in_sql(table.schema, table.name)
     return StatementFinding(
         kind="whole-table",
-        sentence=f"{why}: write it as a range, {hidden[0].as_range}"
+        sentence=f"{why}: write it as a range, {as_range}"
         + (f", which {usable[0]} serves" if usable else ", with an index on the column"),
-        sql="" if usable else f"CREATE INDEX CONCURRENTLY ON {place} ({name});",
+        sql="" if usable else f"CREATE INDEX CONCURRENTLY ON {place} ({name}); -- serves the range only",
     )
 
 

@@ -37,7 +37,7 @@ class TimeBudget:
     @property
     def blocks(self) -> int:
         """The blocks that it has room for."""
-        return min(self.blocks_max, int(self.time_s / (self.trial_s * self.members) + 1e-9))
+        return min(self.blocks_max, int(max(self.time_s, 0.0) / (self.trial_s * self.members) + 1e-9))
 
     @property
     def rows(self) -> int:

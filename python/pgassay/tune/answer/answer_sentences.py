@@ -5,12 +5,13 @@ from collections.abc import Collection, Mapping, Sequence
 from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, TuneProof
 from pgassay.tune.answer.proof_verdict import NOT_TOLD, looked_slower
 from pgassay.tune.search.selection import STATEMENT_MARGIN
-from pgassay.words import percent, plural
+from pgassay.words import join, percent, plural
 from pgassay.words import seconds as duration
 
 _STATEMENTS_SHOWN_MAX = 6
 # Of what is not proven: a statement that looked faster by less may be as fast.
 _LOOKED_MIN, _LOOKED_SHOWN_MAX = 1.5, 3
+_PROMISING_MAX = 3
 # How the warning begins that says why.
 PROOF_REFUSED = "the proof could not be run"
 
@@ -176,7 +177,8 @@ def _nothing(
             return f"Nothing is proven: so far {looked}{late}. {advice}."
         if untried == len(undecided):
             late = f"{untried} {of_all} {_was(untried)} not tried in the given time"
-            return f"Nothing is proven: {late}. {advice}."
+            first = join([fix.title for fix in undecided[:_PROMISING_MAX]])
+            return f"Nothing is proven: {late}, the most promising {first}. {advice}."
         return (
             f"Nothing is proven: {len(undecided)} {of_all} "
             f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "
