@@ -1,5 +1,6 @@
 """The answer in a few sentences, from the verdicts. Pure."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, TuneProof
@@ -12,6 +13,8 @@ _STATEMENTS_SHOWN_MAX = 6
 # Of what is not proven: a statement that looked faster by less may be as fast.
 _LOOKED_MIN, _LOOKED_SHOWN_MAX = 1.5, 3
 _PROMISING_MAX = 3
+# What a statement's name has where it was measured with several sets of values.
+_SET = re.compile(r" \[\d+\]$")
 # How the warning begins that says why.
 PROOF_REFUSED = "the proof could not be run"
 
@@ -203,12 +206,16 @@ def _was(count: int) -> str:
 
 
 def _looked(undecided: Sequence[Fix]) -> str:
-    """What statements gained when what is not proven was tried, what gained most first; '' for nothing."""
+    """What statements gained when what is not proven was tried, what gained most first; '' for nothing.
+
+    Of one that was measured with several sets of values, its best.
+    """
     best: dict[str, tuple[float, bool, str]] = {}
     for fix in undecided:
         for each in fix.statements:
-            if each.ratio >= max(_LOOKED_MIN, best.get(each.name, (0.0,))[0]):
-                best[each.name] = (each.ratio, each.at_least, fix.title)
+            name = _SET.sub("", each.name)
+            if each.ratio >= max(_LOOKED_MIN, best.get(name, (0.0,))[0]):
+                best[name] = (each.ratio, each.at_least, fix.title)
     found = sorted(best.items(), key=lambda item: -item[1][0])
     words = [
         f"{name} is {'over ' if at_least else ''}{_figure(ratio)} × as fast with {title}"
