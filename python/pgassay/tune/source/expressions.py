@@ -20,7 +20,8 @@ _FUNCTIONS = frozenset(
     {
         "abs", "btrim", "ceil", "ceiling", "char_length", "date_part", "date_trunc", "extract", "floor",
         "initcap", "left", "length", "lower", "ltrim", "md5", "mod", "octet_length", "replace", "reverse",
-        "right", "round", "rtrim", "split_part", "strpos", "substr", "substring", "timezone", "trunc", "upper",
+        "right", "round", "rtrim", "split_part", "strpos", "substr", "substring", "timezone", "trunc",
+        "upper",
     }
 )  # fmt: skip
 _OPERATORS = frozenset({"+", "-", "*", "/", "%", "||"})
