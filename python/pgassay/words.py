@@ -133,6 +133,11 @@ def percent_rounded(fraction: float) -> str:
     return f"{shown.removesuffix('.0')} %"
 
 
+def share(fraction: float) -> str:
+    """A part of a whole: '82 %', '2.6 %', and 'under 0.1 %' of what is too little to matter."""
+    return "under 0.1 %" if 0 < fraction < 0.001 else percent_rounded(fraction)
+
+
 def ratio(value: float | None) -> str:
     """A speed ratio, '1.213×'; '' when there is none."""
     if value is None or not math.isfinite(value):

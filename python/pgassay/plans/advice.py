@@ -3,15 +3,18 @@
 One plan proves nothing: every list ends with the command that tries it. `pgassay tune` knows the tables too.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanAdvice, PlanNode
 from pgassay.plans import scan_conditions
-from pgassay.plans.node_wording import label, rows_words, size_kb
-from pgassay.plans.plan_cost import evaluations, limit_above, offset_rows, reads_whole
+from pgassay.plans.node_wording import Order, label, rows_words, size_kb
+from pgassay.plans.plan_cost import evaluations, limit_above, offset_rows, order_wanted, reads_whole
 from pgassay.sql_text import identifier
 
 _LINES_MAX = 4
+_COMPARED = re.compile(r"ANY \((?P<column>[\w$.\"]+) = \(SubPlan")
+_RETURNED = re.compile(r"(?:[\w$\"]+\.)?(?P<column>[\w$\"]+)")
 # Of the statement's time or rows: what takes less is no matter of anybody's.
 _SHARE_MIN = 0.1
 _ROWS_MIN = 1000.0
@@ -67,7 +70,8 @@ def _table(node: PlanNode) -> str:
 
 def _index(node: PlanNode, keys: scan_conditions.Keys) -> str:
     method = f" USING {keys.method}" if keys.method else ""
-    sql = f"CREATE INDEX CONCURRENTLY ON {_table(node)}{method} ({', '.join(keys.columns)});"
+    columns = ", ".join(map(scan_conditions.plainly, keys.columns))
+    sql = f"CREATE INDEX CONCURRENTLY ON {_table(node)}{method} ({columns});"
     return f"{keys.needs}; {sql}" if keys.needs else sql
 
 
@@ -80,7 +84,12 @@ def _indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
         if not _throws_away(plan, node):
             continue
         known = node.conditions.get("Index Cond")
-        keys = scan_conditions.keys_of(f"({known} AND {condition})" if known else condition, node.alias)
+        wanted = order_wanted(plan, node)
+        keys = scan_conditions.keys_of(
+            f"({known} AND {condition})" if known else condition,
+            node.alias,
+            order=wanted[1] if wanted else (),
+        )
         if keys is None or (known and keys == scan_conditions.keys_of(known, node.alias)):
             continue
         how = "reads the whole table" if node.type in _SCANS else "finds too many rows with its index"
@@ -106,7 +115,8 @@ def _for_rows(plan: ExplainedPlan, node: PlanNode) -> str:
         return f" for an estimated {rows_words(node.rows_estimated)}"
     loops = node.loops or 0.0
     read = ((node.rows_removed or 0.0) + (node.rows or 0.0)) * loops
-    return f", {rows_words(read)} for {rows_words((node.rows or 0.0) * loops)}"
+    # EXPLAIN gives the mean of a loop to two decimals.
+    return f", {rows_words(round(read))} for {rows_words(round((node.rows or 0.0) * loops))}"
 
 
 def _inner_indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
@@ -147,21 +157,19 @@ def _sorted_indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
     for node in plan.nodes:
         if node.type not in _SCANS or node.relation is None:
             continue
-        above = _through(plan, node, ("Gather", "Gather Merge"))
-        if above is None or above.type != "Sort":
+        wanted = order_wanted(plan, node)
+        if wanted is None or not _is_share(plan, wanted[0]):
             continue
-        limit = _through(plan, above, ("Gather", "Gather Merge"))
-        keys = scan_conditions.sort_keys(above.conditions.get("Sort Key", ""))
-        if limit is None or limit.type != "Limit" or keys is None or not _is_share(plan, above):
-            continue
+        above, keys = wanted
         sorted_rows = (above.rows if plan.executed else above.rows_estimated) or 0.0
         read = (node.rows if plan.executed else node.rows_estimated) or 0.0
         if max(sorted_rows, read * (node.loops or 1.0)) < _ROWS_MIN:
             continue
         condition = node.conditions.get("Filter")
-        filtered = scan_conditions.keys_of(condition, node.alias) if condition else None
+        filtered = scan_conditions.keys_of(condition, node.alias, order=keys) if condition else None
         if filtered is not None and not filtered.method:
-            keys = (*filtered.columns, *(key for key in keys if key not in filtered.columns))
+            names = {key.partition(" ")[0] for key in filtered.columns}
+            keys = (*filtered.columns, *(key for key in keys if key.partition(" ")[0] not in names))
         yield PlanAdvice(
             kind="index",
             node=above.id,
@@ -169,15 +177,6 @@ def _sorted_indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
             "in that order.",
             sql=_index(node, scan_conditions.Keys(keys[: scan_conditions.COLUMNS_MAX])),
         )
-
-
-def _through(plan: ExplainedPlan, node: PlanNode, passed: Sequence[str]) -> PlanNode | None:
-    """The node above, without those that only pass rows on."""
-    while node.parent is not None:
-        node = plan.nodes[node.parent]
-        if node.type not in passed:
-            return node
-    return None
 
 
 def _rewrites(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
@@ -193,14 +192,37 @@ def _rewrites(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
                 "application then passes that row's values instead of a number of rows.",
                 sql="WHERE (sort columns) > (their last values) ORDER BY sort columns LIMIT n",
             )
-        hidden = list(scan_conditions.functions_on_columns(node.conditions.get("Filter", "")))
-        if hidden and node.relation is not None and _matters(plan, node):
-            yield PlanAdvice(
-                kind="rewrite",
-                node=node.id,
-                sentence=f"{label(node)} compares {hidden[0][:80]}, which an index on the column can't "
-                "support: write the condition as a range of the column itself, and index that.",
-            )
+        if node.relation is not None and _matters(plan, node):
+            yield from _of_timestamps(node)
+
+
+def _of_timestamps(node: PlanNode) -> Iterator[PlanAdvice]:
+    """Timestamps in a form that no index on their column serves; a plan does not tell their type."""
+    hidden = list(scan_conditions.hidden_timestamps(node.conditions.get("Filter", "")))
+    if not hidden:
+        return
+    ranges = [each for each in hidden if each.as_range]
+    shown = scan_conditions.plainly(hidden[0].expression)[:80]
+    known = [each.part for each in hidden if each.part is not None]
+    says = f"{label(node)} compares {shown}, which an index on the column can't support"
+    if len(ranges) == len(hidden) or not known:
+        index = f"\nCREATE INDEX CONCURRENTLY ON {_table(node)} ({ranges[0].name});" if ranges else ""
+        yield PlanAdvice(
+            kind="rewrite",
+            node=node.id,
+            sentence=f"{says}: write the condition as a range of the column itself, and index that.",
+            sql=f"WHERE {' AND '.join(each.as_range for each in ranges)}{index}" if ranges else None,
+        )
+        return
+    keys = scan_conditions.Keys(tuple(scan_conditions.as_key(each.expression, node.alias) for each in known))
+    one, other = ("with", "without") if known[0].has_zone else ("without", "with")
+    yield PlanAdvice(
+        kind="index",
+        node=node.id,
+        sentence=f"{says}: create an index on the expression, if the column is a timestamp {one} time zone. "
+        f"Of one {other} time zone the value depends on the setting TimeZone, and no index can hold it.",
+        sql=_index(node, keys),
+    )
 
 
 def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
@@ -217,7 +239,7 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
             sentence=f"{about}: NOT IN over more rows than work_mem holds. Write NOT EXISTS, which is "
             "planned as an anti join; the rows are the same where neither column can be NULL, and in "
             "that case PostgreSQL 19 does it itself.",
-            sql="WHERE NOT EXISTS (SELECT FROM inner_table i WHERE i.column = outer_table.column)",
+            sql=_not_exists(plan, node, outer, condition),
         )
         return
     yield PlanAdvice(
@@ -226,6 +248,24 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
         sentence=f"{about}: write it as a join, or as LEFT JOIN LATERAL where it gives one value, and index "
         "the column that it is looked up by.",
     )
+
+
+def _not_exists(plan: ExplainedPlan, top: PlanNode, outer: PlanNode, condition: str) -> str:
+    """NOT EXISTS for a NOT IN, with the names that the plan tells; `top`: of the subplan."""
+    inside, inner = {top.id}, top.relation
+    for each in plan.nodes:
+        if each.parent in inside:
+            inside.add(each.id)
+            inner = inner or each.relation
+    compared = _COMPARED.search(condition)
+    # EXPLAIN (VERBOSE) says what the subplan returns.
+    returned = _RETURNED.fullmatch(top.output or "")
+    column = compared["column"] if compared is not None else "column"
+    if "." not in column:
+        column = f"{identifier(outer.alias or outer.relation or 'outer_table')}.{column}"
+    inner = identifier(inner) if inner else "inner_table"
+    own = returned["column"] if returned is not None else "column"
+    return f"WHERE NOT EXISTS (SELECT FROM {inner} i WHERE i.{own} = {column})"
 
 
 def _maintenance(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
@@ -244,25 +284,41 @@ def _maintenance(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
     if wrong is not None and wrong.node is not None:
         node = plan.nodes[wrong.node]
         if node.relation is not None and node.conditions:
-            yield _of_estimate(node)
+            yield from _of_estimate(plan, node)
 
 
-def _of_estimate(node: PlanNode) -> PlanAdvice:
+def _of_estimate(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
     text = node.conditions.get("Filter") or node.conditions.get("Index Cond") or ""
     keys = scan_conditions.keys_of(text, node.alias)
-    plain = [column for column in (keys.columns if keys else ()) if not column.startswith("(")]
+    columns = list(keys.columns if keys else ())
+    hidden = scan_conditions.hidden_timestamps(text)
+    columns += [scan_conditions.as_key(each.expression, node.alias) for each in hidden]
+    plain = [column for column in columns if not column.startswith("(")]
+    if columns and not plain:
+        # ANALYZE looks at an expression only where an index or CREATE STATISTICS has it.
+        if not _throws_away(plan, node):
+            made = f"CREATE STATISTICS ON {scan_conditions.plainly(columns[0])} FROM {_table(node)}"
+            yield PlanAdvice(
+                kind="statistics",
+                node=node.id,
+                sentence=f"The estimate of {label(node, Order.LOWER)} is wrong: there are no statistics of "
+                "the expression in its condition: create them.",
+                sql=f"{made}; ANALYZE {_table(node)};",
+            )
+        return
     if len(plain) > 1:
-        return PlanAdvice(
+        yield PlanAdvice(
             kind="statistics",
             node=node.id,
-            sentence=f"The estimate of {label(node)[0].lower()}{label(node)[1:]} is wrong and its condition "
+            sentence=f"The estimate of {label(node, Order.LOWER)} is wrong and its condition "
             "has several columns: create extended statistics on them.",
             sql=f"CREATE STATISTICS ON {', '.join(plain)} FROM {_table(node)}; ANALYZE {_table(node)};",
         )
-    return PlanAdvice(
+        return
+    yield PlanAdvice(
         kind="statistics",
         node=node.id,
-        sentence=f"The estimate of {label(node)[0].lower()}{label(node)[1:]} is wrong: run ANALYZE if "
+        sentence=f"The estimate of {label(node, Order.LOWER)} is wrong: run ANALYZE if "
         "the table changed much since the last one.",
         sql=f"ANALYZE {_table(node)};",
     )

@@ -4,13 +4,17 @@ The formulas are those of costsize.c and pathnode.c (src/backend/optimizer): a s
 and about 60 rows at 0.01 and more, a LIMIT with OFFSET the share of its rows that it leaves out.
 """
 
+from collections.abc import Sequence
+
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
+from pgassay.plans import scan_conditions
 
 # Less costs no statement much.
 COST_MIN = 10_000.0
 _SHARE_MIN = 0.1
 _ROWS_MIN = 1000.0
 _TIMES_MIN = 100.0
+_GATHERS = ("Gather", "Gather Merge")
 # Rows that a scan reads for a cost of 1, about: a page of 60 rows costs 1 + 60 × (0.01 + 0.0025).
 _ROWS_OF_COST = 30.0
 
@@ -54,6 +58,25 @@ def limit_above(plan: ExplainedPlan, node: PlanNode) -> tuple[PlanNode, PlanNode
         if above.type == "Limit":
             return above, below
         below = above
+    return None
+
+
+def order_wanted(plan: ExplainedPlan, node: PlanNode) -> tuple[PlanNode, tuple[str, ...]] | None:
+    """The Sort above a scan of which a LIMIT takes the first rows, and its keys; None where there is none."""
+    above = _through(plan, node, _GATHERS)
+    if above is None or above.type != "Sort":
+        return None
+    limit = _through(plan, above, _GATHERS)
+    keys = scan_conditions.sort_keys(above.conditions.get("Sort Key", ""))
+    return (above, keys) if limit is not None and limit.type == "Limit" and keys is not None else None
+
+
+def _through(plan: ExplainedPlan, node: PlanNode, passed: Sequence[str]) -> PlanNode | None:
+    """The node above, without those that only pass rows on."""
+    while node.parent is not None:
+        node = plan.nodes[node.parent]
+        if node.type not in passed:
+            return node
     return None
 
 

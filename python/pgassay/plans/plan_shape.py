@@ -8,6 +8,7 @@ from pgassay.record.experiment import StoredTrial
 
 # A node as EXPLAIN (FORMAT JSON) gives it; which properties it has depends on its kind and the version.
 PlanNode = Mapping[str, object]
+_DIFFERS = "differs between arms"
 # Keys of EXPLAIN (FORMAT JSON) that say what a node does (src/backend/commands/explain.c). Costs, row
 # estimates, measured figures and numbers of workers are left out.
 SHAPE_KEYS = (
@@ -139,5 +140,10 @@ def plan_findings(experiment: Experiment, trials: tuple[StoredTrial, ...]) -> tu
             if len({tuple(sorted(by_arm[arm.id])) for arm in arms}) > 1:
                 differ = True
                 plans = "; ".join(f"{' and '.join(names)}: {text}" for text, names in groups.items())
-                sentences.append(f"The plan of statement {statement} differs between arms: {plans}.")
+                sentences.append(f"The plan of statement {statement} {_DIFFERS}: {plans}.")
     return differ, sentences
+
+
+def tells_of_arms(sentence: str) -> bool:
+    """Whether a sentence of `plan_findings` is about arms with different plans."""
+    return sentence.startswith("The plan of statement ") and f" {_DIFFERS}: " in sentence

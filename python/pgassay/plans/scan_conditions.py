@@ -5,8 +5,10 @@ joined by AND can be told apart by their depth. What is not understood is left o
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from pgassay.plans.timestamp_parts import TimestampPart, Types, hides_a_timestamp, timestamp_part
 
 _COLUMN = re.compile(r'(?:(?P<of>"(?:[^"]|"")+"|[a-z_][\w$]*)\.)?(?P<column>"(?:[^"]|"")+"|[a-z_][\w$]*)')
 # What stands on the other side of an operator and is no column of this table.
@@ -24,6 +26,7 @@ _TEXT = re.compile(r"('(?:[^']|'')*')")
 _JSON_KEY = re.compile(r"^\(?[\w\".]+ (?:->>?|#>>?) ")
 _OPERATORS = (" >= ", " <= ", " <> ", " = ", " > ", " < ", " ~~* ", " ~~ ", " @> ", " && ", " @@ ")
 COLUMNS_MAX = 4
+NO_TYPES: Types = {}
 
 
 @dataclass(frozen=True)
@@ -59,15 +62,22 @@ def _joined_by(condition: str, word: str) -> list[str]:
     return [_bare(part) for part in (*found, text[start:])]
 
 
-def keys_of(condition: str, alias: str | None) -> Keys | None:
+def keys_of(
+    condition: str, alias: str | None, types: Types = NO_TYPES, order: Sequence[str] = ()
+) -> Keys | None:
     """The index that a scan's filter calls for; None where no part of it is understood.
 
-    Columns that are compared for equality first, then one that is bounded: a B-tree can use no more.
+    Columns that are compared for equality first, then one that is bounded: a B-tree can use no more. types:
+    of the table's columns, as far as they are known. order: the keys in whose order a LIMIT wants the first
+    rows, which follow those of equality.
     """
-    parts = [part for text in parts_of(condition) if (part := _part(text, alias)) is not None]
-    equal = [part.left for part in parts if part.operator in ("=", "IS NULL")]
-    bounded = [part.left for part in parts if part.operator in (">", "<", ">=", "<=")]
-    columns = list(dict.fromkeys([*equal, *bounded[:1]]))[:COLUMNS_MAX]
+    parts = [part for text in parts_of(condition) if (part := _part(text, alias, types)) is not None]
+    # Most columns have many NULLs where one is looked for: the value in front of them tells more.
+    equal = [part.left for sign in ("=", "IS NULL") for part in parts if part.operator == sign]
+    last = [part.left for part in parts if part.operator in (">", "<", ">=", "<=")][:1]
+    if equal and order:
+        last = [key for key in order if key.partition(" ")[0] not in equal]
+    columns = list(dict.fromkeys([*equal, *last]))[:COLUMNS_MAX]
     if columns:
         return Keys(tuple(columns))
     for part in parts:
@@ -80,13 +90,13 @@ def keys_of(condition: str, alias: str | None) -> Keys | None:
     return None
 
 
-def keys_of_sides(condition: str, alias: str | None) -> tuple[Keys, ...]:
+def keys_of_sides(condition: str, alias: str | None, types: Types = NO_TYPES) -> tuple[Keys, ...]:
     """The indexes that the sides of an OR call for, which are read together; () where one has none."""
     for text in parts_of(condition):
         sides = _joined_by(text, " OR ")
         if len(sides) < 2:
             continue
-        found = [keys_of(side, alias) for side in sides]
+        found = [keys_of(side, alias, types) for side in sides]
         known = {each.columns[0]: each for each in found if each is not None and not each.method}
         if len(known) > 1 and None not in found and all(not each.method for each in found if each):
             return tuple(Keys(each.columns[:1]) for each in known.values())
@@ -117,17 +127,42 @@ def sort_keys(text: str) -> tuple[str, ...] | None:
     return tuple(found)
 
 
-def functions_on_columns(condition: str) -> Iterator[str]:
-    """Expressions that hide a column from its index and that no index can hold: 'date_trunc(…, created)'."""
+@dataclass(frozen=True)
+class HiddenTimestamp:
+    """A timestamp's column that its condition hides from an index: the expression, and which part it is.
+
+    name: the column's; as_range: the same condition as a range of it; '' where there is none.
+    """
+
+    expression: str
+    part: TimestampPart | None
+    name: str = ""
+    as_range: str = ""
+
+
+def hidden_timestamps(condition: str) -> Iterator[HiddenTimestamp]:
+    """What hides timestamps from an index on their column: 'date_trunc(…, created)'."""
     for text in parts_of(condition):
         left, operator, right = _split(text)
-        is_call = re.match(r"^\(?(?:date_trunc|to_char|date_part|EXTRACT|timezone|age)\b", left) is not None
-        is_date = re.fullmatch(r"\(\w+\)::date", left) is not None
-        if operator in ("=", ">=", "<=", ">", "<") and (is_call or is_date) and _VALUE.match(right):
-            yield left
+        if operator in ("=", ">=", "<=", ">", "<") and hides_a_timestamp(left) and _VALUE.match(right):
+            part = timestamp_part(left)
+            if part is None:
+                yield HiddenTimestamp(left, None)
+            else:
+                yield HiddenTimestamp(left, part, part.name, part.as_range(operator, right))
 
 
-def _part(text: str, alias: str | None) -> ConditionPart | None:
+def as_key(expression: str, alias: str | None) -> str:
+    """An expression as a key of an index, without its table's name."""
+    return _of_own_columns(expression, alias) or f"({expression})"
+
+
+def plainly(column: str) -> str:
+    """An index's key as people write it: without what PostgreSQL adds when it prints an expression."""
+    return re.sub(r"\(([a-z_][\w$]*)\)::", r"\1::", column).replace("'::text", "'")
+
+
+def _part(text: str, alias: str | None, types: Types) -> ConditionPart | None:
     if match := re.fullmatch(rf"{_COLUMN.pattern} IS NULL", text):
         return ConditionPart(match["column"], "IS NULL", "")
     left, operator, right = _split(text)
@@ -135,6 +170,9 @@ def _part(text: str, alias: str | None) -> ConditionPart | None:
         return None
     for one, other, sign in ((left, right, operator), (right, left, _turned(operator))):
         key = _key(one, alias)
+        part = timestamp_part(one)
+        if part is not None and part.is_steady(types):
+            key = _of_own_columns(one, alias)
         if key is None and _STEADY_OF_TIMES.match(one) and other.endswith(_WITHOUT_ZONE):
             key = _of_own_columns(one, alias)
         if key is not None and _is_value(other, alias):

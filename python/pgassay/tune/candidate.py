@@ -112,8 +112,14 @@ class Candidate(Frozen):
             return False
         if any(statement.upper().startswith("TRUNCATE ") for statement in self.undo):
             return False
-        remains = any(statement.split(maxsplit=1)[0].upper() in _REMAINING for statement in self.sql)
-        return not remains or any(statement.upper().startswith("DROP ") for statement in self.undo)
+        return not self.leaves_statistics or any(
+            statement.upper().startswith("DROP ") for statement in self.undo
+        )
+
+    @property
+    def leaves_statistics(self) -> bool:
+        """Whether the tables have statistics afterwards that `undo` does not take back."""
+        return any(statement.split(maxsplit=1)[0].upper() in _REMAINING for statement in self.sql)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.model.result import CompareResult
 from pgassay.model.storage import StorageSpec
 from pgassay.model.tuning.tune_answer import Fix, FixLayer, SymptomStatement, TuneCause, TuneSymptom
+from pgassay.plans.repeated_reads import repeated_read
 from pgassay.tune.proof.proof_arms import AS_IT_IS, FACTOR
 from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import CopyOrigin
@@ -19,8 +20,8 @@ from pgassay.words import size
 
 # States of the caches in which statements find their data in memory.
 _IN_MEMORY = ("warm-buffers", "warm-pages", "as-is")
-# The limit of a connection that computes all the time.
-WORK_ALONE = "backend-core"
+# Limits of processors, which the work that a plan shows uses up.
+_BUSY = ("backend-core", "all-cores", "cpu-quota")
 ENDLESS = "did-not-end"
 # What a finding of a plan says about where the time is lost.
 _LAYER_OF_FINDING: dict[str, FixLayer] = {
@@ -38,6 +39,8 @@ _LAYER_OF_FINDING: dict[str, FixLayer] = {
     "index-searches": "design",
 }
 _CAUSES_SHOWN_MAX = 3
+# A statement that is not proven to be faster, and was so many times, was slow by what the fix mends.
+_MENDED_MIN = 2.0
 Plans = Mapping[str, tuple[ExplainedPlan, ...]]
 
 
@@ -116,6 +119,9 @@ def plan_line(plan: ExplainedPlan) -> str:
     node = hottest(plan)
     if node is None:
         return ""
+    again = repeated_read(plan, node)
+    if again:
+        return again
     where = f" on {node.relation}" if node.relation else ""
     by = f" by {node.index}" if node.index else ""
     share = ""
@@ -153,12 +159,13 @@ def cause_of_trials(result: CompareResult) -> TuneCause | None:
 
 
 def told_cause(of_trials: TuneCause | None, of_plans: TuneCause, fixes: Sequence[Fix] = ()) -> TuneCause:
-    """What the fixes that were proven mend says most, in the words of their statements.
+    """What the fixes mend that were proven, or else that were seen to help, in the words of their statements.
 
     Else of both others the one that says more: that a processor was busy with the work tells less than with
     which.
     """
     mended = [fix for fix in fixes if fix.verdict == "recommended" and fix.reason and fix.statements]
+    mended = mended or [fix for fix in fixes if _has_mended(fix)]
     if mended and of_plans.cause != ENDLESS:
         said = [f"{_most_of(fix)}: {fix.reason.partition(';')[0]}" for fix in mended[:_CAUSES_SHOWN_MAX]]
         more = [f"and {len(mended) - len(said)} more below"] if len(mended) > len(said) else []
@@ -166,7 +173,14 @@ def told_cause(of_trials: TuneCause | None, of_plans: TuneCause, fixes: Sequence
     if of_trials is None:
         return of_plans
     says_more = of_plans.cause in _LAYER_OF_FINDING or of_plans.cause == ENDLESS
-    return of_plans if of_trials.cause == WORK_ALONE and says_more else of_trials
+    return of_plans if of_trials.cause in _BUSY and says_more else of_trials
+
+
+def _has_mended(fix: Fix) -> bool:
+    """Whether what is not proven was seen to mend a statement."""
+    return bool(fix.verdict == "not decided" and fix.reason and fix.statements) and (
+        max(each.ratio for each in fix.statements) >= _MENDED_MIN
+    )
 
 
 def _most_of(fix: Fix) -> str:
@@ -184,10 +198,13 @@ def cause_of_plans(baseline: Baseline, plans: Plans) -> TuneCause:
         return TuneCause(layer="design", cause=ENDLESS, sentence=sentence)
     node = hottest(plan)
     findings = [each for each in plan.findings if node is not None and each.node == node.id] or plan.findings
+    repeated = repeated_read(plan, node) if node is not None else ""
     for finding in findings:
         if finding.kind in _LAYER_OF_FINDING:
             return TuneCause(
-                layer=_LAYER_OF_FINDING[finding.kind], cause=finding.kind, sentence=finding.sentence
+                layer=_LAYER_OF_FINDING[finding.kind],
+                cause=finding.kind,
+                sentence=f"{worst.name}: {repeated or finding.sentence}",
             )
     return TuneCause(layer="design", cause="work", sentence=f"{worst.name}: {plan_line(plan)}")
 

@@ -116,7 +116,7 @@ def test_a_statement_that_never_ends_is_made_to_end_by_an_index_and_another_one_
 def test_where_nothing_makes_it_end_that_is_said_and_nothing_is_proven(tmp_path: Path) -> None:
     result = tuned(tmp_path, HOPELESS, 40)
     assert not result.nothing_to_do and not result.apply_sql and result.proof is None
-    assert result.verdict.startswith("Did not finish with any fix that was tried: hopeless (")
+    assert result.verdict.startswith("Did not finish, and no fix was tried that concerns it: hopeless (")
     assert "Nothing to do" not in result.verdict
     (statement,) = result.symptom.statements
     assert statement.at_least and statement.share == 1

@@ -92,6 +92,8 @@ def check_expressions(drawn: Callable[[str], Drawn]) -> None:
     found = drawn("date_trunc($1, c.made) = $2 AND c.queue + c.id > $3")
     assert found.sets[0][0] == "day" and str(found.sets[0][1]).startswith("2024-")
     assert 0 < int(str(found.sets[0][2])) < 5300
+    found = drawn("extract($1 FROM c.made) = $2")
+    assert found.sets[0][0] == "day" and 1 <= int(str(found.sets[0][1])) <= 31
     assert len(str(drawn("upper(substr(state, $1, $2)) = $3").sets[0][2])) == 3
     # Refused as before: two tables, a number that nothing tells, another's function.
     for refused in ("c.id + o.id = $1", "c.id + $2 = $1", "mine(c.id) = $1", "public.length(state) = $1"):

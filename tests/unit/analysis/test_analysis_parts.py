@@ -28,7 +28,7 @@ from pgassay.errors import UsageError
 from pgassay.model.result import Forecast
 from pgassay.model.workload import Metric
 from pgassay.plans.plan_shape import outline, shape
-from pgassay.words import AMOUNT, comparison, figure, percent, percent_rounded, quantity, span
+from pgassay.words import AMOUNT, comparison, figure, percent, percent_rounded, quantity, share, span
 
 
 def blocks_of(plan, records):
@@ -288,6 +288,9 @@ def test_no_figure_has_an_exponent():
         "1,270", "12,345,678", "2.5", "24", "0.0000015", "0",
     ]  # fmt: skip
     assert percent(1.5e-8) == "0.0000015 %" and percent(12.7) == "1,270 %"
+    assert [share(each) for each in (0.0, 3.2e-6, 0.0026, 0.0264, 0.82)] == [
+        "0 %", "under 0.1 %", "0.3 %", "2.6 %", "82 %",
+    ]  # fmt: skip
     assert percent_rounded(1.5e-8) == "0.0000015 %"
     assert quantity(3.2e9, "rows") == "3,200,000,000 rows" and quantity(2e-7, "s") == "0.200 µs"
 

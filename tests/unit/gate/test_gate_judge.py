@@ -68,7 +68,7 @@ def test_what_looks_slower_and_is_not_proven_is_said_with_the_time_that_is_missi
     assert re.search(r"^\S*q03 looks 1[789]\d × as slow as its baseline, not proven: \S+ \w+ needed", first)
     assert "0 units" not in found.verdict
     needed = int(re.search(r"about (\d+) blocks", first)[1])
-    assert "it had" in first and " and 3." in first
+    assert "it had" in first and " and 3 blocks." in first
     # With the blocks that it asks for it is found.
     longer = nights(workload, blocks=needed).night({"q03": -math.log(190)})
     assert "q03" in slowed(longer) and "looks" not in longer.verdict
@@ -126,6 +126,8 @@ def test_the_promise_says_what_is_found_with_ninety_percent():
     assert "not known yet" in unknown
     short = TimeBudget(time_s=60, trial_s=6, members=3, blocks_max=10_000)
     assert "too few to find any slow-down: give it at least" in promise("orders", short, Noise({}, ""), rule)
+    over = promise("orders", TimeBudget(time_s=-30, trial_s=6, members=3, blocks_max=9), Noise({}, ""), rule)
+    assert over.startswith("orders: no time is left, and one block of 3 trials takes 18 seconds, so nothing")
     none = TimeBudget(time_s=10, trial_s=6, members=3, blocks_max=10_000)
     said = promise("orders", none, Noise({}, ""), rule)
     assert said.startswith(

@@ -7,7 +7,10 @@ import pytest
 from pgassay.model.plans.explained_plan import ExplainedPlan, ExplainResult
 from pgassay.plans import scan_conditions
 from pgassay.plans.explain_plan import read_plans
+from pgassay.plans.repeated_reads import repeated_read
 from pgassay.report.explain import explain_page
+from pgassay.tune.symptom import plan_line
+from pgassay.tune.timeouts.estimated_plan import plausible_execution
 
 
 def plan_of(*lines: str) -> ExplainedPlan:
@@ -40,7 +43,8 @@ def test_a_plan_that_was_not_executed_is_judged() -> None:
     sentences = {each.kind: each.sentence for each in NOT_IN.findings}
     assert "runs SubPlan 1 again for each row: about 50,008 times" in sentences["subplan"]
     assert "for a cost of 767,000,000" in sentences["subplan"]
-    assert "NOT EXISTS" in advised(NOT_IN)["rewrite"]
+    (not_exists,) = [each.sql for each in NOT_IN.advice if each.kind == "rewrite"]
+    assert not_exists == "WHERE NOT EXISTS (SELECT FROM orders i WHERE i.column = c.id)"
     assert "skips about 199,993 rows (OFFSET) and returns 20 rows" in OFFSET.findings[0].sentence
     assert "keyset pagination" in OFFSET.advice[0].sentence
     assert "reads the whole table for an estimated 30 rows" in WHOLE.findings[0].sentence
@@ -158,10 +162,133 @@ def test_the_columns_that_an_index_could_use(condition: str, columns: tuple[str,
     assert (keys.columns if keys else None) == columns
 
 
-def test_a_function_that_depends_on_the_session_is_a_range_to_write() -> None:
-    condition = "(date_trunc('day'::text, created) = '2026-01-01 00:00:00+00'::timestamp with time zone)"
-    assert scan_conditions.keys_of(condition, "t") is None
-    assert list(scan_conditions.functions_on_columns(condition)) == ["date_trunc('day'::text, created)"]
+def test_what_is_gone_through_again_is_told_in_the_statement_s_own_words() -> None:
+    again = plausible_execution(NOT_IN, 4.8, lambda _: 80_000.0)
+    kept = next(node for node in again.nodes if node.type == "Materialize")
+    told = repeated_read(again, kept)
+    assert told.startswith("orders is gone through again for each row of customers, ")
+    assert told.endswith(" times 1,000,000 rows: NOT IN over more rows than work_mem holds")
+    joined = plan_of(
+        "Nested Loop  (cost=0.00..9000.00 rows=10 width=4) (actual time=0.010..900.000 rows=10 loops=1)",
+        "  Join Filter: (f.loan_id = l.id)",
+        "  ->  Seq Scan on loans l  (cost=0.00..10.00 rows=500 width=4) "
+        "(actual time=0.010..1.000 rows=500 loops=1)",
+        "  ->  Materialize  (cost=0.00..90.00 rows=5000 width=4) "
+        "(actual time=0.001..1.700 rows=5000 loops=500)",
+        "        ->  Seq Scan on fines f  (cost=0.00..90.00 rows=5000 width=4) "
+        "(actual time=0.001..1.700 rows=5000 loops=1)",
+        "Execution Time: 901.0 ms",
+    )
+    assert repeated_read(joined, joined.nodes[2]) == (
+        "fines is gone through again for each row of loans, 500 times 5,000 rows: "
+        "no index on fines.loan_id is used"
+    )
+    assert plan_line(joined) == repeated_read(joined, joined.nodes[2])
+    assert not repeated_read(joined, joined.nodes[3]) and not repeated_read(joined, joined.nodes[1])
+
+
+WITHOUT_ZONE = {"made": "timestamp without time zone", "day": "date"}
+WITH_ZONE = {"made": "timestamp with time zone"}
+
+
+@pytest.mark.parametrize(
+    ("condition", "types", "key"),
+    [
+        ("((l.made)::date = $1)", WITHOUT_ZONE, "((made)::date)"),
+        ("((l.made)::date = '2026-01-01'::date)", WITH_ZONE, None),
+        ("((l.made)::date = '2026-01-01'::date)", {}, None),
+        ("(EXTRACT(year FROM l.made) = '2026'::numeric)", WITHOUT_ZONE, "(EXTRACT(year FROM made))"),
+        ("(EXTRACT(doy FROM day) > '7'::numeric)", WITHOUT_ZONE, "(EXTRACT(doy FROM day))"),
+        ("(EXTRACT(year FROM made) = $1)", WITH_ZONE, None),
+        ("(date_trunc('day'::text, made) = $1)", WITHOUT_ZONE, "(date_trunc('day'::text, made))"),
+        (
+            "(((made AT TIME ZONE 'UTC'::text))::date = $1)",
+            WITH_ZONE,
+            "(((made AT TIME ZONE 'UTC'::text))::date)",
+        ),
+        ("(((made AT TIME ZONE 'UTC'::text))::date = $1)", WITHOUT_ZONE, None),
+        ("((made)::time without time zone = $1)", WITHOUT_ZONE, None),
+    ],
+)
+def test_a_part_of_a_timestamp_has_an_index_where_no_setting_changes_it(
+    condition: str, types: dict[str, str], key: str | None
+) -> None:
+    keys = scan_conditions.keys_of(condition, "l", types)
+    assert (keys.columns if keys else None) == ((key,) if key else None)
+
+
+@pytest.mark.parametrize(
+    ("condition", "as_range"),
+    [
+        (
+            "((l.made)::date = '2026-01-01'::date)",
+            "l.made >= '2026-01-01'::date AND l.made < '2026-01-01'::date + 1",
+        ),
+        ("((made)::date = $1)", "made >= $1::date AND made < $1::date + 1"),
+        ("((made)::date > $1)", "made >= $1::date + 1"),
+        ("(EXTRACT(year FROM made) <= '2025'::numeric)", "made < '2026-01-01'"),
+        (
+            "(date_part('year'::text, made) = '2025'::double precision)",
+            "made >= '2025-01-01' AND made < '2026-01-01'",
+        ),
+        ("(EXTRACT(month FROM made) = '5'::numeric)", ""),
+        (
+            "(date_trunc('month'::text, made) = '2026-03-01 00:00:00+01'::timestamp with time zone)",
+            "made >= '2026-03-01 00:00:00+01'::timestamp with time zone AND "
+            "made < '2026-03-01 00:00:00+01'::timestamp with time zone + interval '1 month'",
+        ),
+        # No month begins then: no row has that value, and the range has many.
+        ("(date_trunc('month'::text, made) = '2026-03-02 00:00:00'::timestamp without time zone)", ""),
+        ("(to_char(made, 'YYYY'::text) = '2026'::text)", ""),
+    ],
+)
+def test_a_part_of_a_timestamp_is_a_range_of_it(condition: str, as_range: str) -> None:
+    (hidden,) = scan_conditions.hidden_timestamps(condition)
+    assert hidden.as_range == as_range
+
+
+def test_a_plan_with_a_part_of_a_timestamp_has_sql_for_it() -> None:
+    def sql(condition: str) -> str:
+        plan = plan_of("Seq Scan on l  (cost=0.00..28450.00 rows=30 width=8)", f"  Filter: {condition}")
+        return advised(plan).get("rewrite") or advised(plan)["index"]
+
+    assert sql("((made)::date = '2026-01-01'::date)") == (
+        "WHERE made >= '2026-01-01'::date AND made < '2026-01-01'::date + 1\n"
+        "CREATE INDEX CONCURRENTLY ON l (made);"
+    )
+    assert sql(
+        "((EXTRACT(year FROM made) = '2026'::numeric) AND (EXTRACT(doy FROM made) = '7'::numeric))"
+    ) == ("CREATE INDEX CONCURRENTLY ON l ((EXTRACT(year FROM made)), (EXTRACT(doy FROM made)));")
+
+
+def test_an_index_has_what_is_equal_first_and_then_the_order_that_a_limit_wants() -> None:
+    keys = scan_conditions.keys_of("((returned IS NULL) AND (member = 17))", "l")
+    assert keys is not None and keys.columns == ("member", "returned")
+    few = plan_of(
+        "Limit  (cost=5509.30..5511.63 rows=20 width=63)",
+        "  ->  Gather Merge  (cost=5509.30..5521.88 rows=108 width=63)",
+        "        Workers Planned: 2",
+        "        ->  Sort  (cost=4509.28..4509.39 rows=45 width=63)",
+        "              Sort Key: at DESC",
+        "              ->  Parallel Seq Scan on events  (cost=0.00..4508.08 rows=45 width=63)",
+        "                    Filter: (kind = 'alarm'::text)",
+    )
+    assert advised(few)["index"] == "CREATE INDEX CONCURRENTLY ON events (kind, at DESC);"
+
+
+def test_analyze_is_not_advised_for_an_expression() -> None:
+    def statistics(removed: int, rows: int) -> list[str | None]:
+        plan = plan_of(
+            "Seq Scan on m  (cost=0.00..1134.00 rows=40000 width=45) "
+            f"(actual time=0.1..900.0 rows={rows} loops=1)",
+            "  Filter: (lower(email) = 'a@b'::text)",
+            f"  Rows Removed by Filter: {removed}",
+            "Execution Time: 901.0 ms",
+        )
+        return [each.sql for each in plan.advice if each.kind == "statistics"]
+
+    assert statistics(removed=390_000, rows=1) == []
+    assert statistics(removed=10, rows=900_000) == ["CREATE STATISTICS ON (lower(email)) FROM m; ANALYZE m;"]
 
 
 ONE = """Sort  (cost=2.00..3.00 rows=10 width=4) (actual time=9.000..9.500 rows=10 loops=1)

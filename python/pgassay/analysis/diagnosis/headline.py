@@ -78,10 +78,12 @@ def headline(
     held = next((each for each in faults if each.cause == "bloat-held"), None)
     if held is None and limit.cause in USED_UP:
         found = next((each for each in statements if _is_wasteful(each)), None)
-        if found is not None:
-            return _of_statement(found)
         several = [each for each in statements if _has_fix(each)]
-        if len(several) > 1 and sum(each.share for each in several) >= _STATEMENT_SHARE_MIN:
+        together = sum(each.share for each in several)
+        is_one = found is not None and (found not in several or found.share > together / 2)
+        if found is not None and (is_one or len(several) < 2):
+            return _of_statement(found)
+        if len(several) > 1 and together >= _STATEMENT_SHARE_MIN:
             return _of_several(interval, several)
     first = _fault_that_matters(limit, faults)
     if first is not None:

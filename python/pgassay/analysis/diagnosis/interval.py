@@ -51,7 +51,7 @@ class TableShape:
 
     rows: reltuples, below 0 where it was never analyzed; changed_rows: those written since the last ANALYZE.
     indexes: the keys of each valid index, columns by name and expressions as SQL. referencing: the foreign
-    keys that refer to it.
+    keys that refer to it. types: of its columns, as format_type has them.
     """
 
     schema: str
@@ -61,6 +61,7 @@ class TableShape:
     is_analyzed: bool
     indexes: Mapping[str, tuple[str, ...]]
     referencing: tuple[Referencing, ...] = ()
+    types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ A plan says what is read; pg_stat_statements says how many rows a call returned 
 at. What neither tells is left out.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.model.running_server.statement import StatementFinding
 from pgassay.plans import scan_conditions
 from pgassay.plans.node_wording import USUAL_SCHEMA, rows_words, table_in_sql
-from pgassay.plans.plan_cost import share_until_limit
+from pgassay.plans.plan_cost import order_wanted, share_until_limit
 from pgassay.sql_text import identifier
 from pgassay.words import figure, join, size
 
@@ -21,6 +22,7 @@ from pgassay.words import figure, join, size
 _KEPT_MAX = 0.1
 # A table of fewer rows is fully read sooner than by an index, or as soon.
 _TABLE_ROWS_MIN = 1000.0
+_VALUE = re.compile(r"(?<!interval )'[^']*'")
 # Of a scan that is called one of the whole table: a LIMIT ends others before.
 _WHOLE_MIN = 0.9
 # Of the planner's cost of the statement: what takes less decides nothing.
@@ -79,7 +81,10 @@ def findings_of_statement(known: Known) -> tuple[StatementFinding, ...]:
 
 def _whole_tables(known: Known) -> Iterator[StatementFinding]:
     for node, table in _read_whole(known):
-        keys = scan_conditions.keys_of(node.conditions.get("Filter", ""), node.alias)
+        condition = node.conditions.get("Filter", "")
+        wanted = order_wanted(known.plan, node) if known.plan is not None else None
+        order = wanted[1] if wanted is not None else ()
+        keys = scan_conditions.keys_of(condition, node.alias, table.types, order)
         name = shown_table(table.schema, table.name)
         kept = rows_words(max(1.0, round(node.rows_estimated or 0.0)))
         read = f"{name} is read completely, {rows_words(table.rows)} for about {kept.removesuffix(' rows')}"
@@ -90,9 +95,9 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
                 f"of {rows_words(table.rows).removesuffix(' rows')}"
             )
         if keys is None:
-            yield _of_sides(read, node, table)
+            yield _of_timestamps(read, node, table) or _of_sides(read, node, table)
             continue
-        columns = ", ".join(keys.columns)
+        columns = ", ".join(map(scan_conditions.plainly, keys.columns))
         usable = [index for index, have in table.indexes.items() if have and have[0] == keys.columns[0]]
         if usable and not keys.method:
             yield StatementFinding(
@@ -110,9 +115,31 @@ def _whole_tables(known: Known) -> Iterator[StatementFinding]:
         )
 
 
+def _of_timestamps(read: str, node: PlanNode, table: TableShape) -> StatementFinding | None:
+    """Of a part of a timestamp with time zone, that no index can hold: a range of its column."""
+    hidden = list(scan_conditions.hidden_timestamps(node.conditions.get("Filter", "")))
+    if not hidden:
+        return None
+    shown = scan_conditions.plainly(scan_conditions.as_key(hidden[0].expression, node.alias))
+    why = f"{read}: no index can hold {shown}, which depends on the setting TimeZone"
+    if not hidden[0].as_range:
+        zone = "name the zone in it (AT TIME ZONE 'UTC') and index that expression"
+        return StatementFinding(kind="whole-table", sentence=f"{why}: {zone}")
+    # Values of a call are its user's own.
+    name, as_range = hidden[0].name, _VALUE.sub("'…'", hidden[0].as_range)
+    usable = [index for index, have in table.indexes.items() if have and have[0] == name]
+    place = table_in_sql(table.schema, table.name)
+    return StatementFinding(
+        kind="whole-table",
+        sentence=f"{why}: write it as a range, {as_range}"
+        + (f", which {usable[0]} serves" if usable else ", with an index on the column"),
+        sql="" if usable else f"CREATE INDEX CONCURRENTLY ON {place} ({name}); -- serves the range only",
+    )
+
+
 def _of_sides(read: str, node: PlanNode, table: TableShape) -> StatementFinding:
     """Of an OR over several columns: an index for each of its sides."""
-    sides = scan_conditions.keys_of_sides(node.conditions.get("Filter", ""), node.alias)
+    sides = scan_conditions.keys_of_sides(node.conditions.get("Filter", ""), node.alias, table.types)
     there = {have[0] for have in table.indexes.values() if have}
     missing = [each.columns[0] for each in sides if each.columns[0] not in there]
     if not missing:

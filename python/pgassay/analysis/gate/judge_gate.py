@@ -249,7 +249,7 @@ def suspicions(
         yield (
             f"{looks}: {duration_rounded(seconds)} needed, about "
             f"{plural(needed, 'start' if is_start else 'block')}; it had "
-            f"{duration_rounded(had_s)} and {unit.blocks}."
+            f"{duration_rounded(had_s)} and {plural(unit.blocks, 'start' if is_start else 'block')}."
         )
 
 

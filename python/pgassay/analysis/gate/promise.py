@@ -37,7 +37,7 @@ class TimeBudget:
     @property
     def blocks(self) -> int:
         """The blocks that it has room for."""
-        return min(self.blocks_max, int(self.time_s / (self.trial_s * self.members) + 1e-9))
+        return min(self.blocks_max, int(max(self.time_s, 0.0) / (self.trial_s * self.members) + 1e-9))
 
     @property
     def rows(self) -> int:
@@ -89,7 +89,10 @@ def promise(name: str, time: TimeBudget, noise: Noise, rule: GateRule) -> str:
     if time.blocks == 0:
         block_s = duration_rounded(time.trial_s * time.members)
         one = "one start" if time.by_starts else f"one block of {time.members} trials"
-        return f"{given}less than {one} takes ({block_s}), so nothing will be found: {_remedy(time, rule)}."
+        less = f"{given}less than {one} takes ({block_s})"
+        if time.time_s < 1:
+            less = f"{name}: no time is left, and {one} takes {block_s}"
+        return f"{less}, so nothing will be found: {_remedy(time, rule)}."
     if time.by_starts:
         given += f"about {plural(time.blocks, 'start')} of one server for both sides"
     else:

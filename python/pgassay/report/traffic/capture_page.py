@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from pgassay.model.traffic.capture_summary import CaptureSummary
 from pgassay.report.text import ascii_only, clean, percent_fixed, plural, seconds, size
+from pgassay.words import share
 
 FAMILIES_SHOWN = 15
 _NAMES_SHOWN = 5
@@ -102,5 +103,5 @@ def _unreplayable(summary: CaptureSummary) -> Iterator[str]:
         return
     yield "What a replay can't reproduce"
     for each in summary.unreplayable:
-        share = "" if each.share is None else f", {percent_fixed(each.share, 1)} of the time"
-        yield f"  {each.count:,}{share}: {clean(each.reason)}"
+        part = "" if each.share is None else f", {share(each.share)} of the time"
+        yield f"  {each.count:,}{part}: {clean(each.reason)}"

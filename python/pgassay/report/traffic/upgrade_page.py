@@ -27,6 +27,7 @@ from pgassay.report.section import (
     plain_table,
 )
 from pgassay.report.text import percent, percent_fixed, plural, seconds
+from pgassay.words import share
 
 _HEADS = ("statement", "", "before", "after", "× as fast", "95 % interval", "share of time")
 _TITLES = (
@@ -187,11 +188,11 @@ def _of_traffic(result: UpgradeResult) -> list[Block]:
 
 
 def _against(each: UpgradedStatement) -> str:
-    share = "" if each.share is None else f", {percent(each.share)} of the time"
+    part = "" if each.share is None else f", {share(each.share)} of the time"
     if each.verdict == "slower" and each.ratio is not None and each.interval is not None:
         low, high = each.interval
-        return f"slower: {each.name}: {each.ratio:.3g} × as fast [{low:.3g}, {high:.3g}]{share}"
-    return f"{each.verdict}: {each.name}{share}: {each.reason}"
+        return f"slower: {each.name}: {each.ratio:.3g} × as fast [{low:.3g}, {high:.3g}]{part}"
+    return f"{each.verdict}: {each.name}{part}: {each.reason}"
 
 
 def _whole(result: UpgradeResult, traffic: UpgradeTraffic) -> str:

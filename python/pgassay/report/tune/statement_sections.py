@@ -27,6 +27,7 @@ from pgassay.words import plural, seconds
 
 # As many as are read; --json has them all.
 OTHERS_SHOWN_MAX = 40
+_UNTRIED_SHOWN_MAX = 10
 _PROVEN = ("faster", "slower")
 # On a telephone a line has room for so much.
 _SHORT = {"as it was": "same"}
@@ -135,6 +136,12 @@ def by_statement(result: TuneResult) -> Iterator[Block]:
             for fix in unproven[:OTHERS_SHOWN_MAX]
         ]
         yield bullets(found, title="Found and not proven", tone=WARNING)
+    untried = [
+        fix for fix in result.fixes if fix.verdict == "not decided" and fix.evidence == "none" and fix.sql
+    ]
+    if untried:
+        listed = [f"{fix.rank}. {fix.title}: {shortened(fix.sql)}" for fix in untried[:_UNTRIED_SHOWN_MAX]]
+        yield bullets(listed, title="Not tried yet, the most promising first", tone=QUIET)
 
 
 def _looked(fix: Fix) -> str:

@@ -34,7 +34,7 @@ from pgassay.report.section import (
 )
 from pgassay.report.tune.figures import ends_words, gain_words, interval_words, time_words
 from pgassay.report.tune.statement_sections import OTHERS_SHOWN_MAX, by_statement
-from pgassay.words import join, percent, plural, seconds, size
+from pgassay.words import join, plural, seconds, share, size
 
 _TONES: dict[FixVerdict, Tone] = {
     "recommended": STRONG,
@@ -105,7 +105,7 @@ def _symptom(result: TuneResult) -> Iterator[Block]:
         )
     heads: tuple[str, ...] = ("statement", "time", "share", "where most of it goes")
     rows: list[tuple[str, ...]] = [
-        (each.name, time_words(each.seconds, at_least=each.at_least), percent(each.share), each.plan)
+        (each.name, time_words(each.seconds, at_least=each.at_least), share(each.share), each.plan)
         for each in symptom.statements
     ]
     if symptom.source is not None:
@@ -125,12 +125,12 @@ def _source(source: TuneSource) -> Iterator[Block]:
     counted = plural(source.statements, "statement")
     yield Paragraph(
         f"{source.name}, PostgreSQL {source.version}, counted {counted}{since}, {seconds(source.seconds)} "
-        f"in all. The statements above took {percent(source.share)} of that on the source."
+        f"in all. The statements above took {share(source.share)} of that on the source."
         + ("" if source.sessions is None else f" {_sessions(source.sessions)}.")
         + (f" Skipped: {passed}." if passed else "")
     )
     if source.left_out:
-        reasons = [f"{each.name} ({percent(each.share)}): {each.reason}" for each in source.left_out]
+        reasons = [f"{each.name} ({share(each.share)}): {each.reason}" for each in source.left_out]
         yield bullets(reasons, title="Left out", tone=WARNING)
     if source.settings:
         taken = ", ".join(f"{name} = {value}" for name, value in source.settings.items())
@@ -147,7 +147,7 @@ def _milliseconds(value: float | None) -> str:
 
 
 def _share(value: float | None) -> str:
-    return "" if value is None else percent(value)
+    return "" if value is None else share(value)
 
 
 def _cause(result: TuneResult) -> str:
@@ -290,7 +290,7 @@ def _tree(result: TuneResult) -> Iterator[TreeLine]:
     yield TreeLine(0, f"{symptom.workload}: {time_words(symptom.seconds, at_least=symptom.at_least)}", STRONG)
     for each in symptom.statements:
         took = time_words(each.seconds, at_least=each.at_least)
-        yield TreeLine(1, f"{each.name}: {took}, {percent(each.share)}; {each.plan}")
+        yield TreeLine(1, f"{each.name}: {took}, {share(each.share)}; {each.plan}")
     yield TreeLine(1, f"cause: {_cause(result)}", STRONG)
     for fix in result.fixes:
         yield TreeLine(2, f"{fix.title} [{fix.kind}]: {fix.reason}", _TONES[fix.verdict])

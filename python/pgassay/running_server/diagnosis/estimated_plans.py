@@ -214,6 +214,7 @@ def _shape(table: TableFacts, facts: SchemaFacts) -> TableShape:
         is_analyzed=any(column.distinct is not None for column in table.columns),
         indexes={index.name: _keys(index) for index in table.indexes if index.valid},
         referencing=tuple(_referencing(table, facts.tables)),
+        types={column.name: column.type for column in table.columns},
     )
 
 

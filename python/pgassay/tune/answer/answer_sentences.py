@@ -1,16 +1,20 @@
 """The answer in a few sentences, from the verdicts. Pure."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, TuneProof
 from pgassay.tune.answer.proof_verdict import NOT_TOLD, looked_slower
 from pgassay.tune.search.selection import STATEMENT_MARGIN
-from pgassay.words import percent, plural
+from pgassay.words import join, percent, plural
 from pgassay.words import seconds as duration
 
 _STATEMENTS_SHOWN_MAX = 6
 # Of what is not proven: a statement that looked faster by less may be as fast.
 _LOOKED_MIN, _LOOKED_SHOWN_MAX = 1.5, 3
+_PROMISING_MAX = 3
+# What a statement's name has where it was measured with several sets of values.
+_SET = re.compile(r" \[\d+\]$")
 # How the warning begins that says why.
 PROOF_REFUSED = "the proof could not be run"
 
@@ -26,6 +30,7 @@ def summary(
     go_on: str = "",
     endless: Mapping[str, float] | None = None,
     ended_unproven: Sequence[str] = (),
+    never_tried: Collection[str] = (),
     is_refused: bool = False,
     clients: int = 1,
     is_interrupted: bool = False,
@@ -35,11 +40,11 @@ def summary(
     `members`: the ids of what was chosen to be proved, which alone more of its blocks can decide. `go_on`:
     the command that goes on with its proof, '' for none. `endless`: the statements that did not end, as they
     are or with what was chosen, and how long each was waited for; `ended_unproven`: those of them that ended
-    with something that was tried and not chosen. `is_refused`: the proof could not be run. `clients`: how
-    many executed the statements at once in it.
+    with something that was tried and not chosen; `never_tried`: those for which nothing was tried.
+    `is_refused`: the proof could not be run. `clients`: how many executed the statements at once in it.
     """
     recommended = [fix for fix in fixes if fix.verdict == "recommended"]
-    unsolved = _unsolved(endless or {}, ended_unproven)
+    unsolved = _unsolved(endless or {}, ended_unproven, never_tried)
     if not recommended:
         nothing = _nothing(
             fixes,
@@ -106,15 +111,22 @@ def _together(proof: TuneProof, clients: int) -> list[str]:
     return lines
 
 
-def _unsolved(endless: Mapping[str, float], ended_unproven: Sequence[str]) -> str:
+def _unsolved(
+    endless: Mapping[str, float], ended_unproven: Sequence[str], never_tried: Collection[str]
+) -> str:
     """What is said of statements that do not end with what was chosen."""
     lines = []
-    waited = [f"{name} ({duration(s)})" for name, s in endless.items() if name not in ended_unproven]
-    if waited:
-        lines.append(
-            f"Did not finish with any fix that was tried: {', '.join(waited)}; a longer --max-time allows "
-            "more time."
-        )
+    for said, is_tried in (
+        ("Did not finish with any fix that was tried", True),
+        ("Did not finish, and no fix was tried that concerns it", False),
+    ):
+        waited = [
+            f"{name} ({duration(s)})"
+            for name, s in endless.items()
+            if name not in ended_unproven and (name not in never_tried) == is_tried
+        ]
+        if waited:
+            lines.append(f"{said}: {', '.join(waited)}; a longer --max-time allows more time.")
     if ended_unproven:
         lines.append(f"Finished only with unproven fixes: {', '.join(ended_unproven)}.")
     return " ".join(lines)
@@ -168,7 +180,8 @@ def _nothing(
             return f"Nothing is proven: so far {looked}{late}. {advice}."
         if untried == len(undecided):
             late = f"{untried} {of_all} {_was(untried)} not tried in the given time"
-            return f"Nothing is proven: {late}. {advice}."
+            first = join([fix.title for fix in undecided[:_PROMISING_MAX]])
+            return f"Nothing is proven: {late}, the most promising {first}. {advice}."
         return (
             f"Nothing is proven: {len(undecided)} {of_all} "
             f"{'is' if len(undecided) == 1 else 'are'} not decided, the most promising {best.title}. "
@@ -193,12 +206,16 @@ def _was(count: int) -> str:
 
 
 def _looked(undecided: Sequence[Fix]) -> str:
-    """What statements gained when what is not proven was tried, what gained most first; '' for nothing."""
+    """What statements gained when what is not proven was tried, what gained most first; '' for nothing.
+
+    Of one that was measured with several sets of values, its best.
+    """
     best: dict[str, tuple[float, bool, str]] = {}
     for fix in undecided:
         for each in fix.statements:
-            if each.ratio >= max(_LOOKED_MIN, best.get(each.name, (0.0,))[0]):
-                best[each.name] = (each.ratio, each.at_least, fix.title)
+            name = _SET.sub("", each.name)
+            if each.ratio >= max(_LOOKED_MIN, best.get(name, (0.0,))[0]):
+                best[name] = (each.ratio, each.at_least, fix.title)
     found = sorted(best.items(), key=lambda item: -item[1][0])
     words = [
         f"{name} is {'over ' if at_least else ''}{_figure(ratio)} × as fast with {title}"

@@ -9,6 +9,8 @@ from pgassay.tune.search.selection import Baseline, Seconds
 
 # A ratio nearer to 1 than this is none that anybody asked for.
 _SAME = 0.02
+# What a statement was seen to gain once by less may be chance.
+_SEEN_MIN = 1.5
 
 
 def answers(
@@ -45,6 +47,32 @@ def answers(
         )
         made.append(answer.model_copy(update=_measured(answer, found.get(each.name), effect, chosen)))
     return tuple(made)
+
+
+def with_what_was_seen(made: Sequence[StatementAnswer], fixes: Sequence[Fix]) -> tuple[StatementAnswer, ...]:
+    """With the best fix that is not decided of statements that nothing chosen makes faster."""
+    best: dict[str, tuple[FixStatement, str]] = {}
+    for fix in fixes:
+        for seen in fix.statements if fix.verdict == "not decided" else ():
+            if seen.ratio >= max(_SEEN_MIN, best[seen.name][0].ratio if seen.name in best else 0.0):
+                best[seen.name] = (seen, fix.id)
+    return tuple(
+        each
+        if each.ratio is not None or each.name not in best
+        else each.model_copy(update=_seen(each, *best[each.name]))
+        for each in made
+    )
+
+
+def _seen(answer: StatementAnswer, seen: FixStatement, fix: str) -> dict[str, object]:
+    return {
+        "seconds_after": answer.seconds_before / seen.ratio,
+        "ratio": seen.ratio,
+        "at_least": answer.at_least,
+        "verdict": "measured once",
+        "fixes": (fix,),
+        "unproven": (fix,),
+    }
 
 
 def inserts(baseline: Baseline) -> frozenset[str]:

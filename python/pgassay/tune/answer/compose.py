@@ -15,9 +15,10 @@ from pgassay.model.tuning.tune_answer import (
     TuneResult,
     TuneSymptom,
 )
+from pgassay.plans.plan_shape import tells_of_arms
 from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.answer.answer_sentences import PROOF_REFUSED, has_nothing_to_do, summary
-from pgassay.tune.answer.by_statement import answers, workload_gain
+from pgassay.tune.answer.by_statement import answers, with_what_was_seen, workload_gain
 from pgassay.tune.answer.parameter_group import parameter_group
 from pgassay.tune.answer.proof_verdict import FoundAndProved
 from pgassay.tune.answer.scripts import apply_script, undo_script
@@ -80,6 +81,8 @@ def compose(
         confirmed or proved,
     )
     by_statement = _with_generic_plans(by_statement, search)
+    gain = workload_gain(by_statement, judged.baseline.calls)
+    by_statement = with_what_was_seen(by_statement, fixes)
     proof = proof_of(proved, search.selection.ids, search.predicted_together, left_out) if proved else None
     confirmation = proof_of(confirmed, search.remaining, None, left_out) if confirmed else None
     cause = cause_of_trials(proved.result) if proved else None
@@ -96,7 +99,7 @@ def compose(
         cause=told_cause(cause, told.plan_cause, fixes),
         fixes=fixes,
         statements=by_statement,
-        workload_gain=workload_gain(by_statement, judged.baseline.calls),
+        workload_gain=gain,
         nothing_to_do=has_nothing_to_do(fixes, is_interrupted=told.is_interrupted) and not left_out,
         verdict=_summary(search, told, fixes, by_statement, confirmation or proof, go_on),
         proof=proof,
@@ -147,6 +150,7 @@ def _summary(
         members=search.selection.ids,
         go_on=go_on,
         endless={name: search.seconds[name] for name in search.unsolved},
+        never_tried=[name for name in search.unsolved if not _was_tried(search, name)],
         ended_unproven=[name for name in search.unsolved if search.ended_with(name)],
         is_refused=any(each.startswith(PROOF_REFUSED) for each in told.warnings),
         clients=told.symptom.clients,
@@ -154,9 +158,28 @@ def _summary(
     )
 
 
+def _was_tried(search: StoredSearch, statement: str) -> bool:
+    """Whether any fix was tried that touches the statement, or was found for it."""
+    of = {each.id: each.statements for each in search.candidates}
+    own = {each.name: each.of.name for each in measured(search.statements)}[statement]
+    return any(
+        not each.refused and (statement in each.touched or own in of.get(each.id, ()))
+        for each in search.tried.values()
+    )
+
+
 def _warnings(search: StoredSearch, told: Told, *stages: Proved | None) -> tuple[str, ...]:
-    """What the search and the run warn of, and both stages of the proof; each sentence once."""
-    of_stages = (words for each in stages if each for words in each.result.warning_sentences)
+    """What the search and the run warn of, and both stages of the proof; each sentence once.
+
+    That plans differ between the arms is what fixes are for.
+    """
+    of_stages = (
+        words
+        for each in stages
+        if each
+        for words in each.result.warning_sentences
+        if not tells_of_arms(words)
+    )
     return tuple(dict.fromkeys([*search.warnings, *told.warnings, *of_stages]))
 
 

@@ -17,6 +17,7 @@ from pgassay.tune.search.selection import (
     gain_over,
     is_slower,
 )
+from pgassay.tune.tools import REWRITE_SAVES
 from pgassay.words import size
 
 # A statement that one timing shows faster by less may be as fast: short ones vary so much.
@@ -41,10 +42,22 @@ NO_TIME = "no time was left to try it: give a longer --max-time"
 
 
 def ranked(judged: FoundAndProved) -> tuple[Fix, ...]:
-    """Every candidate with its verdict: what is recommended first, by what it gains."""
+    """Every candidate with its verdict: what is recommended first, by what it gains, or promises to."""
     fixes = [_fix(judged, candidate) for candidate in judged.found.candidates]
-    fixes.sort(key=lambda fix: (_ORDER[fix.verdict], -(fix.gain or 0.0), fix.id))
+    promised = {each.id: _promised_s(judged.baseline, each) for each in judged.found.candidates}
+    fixes.sort(key=lambda fix: (_ORDER[fix.verdict], -(fix.gain or 0.0), -promised[fix.id], fix.id))
     return tuple(fix.model_copy(update={"rank": rank}) for rank, fix in enumerate(fixes, start=1))
+
+
+def _promised_s(baseline: Baseline, candidate: Candidate) -> float:
+    """The seconds of the statements that a candidate would save by what its finder predicts."""
+    unknown = 1 - REWRITE_SAVES if candidate.rewrites else 1.0
+    left = candidate.predicted or dict.fromkeys(candidate.statements, unknown)
+    return math.fsum(
+        baseline.calls[each.name] * baseline.seconds[each.name] * (1 - left[each.of.name])
+        for each in baseline.statements
+        if each.of.name in left
+    )
 
 
 def _fix(judged: FoundAndProved, candidate: Candidate) -> Fix:

@@ -11,7 +11,7 @@ from pgassay.traffic.values import FamilyUse, uses_of
 from pgassay.tune.candidate import TunedStatement
 from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.tuned_statements import with_sets, with_values
-from pgassay.words import percent, plural
+from pgassay.words import plural, share
 from pgassay.workloads.registry import parse_workload
 from pgassay.workloads.replay import FAMILY
 
@@ -38,7 +38,7 @@ def start_of_capture(text: str) -> Start | None:
         try:
             found += tuned(statement, use, workload.text)
         except UsageError as error:
-            left_out.append((f"{statement.name} ({percent(use.seconds / whole_s)} of the time)", str(error)))
+            left_out.append((f"{statement.name} ({share(use.seconds / whole_s)} of the time)", str(error)))
     if not found:
         why = "; ".join(f"{name}: {reason}" for name, reason in left_out[:1])
         raise UsageError(f"{workload.text}: no statement of the capture can be tuned ({why})")

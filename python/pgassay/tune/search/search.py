@@ -203,13 +203,15 @@ def look_again(run: SearchRun) -> None:
 
 
 def with_current_estimates(run: SearchRun) -> SearchRun:
-    """The run with the estimates of this moment, where statements write.
+    """The run with the estimates of this moment, where those of its beginning hold no longer.
 
-    What they wrote was rolled back and left dead rows: the tables have more pages, and the planner's costs
-    are others with nothing applied.
+    What statements wrote was rolled back and left dead rows: the tables have more pages, and the planner's
+    costs are others with nothing applied. And what ANALYZE found beside an index of an expression stays when
+    that is dropped: its sample is another, and a plan may be, of which no later candidate is the reason.
     """
-    baseline = run.baseline
-    if not any(each.of.writes for each in baseline.statements):
+    baseline, by_id = run.baseline, run.found.by_id
+    is_analyzed = any(name in by_id and by_id[name].leaves_statistics for name in run.found.tried)
+    if not is_analyzed and not any(each.of.writes for each in baseline.statements):
         return run
     return replace(run, baseline=replace(baseline, estimates=estimates(run.copy, baseline.statements, {})))
 

@@ -18,9 +18,10 @@ from pgassay.tune.source.use import WORDS, Use, UseKind
 
 _FUNCTIONS = frozenset(
     {
-        "abs", "btrim", "ceil", "ceiling", "char_length", "date_part", "date_trunc", "floor", "initcap",
-        "left", "length", "lower", "ltrim", "md5", "mod", "octet_length", "replace", "reverse", "right",
-        "round", "rtrim", "split_part", "strpos", "substr", "substring", "timezone", "trunc", "upper",
+        "abs", "btrim", "ceil", "ceiling", "char_length", "date_part", "date_trunc", "extract", "floor",
+        "initcap", "left", "length", "lower", "ltrim", "md5", "mod", "octet_length", "replace", "reverse",
+        "right", "round", "rtrim", "split_part", "strpos", "substr", "substring", "timezone", "trunc",
+        "upper",
     }
 )  # fmt: skip
 _OPERATORS = frozenset({"+", "-", "*", "/", "%", "||"})

@@ -8,6 +8,7 @@ from pgassay.model.tuning.source import SourceLeftOut
 from pgassay.model.workload import Statement
 from pgassay.sql_text import constant
 from pgassay.tune.candidate import TunedStatement
+from pgassay.words import share
 
 STATEMENTS_FILE, LEFT_OUT_FILE = "statements.sql", "left-out.sql"
 _HEAD = "-- Statements of {name} with values for their parameters, as they were measured.\n"
@@ -49,7 +50,7 @@ def left_out_text(left_out: Sequence[SourceLeftOut], name: str) -> str:
     parts = [_HEAD_LEFT_OUT.format(name=name)]
     for each in left_out:
         reason = " ".join(each.reason.split())
-        lines = (f"-- name: {each.name}", f"-- {each.share:.0%} of the time; left out: {reason}")
+        lines = (f"-- name: {each.name}", f"-- {share(each.share)} of the time; left out: {reason}")
         parts.append("\n".join([*lines, f"{_ended(each.sql)}\n"]))
     return "\n".join(parts)
 

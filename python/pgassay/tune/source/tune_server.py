@@ -45,7 +45,7 @@ from pgassay.tune.stored_search import write_result
 from pgassay.tune.tools import TuneTools
 from pgassay.tune.tune_plan import TuneRequest, plan_tune
 from pgassay.tune.tuned_statements import measured
-from pgassay.words import percent
+from pgassay.words import share
 
 STATEMENTS_DEFAULT = 20
 KEPT = "the dump of {name} stays in {folder} for a day, so that you can continue; pgassay clean removes it"
@@ -183,7 +183,7 @@ def _read(wanted: ServerRequest, source: SourceServer, progress: Progress) -> _R
         for text in unmatched(given, counted.chosen):
             progress.message(f"--values: no statement that took most of the time is like this one: {text}")
         for each in gathered.left_out:
-            progress.message(f"{each.name} ({percent(each.share)} of the time) is left out: {each.reason}")
+            progress.message(f"{each.name} ({share(each.share)} of the time) is left out: {each.reason}")
         if not gathered.statements:
             raise UsageError(
                 f"{source.name}: no value is known for the parameters of any statement "

@@ -171,17 +171,28 @@ def test_what_was_seen_and_not_proven_is_told_by_statement() -> None:
         "Nothing is proven: so far list is 500 × as fast with index good, report is 5 × as fast with index "
         "second; 1 of 3 candidates was not tried in the given time. Continue with pgassay tune found."
     )
+    # Sets of values of one statement are one in a sentence.
+    of_sets = tuple(
+        each.model_copy(update={"name": f"list [{number}]", "ratio": 100.0 * number})
+        for number, each in enumerate((fixes[0].statements[0],) * 2, start=1)
+    )
+    told = summary((fixes[0].model_copy(update={"statements": of_sets}),), None, 1.6, margin=0.03)
+    assert told.startswith("Nothing is proven: so far list is 200 × as fast with index good. ")
     # That rows are inserted faster into a table with one more index is chance.
     assert all(each.name != "place" for fix in fixes for each in fix.statements)
+    promising = samples.candidate("late", predicted={"list": 0.01})
     untried = samples.judged(
-        candidates=tuple(map(samples.candidate, ("good", "second", "late"))),
+        candidates=(samples.candidate("good"), samples.candidate("second"), promising),
         proved=None,
         **samples.searched(),
     )
     fixes = ranked(untried)
     assert summary(fixes, None, 1.6, margin=0.03).startswith(
-        "Nothing is proven: 3 of 3 candidates were not tried in the given time. Give a longer"
+        "Nothing is proven: 3 of 3 candidates were not tried in the given time, the most promising "
+        "index late, index good and index second. Give a longer"
     )
+    told = tune_page.page_of(samples.answer(untried)).terminal(width=200)
+    assert "Not tried yet, the most promising first" in told and f"1. index late: {promising.sql[0]};" in told
     assert tune_page._notes(fixes) == [f"1, 2 and 3: {NO_TIME}"]
 
 

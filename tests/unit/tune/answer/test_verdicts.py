@@ -11,7 +11,7 @@ import tune_samples as samples
 from pgassay.analysis.redaction.redacted_tuning import redacted
 from pgassay.model.experiment import CacheState
 from pgassay.model.storage import StorageSpec
-from pgassay.model.tuning.tune_answer import VERDICTS, Fix, TuneCause
+from pgassay.model.tuning.tune_answer import VERDICTS, Fix
 from pgassay.report import schema
 from pgassay.report.charts import tune_charts
 from pgassay.report.charts.drawing import NARROW_PX, WIDE_PX
@@ -24,7 +24,7 @@ from pgassay.tune.proof.effects import turned
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import FixSelection, SelectionStep, Tried
 from pgassay.tune.stored_search import read_folder, stored_search, write_result, write_search
-from pgassay.tune.symptom import storage_notes, told_cause
+from pgassay.tune.symptom import storage_notes
 
 _ALL = "all chosen fixes together"
 
@@ -360,17 +360,6 @@ def test_what_it_frees_is_told_as_well_where_its_time_is_not_decided() -> None:
     (fix,) = ranked(known)
     assert fix.verdict == "not decided"
     assert "it frees 8.00 MB of the disk" in fix.note
-
-
-def test_a_plans_finding_says_more_than_a_busy_processor() -> None:
-    busy = TuneCause(layer="design", cause="backend-core", sentence="16% of the time")
-    disk = TuneCause(layer="infrastructure", cause="storage-iops", sentence="60% of the time")
-    removed = TuneCause(layer="design", cause="rows-removed", sentence="threw 99 % of them away")
-    work = TuneCause(layer="design", cause="work", sentence="list: Sort")
-    assert told_cause(busy, removed) is removed
-    assert told_cause(busy, work) is busy
-    assert told_cause(disk, removed) is disk
-    assert told_cause(None, work) is work
 
 
 def test_what_is_not_decided_is_not_called_proven() -> None:

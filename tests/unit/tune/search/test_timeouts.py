@@ -235,6 +235,10 @@ def test_the_answer_says_what_is_a_bound_and_that_rows_could_not_be_compared() -
     assert "Did not finish with any fix that was tried: place (5.000 s);" in told
     told = summary((best,), proof, 10.5, margin=0.03, endless={"place": 5.0}, ended_unproven=["place"])
     assert "Finished only with unproven fixes: place." in told and "Did not finish with" not in told
+    both = {"place": 5.0, "list": 6.0}
+    told = summary((best,), proof, 10.5, margin=0.03, endless=both, never_tried=["list"])
+    assert "Did not finish with any fix that was tried: place (5.000 s);" in told
+    assert "Did not finish, and no fix was tried that concerns it: list (6.000 s);" in told
     # Nothing helped: that is not the same as nothing to do.
     nothing = summary((second,), None, 10.5, margin=0.03, endless={"list": 5.0, "place": 5.0})
     assert "Nothing to do" not in nothing and "list (5.000 s), place (5.000 s)" in nothing

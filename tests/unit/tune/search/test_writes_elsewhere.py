@@ -3,13 +3,16 @@
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
 from finder_samples import facts, plan
 from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.tune.candidate import Candidate, TunedStatement
 from pgassay.tune.proof.proof_arms import can_share
 from pgassay.tune.search.planner_screen import set_beside, touched_by
-from pgassay.tune.search.selection import Baseline
+from pgassay.tune.search.search import with_current_estimates
+from pgassay.tune.search.selection import Baseline, Tried
 from pgassay.tune.tuned_statements import MeasuredStatement, measured
 from tune_samples import search_run
 
@@ -40,6 +43,31 @@ def test_an_index_of_another_table_has_no_write_measured() -> None:
     assert {"write", "own"} <= set(names)  # nothing is known of the schema
     run = search_run(copy, baseline, facts=known)
     assert [each.name for each in touched_by(run, index)[0] if each.of.writes] == ["own"]
+
+
+@pytest.mark.parametrize("has_read_statistics", [False, True])
+def test_statistics_of_an_earlier_candidate_are_not_taken_for_the_effect_of_a_later_one(
+    *, has_read_statistics: bool
+) -> None:
+    """ANALYZE beside an index of an expression stays when that is dropped, and may change another's plan."""
+
+    def index(name: str, *more: str) -> Candidate:
+        return Candidate(
+            id=name, layer="design", kind="expression", title="", reason="", statements=("other",),
+            sql=(f"CREATE INDEX {name} ON public.t (a)", *more), undo=(f"DROP INDEX {name}",),
+        )  # fmt: skip
+
+    earlier, later = index("earlier", *["ANALYZE t"][: int(has_read_statistics)]), index("later", "ANALYZE t")
+    before = plan("(b = 1)", rows=5)
+    top = before.nodes[0].model_copy(update={"cost_total": 2 * before.cost_total})
+    other = before.model_copy(update={"nodes": (top,)})
+    baseline = Baseline(measured((READ,)), {"read": 1.0}, {"read": before})
+    copy = SimpleNamespace(estimate=lambda _sql, _name: other)
+    run = search_run(
+        copy, baseline, candidates=(earlier, later), tried={"earlier": Tried("earlier", {"read": 1.0})}
+    )
+    touched = [each.name for each in touched_by(with_current_estimates(run), later)[0]]
+    assert touched == ([] if has_read_statistics else ["read"])
 
 
 def test_a_write_that_looked_many_times_slower_is_set_beside_itself() -> None:

@@ -256,7 +256,7 @@ def test_values_without_a_set_are_refused_and_what_was_left_out_says_why(tmp_pat
     left_out = (SourceLeftOut(name="q", sql="SELECT $1 -- end", share=0.25, reason="nothing\ntells"),)
     file = tmp_path / "left-out.sql"
     file.write_text(left_out_text(left_out, "db"))
-    assert "-- 25% of the time; left out: nothing tells" in file.read_text()
+    assert "-- 25 % of the time; left out: nothing tells" in file.read_text()
     with pytest.raises(UsageError, match="statement 1 has no line '-- parameters: …' above it"):
         given_values(file)
     file.write_text(file.read_text().replace("SELECT $1", "-- parameters: 4\nSELECT $1"))

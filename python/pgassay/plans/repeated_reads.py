@@ -1,0 +1,74 @@
+"""What is gone through again for each row of something else, in the statement's own words."""
+
+from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
+from pgassay.plans import scan_conditions
+from pgassay.plans.node_wording import rows_words
+
+# So often in a statement is again and again.
+_LOOPS_MIN = 100.0
+_KEEPS = ("Materialize", "Memoize")
+
+
+def repeated_read(plan: ExplainedPlan, node: PlanNode) -> str:
+    """'loans is gone through again for each row of copies, 43,671 times …', else ''.
+
+    Of a node that ran or would run that often: what a nested loop joins or a SubPlan asks for.
+    """
+    loops = (node.loops or 0.0) / max(node.processes, 1.0)
+    inner = _table(plan, node)
+    if loops < _LOOPS_MIN or not inner or not (node.type in _KEEPS or node.type == "Seq Scan"):
+        return ""
+    below = node
+    while below.parent is not None:
+        above = plan.nodes[below.parent]
+        if below.subplan is not None and below.subplan.startswith("SubPlan"):
+            return _told(inner, node, loops, _name(above) or "the query", _of_subplan(above, below))
+        sides = [each for each in plan.nodes if each.parent == above.id and each.subplan is None]
+        if above.type == "Nested Loop" and len(sides) > 1 and sides[1].id == below.id:
+            outer = _table(plan, sides[0]) or "its other side"
+            return _told(inner, node, loops, outer, _of_join(plan, above, node))
+        below = above
+    return ""
+
+
+def _told(inner: str, node: PlanNode, loops: float, outer: str, why: str) -> str:
+    rows = rows_words(round((node.rows or 0.0) + (node.rows_removed or 0.0)))
+    times = f"{loops:,.0f} times {rows}"
+    return f"{inner} is gone through again for each row of {outer}, {times}{f': {why}' if why else ''}"
+
+
+def _of_subplan(outer: PlanNode, top: PlanNode) -> str:
+    condition = " ".join(outer.conditions.values())
+    if any(words in condition for words in ("NOT (ANY", f"NOT ({top.subplan}", "<> ALL")):
+        return "NOT IN over more rows than work_mem holds"
+    return "a subquery that is asked for each row"
+
+
+def _of_join(plan: ExplainedPlan, join: PlanNode, node: PlanNode) -> str:
+    """The join's condition, and that no index is used for it."""
+    condition = join.conditions.get("Join Filter", "")
+    table = _scan(plan, node)
+    column = table and scan_conditions.joined_column(condition, table.alias or table.relation)
+    if table is not None and column:
+        return f"no index on {table.relation}.{column} is used"
+    return f"joined by {condition.strip('()')}" if condition else "joined without a condition"
+
+
+def _scan(plan: ExplainedPlan, node: PlanNode) -> PlanNode | None:
+    """The first table that is read in a node or below it."""
+    inside = {node.id}
+    for each in plan.nodes:
+        if each.parent in inside:
+            inside.add(each.id)
+        if each.id in inside and each.relation is not None:
+            return each
+    return None
+
+
+def _table(plan: ExplainedPlan, node: PlanNode) -> str:
+    found = _scan(plan, node)
+    return _name(found) if found is not None else ""
+
+
+def _name(node: PlanNode) -> str:
+    return node.relation or node.alias or ""
