@@ -1,8 +1,8 @@
 """Writes the tables of docs/published-experiments.md from the examples that have claims.
 
 Run `python tools/published_experiments.py` after an example was added or its first comment changed. A row is
-the question (the first line of the comment), what was published (its paragraph "Published"), and how many
-claims the file has.
+the question (the first line of the comment) and how many claims the file has. What was published is in the
+comment's paragraph "Published", which no file may lack.
 """
 
 import sys
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "published-experiments.md"
 BEGIN = "<!-- by tools/published_experiments.py -->"
 END = "<!-- end -->"
-HEAD = "| question | published | claims |\n|---|---|--:|"
+HEAD = "| question | claims |\n|---|--:|"
 
 
 def paragraphs(text: str) -> list[str]:
@@ -30,23 +30,13 @@ def paragraphs(text: str) -> list[str]:
     return [" ".join(lines) for lines in found if lines]
 
 
-def paragraph(name: str, of: list[str]) -> str:
-    """The paragraph that begins with this word, without it; '' if there is none."""
-    found = next((each for each in of if each.startswith(name)), "")
-    return found.removeprefix(name).lstrip(":").strip().removesuffix(".")
-
-
 def row(path: Path, document: dict[str, Any]) -> str:
     """The row of one example; raises ValueError for a comment without what was published."""
     found = paragraphs(path.read_text("utf-8"))
-    published = paragraph("Published", found)
-    if not published:
+    if not any(each.startswith("Published") for each in found):
         raise ValueError(f"{path.name}: its comment has no paragraph that begins with 'Published'")
-    if published.startswith("("):
-        condition, _, rest = published.removeprefix("(").partition("):")
-        published = f"{condition}: {rest.strip()}"
     link = f"[{found[0]}](../examples/{path.name})"
-    cells = (link, published, str(len(document["claim"])))
+    cells = (link, str(len(document["claim"])))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
