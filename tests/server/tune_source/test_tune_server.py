@@ -17,7 +17,7 @@ from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
-from pgassay.terminal.progress import NullProgress
+from pgassay.progress import NullProgress
 from pgassay.tune.source.counted import CATALOG, UTILITY, VALUES, read_counted
 from pgassay.tune.source.dump import dumped
 from pgassay.tune.source.gather import explained_on, gather

@@ -86,8 +86,9 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.errors import UsageError
     from pgassay.experiment.planning.request import check_request, parse_settings
     from pgassay.options.table import options_for
+    from pgassay.progress import NullProgress
     from pgassay.report.bisection import page_of
-    from pgassay.terminal.progress import NullProgress, PlainProgress
+    from pgassay.terminal.progress import PlainProgress
     from pgassay.workloads.registry import parse_workload
 
     if arguments.workload is None:

@@ -22,10 +22,10 @@ from pgassay.model.experiment import MachineFacts
 from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.redaction import without_secrets
 from pgassay.model.result import CompareResult
+from pgassay.progress import Progress
 from pgassay.record import layout
 from pgassay.record.documents import write_file
 from pgassay.record.experiment import StoredExperiment, load
-from pgassay.terminal.progress import Progress
 
 
 @dataclass(frozen=True)

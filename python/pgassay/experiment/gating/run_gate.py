@@ -25,9 +25,9 @@ from pgassay.experiment.running.run_experiment import run_new
 from pgassay.model.experiment import Experiment
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule
 from pgassay.model.redaction import without_secrets
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.gates import load_gates, write_gate
-from pgassay.terminal.progress import Progress
 
 PARENT = Path("pgassay-gates")
 BASELINE_FOLDER = "baseline"

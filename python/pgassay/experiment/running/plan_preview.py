@@ -17,7 +17,7 @@ from pgassay.experiment.running.run_forecast import unknown_spread
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.result import Planned, PlannedCell, TrialTimeFrom
-from pgassay.terminal.progress import Progress
+from pgassay.progress import Progress
 
 # Restoring, starting, settling and reading counters around the measured part of a load.
 _AROUND_A_LOAD_S = 5.0

@@ -44,6 +44,7 @@ from pgassay.experiment.running.results_folder import check_folder, new_folder
 from pgassay.experiment.running.run_forecast import Resolution, announce, known_of, resolution
 from pgassay.experiment.running.same_results import check_same_results
 from pgassay.model.experiment import BlockDesign, Experiment
+from pgassay.progress import Progress
 from pgassay.record.documents import recording_error
 from pgassay.record.experiment import (
     StoredExperiment,
@@ -56,7 +57,6 @@ from pgassay.record.experiment import (
 )
 from pgassay.record.experiment_lock import held
 from pgassay.record.layout import attempt_folders
-from pgassay.terminal.progress import Progress
 from pgassay.trial.provisioned_target import MachineProvider, ProvisionedTarget
 from pgassay.trial.remote_target import RemoteTarget
 from pgassay.trial.target import Target

@@ -17,8 +17,8 @@ from pgassay.environment.earlier_experiments import TrialHistory
 from pgassay.errors import MeasurementError
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_trial_s
 from pgassay.model.experiment import Experiment, StatisticalContract
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
-from pgassay.terminal.progress import Progress
 
 # Of single trials, where nothing is known of their spread: what a shared virtual machine shows.
 SPREAD_UNKNOWN = 0.07
