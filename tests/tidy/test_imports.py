@@ -37,7 +37,7 @@ ALLOWED = {
     "workloads": {"model", "typed", "sql_text", "native", "traffic"},
     # A level is a patch of an arm: of its storage and workload too, which their own rooms can read.
     "factors": {"model", "typed", "workloads", "environment", "storage", "sql_text", "native"},
-    "design": {"model", "factors"},
+    "design": {"model", "factors", "sql_text"},
     "record": {"model", "durable"},
     "trial": {
         "model", "environment", "storage", "workloads", "record", "native", "sql_text", "traffic", "words",
@@ -72,13 +72,13 @@ ALLOWED = {
     "experiment": {
         "model", "typed", "options", "environment", "storage",
         "workloads", "factors", "design", "record", "trial",
-        "plans", "analysis", "progress", "probe", "words", "sql_text",
+        "plans", "analysis", "progress", "probe", "words", "sql_text", "durable",
     },
     # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections. Another
     # volume is a candidate with a price.
     "tune": {
         "model", "typed", "environment", "storage",
-        "workloads", "factors", "record", "plans", "analysis", "experiment", "native",
+        "workloads", "factors", "design", "record", "plans", "analysis", "experiment", "native",
         "sql_text", "durable", "words", "progress", "volumes", "trial", "options", "traffic",
     },
     # A machine of a fleet runs the command line as a process, and sends home what that recorded.
