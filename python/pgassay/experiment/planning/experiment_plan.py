@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from pgassay import __version__
 from pgassay.design.arms import (
+    Candidate,
     Compared,
     apply_levels,
     build_arms,
@@ -17,24 +18,25 @@ from pgassay.design.arms import (
 )
 from pgassay.design.layouts import planned_layouts
 from pgassay.design.schedule import planned_design
+from pgassay.design.start_sharing import share
 from pgassay.environment.linux.perf import find_perf
+from pgassay.environment.server.validation import setting_level
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
 from pgassay.experiment.planning.provisioned_servers import ProvisionedServers
 from pgassay.experiment.planning.remote_servers import RemoteServers
 from pgassay.experiment.planning.request import (
     CompareRequest,
-    check_request,
     parse_settings,
 )
 from pgassay.experiment.planning.servers import Base, OnStage, ParsedRequest, PlannedGrid, Servers
-from pgassay.experiment.planning.start_sharing import share
 from pgassay.factors import config, sql
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import BlockDesign, Environment, EvidenceUnit, Experiment, StatisticalContract
-from pgassay.model.storage import PriceFacts
+from pgassay.model.storage import PriceFacts, StorageSpec
+from pgassay.model.workload import WorkloadSpec
 from pgassay.options.comparison import BLOCKS_DEFAULT
 from pgassay.storage.parse import describe, parse_price
 from pgassay.workloads.metric import metric_of
@@ -67,7 +69,6 @@ def parse_request(
     Needs no lock and starts nothing, so a slip of the fingers is answered at once; servers that run already
     are asked who they are.
     """
-    check_request(request)
     check_profile(request)
     given = parse_settings(request.settings)
     servers = choose_servers(request, on_stage)
@@ -86,9 +87,7 @@ def parse_request(
     candidates = [
         (levels, apply_levels(base.factors, levels, base.spec)) for levels in combinations(base.factors)
     ]
-    metric_of(request.metric, workload, [spec.workload.load for _, spec in candidates])
-    servers.check(candidates)
-    return ParsedRequest(request, servers, workload, given, base, compared, candidates)
+    return parse_candidates(request, servers, workload, given, base, compared, candidates)
 
 
 def parse_arms(
@@ -104,8 +103,7 @@ def parse_arms(
 
     factor = Factor(arms.factor, tuple(arms.specs), FactorKind(split=split_levels, apply=apply))
     candidates = [({arms.factor: level}, spec) for level, spec in arms.specs.items()]
-    servers.check(candidates)
-    return ParsedRequest(
+    return parse_candidates(
         request,
         servers,
         arms.specs[arms.control].workload,
@@ -114,6 +112,26 @@ def parse_arms(
         Compared(arms.factor, arms.control),
         candidates,
     )
+
+
+def parse_candidates(
+    request: CompareRequest,
+    servers: Servers,
+    workload: WorkloadSpec,
+    given: dict[str, str],
+    base: Base,
+    compared: Compared,
+    candidates: list[Candidate],
+) -> ParsedRequest:
+    """The request with its candidates, and what it asks of all of them: the metric, prices of their storage.
+
+    Raises UsageError for what they can't have.
+    """
+    specs = [spec for _, spec in candidates]
+    metric = metric_of(request.metric, workload, [spec.workload.load for spec in specs])
+    servers.check(candidates)
+    prices = prices_of(request.prices, [spec.storage for spec in specs])
+    return ParsedRequest(request, servers, workload, given, base, compared, candidates, metric, prices)
 
 
 def choose_servers(request: CompareRequest, on_stage: OnStage) -> Servers:
@@ -138,17 +156,24 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     comparisons = len(contrasts)
     if request.strata:
         arms, contrasts = select_strata(arms, contrasts, request.strata)
-    sharing = share(request, arms, parsed.base.protocol)
+    sharing = share(
+        arms,
+        parsed.base.protocol,
+        setting_level,
+        chooses_cache=request.cache is None,
+        unshared=request.unshared_starts,
+    )
     arms, protocol = sharing.arms, sharing.protocol
     parsed = replace(parsed, base=replace(parsed.base, protocol=protocol))
     description = servers.describe(parsed, PlannedGrid(judged, arms, contrasts))
+    contract = _contract(parsed, seed, comparisons, unit="trial" if sharing.reason else "start")
+    title = _title(request, factors, description.data)
     design = _design(request, arms, is_crossed=bool(description.swap))
-    contract = _contract(parsed, arms, seed, comparisons, unit="trial" if sharing.reason else "start")
     return Experiment(
         pgassay_version=__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         command=repeatable(servers.command, seed),
-        title=_title(request, factors, description.data),
+        title=title,
         arms=arms,
         contrasts=contrasts,
         contract=contract,
@@ -162,40 +187,42 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         confounds=description.confounds,
         warnings=description.warnings,
         swap=description.swap,
-        environment=_with_prices(description.environment, request.prices, arms),
+        environment=_with_prices(description.environment, parsed.prices, arms),
     )
 
 
-def _with_prices(environment: Environment, texts: Sequence[str], arms: Sequence[Arm]) -> Environment:
-    prices = prices_of(texts, arms)
-    return environment.updated(prices=prices) if prices else environment
+def _with_prices(
+    environment: Environment, prices: Mapping[StorageSpec, PriceFacts], arms: Sequence[Arm]
+) -> Environment:
+    """The environment with the month's price of each arm of whose storage it is given, by the arm's name."""
+    found = {arm.name: prices[arm.spec.storage] for arm in arms if arm.spec.storage in prices}
+    return environment.updated(prices=found) if found else environment
 
 
-def prices_of(texts: Sequence[str], arms: Sequence[Arm]) -> dict[str, PriceFacts]:
-    """The month's price of each arm of which it is given, by the arm's name.
+def prices_of(texts: Sequence[str], storages: Sequence[StorageSpec]) -> dict[StorageSpec, PriceFacts]:
+    """The month's price of each of these storages of which it is given.
 
-    Raises UsageError for a text that is none, for a storage that no arm has, and for two prices of one.
+    Raises UsageError for a text that is none, for a storage that is none of them, and for two prices of one.
     """
-    found: dict[str, PriceFacts] = {}
+    found: dict[StorageSpec, PriceFacts] = {}
     for text in texts:
         storage, price = parse_price(text)
-        names = [arm.name for arm in arms if arm.spec.storage == storage]
-        if not names:
-            known = " and ".join(dict.fromkeys(describe(arm.spec.storage) for arm in arms))
+        if storage not in storages:
+            known = " and ".join(dict.fromkeys(describe(each) for each in storages))
             raise UsageError(f"--price '{text}': no arm has this storage: the arms have {known}")
-        if not found.keys().isdisjoint(names):
+        if storage in found:
             raise UsageError(f"--price gives two prices of {describe(storage)}: leave one out")
-        found |= dict.fromkeys(names, price)
+        found[storage] = price
     return found
 
 
 def _contract(
-    parsed: ParsedRequest, arms: tuple[Arm, ...], seed: int, comparisons: int, *, unit: EvidenceUnit
+    parsed: ParsedRequest, seed: int, comparisons: int, *, unit: EvidenceUnit
 ) -> StatisticalContract:
     """By what the experiment is judged."""
     request = parsed.request
     return StatisticalContract(
-        metric=metric_of(request.metric, parsed.workload, [arm.spec.workload.load for arm in arms]),
+        metric=parsed.metric,
         margin=request.margin,
         alpha=request.alpha,
         blocks_max=BLOCKS_DEFAULT if request.blocks is None else request.blocks,
