@@ -61,9 +61,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     options.add_options(
         parser, "bisect", _HELPS, defaults={"--workload": "", "--max-time": "1h", "--margin": "2%"}
     )
-    parser.add_argument(
-        "--jobs", type=options.whole, metavar="N", help="parallel compile jobs (default: processors)"
-    )
+    options.add_jobs(parser)
     parser.add_argument(
         "--script",
         type=options.folder,
