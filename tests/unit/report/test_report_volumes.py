@@ -11,13 +11,12 @@ import report_examples as examples
 from pgassay.analysis.descriptive.volume_costs import arm_volumes, assumption_sentences
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.experiment_plan import prices_of
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.arm_volumes import price_ranking
 from pgassay.report.compare.page import brief_page, page_of
 from pgassay.report.page import json_text
-from pgassay.storage.parse import parse_storage
+from pgassay.storage.parse import parse_storage, prices_of
 from pgassay.workloads.pgbench_builtin import THROUGHPUT
 
 MONTH_S = 730 * 3600

@@ -38,7 +38,7 @@ from pgassay.model.experiment import BlockDesign, Environment, EvidenceUnit, Exp
 from pgassay.model.storage import PriceFacts, StorageSpec
 from pgassay.model.workload import WorkloadSpec
 from pgassay.options.comparison import BLOCKS_DEFAULT
-from pgassay.storage.parse import describe, parse_price
+from pgassay.storage.parse import prices_of
 from pgassay.workloads.metric import metric_of
 
 # Low, so that a small effect in much noise is found sooner, and few, since all points share the evidence.
@@ -83,11 +83,10 @@ def parse_request(
             config.check_beside(factor.levels, given)
     workload = sql.workload_of(factors, request.workload, CompareRequest.workload)
     base = servers.base(factors, workload, given)
-    compared = choose_control(base.factors, request.control)
     candidates = [
         (levels, apply_levels(base.factors, levels, base.spec)) for levels in combinations(base.factors)
     ]
-    return parse_candidates(request, servers, workload, given, base, compared, candidates)
+    return parse_candidates(request, servers, workload, given, base, candidates)
 
 
 def parse_arms(
@@ -109,8 +108,8 @@ def parse_arms(
         arms.specs[arms.control].workload,
         given,
         replace(base, factors=(factor,)),
-        Compared(arms.factor, arms.control),
         candidates,
+        Compared(arms.factor, arms.control),
     )
 
 
@@ -120,13 +119,15 @@ def parse_candidates(
     workload: WorkloadSpec,
     given: dict[str, str],
     base: Base,
-    compared: Compared,
     candidates: list[Candidate],
+    compared: Compared | None = None,
 ) -> ParsedRequest:
-    """The request with its candidates, and what it asks of all of them: the metric, prices of their storage.
+    """The request with its candidates, and what it asks of them: the control, the metric, prices of storage.
 
-    Raises UsageError for what they can't have.
+    compared: what the candidates are compared with, if the request does not say it. Raises UsageError for
+    what they can't have.
     """
+    compared = compared or choose_control(base.factors, request.control)
     specs = [spec for _, spec in candidates]
     metric = metric_of(request.metric, workload, [spec.workload.load for spec in specs])
     servers.check(candidates)
@@ -168,6 +169,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     description = servers.describe(parsed, PlannedGrid(judged, arms, contrasts))
     contract = _contract(parsed, seed, comparisons, unit="trial" if sharing.reason else "start")
     title = _title(request, factors, description.data)
+    environment = _with_prices(description.environment, parsed.prices, arms)
     design = _design(request, arms, is_crossed=bool(description.swap))
     return Experiment(
         pgassay_version=__version__,
@@ -187,7 +189,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         confounds=description.confounds,
         warnings=description.warnings,
         swap=description.swap,
-        environment=_with_prices(description.environment, parsed.prices, arms),
+        environment=environment,
     )
 
 
@@ -197,23 +199,6 @@ def _with_prices(
     """The environment with the month's price of each arm of whose storage it is given, by the arm's name."""
     found = {arm.name: prices[arm.spec.storage] for arm in arms if arm.spec.storage in prices}
     return environment.updated(prices=found) if found else environment
-
-
-def prices_of(texts: Sequence[str], storages: Sequence[StorageSpec]) -> dict[StorageSpec, PriceFacts]:
-    """The month's price of each of these storages of which it is given.
-
-    Raises UsageError for a text that is none, for a storage that is none of them, and for two prices of one.
-    """
-    found: dict[StorageSpec, PriceFacts] = {}
-    for text in texts:
-        storage, price = parse_price(text)
-        if storage not in storages:
-            known = " and ".join(dict.fromkeys(describe(each) for each in storages))
-            raise UsageError(f"--price '{text}': no arm has this storage: the arms have {known}")
-        if storage in found:
-            raise UsageError(f"--price gives two prices of {describe(storage)}: leave one out")
-        found[storage] = price
-    return found
 
 
 def _contract(
