@@ -34,7 +34,7 @@ from pgassay.factors import config, sql
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
-from pgassay.model.experiment import BlockDesign, Environment, EvidenceUnit, Experiment, StatisticalContract
+from pgassay.model.experiment import Environment, EvidenceUnit, Experiment, StatisticalContract
 from pgassay.model.storage import PriceFacts, StorageSpec
 from pgassay.model.workload import WorkloadSpec
 from pgassay.options.comparison import BLOCKS_DEFAULT
@@ -167,10 +167,14 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     arms, protocol = sharing.arms, sharing.protocol
     parsed = replace(parsed, base=replace(parsed.base, protocol=protocol))
     description = servers.describe(parsed, PlannedGrid(judged, arms, contrasts))
+    # Whoever names a number of blocks wants them of all arms, decided or not.
+    rests = request.blocks is None and request.decide == "arms"
+    design = planned_design(arms, is_crossed=bool(description.swap), decided_rest=rests)
+    layouts = planned_layouts(arms, request.layouts)
+    _refuse_unfit_blocks(request, arms)
     contract = _contract(parsed, seed, comparisons, unit="trial" if sharing.reason else "start")
     title = _title(request, factors, description.data)
     environment = _with_prices(description.environment, parsed.prices, arms)
-    design = _design(request, arms, is_crossed=bool(description.swap))
     return Experiment(
         pgassay_version=__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -180,7 +184,7 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         contrasts=contrasts,
         contract=contract,
         protocol=protocol,
-        design=design,
+        design=design.model_copy(update={"between": request.between, "layouts": layouts}),
         dataset_loads=description.dataset_loads,
         skipped=(*judged.skipped, *without),
         baseline=request.baseline,
@@ -229,8 +233,8 @@ def _contract(
     )
 
 
-def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool) -> BlockDesign:
-    """How the blocks are made; raises UsageError for what these arms can't have."""
+def _refuse_unfit_blocks(request: CompareRequest, arms: tuple[Arm, ...]) -> None:
+    """Raise UsageError for what blocks of these arms can't be."""
     if request.decide == "effects" and len({arm.stratum for arm in arms}) < 2:
         raise UsageError(
             "--decide effects: only one factor is compared, so its arms are all there is to "
@@ -242,11 +246,6 @@ def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool)
             "--between neutral: the arms run on several servers, and a trial on the control's server "
             "has no effect on the others: leave it out"
         )
-    # Whoever names a number of blocks wants them of all arms, decided or not.
-    rests = request.blocks is None and request.decide == "arms"
-    design = planned_design(arms, is_crossed=is_crossed, decided_rest=rests)
-    layouts = planned_layouts(arms, request.layouts)
-    return design.model_copy(update={"between": request.between, "layouts": layouts})
 
 
 def _title(request: CompareRequest, factors: Sequence[Factor], data: str) -> str:
