@@ -19,7 +19,7 @@ from pgassay.experiment.planning.experiment_plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import host_lock, run_parsed
 from pgassay.model.workload import Statement
-from pgassay.terminal.progress import NullProgress
+from pgassay.progress import NullProgress
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.search.executions import executions_of
 from pgassay.tune.tune_plan import PlannedTune, TuneRequest, plan_tune

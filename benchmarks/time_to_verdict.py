@@ -35,8 +35,8 @@ from pgassay.environment.builds.registry import resolve
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import run_new
 from pgassay.model.experiment import Restart
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import StoredExperiment
-from pgassay.terminal.progress import NullProgress
 
 DATA = """
 CREATE TABLE events (id integer PRIMARY KEY, account integer NOT NULL, kind text NOT NULL,

@@ -19,7 +19,7 @@ from pathlib import Path
 from pgassay.cli.options import duration
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.tune_answer import TuneResult
-from pgassay.terminal.progress import NullProgress
+from pgassay.progress import NullProgress
 from pgassay.tune.run_tune import TOOLS, run_tune
 from pgassay.tune.running.look import TELLS_AT_SHARE
 from pgassay.tune.tune_plan import TuneRequest

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -170,10 +170,15 @@ def _account_exists(name: str) -> bool:
     return True
 
 
+Started = TypeVar("Started", bound=NativeTestServer)
+
+
 @contextmanager
-def started_server() -> Iterator[NativeTestServer]:
+def started_server(
+    kind: type[Started] = NativeTestServer,  # type: ignore[assignment]
+) -> Iterator[Started]:
     """One that runs, and leaves nothing behind."""
-    server = NativeTestServer()
+    server = kind()
     try:
         server.start()
         yield server

@@ -14,8 +14,8 @@ from pgassay.model.build import Build
 from pgassay.model.experiment import Experiment, Protocol, StatisticalContract
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import StatementObservation, TrialRecord, TrialSpec, TrialStatus
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import TrialWriter, load, write_experiment
-from pgassay.terminal.progress import NullProgress
 from pgassay.workloads.registry import parse_workload
 
 START = "2026-01-01T00:00:00+00:00"

@@ -12,11 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from pgassay.environment.builds.registry import resolve
 from pgassay.environment.home import account, home
 from pgassay.environment.server import server_folder, server_processes
 from pgassay.environment.server.initdb import make_cluster
+from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import identity
+from pgassay.environment.server.sessions import control
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 
@@ -56,6 +60,17 @@ def empty_cluster(build: Build, folder: Path) -> Path:
     """A cluster made by the product's own initdb."""
     make_cluster(build, folder, DatasetSpec())
     return folder
+
+
+@contextlib.contextmanager
+def session_on(sql: str) -> "Iterator[psycopg.Connection[Any]]":
+    """A session on a small server of its own, on which this SQL ran."""
+    build = best_build()
+    with own_home() as home:
+        folder = empty_cluster(build, home / "data" / "cluster")
+        with Server(build, folder, TINY_SETTINGS) as server, control(server) as connection:
+            connection.execute(sql)
+            yield connection
 
 
 def socket_folders(home_folder: Path) -> list[Path]:

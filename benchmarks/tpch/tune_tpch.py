@@ -46,9 +46,9 @@ from pgassay.experiment.planning.experiment_plan import GivenArms, parse_arms
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import host_lock, run_parsed
 from pgassay.model.tuning.tune_answer import TuneResult
+from pgassay.progress import Progress
 from pgassay.storage.storage_options import parse_bytes
 from pgassay.terminal.live_progress import choose
-from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.proof.proof_arms import arm_of

@@ -9,8 +9,8 @@ from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import InterruptionError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.tuning.tune_answer import Fix, TuneResult
+from pgassay.progress import NullProgress
 from pgassay.record.layout import SEARCH_FILE
-from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import AdvisedMachine, Candidate, Symptom
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.schema import SchemaFacts

@@ -26,6 +26,7 @@ from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
 from pgassay.probe.analysis.analyse import analyse_probe
 from pgassay.probe.analysis.diff import compare_probes
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import load
 from pgassay.report import terminal
 from pgassay.report.charts import drawing, interval_chart, result_charts
@@ -35,7 +36,6 @@ from pgassay.report.page import Page
 from pgassay.report.probe import probe_page as probe
 from pgassay.running_server.diagnosis.sampling import APPLICATION, sample
 from pgassay.running_server.open_server import open_target
-from pgassay.terminal.progress import NullProgress
 from pgassay.trial.measure.timed_load import document_of
 from pgassay.trial.observe.server_observer import ServerObserver
 

@@ -16,6 +16,7 @@ import psycopg
 
 from frozen import entry_points
 from frozen.plans import FILES, PLANS, SEED
+from native_servers import started_server
 from remote_servers import DATABASE, RemoteTestServer
 
 DIAGNOSED_S = 6.0
@@ -75,9 +76,7 @@ def make(results: Path) -> None:
 
 def make_dump(target: Path) -> None:
     """A dump of the data of own-script, made by a server of its own."""
-    server = RemoteTestServer()
-    try:
-        server.start()
+    with started_server(RemoteTestServer) as server:
         places = ("-h", str(server.folder), "-p", str(server.port), "-U", "postgres")
         source = server.folder / "shop.sql"
         source.write_text(FILES["shop.sql"])
@@ -85,8 +84,6 @@ def make_dump(target: Path) -> None:
         server.run("psql", "-X", "-q", *places, "-f", str(source), "postgres")
         server.run("pg_dump", *places, "-t", "orders", "-f", str(server.folder / "dump"), "postgres")
         shutil.copyfile(server.folder / "dump", target)
-    finally:
-        server.stop()
 
 
 def interrupted_and_resumed(results: Path) -> None:

@@ -25,7 +25,7 @@ if __name__ == "__main__":
 from frozen import archive, conversations, real, synthetic  # noqa: E402  (their place is known only now)
 from frozen.corpus import STRICT, TEXTS, Corpus, place  # noqa: E402
 from frozen.digits import is_same  # noqa: E402
-from native_servers import NativeTestServer  # noqa: E402
+from native_servers import started_server  # noqa: E402
 
 
 def main() -> None:
@@ -69,13 +69,9 @@ def make_experiments(folder: Path | None) -> None:
 
 def listen(corpus: Path) -> dict[str, str]:
     """The conversations with the native binary and a server, as they went."""
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         postmaster_pid = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
         return conversations.listened(corpus, server.parameters(), postmaster_pid)
-    finally:
-        server.stop()
 
 
 def write(folder: Path, documents: Mapping[str, str], place: Callable[[Path, str], Path] = place) -> None:

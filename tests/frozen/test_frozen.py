@@ -9,7 +9,7 @@ import pytest
 from frozen import conversations, outputs
 from frozen.corpus import PRIMARY, STRICT, TEXTS, Corpus, place
 from frozen.digits import is_same
-from native_servers import NativeTestServer
+from native_servers import started_server
 
 REMEDY = "tests/frozen/README.md says when an expectation may change"
 DIFFERENCES_MAX = 3
@@ -102,13 +102,9 @@ def test_the_native_binary_is_asked_as_it_was(corpus: Corpus) -> None:
 @pytest.mark.server
 @pytest.mark.shares_machine
 def test_the_native_binary_answers_in_the_same_shape(corpus: Corpus) -> None:
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         postmaster_pid = int((server.folder / "data" / "postmaster.pid").read_text().split()[0])
         heard = conversations.listened(corpus.folder, server.parameters(), postmaster_pid)
-    finally:
-        server.stop()
     recorded = {path.name: path.read_text("utf-8") for path in conversations.TRANSCRIPTS.iterdir()}
     assert {name: conversations.shape(text) for name, text in heard.items()} == {
         name: conversations.shape(text) for name, text in recorded.items()

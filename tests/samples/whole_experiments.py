@@ -19,11 +19,11 @@ from pgassay.analysis.statistics.equivalence import equivalence_path, interval_l
 from pgassay.analysis.verdicts.compare import InterimResult, analyse, interim_result
 from pgassay.analysis.verdicts.dropped_arms import VOIDED_BLOCKS_MAX
 from pgassay.analysis.verdicts.study import Study, gather_study
-from pgassay.design.arms import apply_levels, choose_control, combinations
+from pgassay.design.arms import apply_levels, combinations
 from pgassay.design.schedule import Step, next_step, records_blocks
 from pgassay.environment.datasets.snapshots import key as snapshot_key
 from pgassay.experiment.planning import servers as planned_servers
-from pgassay.experiment.planning.experiment_plan import plan
+from pgassay.experiment.planning.experiment_plan import parse_candidates, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import Base, Description, Judged, ParsedRequest, PlannedGrid
 from pgassay.experiment.running.stopping_rules import decided_arms
@@ -125,8 +125,7 @@ def planned(
     candidates = [
         (levels, apply_levels(base.factors, levels, base.spec)) for levels in combinations(base.factors)
     ]
-    compared = choose_control(base.factors, None)
-    parsed = ParsedRequest(request, servers, parsed_workload, {}, base, compared, candidates)
+    parsed = parse_candidates(request, servers, parsed_workload, {}, base, candidates)
     made = plan(parsed, lambda _stage, _fraction: None)
     limited = made.contract.model_copy(update={"blocks_max": blocks})
     return made.model_copy(update={"contract": limited})

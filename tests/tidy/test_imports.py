@@ -20,6 +20,8 @@ ALLOWED = {
     "sql_text": set(),
     "durable": set(),
     "words": set(),
+    # What whoever measures tells; what shows it is the terminal's.
+    "progress": {"model"},
     "typed": set(),
     # The doctor asks whether the native binary is there, and tries every kind of storage; a server's WAL may
     # lie on a storage of its own.
@@ -35,7 +37,7 @@ ALLOWED = {
     "workloads": {"model", "typed", "sql_text", "native", "traffic"},
     # A level is a patch of an arm: of its storage and workload too, which their own rooms can read.
     "factors": {"model", "typed", "workloads", "environment", "storage", "sql_text", "native"},
-    "design": {"model", "factors"},
+    "design": {"model", "factors", "sql_text"},
     "record": {"model", "durable"},
     "trial": {
         "model", "environment", "storage", "workloads", "record", "native", "sql_text", "traffic", "words",
@@ -58,7 +60,7 @@ ALLOWED = {
         "words",
     },
     "report": {"model", "record", "plans", "analysis", "probe", "words"},
-    "terminal": {"model", "report", "analysis", "words"},
+    "terminal": {"model", "report", "analysis", "words", "progress"},
     "notebook": {"model", "record", "analysis"},
     # pgbench's command line: libpq finds the server, the native binary runs the load.
     "pgbench": {"model", "environment", "native", "sql_text"},
@@ -70,14 +72,14 @@ ALLOWED = {
     "experiment": {
         "model", "typed", "options", "environment", "storage",
         "workloads", "factors", "design", "record", "trial",
-        "plans", "analysis", "terminal", "probe", "words", "sql_text",
+        "plans", "analysis", "progress", "probe", "words", "sql_text", "durable",
     },
     # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections. Another
     # volume is a candidate with a price.
     "tune": {
         "model", "typed", "environment", "storage",
-        "workloads", "factors", "record", "plans", "analysis", "experiment", "native",
-        "sql_text", "durable", "words", "terminal", "volumes", "trial", "options", "traffic",
+        "workloads", "factors", "design", "record", "plans", "analysis", "experiment", "native",
+        "sql_text", "durable", "words", "progress", "volumes", "trial", "options", "traffic",
     },
     # A machine of a fleet runs the command line as a process, and sends home what that recorded.
     "fleet": {
@@ -88,19 +90,19 @@ ALLOWED = {
     # trial plays it.
     "upgrade": {
         "model", "typed", "environment", "storage",
-        "workloads", "factors", "experiment", "plans", "analysis", "terminal", "tune",
+        "workloads", "factors", "experiment", "plans", "analysis", "progress", "tune",
         "sql_text", "words", "traffic", "trial", "record", "native",
     },
     # Experiments of a few builds each, and what they say together.
     "bisecting": {
-        "model", "environment", "factors", "record", "plans", "analysis", "experiment", "terminal", "words",
+        "model", "environment", "factors", "record", "plans", "analysis", "experiment", "progress", "words",
     },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
         "model", "typed", "options", "environment", "storage",
         "record", "plans", "analysis", "report", "experiment", "probe",
         "running_server", "watch",
-        "terminal", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
+        "terminal", "progress", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
         "pgbench", "sysbench", "traffic", "upgrade",
         "bisecting",
     },

@@ -16,9 +16,9 @@ from pgassay.experiment.running.results_folder import check_folder
 from pgassay.experiment.running.run_experiment import resume_held, run_parsed
 from pgassay.factors.base import level_text
 from pgassay.model.further_results.bisection import BisectionRound, Place
+from pgassay.progress import NullProgress, Progress
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load
-from pgassay.terminal.progress import NullProgress, Progress
 
 FACTOR = "build"
 PROFILE_FOLDER = "profile"

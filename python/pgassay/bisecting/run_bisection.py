@@ -27,10 +27,10 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.build import Build
 from pgassay.model.further_results.bisection import BisectionResult, BisectionRound, BisectionState, Reverted
+from pgassay.progress import Progress
 from pgassay.record import layout
 from pgassay.record.documents import read_model, to_json, write_file
 from pgassay.record.experiment import StoredExperiment, load
-from pgassay.terminal.progress import Progress
 from pgassay.words import join, plural
 
 STATE_FILE = "bisect.json"

@@ -210,11 +210,37 @@ def add_output_options(parser: argparse.ArgumentParser) -> None:
 
 def add_quiet_and_no_wait(parser: "argparse._ActionsContainer") -> None:
     """`--quiet` and `--no-wait`, alike in all commands that measure."""
-    parser.add_argument("--quiet", action="store_true", help="print nothing while it runs")
+    add_quiet(parser)
+    add_no_wait(parser, "another experiment")
+
+
+def add_quiet(parser: "argparse._ActionsContainer", meanwhile: str = "runs") -> None:
+    """`--quiet`; meanwhile: what the command does while nothing is printed."""
+    parser.add_argument("--quiet", action="store_true", help=f"print nothing while it {meanwhile}")
+
+
+def add_no_wait(parser: "argparse._ActionsContainer", other: str = "an experiment") -> None:
+    """`--no-wait`, of what needs the host to itself; other: who may have it."""
     parser.add_argument(
-        "--no-wait",
-        action="store_true",
-        help="fail immediately if another experiment is running on this host",
+        "--no-wait", action="store_true", help=f"fail immediately if {other} is running on this host"
+    )
+
+
+def add_seconds(
+    parser: "argparse._ActionsContainer", help: str, default: float | None = None, **bounds: float
+) -> None:
+    """`--seconds`: how long something is looked at that would go on for ever."""
+    read = typed(quantities.seconds, **bounds)
+    parser.add_argument("--seconds", type=read, default=default, metavar="TIME", help=help)
+
+
+def add_jobs(parser: "argparse._ActionsContainer") -> None:
+    """`--jobs`, alike in the commands that build PostgreSQL."""
+    parser.add_argument(
+        "--jobs",
+        type=whole,
+        metavar="N",
+        help="parallel compile jobs (default: one for each processor)",
     )
 
 

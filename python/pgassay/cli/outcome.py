@@ -6,11 +6,11 @@ from pgassay.analysis.redaction.redacted_experiment import redacted, redacted_re
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.output import is_for_reading, print_page, publish
 from pgassay.model.result import CompareResult
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare import verdicts
 from pgassay.report.compare.page import brief_page, page_of
 from pgassay.terminal import live_progress
-from pgassay.terminal.progress import Progress
 
 EXIT_FAILED = 1
 EXIT_CONDITION_HOLDS = 3

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
+from pgassay.options.option import excluding
+
 # What argparse says, as far as better can be said.
 _CHOICE = re.compile(r"argument (.+?): invalid choice: (.+?) \(choose from .*\)", re.DOTALL)
 _WANTS_VALUE = re.compile(r"argument (\S+): expected (?:one argument|at least one argument)")
@@ -44,7 +46,7 @@ def sentence(parser: argparse.ArgumentParser, message: str) -> str:
         # A value that begins with a minus is taken for an option.
         return f"{match[1]} needs a value that is not negative: write {match[1]} {value}"
     if match := _BOTH.fullmatch(message):
-        return f"{match[1]} cannot be used with {match[2]}: leave one of them out"
+        return str(excluding(match[1], match[2]))
     if match := _LACKS.fullmatch(message):
         return f"'{parser.prog}' needs {match[1]}{_example_of(parser)}"
     if match := _ARGUMENT.fullmatch(message):

@@ -154,6 +154,11 @@ def lacking(flag: str, needed: str) -> UsageError:
     return UsageError(f"{flag} needs {needed}: add it, or leave {flag} out")
 
 
+def excluding(flag: str, other: str) -> UsageError:
+    """What is raised where two options were typed of which only one can be meant."""
+    return UsageError(f"{flag} cannot be used with {other}: leave one of them out")
+
+
 def value(
     usage: str,
     parse: Callable[[str], T],

@@ -7,6 +7,7 @@ The keys are explained in `options`. With what it costs in a month: `STORAGE=AMO
 """
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pgassay.errors import UsageError
@@ -16,7 +17,7 @@ from pgassay.storage.registry import KINDS, kind_named
 from pgassay.storage.storage_options import FIELDS, WAL, format_bytes, readable_bytes, split_wal
 from pgassay.typed.option_lists import pairs, split
 
-__all__ = ["describe", "format_bytes", "parse_price", "parse_storage", "readable_bytes"]
+__all__ = ["describe", "format_bytes", "parse_storage", "prices_of", "readable_bytes"]
 
 _PRICE = re.compile(
     r"(?P<storage>.+)=\s*(?P<amount>\d+(\.\d+)?)\s+(?P<currency>[A-Za-z€$£¥]+)"
@@ -69,7 +70,7 @@ def describe(spec: StorageSpec) -> str:
     return f"{text}{',' if ':' in text else ':'}{WAL}={describe(spec.wal)}"
 
 
-def parse_price(text: str) -> tuple[StorageSpec, PriceFacts]:
+def _parse_price(text: str) -> tuple[StorageSpec, PriceFacts]:
     """The storage that `--price` names, and its price; raises UsageError naming what is wrong."""
     match = _PRICE.fullmatch(text.strip())
     if match is None:
@@ -80,6 +81,23 @@ def parse_price(text: str) -> tuple[StorageSpec, PriceFacts]:
     price = {"per_month": float(match["amount"]), "currency": match["currency"], "is_given": True}
     dated = {"date": match["date"]} if match["date"] else {}
     return parse_storage(match["storage"].strip()), PriceFacts.model_validate(price | dated)
+
+
+def prices_of(texts: Sequence[str], storages: Sequence[StorageSpec]) -> dict[StorageSpec, PriceFacts]:
+    """The month's price of each of these storages of which it is given.
+
+    Raises UsageError for a text that is none, for a storage that is none of them, and for two prices of one.
+    """
+    found: dict[StorageSpec, PriceFacts] = {}
+    for text in texts:
+        storage, price = _parse_price(text)
+        if storage not in storages:
+            known = " and ".join(dict.fromkeys(describe(each) for each in storages))
+            raise UsageError(f"--price '{text}': no arm has this storage: the arms have {known}")
+        if storage in found:
+            raise UsageError(f"--price gives two prices of {describe(storage)}: leave one out")
+        found[storage] = price
+    return found
 
 
 def _storage_of_wal(text: str, whole: str) -> StorageSpec:

@@ -13,9 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from pgassay.model.result import ArmResult, CompareResult
+from pgassay.progress import NullProgress, Progress
 from pgassay.report import interval_bar, text
 from pgassay.report.labels import compared_factors, short_name
-from pgassay.terminal.progress import NullProgress, PlainProgress, Progress, plan_text
+from pgassay.terminal.progress import PlainProgress, plan_text
 
 # The view is drawn while trials are measured, so it must cost next to nothing of a core.
 _REFRESH_PER_SECOND = 2

@@ -8,8 +8,8 @@ from pgassay.errors import InterruptionError
 from pgassay.experiment.running.results_folder import check_folder, new_folder
 from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.tuning.tune_answer import TuneResult
+from pgassay.progress import Progress
 from pgassay.record.experiment_lock import held
-from pgassay.terminal.progress import Progress
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.facts.unknown_tables import refuse_unknown_tables
 from pgassay.tune.finders.registry import find

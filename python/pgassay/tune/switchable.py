@@ -1,6 +1,6 @@
 """Candidates that a running server can have and not have: indexes that are hidden, a session's settings."""
 
-from pgassay.environment.server.index_scripts import OtherSqlError, read_index_script
+from pgassay.design.index_scripts import OtherSqlError, read_index_script
 from pgassay.environment.server.index_visibility import show_indexes
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.settings import classify

@@ -9,7 +9,7 @@ from pgassay.environment.server.settings import SHARED_BUFFERS_SHIPPED
 from pgassay.environment.server.validation import shared_buffers_bytes, with_data_format
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_plan import choose_servers
-from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings
+from pgassay.experiment.planning.request import CompareRequest, parse_settings
 from pgassay.experiment.planning.servers import Base, OnStage, Servers
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState
@@ -156,7 +156,6 @@ def plan_tune(request: TuneRequest, on_stage: OnStage) -> PlannedTune:
     chooses_cache = compare.cache is None
     if chooses_cache:
         compare = replace(compare, cache=CACHE_DEFAULT)
-    check_request(compare)
     if compare.max_time_s < MAX_TIME_MIN_S:
         raise UsageError(
             f"--max-time {compare.max_time_s:g} s is too short to try and prove anything: use at least "

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.experiment.running.same_results import returns_rows
 from pgassay.model.workload import Statement, WorkloadSpec
-from pgassay.terminal.progress import Progress
+from pgassay.progress import Progress
 from pgassay.tune.inputs.capture import executed
 from pgassay.tune.source.counted import read_counted
 from pgassay.tune.source.gather import gather

@@ -10,7 +10,7 @@ from pathlib import Path
 from pgassay.environment.datasets.dump_header import read_header
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
-from pgassay.terminal.progress import Progress
+from pgassay.progress import Progress
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped
 from pgassay.tune.source.source_server import SourceServer
 from pgassay.upgrade.physical_copy import is_physical, physical_dataset

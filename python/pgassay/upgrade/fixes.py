@@ -9,7 +9,7 @@ from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.build import Build
 from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.model.workload import Statement
-from pgassay.terminal.progress import Progress
+from pgassay.progress import Progress
 from pgassay.tune.run_tune import TOOLS, run_held
 from pgassay.tune.source.statement_files import plain_text
 from pgassay.tune.tune_plan import TuneRequest, plan_tune

@@ -10,7 +10,7 @@ from pgassay.environment.upgraded.cluster import PgUpgradeError
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.model.upgrades.upgrade_answer import PgUpgrade, UpgradeFinding
-from pgassay.terminal.progress import Progress
+from pgassay.progress import Progress
 from pgassay.tune.source.source_server import SourceServer
 
 LOG_FOLDER = "pg_upgrade"

@@ -23,7 +23,7 @@ from pgassay.model.build import Build
 from pgassay.model.result import CompareResult
 from pgassay.model.upgrades.upgrade_answer import PgUpgrade, UpgradeFinding, UpgradeResult, UpgradeState
 from pgassay.model.workload import Statement
-from pgassay.terminal.progress import Progress
+from pgassay.progress import Progress
 from pgassay.tune.source.copied import settings_of
 from pgassay.tune.source.dump import PLAIN_FORMAT, dumped, refuse_small_disk, refuse_without_program
 from pgassay.tune.source.source_server import SourceServer, open_source

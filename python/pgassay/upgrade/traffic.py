@@ -19,8 +19,8 @@ from pgassay.model.workload import ReplayOptions, WorkloadSpec
 from pgassay.native.replay_commands import ReplayProgress
 from pgassay.plans.experiment_plans import explained_plans
 from pgassay.plans.plan_comparison import what_changed
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
-from pgassay.terminal.progress import Progress
 from pgassay.traffic.play_plan import databases_of
 from pgassay.traffic.redacting import refuse_redacted
 from pgassay.trial.measure import replayed_load

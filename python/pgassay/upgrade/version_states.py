@@ -19,8 +19,8 @@ from pgassay.model.build import Build
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.model.upgrades.upgrade_answer import StateOfServer, UpgradedStatement, UpgradeState
 from pgassay.model.workload import Statement, WorkloadSpec
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
-from pgassay.terminal.progress import Progress
 from pgassay.upgrade.catalogs import GivenSetting
 from pgassay.upgrade.chosen_statements import timed_text
 from pgassay.upgrade.empty_server import KnownSetting

@@ -14,8 +14,8 @@ import pytest
 import replay
 import whole_tool
 from pgassay.experiment.running.loop import RunLimits, run_experiment
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import load
-from pgassay.terminal.progress import NullProgress
 
 SCHEMA = json.loads((whole_tool.ROOT / "schemas" / "compare.schema.json").read_text("utf-8"))
 # Thirty rows by their keys: with the index in microseconds, without it by reading the whole table for each.

@@ -15,8 +15,8 @@ import whole_tool
 from pgassay.errors import InterruptionError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running import run_experiment
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import StoredExperiment, load
-from pgassay.terminal.progress import NullProgress
 from server_helpers import best_build
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]

@@ -7,12 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgassay.environment.server.private_server import Server
-from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.running.same_results import compare_results
 from pgassay.workloads.registry import parse_workload
-from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
+from server_helpers import session_on
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 ROWS = "SELECT n, n / 7.0::float8 FROM generate_series(1, 20000) n"
@@ -21,12 +19,8 @@ TIES = "SELECT n / 2 AS half, n FROM generate_series(1, 9) n ORDER BY half, n DE
 
 @pytest.fixture(scope="module")
 def session() -> Iterator["psycopg.Connection[Any]"]:
-    build = best_build()
-    with own_home() as home:
-        folder = empty_cluster(build, home / "data" / "cluster")
-        with Server(build, folder, TINY_SETTINGS) as server, control(server) as connection:
-            connection.execute("CREATE TABLE t (a int)")
-            yield connection
+    with session_on("CREATE TABLE t (a int)") as connection:
+        yield connection
 
 
 def compare(session: "psycopg.Connection[Any]", folder: Path, first: str, second: str) -> list[str]:

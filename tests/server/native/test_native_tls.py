@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from native_servers import started_server
 from pgassay.native.load import run_load
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
@@ -28,12 +29,8 @@ pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RemoteTestServer]:
-    server = RemoteTestServer()
-    try:
-        server.start()
+    with started_server(RemoteTestServer) as server:
         yield server
-    finally:
-        server.stop()
 
 
 def parameters(server: RemoteTestServer, **changes: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from native_servers import NativeTestServer
+from native_servers import NativeTestServer, started_server
 from pgassay.native.load import run_load
 from pgassay.native.process import StatementError
 from wire_recorder import PORT, Bind, Message, Other, Parse, Recorder, recording
@@ -39,13 +39,9 @@ PER_TRANSACTION = {"defaults": 16, "simple": 16, "other counts": 10, "no transac
 @pytest.fixture(scope="module")
 def server(require: Callable[..., None]) -> Iterator[NativeTestServer]:
     require("server", "sysbench")
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         sysbench(server.folder, server.port, {}, "auto", "prepare")
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

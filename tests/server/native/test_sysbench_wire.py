@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from native_servers import NativeTestServer
+from native_servers import NativeTestServer, started_server
 from pgassay.native.process import StatementError
 from pgassay.native.sysbench_commands import run_sysbench
 from wire_recorder import PORT, Bind, Message, Other, Parse, Recorder, recording
@@ -59,14 +59,10 @@ CASES = {
 @pytest.fixture(scope="module")
 def server(require: Callable[..., None]) -> Iterator[NativeTestServer]:
     require("server", "sysbench")
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         server.run("createdb", "-h", str(server.folder), "-p", str(server.port), "-U", "postgres", "bulk")
         sysbench(server.folder, server.port, Case("oltp_read_write"), "prepare")
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import shlex
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,16 +12,6 @@ from remote_servers import DATABASE, HOST, PASSWORD, USER, RemoteTestServer
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 STATEMENT = "-- name: one\nSELECT 1;\n"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RemoteTestServer]:
-    server = RemoteTestServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
 
 
 def restart(server: RemoteTestServer) -> str:

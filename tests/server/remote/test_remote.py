@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +21,6 @@ NETWORK_SHARE_MIN = 40
 QUICK = ("--workload", "select-only:duration=0.2s,warmup=0s")
 # Each of these would give it away, whatever else has been made of it.
 PARTS_OF_THE_PASSWORD = (PASSWORD, "s3cret", "pässword", "p%C3%A4")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RemoteTestServer]:
-    server = RemoteTestServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """How a connection string becomes explicit parameters: by libpq's files, variables and modes of TLS."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,6 @@ from remote_servers import DATABASE, HOST, PASSWORD, USER, RemoteTestServer, mak
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 LIBPQ = ("PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSERVICEFILE", "PGHOST", "PGPORT", "PGUSER", "PGDATABASE")
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[RemoteTestServer]:
-    server = RemoteTestServer()
-    try:
-        server.start()
-        yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 
 import whole_tool
+from native_servers import started_server
 from pgassay.analysis.diagnosis.diagnose import diagnose
 from pgassay.report import schema
 from pgassay.running_server.diagnosis.sampling import APPLICATION, sample
@@ -34,14 +35,10 @@ HOT = (
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RemoteTestServer]:
-    server = RemoteTestServer()
-    try:
-        server.start()
+    with started_server(RemoteTestServer) as server:
         with server.query_connection() as connection:
             connection.execute(f"create role {WATCHER} login in role pg_monitor")
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ import pytest
 
 import replay
 import whole_tool
-from native_servers import NativeTestServer
+from native_servers import NativeTestServer, started_server
 from pgassay.design.schedule import next_step
 from pgassay.environment.server.private_server import Server
 from pgassay.model.build import Build
@@ -42,14 +42,10 @@ _BLOCKED = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[NativeTestServer]:
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         with server.query_connection() as connection:
             connection.execute("CREATE ROLE weak LOGIN")
         yield server
-    finally:
-        server.stop()
 
 
 def dsn(server: NativeTestServer, user: str = "postgres") -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import whole_tool
-from native_servers import NativeTestServer
+from native_servers import started_server
 from pgassay.native.load import load_document, run_load
 from pgassay.native.sysbench_commands import make_tables
 from pgassay.workloads.registry import parse_workload
@@ -50,15 +50,11 @@ def test_a_writing_script_runs_on_copies(tmp_path: Path, require: Callable[..., 
 def server_with_tables(require: Callable[..., None]) -> Iterator[dict[str, object]]:
     """The parameters of a server with one table of 500 rows."""
     require("server")
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         parameters = server.parameters()
         spec = {"connect": parameters, "tables": 1, "table_size": 500, "jobs": 1, "seed": 1}
         make_tables(spec, lambda _number, _step: None)
         yield parameters
-    finally:
-        server.stop()
 
 
 def test_every_script_runs_as_a_load(server_with_tables: dict[str, object]) -> None:

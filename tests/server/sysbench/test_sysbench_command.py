@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from native_servers import NativeTestServer
+from native_servers import NativeTestServer, started_server
 from pgassay.report import schema
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -55,12 +55,8 @@ class Answer:
 @pytest.fixture(scope="module")
 def server(require: Callable[..., None]) -> Iterator[NativeTestServer]:
     require("server", "sysbench")
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         yield server
-    finally:
-        server.stop()
 
 
 @pytest.fixture

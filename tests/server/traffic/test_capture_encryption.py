@@ -7,6 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from native_servers import started_server
 from pgassay.native.process import StatementError
 from pgassay.traffic.blocks import files
 from pgassay.traffic.events import BEGIN
@@ -19,12 +20,8 @@ DIRECT_SINCE = 170000
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[RemoteTestServer]:
-    found = RemoteTestServer()
-    try:
-        found.start()
+    with started_server(RemoteTestServer) as found:
         yield found
-    finally:
-        found.stop()
 
 
 @pytest.fixture

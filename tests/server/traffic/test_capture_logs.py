@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from native_servers import NativeTestServer
+from native_servers import NativeTestServer, started_server
 from pgassay.errors import UsageError
 from pgassay.traffic.capturing import make_folder
 from pgassay.traffic.events import events
@@ -36,9 +36,7 @@ SECRET = "CREATE ROLE from_log PASSWORD 'hunter2'"
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The logs of a server on which one session did what the tests look for."""
-    server = NativeTestServer()
-    try:
-        server.start()
+    with started_server() as server:
         with server.query_connection() as admin:
             for name, value in SETTINGS.items():
                 admin.execute(f"ALTER SYSTEM SET {name} = '{value}'")
@@ -50,8 +48,6 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name in FORMS:
             shutil.copy(server.folder / "data" / "log" / name, folder / name)
         yield folder
-    finally:
-        server.stop()
 
 
 def work(server: NativeTestServer) -> None:

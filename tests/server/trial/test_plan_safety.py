@@ -6,12 +6,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgassay.environment.server.private_server import Server
-from pgassay.environment.server.sessions import control
 from pgassay.model.workload import Statement
 from pgassay.trial.measure.plan_safety import could_write
 from pgassay.trial.measure.statement_plans import explain
-from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
+from server_helpers import session_on
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 OBJECTS = """
@@ -29,12 +27,8 @@ CREATE OPERATOR +!+ (LEFTARG = int, RIGHTARG = int, FUNCTION = added);
 
 @pytest.fixture(scope="module")
 def session() -> Iterator["psycopg.Connection[Any]"]:
-    build = best_build()
-    with own_home() as home:
-        folder = empty_cluster(build, home / "data" / "cluster")
-        with Server(build, folder, TINY_SETTINGS) as server, control(server) as connection:
-            connection.execute(OBJECTS)
-            yield connection
+    with session_on(OBJECTS) as connection:
+        yield connection
 
 
 def reason(session: "psycopg.Connection[Any]", sql: str) -> str:

@@ -7,13 +7,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgassay.environment.server.private_server import Server
-from pgassay.environment.server.sessions import control
 from pgassay.model.workload import Statement, WorkloadSpec
 from pgassay.trial.measure.prepared_plans import explain_prepared, rolled_back
 from pgassay.trial.measure.statement_plans import explain
 from pgassay.workloads.registry import parse_workload
-from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home
+from server_helpers import session_on
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 # Nearly all rows have one value: what is best for it is bad for all others.
@@ -29,12 +27,8 @@ OPTIONS = "FORMAT JSON"
 
 @pytest.fixture(scope="module")
 def session() -> Iterator["psycopg.Connection[Any]"]:
-    build = best_build()
-    with own_home() as home:
-        folder = empty_cluster(build, home / "data" / "cluster")
-        with Server(build, folder, TINY_SETTINGS) as server, control(server) as connection:
-            connection.execute(SKEWED)
-            yield connection
+    with session_on(SKEWED) as connection:
+        yield connection
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.enclosure import is_enclosing
 from pgassay.errors import UsageError
 from pgassay.model.tuning.tune_answer import TuneResult
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import load
-from pgassay.terminal.progress import NullProgress
 from pgassay.tune.candidate import Candidate, StatementRewrite, Symptom
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.facts.read import read_facts

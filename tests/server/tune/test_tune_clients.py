@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import load
-from pgassay.terminal.progress import NullProgress
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.run_tune import run_tune

@@ -14,8 +14,8 @@ from pgassay.environment.server.validation import with_data_format
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import host_lock
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import write_experiment
-from pgassay.terminal.progress import NullProgress
 from pgassay.tune.answer.compose import Told, compose
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy

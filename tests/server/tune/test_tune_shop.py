@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import whole_tool
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import load
-from pgassay.terminal.progress import NullProgress
 from pgassay.tune.run_tune import TOOLS, run_tune
 from project_files import ROOT
 from tuned_orders import request

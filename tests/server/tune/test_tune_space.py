@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.terminal.progress import NullProgress
+from pgassay.progress import NullProgress
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.run_tune import run_tune

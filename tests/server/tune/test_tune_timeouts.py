@@ -8,8 +8,8 @@ import pytest
 import tune_samples as samples
 from pgassay.environment.datasets import snapshots
 from pgassay.model.tuning.tune_answer import TuneResult
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import load
-from pgassay.terminal.progress import NullProgress
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import StatementRewrite
 from pgassay.tune.copy import TrialCopy

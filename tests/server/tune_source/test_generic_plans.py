@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.terminal.progress import NullProgress
+from pgassay.progress import NullProgress
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.facts.read import read_facts
 from pgassay.tune.run_tune import run_tune

@@ -11,13 +11,14 @@ import psycopg
 import pytest
 
 import whole_tool
+from native_servers import started_server
 from pgassay.environment.cleanup.source_copies import KEPT_UNTIL_FILE, remove_kept_dumps
 from pgassay.environment.home import home
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
-from pgassay.terminal.progress import NullProgress
+from pgassay.progress import NullProgress
 from pgassay.tune.source.counted import CATALOG, UTILITY, VALUES, read_counted
 from pgassay.tune.source.dump import dumped
 from pgassay.tune.source.gather import explained_on, gather
@@ -181,9 +182,7 @@ def tuned(server_string: str, out: Path, *words: str, **options: object) -> dict
 @pytest.mark.timeout(900)
 def test_a_role_with_a_password_is_enough_and_the_password_is_nowhere(tmp_path: Path) -> None:
     """Over TCP with TLS, the password in a file; refused without the rights, and without the password."""
-    server = RemoteTestServer()
-    try:
-        server.start()
+    with started_server(RemoteTestServer) as server:
         counting(server)
         words = ("--statements", "3", "--pg", str(server.bin), "--quiet", "--json")
         environment = whole_tool.environment()
@@ -216,8 +215,6 @@ def test_a_role_with_a_password_is_enough_and_the_password_is_nowhere(tmp_path: 
         for secret in (PASSWORD, quote(PASSWORD, safe="")):
             assert secret.encode() not in stored
             assert secret not in finished.stdout + finished.stderr + closed.stderr + hidden.stderr
-    finally:
-        server.stop()
 
 
 def grant(server: RemoteTestServer, sql: str) -> None:

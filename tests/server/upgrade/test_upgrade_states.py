@@ -7,7 +7,7 @@ import pytest
 from pgassay.environment.builds.registry import resolve
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.model.workload import Statement
-from pgassay.terminal.progress import NullProgress
+from pgassay.progress import NullProgress
 from pgassay.upgrade.version_states import StatesToMeasure, measured_states
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]

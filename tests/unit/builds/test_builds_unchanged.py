@@ -17,8 +17,8 @@ from pgassay.errors import MeasurementError
 from pgassay.experiment.running.loop import RunLimits, run_experiment
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import load
-from pgassay.terminal.progress import NullProgress
 
 PROGRAM = b"\x7fELF a server"
 

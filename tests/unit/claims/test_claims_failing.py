@@ -12,7 +12,7 @@ from pgassay.experiment.claiming import claim_status
 from pgassay.experiment.claiming import run_claims as running
 from pgassay.experiment.claiming.claim_files import claimed_files
 from pgassay.experiment.claiming.run_claims import ClaimsOptions, run_claims
-from pgassay.terminal.progress import NullProgress
+from pgassay.progress import NullProgress
 
 CLAIM = '[[claim]]\nid = "{0}"\ntext = "t"\nsource = {{ title = "A page" }}\n{1}\nsays = "faster"\n'
 ARMS = 'arm = "work_mem=8MB"\nagainst = "work_mem=4MB"'

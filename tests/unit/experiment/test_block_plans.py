@@ -10,7 +10,7 @@ from plans_for_tests import make_record
 
 import analysis_samples
 from pgassay.design.schedule import Step, arms_to_prepare, next_step, plan_block, planned_design, trial_place
-from pgassay.environment.earlier_experiments import TrialHistory
+from pgassay.experiment.running.earlier_experiments import TrialHistory
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run_experiment import blocks_per_copy
 from pgassay.experiment.running.run_forecast import resolution

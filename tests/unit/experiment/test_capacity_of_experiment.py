@@ -25,10 +25,10 @@ from pgassay.experiment.running.stopping_rules import decided_arms
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import LoadObservation, OpenLoop, TrialRecord, TrialSpec
 from pgassay.model.workload import Metric
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report import schema
 from pgassay.report.page import json_text
-from pgassay.terminal.progress import NullProgress
 from pgassay.workloads.metric import metric_of
 from pgassay.workloads.registry import parse_workload
 from whole_experiments import NOWHERE, TEMPLATE, planned

@@ -14,9 +14,9 @@ import replay
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.experiment.running import loop
 from pgassay.experiment.running.loop import RunLimits, run_experiment
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import load
 from pgassay.report.page import json_text
-from pgassay.terminal.progress import NullProgress
 
 LIMITS = RunLimits(blocks_max=10, time_max_s=600.0, until_decided=False)
 

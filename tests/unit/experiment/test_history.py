@@ -6,7 +6,7 @@ import math
 import pytest
 from plans_for_tests import make_experiment
 
-from pgassay.environment import earlier_experiments
+from pgassay.experiment.running import earlier_experiments
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 import report_examples as examples
 from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
-from pgassay.environment.earlier_experiments import TrialHistory
+from pgassay.experiment.running.earlier_experiments import TrialHistory
 from pgassay.experiment.running.plan_preview import planned
 from pgassay.model.experiment import BlockDesign, Experiment
 from pgassay.model.result import Planned

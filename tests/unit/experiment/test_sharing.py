@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from plans_for_tests import base_spec
 
-from pgassay.environment.server.index_scripts import OtherSqlError, read_index_script
+from pgassay.design.index_scripts import OtherSqlError, read_index_script
+from pgassay.design.shared_data import on_shared_data
+from pgassay.design.start_sharing import Sharing, share
 from pgassay.environment.server.setting_values import SettingFact
-from pgassay.experiment.planning import start_sharing
+from pgassay.environment.server.settings import classify
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.planning.shared_data import on_shared_data
-from pgassay.experiment.planning.start_sharing import Sharing, share
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import Protocol
 from pgassay.model.storage import StorageSpec
@@ -32,13 +32,10 @@ CONTEXTS = {
 ON_A, ON_B = "CREATE INDEX a ON t (a)", "CREATE INDEX b ON s.t (b)"
 
 
-@pytest.fixture(autouse=True)
-def _settings_without_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = {
-        name: SettingFact(name, context, "string", None, "", None, None, (), None)
-        for name, context in CONTEXTS.items()
-    }
-    monkeypatch.setattr(start_sharing, "build_settings", lambda _build: facts)
+FACTS = {
+    name: SettingFact(name, context, "string", None, "", None, None, (), None)
+    for name, context in CONTEXTS.items()
+}
 
 
 def arms(*specs: ArmSpec) -> tuple[Arm, ...]:
@@ -61,7 +58,13 @@ def with_settings(*settings: dict[str, str]) -> tuple[Arm, ...]:
 
 def shared(made: tuple[Arm, ...], cache: str | None = "as-is", request: CompareRequest = REQUEST) -> Sharing:
     protocol = Protocol(cache=cache or "cold-each")  # type: ignore[arg-type]
-    return share(replace(request, cache=cache), made, protocol)
+    return share(
+        made,
+        protocol,
+        lambda _build, name: classify(FACTS, name),
+        chooses_cache=cache is None,
+        unshared=request.unshared_starts,
+    )
 
 
 def test_indexes_of_all_arms_are_on_data_that_all_share_and_each_is_without_those_of_the_others() -> None:

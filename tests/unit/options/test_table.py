@@ -71,7 +71,8 @@ def test_a_key_of_a_file_means_what_its_flag_does(option: Option, tmp_path: Path
     chosen = main.parser().parse_args(["compare", "work_mem=1MB,2MB", *typed])
     from_flag = getattr(chosen, option.field)
     file = tmp_path / "experiment.toml"
-    file.write_text(f'{option.file_key} = {toml(value)}\n[factors]\nwork_mem = ["1MB", "2MB"]\n')
+    needed = f"{option.needs.removeprefix('--')} = true\n" if option.needs else ""
+    file.write_text(f'{needed}{option.file_key} = {toml(value)}\n[factors]\nwork_mem = ["1MB", "2MB"]\n')
     from_file = getattr(read_file(file, None, ()), option.field)
     assert from_file != option.standard
     assert (tuple(from_flag) if isinstance(from_flag, list) else from_flag) == from_file

@@ -13,7 +13,8 @@ from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_plan import check_profile
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.profiling_rounds import RATE_HZ, profile_experiment
-from pgassay.terminal.progress import PlainProgress, WithoutEstimates
+from pgassay.progress import WithoutEstimates
+from pgassay.terminal.progress import PlainProgress
 
 FACTORS = ("work_mem=1MB,2MB",)
 

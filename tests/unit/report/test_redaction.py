@@ -19,11 +19,12 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.plans.executed_plan import WorkPlan
 from pgassay.model.plans.explained_plan import ExplainResult
 from pgassay.plans.explain_plan import read_plans
+from pgassay.progress import WithoutLiterals
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.compare.page import page_of
 from pgassay.report.explain import explain_page
 from pgassay.report.page import json_text
-from pgassay.terminal.progress import PlainProgress, WithoutLiterals
+from pgassay.terminal.progress import PlainProgress
 from whole_tool import run_here
 
 # As values they are in no name, file, figure or sentence.

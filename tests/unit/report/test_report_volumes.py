@@ -11,13 +11,12 @@ import report_examples as examples
 from pgassay.analysis.descriptive.volume_costs import arm_volumes, assumption_sentences
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.errors import UsageError
-from pgassay.experiment.planning.experiment_plan import prices_of
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.arm_volumes import price_ranking
 from pgassay.report.compare.page import brief_page, page_of
 from pgassay.report.page import json_text
-from pgassay.storage.parse import parse_storage
+from pgassay.storage.parse import parse_storage, prices_of
 from pgassay.workloads.pgbench_builtin import THROUGHPUT
 
 MONTH_S = 730 * 3600
@@ -189,15 +188,10 @@ def ranked_by_price(disks: list[dict[str, Any]], blocks: int) -> tuple[CompareRe
     ],
 )
 def test_a_price_that_is_none_or_of_no_arm_is_refused(text: str, told: str) -> None:
-    arms = [
-        arm.model_copy(
-            update={"spec": arm.spec.model_copy(update={"storage": parse_storage("volume:gp2,size=40GiB")})}
-        )
-        for arm in examples.stored(levels=["sync", "worker"], blocks=1).experiment.arms
-    ]
-    (price, *_) = prices_of(["volume:gp2,size=40GiB=4.60 USD 2026-01"], arms).values()
+    storages = [parse_storage("volume:gp2,size=40GiB")] * 2
+    (price, *_) = prices_of(["volume:gp2,size=40GiB=4.60 USD 2026-01"], storages).values()
     assert (price.per_month, price.currency, price.date) == (4.6, "USD", "2026-01")
     with pytest.raises(UsageError, match=re.escape(told)):
-        prices_of([text], arms)
+        prices_of([text], storages)
     with pytest.raises(UsageError, match="two prices of"):
-        prices_of(["volume:gp2,size=40GiB=4 USD", "volume:gp2,size=40GiB=5 USD"], arms)
+        prices_of(["volume:gp2,size=40GiB=4 USD", "volume:gp2,size=40GiB=5 USD"], storages)

@@ -13,8 +13,8 @@ from pgassay.environment.cleanup.source_copies import DUMPS_FOLDER
 from pgassay.environment.home import home
 from pgassay.errors import UsageError
 from pgassay.model.tuning.tune_answer import TuneResult
+from pgassay.progress import NullProgress
 from pgassay.record.experiment import StoredExperiment
-from pgassay.terminal.progress import NullProgress
 from pgassay.tune.answer import compose as composing
 from pgassay.tune.answer.compose import Told, compose
 from pgassay.tune.proof.effects import Proved

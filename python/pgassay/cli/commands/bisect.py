@@ -61,9 +61,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     options.add_options(
         parser, "bisect", _HELPS, defaults={"--workload": "", "--max-time": "1h", "--margin": "2%"}
     )
-    parser.add_argument(
-        "--jobs", type=options.whole, metavar="N", help="parallel compile jobs (default: processors)"
-    )
+    options.add_jobs(parser)
     parser.add_argument(
         "--script",
         type=options.folder,
@@ -84,10 +82,11 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.bisecting.run_bisection import BisectOptions, run_bisection
     from pgassay.bisecting.script import write_script
     from pgassay.errors import UsageError
-    from pgassay.experiment.planning.request import check_request, parse_settings
+    from pgassay.experiment.planning.request import parse_settings
     from pgassay.options.table import options_for
+    from pgassay.progress import NullProgress
     from pgassay.report.bisection import page_of
-    from pgassay.terminal.progress import NullProgress, PlainProgress
+    from pgassay.terminal.progress import PlainProgress
     from pgassay.workloads.registry import parse_workload
 
     if arguments.workload is None:
@@ -99,7 +98,6 @@ def run(arguments: argparse.Namespace) -> int:
     # Whether a plan changed is told; what its parts took is for those who ask why.
     request = options.request_of(arguments, out=None, command=(), plans="estimate")
     # A slip in the workload is said before anything is built.
-    check_request(request)
     parse_settings(request.settings)
     parse_workload(request.workload)
     fields = [each.field for each in options_for("bisect") if each.field not in _OF_THE_RUN]

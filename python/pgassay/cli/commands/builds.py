@@ -67,12 +67,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "assertions, contrib. Clones and folders are only read.",
     )
     build.add_argument("tree", nargs="+", metavar="TREE", help=TREE_HELP)
-    build.add_argument(
-        "--jobs",
-        type=options.whole,
-        metavar="N",
-        help="parallel compile jobs (default: one for each processor)",
-    )
+    options.add_jobs(build)
     clean = _add_action(
         actions,
         "clean",
@@ -81,9 +76,7 @@ def register(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "to build the next one sooner. Unpacked packages stay.",
     )
     clean.add_argument("tree", nargs="*", metavar="TREE", help="as they were built; none: all")
-    clean.add_argument(
-        "--no-wait", action="store_true", help="fail immediately if an experiment is running on this host"
-    )
+    options.add_no_wait(clean)
     parser.set_defaults(run=run)
 
 

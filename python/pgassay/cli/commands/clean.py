@@ -17,9 +17,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=options.HelpFormatter,
     )
     parser.add_argument("--all", action="store_true", help="remove kept datasets and images as well")
-    parser.add_argument(
-        "--no-wait", action="store_true", help="fail immediately if an experiment is running on this host"
-    )
+    options.add_no_wait(parser)
     parser.set_defaults(run=run)
 
 

@@ -66,14 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
             f"--metric {arguments.metric} chooses each block's rate from what a machine measured, so "
             "the machines of a fleet would compare different rates: run it on one machine, without --fleet"
         )
-    request = options.request_of(arguments)
     if arguments.fleet is None:
         options.refuse_without(arguments, ("--spread",), "--fleet")
-        return run_or_plan(request, arguments)
+        return run_or_plan(options.request_of(arguments), arguments)
     from pgassay.cli.spread_experiment import compare_on_fleet
 
     options.refuse_with(arguments, ("--plan", "--profile"), "--fleet", "which runs on several machines")
-    return compare_on_fleet(request, arguments)
+    return compare_on_fleet(options.request_of(arguments), arguments)
 
 
 def run_or_plan(request: "CompareRequest", arguments: argparse.Namespace) -> int:

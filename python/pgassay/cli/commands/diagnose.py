@@ -38,13 +38,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="a connection string of libpq: a URI, or key=value pairs; or a file written by diagnose --json "
         "to show it, or two to compare them",
     )
-    parser.add_argument(
-        "--seconds",
-        type=options.duration,
-        default=SECONDS_DEFAULT,
-        metavar="TIME",
-        help="observe for this long (default 30)",
-    )
+    options.add_seconds(parser, "observe for this long (default 30)", SECONDS_DEFAULT)
     parser.add_argument(
         "--vcpus",
         type=options.processors,
@@ -52,7 +46,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="the number of the server's processors, for a server on another machine",
     )
     options.add_formats(parser)
-    parser.add_argument("--quiet", action="store_true", help="print nothing while it observes")
+    options.add_quiet(parser, "observes")
     parser.set_defaults(run=run)
 
 

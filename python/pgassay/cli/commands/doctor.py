@@ -21,13 +21,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         formatter_class=options.HelpFormatter,
     )
     options.add_formats(parser, "what was found")
-    parser.add_argument(
-        "--seconds",
-        type=options.duration,
-        default=SECONDS_DEFAULT,
-        metavar="TIME",
-        help="measure the noise for this long (default 5; 0: not at all)",
-    )
+    options.add_seconds(parser, "measure the noise for this long (default 5; 0: not at all)", SECONDS_DEFAULT)
     parser.add_argument(
         "--require",
         metavar="CHECK,CHECK",

@@ -40,13 +40,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.add_argument(
         "--file", type=options.folder, metavar="FILE", help="read this existing file, and write nothing"
     )
-    parser.add_argument(
-        "--seconds",
-        type=options.duration,
-        default=SECONDS_DEFAULT,
-        metavar="TIME",
-        help="total time (default 60)",
-    )
+    options.add_seconds(parser, "total time (default 60)", SECONDS_DEFAULT)
     parser.add_argument(
         "--keep-read-ahead",
         action="store_true",
@@ -119,12 +113,13 @@ def build_to_prove(arguments: argparse.Namespace) -> "Build | None":
     from pgassay.environment.builds.registry import resolve
     from pgassay.errors import UsageError
     from pgassay.model.probe import FIRST_MAJOR
+    from pgassay.options.option import excluding
 
     if not arguments.prove:
         options.refuse_without(arguments, ("--max-time",), "--prove (a probe alone has --seconds)")
         return None
     if arguments.compare is not None:
-        raise UsageError("--compare cannot be used with --prove: leave one of them out")
+        raise excluding("--compare", "--prove")
     build = resolve(arguments.build)
     if build.major < FIRST_MAJOR:
         raise UsageError(

@@ -9,7 +9,7 @@ from pgassay.options.tuning import HELPS
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from pgassay.model.tuning.tune_answer import TuneResult
-    from pgassay.terminal.progress import Progress
+    from pgassay.progress import Progress
     from pgassay.tune.source.tune_server import ServerRequest
     from pgassay.tune.tune_plan import TuneRequest
 
@@ -85,7 +85,7 @@ def progress_of(arguments: argparse.Namespace) -> "Progress":
     from pgassay.analysis.redaction.redacted_experiment import redacted_result
     from pgassay.analysis.redaction.redacted_sentences import sentence_without_literals
     from pgassay.cli import outcome
-    from pgassay.terminal.progress import WithoutLiterals
+    from pgassay.progress import WithoutLiterals
 
     shown = outcome.progress_of(arguments)
     return WithoutLiterals(shown, sentence_without_literals, redacted_result) if arguments.redact else shown

@@ -50,12 +50,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         metavar="TIME",
         help="time between two screens or lines (default 1)",
     )
-    parser.add_argument(
-        "--seconds",
-        type=options.typed(seconds, least=SECONDS_MIN),
-        metavar="TIME",
-        help="stop after this long",
-    )
+    options.add_seconds(parser, "stop after this long", least=SECONDS_MIN)
     parser.add_argument("--json", action="store_true", help="print one JSON object per interval, a line each")
     parser.set_defaults(run=run)
 

@@ -22,7 +22,7 @@ from pgassay.environment.server.programs import ensure_private_folder, file_limi
 from pgassay.environment.server.server_folder import PINNED_SETTINGS, check_settings
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.environment.server.setting_values import SettingFact, equal_value, parse_number
-from pgassay.environment.server.settings import classify, describe_settings, fact_of
+from pgassay.environment.server.settings import Level, classify, describe_settings, fact_of
 from pgassay.environment.server.start_failure import StartFailure
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import ArmSpec, DatasetSpec
@@ -64,6 +64,11 @@ def build_settings(build: Build) -> dict[str, SettingFact]:
         documents = json.loads(file.read_text(encoding="utf-8"))
     facts = (SettingFact(**{**document, "enumvals": tuple(document["enumvals"])}) for document in documents)
     return {fact.name: fact for fact in facts}
+
+
+def setting_level(build: Build, name: str) -> Level:
+    """When a change of a setting takes effect; starts a server at the first call for a build."""
+    return classify(build_settings(build), name)
 
 
 def validate_settings(build: Build, settings: Mapping[str, str]) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from pgassay.analysis.claims.arm_claims import blocks_least, missing_condition, missing_for
 from pgassay.analysis.claims.judge_claims import arms_for, blocks_first, is_open, judge
 from pgassay.analysis.verdicts.compare import analyse
-from pgassay.environment import earlier_experiments
 from pgassay.environment.linux import machine
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.claiming.claim_files import ClaimedFile
@@ -16,16 +15,17 @@ from pgassay.experiment.claiming.run_order import Waiting, weight_of
 from pgassay.experiment.planning.experiment_file import read_document, read_file
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running import earlier_experiments
 from pgassay.experiment.running.plan_preview import planned
 from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.experiment import MachineFacts
 from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.redaction import without_secrets
 from pgassay.model.result import CompareResult
+from pgassay.progress import Progress
 from pgassay.record import layout
 from pgassay.record.documents import write_file
 from pgassay.record.experiment import StoredExperiment, load
-from pgassay.terminal.progress import Progress
 
 
 @dataclass(frozen=True)

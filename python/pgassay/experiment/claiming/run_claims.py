@@ -24,9 +24,9 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.further_results.claims import Claim, ClaimedExperiment, ClaimsResult
 from pgassay.model.result import CompareResult
 from pgassay.options.comparison import BLOCKS_DEFAULT
+from pgassay.progress import Progress
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load, load_state
-from pgassay.terminal.progress import Progress
 from pgassay.words import duration_rounded, join, plural
 
 # What an experiment is planned for at least, whatever its share.

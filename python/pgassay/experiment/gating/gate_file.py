@@ -31,7 +31,7 @@ from pgassay.experiment.planning.experiment_file import (
     refuse_unknown,
     settings_of,
 )
-from pgassay.experiment.planning.request import CompareRequest, check_request, parse_settings
+from pgassay.experiment.planning.request import CompareRequest, parse_settings
 from pgassay.factors.prepare import FILE_SUFFIX
 from pgassay.options.comparison import BLOCKS_MAX
 from pgassay.options.option import GATE_FILE
@@ -139,12 +139,11 @@ def _workload(
     own_s = fields.pop("max_time_s", None)
     if "workload" not in fields:
         raise UsageError(f'{path}: [{where}] has no workload: write workload = "sql:FILE"')
-    request = CompareRequest(factors=(), settings=settings_of(path, table.get("set", {})), **fields)
+    settings = settings_of(path, table.get("set", {}))
     try:
-        check_request(request)
+        return CompareRequest(factors=(), settings=settings, **fields), own_s
     except UsageError as error:
         raise UsageError(f"{path}: [{where}]: {error}") from error
-    return request, own_s
 
 
 def _with_times(

@@ -13,21 +13,21 @@ from pgassay.analysis.gate.detector import rule_of
 from pgassay.analysis.gate.judge_gate import Gated, gate_result
 from pgassay.analysis.gate.promise import TimeBudget, noise_of, opening, promise
 from pgassay.analysis.verdicts.study import owns_data
-from pgassay.environment.earlier_experiments import TrialHistory
 from pgassay.errors import InterruptionError, UsageError
 from pgassay.experiment.gating.gate_baseline import GateBaseline, find_baseline, revision_of
 from pgassay.experiment.gating.gate_file import GateFile, read_gate_file
 from pgassay.experiment.gating.requests import GatePlan, PlannedComparison, plan_gate, refuse_double_settings
 from pgassay.experiment.planning.experiment_plan import parse_request
+from pgassay.experiment.running.earlier_experiments import TrialHistory
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.results_folder import check_folder, find_experiments
 from pgassay.experiment.running.run_experiment import run_new
 from pgassay.model.experiment import Experiment
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule
 from pgassay.model.redaction import without_secrets
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.gates import load_gates, write_gate
-from pgassay.terminal.progress import Progress
 
 PARENT = Path("pgassay-gates")
 BASELINE_FOLDER = "baseline"

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from pgassay import __version__
 from pgassay.design.arms import (
+    Candidate,
     Compared,
     apply_levels,
     build_arms,
@@ -17,26 +18,27 @@ from pgassay.design.arms import (
 )
 from pgassay.design.layouts import planned_layouts
 from pgassay.design.schedule import planned_design
+from pgassay.design.start_sharing import share
 from pgassay.environment.linux.perf import find_perf
+from pgassay.environment.server.validation import setting_level
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.connections import is_remote
 from pgassay.experiment.planning.provisioned_servers import ProvisionedServers
 from pgassay.experiment.planning.remote_servers import RemoteServers
 from pgassay.experiment.planning.request import (
     CompareRequest,
-    check_request,
     parse_settings,
 )
 from pgassay.experiment.planning.servers import Base, OnStage, ParsedRequest, PlannedGrid, Servers
-from pgassay.experiment.planning.start_sharing import share
 from pgassay.factors import config, sql
 from pgassay.factors.base import Factor, FactorKind, split_levels
 from pgassay.factors.registry import parse_factors
 from pgassay.model.arm import Arm, ArmSpec
-from pgassay.model.experiment import BlockDesign, Environment, EvidenceUnit, Experiment, StatisticalContract
-from pgassay.model.storage import PriceFacts
+from pgassay.model.experiment import Environment, EvidenceUnit, Experiment, StatisticalContract
+from pgassay.model.storage import PriceFacts, StorageSpec
+from pgassay.model.workload import WorkloadSpec
 from pgassay.options.comparison import BLOCKS_DEFAULT
-from pgassay.storage.parse import describe, parse_price
+from pgassay.storage.parse import prices_of
 from pgassay.workloads.metric import metric_of
 
 # Low, so that a small effect in much noise is found sooner, and few, since all points share the evidence.
@@ -67,7 +69,6 @@ def parse_request(
     Needs no lock and starts nothing, so a slip of the fingers is answered at once; servers that run already
     are asked who they are.
     """
-    check_request(request)
     check_profile(request)
     given = parse_settings(request.settings)
     servers = choose_servers(request, on_stage)
@@ -82,13 +83,10 @@ def parse_request(
             config.check_beside(factor.levels, given)
     workload = sql.workload_of(factors, request.workload, CompareRequest.workload)
     base = servers.base(factors, workload, given)
-    compared = choose_control(base.factors, request.control)
     candidates = [
         (levels, apply_levels(base.factors, levels, base.spec)) for levels in combinations(base.factors)
     ]
-    metric_of(request.metric, workload, [spec.workload.load for _, spec in candidates])
-    servers.check(candidates)
-    return ParsedRequest(request, servers, workload, given, base, compared, candidates)
+    return parse_candidates(request, servers, workload, given, base, candidates)
 
 
 def parse_arms(
@@ -104,16 +102,37 @@ def parse_arms(
 
     factor = Factor(arms.factor, tuple(arms.specs), FactorKind(split=split_levels, apply=apply))
     candidates = [({arms.factor: level}, spec) for level, spec in arms.specs.items()]
-    servers.check(candidates)
-    return ParsedRequest(
+    return parse_candidates(
         request,
         servers,
         arms.specs[arms.control].workload,
         given,
         replace(base, factors=(factor,)),
-        Compared(arms.factor, arms.control),
         candidates,
+        Compared(arms.factor, arms.control),
     )
+
+
+def parse_candidates(
+    request: CompareRequest,
+    servers: Servers,
+    workload: WorkloadSpec,
+    given: dict[str, str],
+    base: Base,
+    candidates: list[Candidate],
+    compared: Compared | None = None,
+) -> ParsedRequest:
+    """The request with its candidates, and what it asks of them: the control, the metric, prices of storage.
+
+    compared: what the candidates are compared with, if the request does not say it. Raises UsageError for
+    what they can't have.
+    """
+    compared = compared or choose_control(base.factors, request.control)
+    specs = [spec for _, spec in candidates]
+    metric = metric_of(request.metric, workload, [spec.workload.load for spec in specs])
+    servers.check(candidates)
+    prices = prices_of(request.prices, [spec.storage for spec in specs])
+    return ParsedRequest(request, servers, workload, given, base, compared, candidates, metric, prices)
 
 
 def choose_servers(request: CompareRequest, on_stage: OnStage) -> Servers:
@@ -138,22 +157,34 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     comparisons = len(contrasts)
     if request.strata:
         arms, contrasts = select_strata(arms, contrasts, request.strata)
-    sharing = share(request, arms, parsed.base.protocol)
+    sharing = share(
+        arms,
+        parsed.base.protocol,
+        setting_level,
+        chooses_cache=request.cache is None,
+        unshared=request.unshared_starts,
+    )
     arms, protocol = sharing.arms, sharing.protocol
     parsed = replace(parsed, base=replace(parsed.base, protocol=protocol))
     description = servers.describe(parsed, PlannedGrid(judged, arms, contrasts))
-    design = _design(request, arms, is_crossed=bool(description.swap))
-    contract = _contract(parsed, arms, seed, comparisons, unit="trial" if sharing.reason else "start")
+    # Whoever names a number of blocks wants them of all arms, decided or not.
+    rests = request.blocks is None and request.decide == "arms"
+    design = planned_design(arms, is_crossed=bool(description.swap), decided_rest=rests)
+    layouts = planned_layouts(arms, request.layouts)
+    _refuse_unfit_blocks(request, arms)
+    contract = _contract(parsed, seed, comparisons, unit="trial" if sharing.reason else "start")
+    title = _title(request, factors, description.data)
+    environment = _with_prices(description.environment, parsed.prices, arms)
     return Experiment(
         pgassay_version=__version__,
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         command=repeatable(servers.command, seed),
-        title=_title(request, factors, description.data),
+        title=title,
         arms=arms,
         contrasts=contrasts,
         contract=contract,
         protocol=protocol,
-        design=design,
+        design=design.model_copy(update={"between": request.between, "layouts": layouts}),
         dataset_loads=description.dataset_loads,
         skipped=(*judged.skipped, *without),
         baseline=request.baseline,
@@ -162,40 +193,25 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
         confounds=description.confounds,
         warnings=description.warnings,
         swap=description.swap,
-        environment=_with_prices(description.environment, request.prices, arms),
+        environment=environment,
     )
 
 
-def _with_prices(environment: Environment, texts: Sequence[str], arms: Sequence[Arm]) -> Environment:
-    prices = prices_of(texts, arms)
-    return environment.updated(prices=prices) if prices else environment
-
-
-def prices_of(texts: Sequence[str], arms: Sequence[Arm]) -> dict[str, PriceFacts]:
-    """The month's price of each arm of which it is given, by the arm's name.
-
-    Raises UsageError for a text that is none, for a storage that no arm has, and for two prices of one.
-    """
-    found: dict[str, PriceFacts] = {}
-    for text in texts:
-        storage, price = parse_price(text)
-        names = [arm.name for arm in arms if arm.spec.storage == storage]
-        if not names:
-            known = " and ".join(dict.fromkeys(describe(arm.spec.storage) for arm in arms))
-            raise UsageError(f"--price '{text}': no arm has this storage: the arms have {known}")
-        if not found.keys().isdisjoint(names):
-            raise UsageError(f"--price gives two prices of {describe(storage)}: leave one out")
-        found |= dict.fromkeys(names, price)
-    return found
+def _with_prices(
+    environment: Environment, prices: Mapping[StorageSpec, PriceFacts], arms: Sequence[Arm]
+) -> Environment:
+    """The environment with the month's price of each arm of whose storage it is given, by the arm's name."""
+    found = {arm.name: prices[arm.spec.storage] for arm in arms if arm.spec.storage in prices}
+    return environment.updated(prices=found) if found else environment
 
 
 def _contract(
-    parsed: ParsedRequest, arms: tuple[Arm, ...], seed: int, comparisons: int, *, unit: EvidenceUnit
+    parsed: ParsedRequest, seed: int, comparisons: int, *, unit: EvidenceUnit
 ) -> StatisticalContract:
     """By what the experiment is judged."""
     request = parsed.request
     return StatisticalContract(
-        metric=metric_of(request.metric, parsed.workload, [arm.spec.workload.load for arm in arms]),
+        metric=parsed.metric,
         margin=request.margin,
         alpha=request.alpha,
         blocks_max=BLOCKS_DEFAULT if request.blocks is None else request.blocks,
@@ -217,8 +233,8 @@ def _contract(
     )
 
 
-def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool) -> BlockDesign:
-    """How the blocks are made; raises UsageError for what these arms can't have."""
+def _refuse_unfit_blocks(request: CompareRequest, arms: tuple[Arm, ...]) -> None:
+    """Raise UsageError for what blocks of these arms can't be."""
     if request.decide == "effects" and len({arm.stratum for arm in arms}) < 2:
         raise UsageError(
             "--decide effects: only one factor is compared, so its arms are all there is to "
@@ -230,11 +246,6 @@ def _design(request: CompareRequest, arms: tuple[Arm, ...], *, is_crossed: bool)
             "--between neutral: the arms run on several servers, and a trial on the control's server "
             "has no effect on the others: leave it out"
         )
-    # Whoever names a number of blocks wants them of all arms, decided or not.
-    rests = request.blocks is None and request.decide == "arms"
-    design = planned_design(arms, is_crossed=is_crossed, decided_rest=rests)
-    layouts = planned_layouts(arms, request.layouts)
-    return design.model_copy(update={"between": request.between, "layouts": layouts})
 
 
 def _title(request: CompareRequest, factors: Sequence[Factor], data: str) -> str:

@@ -21,7 +21,8 @@ class CompareRequest(EvidenceOptions, TrialOptions, ServerOptions, DataOptions):
 
     `made_factors`: those that were made and not typed (`factors/system.py`).
     `calibrates`: its arms are all equal, to measure the noise. `factors`, `server` and `command` may hold
-    passwords as typed: what is stored is the plan's.
+    passwords as typed: what is stored is the plan's. Raises UsageError where it's made of options that don't
+    go together; each by itself was checked as it was read.
     """
 
     factors: tuple[str, ...]
@@ -29,10 +30,37 @@ class CompareRequest(EvidenceOptions, TrialOptions, ServerOptions, DataOptions):
     command: tuple[str, ...] = ()
     made_factors: tuple[Factor, ...] = ()
 
+    def __post_init__(self) -> None:
+        options = given(self)
+        for flag, option in options.items():
+            if option.needs and option.needs not in options:
+                raise lacking(flag, option.needs)
+        looks_for_rate = (self.metric or "").strip().lower().startswith("throughput-at")
+        if looks_for_rate and (self.calibrates or not (self.factors or self.made_factors)):
+            raise UsageError(
+                f"--metric {self.metric} looks for a rate, which only pgassay compare and run can "
+                "do: name a latency here, such as p99"
+            )
+
     @property
     def rounds_of_profile(self) -> int:
         """Blocks of further trials in which perf samples the server; 0 for none."""
         return (self.profile_rounds or PROFILE_ROUNDS_DEFAULT) if self.profile else 0
+
+    @property
+    def unshared_starts(self) -> str:
+        """Why each trial is to have a server of its own, in a clause; '' where that is left to the plan."""
+        if self.restart == "each":
+            return "--restart each asks for it"
+        if self.calibrates:
+            return "how starts differ is what a calibration tells"
+        if self.profile:
+            return "a profile is of one arm's server"
+        if self.between == "neutral":
+            return "--between neutral is for trials that run one after the other"
+        if self.covariate != "none":
+            return f"--covariate {self.covariate} is read before each trial"
+        return ""
 
 
 def protocol_of(request: CompareRequest, cache: CacheState) -> Protocol:
@@ -55,20 +83,6 @@ def protocol_of(request: CompareRequest, cache: CacheState) -> Protocol:
         plans_as_prepared=plans != "off",
         profile_rounds=request.rounds_of_profile,
     )
-
-
-def check_request(request: CompareRequest) -> None:
-    """Raise UsageError for options that don't go together; each by itself was checked as it was read."""
-    options = given(request)
-    for flag, option in options.items():
-        if option.needs and option.needs not in options:
-            raise lacking(flag, option.needs)
-    looks_for_rate = (request.metric or "").strip().lower().startswith("throughput-at")
-    if looks_for_rate and (request.calibrates or not (request.factors or request.made_factors)):
-        raise UsageError(
-            f"--metric {request.metric} looks for a rate, which only pgassay compare and run can "
-            "do: name a latency here, such as p99"
-        )
 
 
 def parse_settings(texts: tuple[str, ...]) -> dict[str, str]:

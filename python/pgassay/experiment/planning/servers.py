@@ -16,7 +16,8 @@ from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm, ArmSpec
 from pgassay.model.experiment import Contrast, Environment
 from pgassay.model.experiment import Protocol as TrialProtocol
-from pgassay.model.workload import WorkloadSpec
+from pgassay.model.storage import PriceFacts, StorageSpec
+from pgassay.model.workload import Metric, WorkloadSpec
 
 # What is being done, and how much of it is done (None: not known).
 OnStage = Callable[[str, float | None], None]
@@ -42,6 +43,8 @@ class ParsedRequest:
     base: Base
     compared: Compared
     candidates: list[Candidate]
+    metric: Metric
+    prices: Mapping[StorageSpec, PriceFacts]
 
 
 @dataclass(frozen=True)

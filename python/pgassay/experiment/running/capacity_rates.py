@@ -12,8 +12,8 @@ from pgassay.errors import MeasurementError
 from pgassay.experiment.running.stopping_rules import dropped
 from pgassay.model.experiment import Experiment
 from pgassay.model.trial import TrialRecord, TrialSpec
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
-from pgassay.terminal.progress import Progress
 from pgassay.workloads.metric import transactions_min
 
 # Of what an arm does in a closed loop: far above it no rate can be held, and few bounds ask for less.

@@ -31,6 +31,7 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.plans.plan_shape import shape
+from pgassay.progress import Progress
 from pgassay.record.experiment import (
     StoredExperiment,
     StoredTrial,
@@ -39,7 +40,6 @@ from pgassay.record.experiment import (
     write_block_plan,
     write_state,
 )
-from pgassay.terminal.progress import Progress
 from pgassay.trial.measure.work_plans import PlanWork
 from pgassay.trial.run_trial import run_trial
 from pgassay.trial.target import Target

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 
 from pgassay.analysis.statistics.power import blocks_for_detection, minimum_blocks, resolvable_effect
 from pgassay.analysis.statistics.starts import STARTS_MIN, resolvable_by_starts, starts_for
-from pgassay.environment import earlier_experiments
-from pgassay.environment.earlier_experiments import TrialHistory
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running import earlier_experiments
+from pgassay.experiment.running.earlier_experiments import TrialHistory
 from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.experiment.running.run_forecast import unknown_spread
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
 from pgassay.model.result import Planned, PlannedCell, TrialTimeFrom
-from pgassay.terminal.progress import Progress
+from pgassay.progress import Progress
 
 # Restoring, starting, settling and reading counters around the measured part of a load.
 _AROUND_A_LOAD_S = 5.0

@@ -14,9 +14,9 @@ from pgassay.experiment.running.loop import (
     run_experiment,
 )
 from pgassay.model.experiment import Experiment
+from pgassay.progress import Progress, WithoutEstimates
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load, write_experiment
-from pgassay.terminal.progress import Progress, WithoutEstimates
 from pgassay.trial.target import Target
 from pgassay.words import duration, plural
 

@@ -22,8 +22,8 @@ from pgassay.errors import MeasurementError, first_line
 from pgassay.experiment.planning.connections import secrets_of
 from pgassay.experiment.planning.servers import ServerConnections
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, run_experiment
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment, load, load_servers, write_state, write_swap
-from pgassay.terminal.progress import Progress
 from pgassay.trial.target import Target
 
 VARIABLE = "PGASSAY_SERVER_"

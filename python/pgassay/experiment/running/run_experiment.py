@@ -16,11 +16,10 @@ from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.verdicts.primary_family import single_trial_spread
 from pgassay.design.arms import arms_of_all_loads
 from pgassay.design.schedule import arms_to_prepare, has_fresh_copies
-from pgassay.environment import earlier_experiments, lock
+from pgassay.environment import lock
 from pgassay.environment.builds.build_identity import refuse_changed
 from pgassay.environment.cleanup import registry
 from pgassay.environment.cleanup.source_copies import remove_source_copies
-from pgassay.environment.earlier_experiments import TrialHistory
 from pgassay.environment.linux.machine import machine_id
 from pgassay.environment.remote.connection_parameters import Resolved
 from pgassay.errors import InterruptionError, UsageError
@@ -28,9 +27,10 @@ from pgassay.experiment.planning.connections import reconnect
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.planning.servers import OnStage, ParsedRequest, ServerConnections
-from pgassay.experiment.running import ledger
+from pgassay.experiment.running import earlier_experiments, ledger
 from pgassay.experiment.running.capacity_rates import search_range
 from pgassay.experiment.running.device_ceilings import ceilings_of
+from pgassay.experiment.running.earlier_experiments import TrialHistory
 from pgassay.experiment.running.loop import (
     ExperimentTrials,
     RunLimits,
@@ -44,6 +44,7 @@ from pgassay.experiment.running.results_folder import check_folder, new_folder
 from pgassay.experiment.running.run_forecast import Resolution, announce, known_of, resolution
 from pgassay.experiment.running.same_results import check_same_results
 from pgassay.model.experiment import BlockDesign, Experiment
+from pgassay.progress import Progress
 from pgassay.record.documents import recording_error
 from pgassay.record.experiment import (
     StoredExperiment,
@@ -56,7 +57,6 @@ from pgassay.record.experiment import (
 )
 from pgassay.record.experiment_lock import held
 from pgassay.record.layout import attempt_folders
-from pgassay.terminal.progress import Progress
 from pgassay.trial.provisioned_target import MachineProvider, ProvisionedTarget
 from pgassay.trial.remote_target import RemoteTarget
 from pgassay.trial.target import Target

@@ -13,12 +13,12 @@ from pgassay.analysis.verdicts.primary_family import single_trial_spread
 from pgassay.analysis.verdicts.study import owns_data
 from pgassay.design.schedule import next_step
 from pgassay.environment.cleanup.scratch import scratch_folder
-from pgassay.environment.earlier_experiments import TrialHistory
 from pgassay.errors import MeasurementError
+from pgassay.experiment.running.earlier_experiments import TrialHistory
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_trial_s
 from pgassay.model.experiment import Experiment, StatisticalContract
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
-from pgassay.terminal.progress import Progress
 
 # Of single trials, where nothing is known of their spread: what a shared virtual machine shows.
 SPREAD_UNKNOWN = 0.07

@@ -10,7 +10,7 @@ from typing import Literal
 
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.provisioned_servers import default_cache
-from pgassay.experiment.planning.request import CompareRequest, check_request
+from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.results_folder import new_folder
 from pgassay.factors import registry as factors
 from pgassay.factors import sql
@@ -56,7 +56,6 @@ def run_spread(
     Raises UsageError before anything is measured, and as `Coordinator.run`.
     """
     compare = request.compare
-    check_request(compare)
     workloads = _workloads(compare)
     cache = compare.cache or default_cache(workloads[0])
     words = machine_command(request.words)

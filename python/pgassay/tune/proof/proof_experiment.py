@@ -19,8 +19,8 @@ from pgassay.experiment.planning.experiment_plan import GivenArms, parse_arms
 from pgassay.experiment.running.run_experiment import run_parsed
 from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import Protocol
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
-from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
 from pgassay.tune.proof.proof_arms import CHOSEN, FACTOR, SharedArms, arms_of, arms_of_shared, shared_protocol

@@ -21,10 +21,10 @@ from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run_experiment import resume_held
 from pgassay.model.arm import ArmSpec
 from pgassay.options.comparison import BLOCKS_MAX
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment, load
 from pgassay.record.layout import CONFIRMATION_FOLDER, PROOF_FOLDER
 from pgassay.storage.registry import provide
-from pgassay.terminal.progress import Progress
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof.effects import read_proof, remaining_of
 from pgassay.tune.proof.proof_arms import AS_IT_IS, FACTOR, arms_of, arms_of_shared

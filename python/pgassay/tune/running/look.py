@@ -10,7 +10,7 @@ from pgassay.environment.datasets import snapshots
 from pgassay.environment.linux import machine
 from pgassay.model.arm import ArmSpec
 from pgassay.model.plans.explained_plan import ExplainedPlan
-from pgassay.terminal.progress import Progress
+from pgassay.progress import Progress
 from pgassay.tune.baseline import baseline_of
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.copy import TrialCopy

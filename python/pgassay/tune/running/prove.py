@@ -4,8 +4,8 @@ import time
 
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.model.tuning.tune_answer import TuneResult
+from pgassay.progress import Progress
 from pgassay.record.layout import TUNE_REQUEST_FILE
-from pgassay.terminal.progress import Progress
 from pgassay.tune.answer.answer_sentences import PROOF_REFUSED
 from pgassay.tune.answer.compose import Told, compose, has_its_data
 from pgassay.tune.proof.stages import ProofStages

@@ -12,10 +12,10 @@ from pgassay.environment.server.enclosure import isolated
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.tuning.tune_answer import TuneResult
+from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
 from pgassay.record.experiment_lock import held
 from pgassay.record.layout import PROOF_FOLDER
-from pgassay.terminal.progress import Progress
 from pgassay.tune.answer.answer_sentences import PROOF_REFUSED
 from pgassay.tune.answer.compose import Told, compose, has_its_data
 from pgassay.tune.proof.stages import ProofStages, deadline, remove_copies

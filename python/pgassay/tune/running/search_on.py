@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pgassay.errors import MeasurementError, UsageError
+from pgassay.progress import Progress
 from pgassay.record.layout import (
     CONFIRMATION_FOLDER,
     EARLIER_FOLDER,
@@ -12,7 +13,6 @@ from pgassay.record.layout import (
     SEARCH_FILE,
     TUNE_FILE,
 )
-from pgassay.terminal.progress import Progress
 from pgassay.tune.running.look import TuneRun, look
 from pgassay.tune.running.prove import has_time_to_prove, prove_chosen, search_to_prove
 from pgassay.tune.stored_search import StoredSearch, write_search

@@ -16,7 +16,7 @@ from pgassay.environment.remote.secrets import scrub
 from pgassay.environment.server.programs import clean_environment, ensure_private_folder
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
-from pgassay.terminal.progress import Progress
+from pgassay.progress import Progress
 from pgassay.tune.source.source_server import APPLICATION, SourceServer
 from pgassay.words import duration, size
 

@@ -27,7 +27,7 @@ from pgassay.model.tuning.source import TuneSource
 from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.plans.explain_output.find_plans import FoundPlan
 from pgassay.plans.explain_plan import explained
-from pgassay.terminal.progress import Progress
+from pgassay.progress import Progress
 from pgassay.trial.snapshots.vacuum_state import read_holders
 from pgassay.tune.inputs.base import Start, workload_named
 from pgassay.tune.run_tune import run_held

@@ -11,7 +11,7 @@ from pgassay.environment.server.programs import run_program
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
-from pgassay.terminal.progress import NullProgress
+from pgassay.progress import NullProgress
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.run_tune import TOOLS
 from pgassay.tune.source import dump, tune_server

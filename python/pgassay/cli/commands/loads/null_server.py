@@ -42,13 +42,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         help="select-only (default), tpcb, simple-update, sysbench:SCRIPT or pgbench:file=FILE, "
         "with threads=, protocol= and rate=",
     )
-    parser.add_argument(
-        "--seconds",
-        type=options.duration,
-        default=SECONDS_DEFAULT,
-        metavar="TIME",
-        help="how long to measure each (default 3)",
-    )
+    options.add_seconds(parser, "how long to measure each (default 3)", SECONDS_DEFAULT)
     options.add_formats(parser)
     parser.add_argument(
         "--serve",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pgassay.model.arm import Arm
 
 if TYPE_CHECKING:
-    from pgassay.environment.server.index_scripts import IndexScript
+    from pgassay.design.index_scripts import IndexScript
 
 _IF_NOT_EXISTS = "if not exists"
 
@@ -37,7 +37,7 @@ def on_shared_data(arms: tuple[Arm, ...]) -> SharedData:
         by_stratum.setdefault(arm.stratum, set()).add(arm.spec.prepare)
     if all(len(found) == 1 for found in by_stratum.values()):
         return SharedData(arms)
-    from pgassay.environment.server.index_scripts import OtherSqlError, read_index_script
+    from pgassay.design.index_scripts import OtherSqlError, read_index_script
 
     common = _beginning([arm.spec.prepare for arm in arms])
     scripts: dict[str, IndexScript] = {}

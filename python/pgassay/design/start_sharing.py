@@ -6,17 +6,17 @@ arm's own, and a cache state that an execution uses up, ask for a trial of each 
 Where no state was asked for, caches are warm, unless the arms differ in what only cold caches show.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pgassay.environment.server.settings import Level, classify
-from pgassay.environment.server.validation import build_settings
-from pgassay.experiment.planning.request import CompareRequest
-from pgassay.experiment.planning.shared_data import on_shared_data
+from pgassay.design.shared_data import on_shared_data
 from pgassay.factors import copy
 from pgassay.model.arm import Arm, ArmSpec
+from pgassay.model.build import Build
 from pgassay.model.experiment import CacheState, Protocol
 
+# When a change of a setting takes effect on a server of a build: "session", "reload", "restart" and so on.
+LevelOf = Callable[[Build, str], str]
 # The states that an execution leaves as it found them.
 LASTING: tuple[CacheState, ...] = ("warm-buffers", "as-is")
 # That of starts that are shared where no state is asked for: all executions but the first find warm caches.
@@ -44,12 +44,17 @@ class Sharing:
     said: str = ""
 
 
-def share(request: CompareRequest, arms: tuple[Arm, ...], protocol: Protocol) -> Sharing:
-    """What a block is: one start for all arms where that is asked for and they allow it."""
+def share(
+    arms: tuple[Arm, ...], protocol: Protocol, level_of: LevelOf, *, chooses_cache: bool, unshared: str = ""
+) -> Sharing:
+    """What a block is: one start for all arms where they allow it.
+
+    chooses_cache: no cache state was asked for; unshared: why one start was not, in a clause.
+    """
     asked = protocol
-    if request.cache is None and protocol.cache == "cold-each":
+    if chooses_cache and protocol.cache == "cold-each":
         asked = protocol.model_copy(update={"cache": DEFAULT_OF_SHARED})
-    expected = _of_request(request) or next(filter(None, map(_of_workload, arms)), "")
+    expected = unshared or next(filter(None, map(_of_workload, arms)), "")
     if expected:
         return Sharing(arms, protocol, expected)
     reason = _of_protocol(asked) or next(filter(None, (_of_arm(arm, asked) for arm in arms)), "")
@@ -58,7 +63,7 @@ def share(request: CompareRequest, arms: tuple[Arm, ...], protocol: Protocol) ->
     if reason:
         return Sharing(arms, protocol, reason, reason)
     data = on_shared_data(arms)
-    levels = {arm.name: _levels(arm, arms) for arm in arms}
+    levels = {arm.name: _levels(arm, arms, level_of) for arm in arms}
     reason = data.reason or _unlike(data.arms, levels)
     if reason:
         return Sharing(arms, protocol, reason, reason)
@@ -66,20 +71,6 @@ def share(request: CompareRequest, arms: tuple[Arm, ...], protocol: Protocol) ->
     reloaded = {name for found in levels.values() for name, level in found.items() if level != "session"}
     update = {"switched_indexes": switched, "reloaded_settings": tuple(sorted(reloaded))}
     return Sharing(data.arms, asked.model_copy(update=update), "")
-
-
-def _of_request(request: CompareRequest) -> str:
-    if request.restart == "each":
-        return "--restart each asks for it"
-    if request.calibrates:
-        return "how starts differ is what a calibration tells"
-    if request.profile:
-        return "a profile is of one arm's server"
-    if request.between == "neutral":
-        return "--between neutral is for trials that run one after the other"
-    if request.covariate != "none":
-        return f"--covariate {request.covariate} is read before each trial"
-    return ""
 
 
 def _of_workload(arm: Arm) -> str:
@@ -122,14 +113,12 @@ def _of_arm(arm: Arm, protocol: Protocol) -> str:
     return ""
 
 
-def _levels(arm: Arm, arms: Sequence[Arm]) -> dict[str, Level]:
+def _levels(arm: Arm, arms: Sequence[Arm], level_of: LevelOf) -> dict[str, str]:
     """When a change takes effect of each setting in which an arm and its control differ."""
-    varied = _varied(arm, arms)
-    facts = build_settings(arm.spec.build) if varied else {}
-    return {name: classify(facts, name) for name in varied}
+    return {name: level_of(arm.spec.build, name) for name in _varied(arm, arms)}
 
 
-def _unlike(arms: Sequence[Arm], levels: Mapping[str, Mapping[str, Level]]) -> str:
+def _unlike(arms: Sequence[Arm], levels: Mapping[str, Mapping[str, str]]) -> str:
     """What a server must be started with, and the arms of a stratum differ in.
 
     levels: when a change of each setting in which an arm differs takes effect, by the arm's name.
@@ -146,7 +135,7 @@ def _unlike(arms: Sequence[Arm], levels: Mapping[str, Mapping[str, Level]]) -> s
     return ""
 
 
-def _of_setting(name: str, level: Level, one: ArmSpec, other: ArmSpec) -> str:
+def _of_setting(name: str, level: str, one: ArmSpec, other: ArmSpec) -> str:
     """Why a running server can't have both values of a setting, one after the other."""
     if level == "session":
         return ""

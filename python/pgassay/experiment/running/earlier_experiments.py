@@ -83,6 +83,8 @@ def with_known_scale(experiment: Experiment, known: TrialHistory | None) -> Expe
 
 def _key(experiment: Experiment) -> str:
     spec = experiment.arms[0].spec
+    servers = sorted({arm.spec.server.name for arm in experiment.arms if arm.spec.server})
+    where = " ".join(servers) if servers else describe(spec.storage)
     clients = sorted(
         {
             arm.spec.workload.connections
@@ -93,8 +95,6 @@ def _key(experiment: Experiment) -> str:
     parts = [spec.build.version, spec.workload.text, str(clients), describe_dataset(spec.dataset)]
     parts += [caps] if (caps := describe_limits(spec)) else []
     parts += [experiment.baseline] if experiment.baseline != "fixed" else []
-    servers = sorted({arm.spec.server.name for arm in experiment.arms if arm.spec.server})
-    where = " ".join(servers) if servers else describe(spec.storage)
     parts += [experiment.design.between] if experiment.design.between != "nothing" else []
     parts += ["rounds in a start"] if experiment.contract.unit == "start" else []
     if latency := experiment.contract.metric.latency:
