@@ -1,4 +1,4 @@
-"""How long an experiment of a run of claims is wanted: its share, and longer where a verdict is near."""
+"""How long an experiment of a run of claims is wanted: while no other is expected to decide more."""
 
 import time
 from dataclasses import replace
@@ -8,6 +8,7 @@ import pytest
 import report_examples as examples
 from pgassay.analysis.claims.arm_claims import blocks_least
 from pgassay.experiment.claiming.run_claims import _Budget
+from pgassay.experiment.claiming.run_order import Outlook, Turn, Waiting
 from pgassay.model.further_results.claims import Claim, Source
 from pgassay.model.result import CompareResult, Forecast
 
@@ -26,15 +27,24 @@ def result(median: int | None, blocks: int = LEAST, verdict: str = "inconclusive
     return examples.result(STORED, arms=(CONTROL, arm), blocks=blocks)
 
 
-def is_wanted(found: CompareResult, *, share_s: float = SHARE_S, left_s: float = 1e6) -> bool:
-    budget = _Budget((CLAIM,), 0, share_s, time.monotonic() + left_s)
+def is_wanted(
+    found: CompareResult, *, share_s: float = SHARE_S, rival_rate: float = 0.0, left_s: float = 1e6
+) -> bool:
+    turn = Turn(Waiting("one", (Outlook(1.0),)), share_s, rival_rate)
+    budget = _Budget((CLAIM,), 0, turn, time.monotonic() + left_s)
     return bool(budget(found, replace(STORED)))
 
 
-@pytest.mark.parametrize(("median", "wanted"), [(1, True), (LEAST, True), (LEAST + 1, False), (None, False)])
-def test_after_its_share_only_a_verdict_that_is_near_is_waited_for(median: int | None, wanted: bool) -> None:
-    assert is_wanted(result(median), share_s=0.0) == wanted
+@pytest.mark.parametrize(("median", "wanted"), [(1, True), (10_000, False)])
+def test_it_goes_on_while_no_other_would_decide_more(median: int, wanted: bool) -> None:
+    """Another promises a verdict in 100 s; this one needs a block, or ten thousand."""
+    assert is_wanted(result(median), share_s=0.0, rival_rate=0.01) == wanted
     assert is_wanted(result(median))
+
+
+def test_with_no_verdict_in_sight_it_has_its_share() -> None:
+    assert is_wanted(result(10_000), left_s=1000.0)
+    assert not is_wanted(result(10_000), share_s=0.0, left_s=1000.0)
 
 
 def test_the_blocks_of_a_first_verdict_are_run_if_they_fit() -> None:

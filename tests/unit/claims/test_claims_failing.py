@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+import report_examples as examples
+from pgassay.analysis.claims.arm_claims import blocks_least
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.claiming import claim_status
 from pgassay.experiment.claiming import run_claims as running
@@ -83,15 +85,17 @@ def test_strata_of_which_no_claim_can_be_tried_are_not_run(
     (file,) = claimed_files([path])
     found = claim_status.standing_of(file, tmp_path / "out", 1)
     assert found.request.strata == ("clients=1", "clients=8")
-    plan = SimpleNamespace(least_s=100.0, blocks_least=4)
+    plan = SimpleNamespace(trial_s=5.0, trials_per_round=6, spread=0.01, spread_known=True)
     monkeypatch.setattr(claim_status, "host_lock", lambda *_, **__: nullcontext())
     monkeypatch.setattr(claim_status, "parse_request", lambda request, *_: request)
-    monkeypatch.setattr(claim_status, "plan", lambda *_: None)
+    experiment = examples.stored().experiment
+    monkeypatch.setattr(claim_status, "plan", lambda *_: experiment)
     monkeypatch.setattr(claim_status.earlier_experiments, "recall", lambda _: None)
     monkeypatch.setattr(claim_status, "planned", lambda *_: plan)
     monkeypatch.setattr(
         claim_status, "missing_for", lambda claim, *_: "skipped" if claim.id == "at-8" else ""
     )
     after = claim_status.with_plan(found, NullProgress(), wait=True)
-    assert after.request.strata == ("clients=1",) and after.least_s == 50.0
+    least = blocks_least(experiment)
+    assert after.request.strata == ("clients=1",) and after.least_s == 5.0 * 3 * least
     assert [each.verdict for each in after.judged] == [None, "can't be tried here"]
