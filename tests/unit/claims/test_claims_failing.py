@@ -1,6 +1,7 @@
 """A run of claims goes on where an experiment fails, and says why that one has no more."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -99,3 +100,22 @@ def test_strata_of_which_no_claim_can_be_tried_are_not_run(
     least = blocks_least(experiment)
     assert after.request.strata == ("clients=1",) and after.least_s == 5.0 * 3 * least
     assert [each.verdict for each in after.judged] == [None, "can't be tried here"]
+
+
+def test_an_experiment_with_all_blocks_that_its_file_asks_for_has_one_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = []
+
+    def measure(_: Any, found: Any, __: Any) -> None:
+        turns.append(len(turns))
+        (found.folder / "trials" / f"{len(turns):06d}" / "attempt-1").mkdir(parents=True)
+
+    chosen = options(tmp_path, "first")
+    (file,) = chosen.files
+    file.path.write_text(f"blocks = 3\n{file.path.read_text('utf-8')}", "utf-8")
+    monkeypatch.setattr(running._Run, "_measure", measure)
+    monkeypatch.setattr(running, "measured", lambda found, _: replace(found, blocks=3))
+    monkeypatch.setattr(running, "with_plan", lambda found, *_, **__: found)
+    run_claims(chosen, NullProgress(), wait=True)
+    assert turns == [0]

@@ -1,5 +1,6 @@
 """A run of the experiments of several files with claims, until all are decided or the time is used up."""
 
+import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -172,7 +173,9 @@ class _Run:
         for claim in after.judged:
             if claim.id in wanted:
                 self._progress.message(f"{claim.id}: {claim.verdict}; {claim.why}")
-        is_out = len(layout.attempt_folders(found.folder)) == before
+        asked = found.request.blocks
+        # Of an experiment that has all blocks that its file asks for, another turn would only load the data.
+        is_out = len(layout.attempt_folders(found.folder)) == before or after.blocks >= (asked or math.inf)
         setup_s = time.monotonic() - began_s - (after.seconds_used - found.seconds_used)
         fruitless = found.fruitless + 1 if len(after.open_claims) == len(wanted) else 0
         return replace(after, setup_s=max(0.0, setup_s), fruitless=fruitless, is_out=is_out)
