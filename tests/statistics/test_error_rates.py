@@ -57,6 +57,22 @@ def test_a_position_that_is_off_raises_no_alarm(kind, runs):
 
 
 @RUNS
+@pytest.mark.parametrize("kind", NOISES)
+def test_an_arm_that_rests_by_what_earlier_blocks_said_raises_no_alarm(kind, runs):
+    """It rests in every other block while its sum is behind, as where nobody waits for it any more."""
+    random = np.random.default_rng([7, NOISES.index(kind)])
+    values = trials(kind, runs, 2 * LOOKS, 3, random)
+    difference = values[..., 0] - values[..., 1:].mean(axis=-1)
+    sums, took_part = np.zeros(runs), np.empty(difference.shape, dtype=bool)
+    for block in range(2 * LOOKS):
+        took_part[:, block] = (sums >= 0) | (block % 2 == 0)
+        sums += np.where(took_part[:, block], difference[:, block], 0.0)
+    first = np.argsort(~took_part, axis=1, kind="stable")[:, :LOOKS]
+    assert np.take_along_axis(took_part, first, axis=1).all() and not took_part.all()
+    assert alarms(np.take_along_axis(values, first[..., np.newaxis], axis=1)) <= 0.045
+
+
+@RUNS
 def test_a_fixed_order_raises_alarms_and_a_random_one_does_not(runs):
     """The first trial of each block is half a standard deviation faster."""
     random = np.random.default_rng(3)

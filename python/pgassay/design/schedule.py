@@ -68,10 +68,10 @@ def plan_block(
     asks for another block then gets a whole one.
     """
     block, seed = len(earlier), experiment.contract.seed
-    taking_part = _taking_part(experiment, resting if experiment.design.decided_rest else ())
+    chosen = taking_part(experiment, resting if experiment.design.decided_rest else ())
     stratum = None
     if experiment.design.strata == "apart":
-        visits = dict.fromkeys((arm.stratum for arm in experiment.arms if arm.id in taking_part), 0)
+        visits = dict.fromkeys((arm.stratum for arm in experiment.arms if arm.id in chosen), 0)
         for plan in earlier.values():
             if plan.stratum in visits:
                 visits[plan.stratum] += 1
@@ -79,16 +79,16 @@ def plan_block(
         fewest = min(visits.values())
         order = strata_order(seed, fewest, list(visits))
         stratum = next(name for name in order if visits[name] == fewest)
-        taking_part &= {arm.id for arm in experiment.arms if arm.stratum == stratum}
+        chosen &= {arm.id for arm in experiment.arms if arm.stratum == stratum}
     visit = visit_of(stratum, earlier)
     copies, replicate = data_copies(experiment, stratum, block, visit)
     return BlockPlan(
         block=block,
         stratum=stratum,
-        arm_ids=tuple(block_order(seed, block, list(taking_part))),
-        data_copies={name: copies[name] for name in sorted(taking_part) if name in copies},
+        arm_ids=tuple(block_order(seed, block, list(chosen))),
+        data_copies={name: copies[name] for name in sorted(chosen) if name in copies},
         replicate=replicate,
-        layouts=draw_layouts(experiment, taking_part, visit),
+        layouts=draw_layouts(experiment, chosen, visit),
     )
 
 
@@ -121,7 +121,7 @@ def trial_place(experiment: Experiment, plans: Mapping[int, BlockPlan], number: 
         earlier[plan.block] = plan
 
 
-def _taking_part(experiment: Experiment, resting: Collection[str]) -> set[str]:
+def taking_part(experiment: Experiment, resting: Collection[str]) -> set[str]:
     """The arms that do not rest, with the control and the twin of each stratum that has such an arm."""
     open_strata = {arm.stratum for arm in experiment.arms if arm.role == "arm" and arm.id not in resting}
     found = {

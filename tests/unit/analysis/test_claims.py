@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 import report_examples as examples
 from pgassay.analysis.claims.arm_claims import missing_condition
-from pgassay.analysis.claims.judge_claims import is_open, judge
+from pgassay.analysis.claims.claim_blocks import is_open
+from pgassay.analysis.claims.judge_claims import judge
 from pgassay.errors import UsageError
 from pgassay.experiment.claiming.claim_files import read_claims
 from pgassay.experiment.planning.experiment_file import read_document, read_file

@@ -1,12 +1,15 @@
 """A run of claims goes on where an experiment fails, and says why that one has no more."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+import report_examples as examples
+from pgassay.analysis.claims.arm_claims import blocks_least
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.claiming import claim_status
 from pgassay.experiment.claiming import run_claims as running
@@ -83,15 +86,36 @@ def test_strata_of_which_no_claim_can_be_tried_are_not_run(
     (file,) = claimed_files([path])
     found = claim_status.standing_of(file, tmp_path / "out", 1)
     assert found.request.strata == ("clients=1", "clients=8")
-    plan = SimpleNamespace(least_s=100.0, blocks_least=4)
+    plan = SimpleNamespace(trial_s=5.0, trials_per_round=6, spread=0.01, spread_known=True)
     monkeypatch.setattr(claim_status, "host_lock", lambda *_, **__: nullcontext())
     monkeypatch.setattr(claim_status, "parse_request", lambda request, *_: request)
-    monkeypatch.setattr(claim_status, "plan", lambda *_: None)
+    experiment = examples.stored().experiment
+    monkeypatch.setattr(claim_status, "plan", lambda *_: experiment)
     monkeypatch.setattr(claim_status.earlier_experiments, "recall", lambda _: None)
     monkeypatch.setattr(claim_status, "planned", lambda *_: plan)
     monkeypatch.setattr(
         claim_status, "missing_for", lambda claim, *_: "skipped" if claim.id == "at-8" else ""
     )
     after = claim_status.with_plan(found, NullProgress(), wait=True)
-    assert after.request.strata == ("clients=1",) and after.least_s == 50.0
+    least = blocks_least(experiment)
+    assert after.request.strata == ("clients=1",) and after.least_s == 5.0 * 3 * least
     assert [each.verdict for each in after.judged] == [None, "can't be tried here"]
+
+
+def test_an_experiment_with_all_blocks_that_its_file_asks_for_has_one_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns: list[int] = []
+
+    def measure(_: Any, found: Any, __: Any) -> None:
+        turns.append(len(turns))
+        (found.folder / "trials" / f"{len(turns):06d}" / "attempt-1").mkdir(parents=True)
+
+    chosen = options(tmp_path, "first")
+    (file,) = chosen.files
+    file.path.write_text(f"blocks = 3\n{file.path.read_text('utf-8')}", "utf-8")
+    monkeypatch.setattr(running._Run, "_measure", measure)
+    monkeypatch.setattr(running, "measured", lambda found, _: replace(found, blocks=3))
+    monkeypatch.setattr(running, "with_plan", lambda found, *_, **__: found)
+    run_claims(chosen, NullProgress(), wait=True)
+    assert turns == [0]

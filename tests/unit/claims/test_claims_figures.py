@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import report_examples as examples
+from pgassay.analysis.claims.claim_blocks import expected_of, is_open, least_of, pair_level
 from pgassay.analysis.claims.figures import FIGURES
-from pgassay.analysis.claims.judge_claims import is_open, judge
-from pgassay.experiment.claiming.run_order import weight_of
+from pgassay.analysis.claims.judge_claims import judge
 from pgassay.model.further_results.claims import Claim, JudgedClaim, Source
 from pgassay.model.maintenance import MaintenanceObservation
 from pgassay.model.plans.executed_plan import StatementPlan
@@ -222,4 +222,9 @@ def test_a_sort_s_method_is_a_word() -> None:
 
 
 def test_what_is_counted_is_told_sooner_than_what_is_measured() -> None:
-    assert weight_of(claim("hit-ratio", "equal")) > weight_of(claim("latency-mean", "equal"))
+    experiment = stored({}).experiment
+    counted, measured = claim("hit-ratio", "equal"), claim("latency-mean", "equal")
+    level = pair_level([counted, measured], experiment.contract.alpha)
+    assert level == experiment.contract.alpha
+    assert least_of(counted, experiment, level) == expected_of(counted, experiment, level, 0.07) == 3
+    assert 6 <= least_of(measured, experiment, level) < expected_of(measured, experiment, level, 0.07)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import report_examples as examples
-from pgassay.analysis.claims.judge_claims import is_open, judge, wanted_by
+from pgassay.analysis.claims.claim_blocks import is_open
+from pgassay.analysis.claims.judge_claims import judge, wanted_by
 from pgassay.errors import UsageError
 from pgassay.model.cause import Cause
 from pgassay.model.further_results.claims import Claim, JudgedClaim, Source

@@ -227,21 +227,35 @@ def more_blocks(
     *,
     is_equal: bool = False,
 ) -> str:
-    """How many more blocks a verdict takes if the ratio stays as it is, in words.
+    """How many more blocks a verdict takes if the ratio stays as it is, in words (`further_blocks`)."""
+    more = further_blocks(ratio, interval, blocks, margin, is_equal=is_equal)
+    if more is None:
+        return "how many more blocks it takes can't be said yet"
+    if more > _FORECAST_BLOCKS_MAX:
+        return f"more than {_FORECAST_BLOCKS_MAX} more blocks would decide it"
+    return f"about {plural(max(1, math.ceil(more)), 'more block')} would decide it"
+
+
+def further_blocks(
+    ratio: float | None,
+    interval: tuple[float | None, float | None] | None,
+    blocks: int,
+    margin: float,
+    *,
+    is_equal: bool = False,
+) -> float | None:
+    """How many more blocks a verdict takes if the ratio stays as it is; None where that is not known.
 
     An interval's width in logarithms falls with the root of the blocks. A direction is proven when the
     interval leaves 1, "the same" when it lies within the margin; `is_equal`: beyond the margin counts.
     """
     low, high = interval or (None, None)
     if ratio is None or not low or not high or not high < math.inf:
-        return "how many more blocks it takes can't be said yet"
+        return None
     width, away = math.log(high / low) / 2, abs(math.log(ratio))
     beyond = away - math.log1p(margin)
     wanted = abs(beyond) if is_equal else max(away, -beyond)
-    more = blocks * ((width / wanted) ** 2 - 1) if wanted > 0 else math.inf
-    if more > _FORECAST_BLOCKS_MAX:
-        return f"more than {_FORECAST_BLOCKS_MAX} more blocks would decide it"
-    return f"about {plural(max(1, math.ceil(more)), 'more block')} would decide it"
+    return blocks * ((width / wanted) ** 2 - 1) if wanted > 0 else math.inf
 
 
 def limit_of(arm: str, stratum: str, result: CompareResult) -> str:

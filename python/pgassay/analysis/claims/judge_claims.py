@@ -1,17 +1,13 @@
 """All claims of a file, judged by one experiment: of each kind by what says something of it."""
 
-import math
 from collections.abc import Sequence
 
 from pgassay.analysis.claims import arm_claims, derived, figures, record_claims
 from pgassay.analysis.claims.arm_claims import is_named, missing_for
+from pgassay.analysis.claims.claim_blocks import is_open, pair_level
 from pgassay.model.further_results.claims import Claim, JudgedClaim
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
-
-# Verdicts that speak of a size, and how many blocks an experiment may have for it.
-_SIZED = ("reproduced", "same direction, other size")
-_BLOCKS_FOR_A_SIZE = 20
 
 
 def judge(
@@ -22,8 +18,7 @@ def judge(
     Claims on two statements of one arm, and on figures that are measured, are a family of their own, each at
     an equal share of its level.
     """
-    pairs = sum(claim.kind == "statements" or figures.is_measured(claim) for claim in claims)
-    level = stored.experiment.contract.alpha / max(1, pairs)
+    level = pair_level(claims, stored.experiment.contract.alpha)
     return tuple(_one(claim, result, stored, level) for claim in claims)
 
 
@@ -78,19 +73,6 @@ def arms_for(wanted: Sequence[Claim], stored: StoredExperiment) -> frozenset[str
     return frozenset(found)
 
 
-def blocks_first(claims: Sequence[Claim], least: int) -> int:
-    """After how many blocks the first of these claims can be decided; `least`: of a verdict on an arm."""
-    return min((_blocks_of(claim, least) for claim in claims), default=least)
-
-
-def _blocks_of(claim: Claim, least: int) -> int:
-    if claim.kind in ("blocks", "setting") or figures.is_of_plans(claim):
-        return 1
-    if claim.kind == "limit" or (claim.kind == "figure" and not figures.is_measured(claim)):
-        return min(least, record_claims.TRIALS_LEAST)
-    return least
-
-
 def _that_brings_the_control(claim: Claim, stored: StoredExperiment) -> set[str]:
     """An arm of the stratum of a claim on its control alone, which runs where any arm does."""
     arms_ = stored.experiment.arms
@@ -100,19 +82,3 @@ def _that_brings_the_control(claim: Claim, stored: StoredExperiment) -> set[str]
         if arm.role == "control" and any(is_named(arm.name, named, claim) for named in claim.named_arms)
     }
     return {arm.id for arm in arms_ if arm.role == "arm" and arm.stratum in strata}
-
-
-def is_open(claim: Claim, judged: JudgedClaim, blocks: int) -> bool:
-    """Whether more blocks are wanted: of a verdict, or, within reason, of a size at the edge of its band.
-
-    `blocks`: those of the experiment so far. Two sizes that are alike can't be told apart at any expense.
-    """
-    if judged.verdict in (None, "undecided"):
-        return True
-    if judged.interval is None or claim.band is None or judged.verdict not in _SIZED:
-        return False
-    low, high = (end if end is not None else math.nan for end in judged.interval)
-    is_apart = high < claim.band[0] or low > claim.band[1]
-    is_within = claim.band[0] <= low and high <= claim.band[1]
-    is_counted = claim.kind == "blocks" or (claim.kind == "figure" and not figures.is_measured(claim))
-    return not is_apart and not is_within and blocks < _BLOCKS_FOR_A_SIZE and not is_counted

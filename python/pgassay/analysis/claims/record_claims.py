@@ -37,7 +37,7 @@ def by_median(
 ) -> JudgedClaim:
     """By the median of one log ratio of each block."""
     pairs = np.array(logs)
-    least = _blocks_least(level)
+    least = blocks_of_median(level)
     if pairs.size < least:
         why = f"it has {plural(pairs.size, 'block')}, and a verdict takes {least} at least"
         ratio = math.exp(median(pairs)) if pairs.size else None
@@ -64,7 +64,7 @@ def _log_ratios(claim: Claim, stored: StoredExperiment) -> Iterator[float]:
         yield fmean(ratios)
 
 
-def _blocks_least(level: float) -> int:
+def blocks_of_median(level: float) -> int:
     """The fewest blocks that bound the median, where all of them are on one side."""
     blocks = 1
     while float(log_sign_evidence(np.zeros(1), blocks)[0]) < math.log(1 / level):

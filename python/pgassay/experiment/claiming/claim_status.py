@@ -5,13 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.analysis.claims.arm_claims import blocks_least, missing_condition, missing_for
-from pgassay.analysis.claims.judge_claims import arms_for, blocks_first, is_open, judge
+from pgassay.analysis.claims.arm_claims import missing_condition, missing_for
+from pgassay.analysis.claims.claim_blocks import is_open
+from pgassay.analysis.claims.judge_claims import judge
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment.linux import machine
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.claiming.claim_files import ClaimedFile
-from pgassay.experiment.claiming.run_order import Waiting, weight_of
+from pgassay.experiment.claiming.claim_outlooks import after_measuring, before_measuring, first_verdict_s
+from pgassay.experiment.claiming.run_order import Outlook, Waiting
 from pgassay.experiment.planning.experiment_file import read_document, read_file
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
@@ -21,19 +23,25 @@ from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.model.experiment import MachineFacts
 from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClaim
 from pgassay.model.redaction import without_secrets
-from pgassay.model.result import CompareResult
 from pgassay.progress import Progress
 from pgassay.record import layout
 from pgassay.record.documents import write_file
 from pgassay.record.experiment import StoredExperiment, load
+
+# Loading and copying data, and the small servers that judge levels; known better after a first turn.
+_SETUP_UNKNOWN_S = 20.0
+# Of a claim of which nothing is planned.
+_VERDICT_UNKNOWN_S = 60.0
 
 
 @dataclass(frozen=True)
 class Standing:
     """The claims of a file as they stand.
 
-    `least_s`: what the next verdict takes at least, None where that is not known. `note`: why the experiment
-    was not run, or not further. `is_out`: it is not run any more this time.
+    `least_s`: what the next verdict takes at least, None where that is not known. `outlooks`: of its open
+    claims, once they are planned or measured. `setup_s`: what loading its data and starting its servers
+    takes. `note`: why the experiment was not run, or not further. `is_out`: it is not run any more this time.
+    `fruitless`: how many of its last turns decided nothing.
     """
 
     file: ClaimedFile
@@ -43,9 +51,11 @@ class Standing:
     seconds_used: float = 0.0
     family: str = ""
     least_s: float | None = None
+    outlooks: tuple[Outlook, ...] = ()
+    setup_s: float = _SETUP_UNKNOWN_S
     note: str = ""
     is_out: bool = False
-    turns: int = 0
+    fruitless: int = 0
 
     @property
     def folder(self) -> Path:
@@ -62,10 +72,10 @@ class Standing:
     @property
     def waiting(self) -> Waiting:
         """What decides when it is run."""
-        bound_s = self.request.max_time_s
+        outlooks = tuple(Outlook(_VERDICT_UNKNOWN_S) for _ in self.open_claims)
+        outlooks = self.outlooks if self.outlooks and outlooks else outlooks
         has_run = self.blocks > 0
-        claims = sum(weight_of(claim) for claim in self.file.claims if claim.id in self.open_claims)
-        return Waiting(self.file.name, claims, has_run, self.least_s, bound_s, self.turns)
+        return Waiting(self.file.name, outlooks, has_run, self.least_s, self.setup_s, self.fruitless)
 
 
 def standing_of(file: ClaimedFile, parent: Path, seed: int | None) -> Standing:
@@ -100,17 +110,19 @@ def with_plan(found: Standing, progress: Progress, *, wait: bool) -> Standing:
     lacking = {claim.id: missing_for(claim, experiment, where, instead) for claim in file.claims}
     listed = without(found, lacking)
     wanted = [claim for claim in file.claims if claim.id in listed.open_claims]
-    of_plan = planned(experiment, earlier_experiments.recall(experiment))
-    least_s = of_plan.least_s
-    if least_s is not None:
-        least_s *= blocks_first(wanted, of_plan.blocks_least) / of_plan.blocks_least
     # Strata of which no claim can be tried would be run for nothing.
     strata, planned_for = strata_of(wanted), found.request.strata
+    share = 1.0
     if strata and {*strata} < {*planned_for}:
-        if least_s is not None:
-            least_s *= len(strata) / len(planned_for)
+        share = len(strata) / len(planned_for)
         listed = replace(listed, request=replace(found.request, strata=strata))
-    return replace(listed, least_s=least_s)
+    of_plan = planned(experiment, earlier_experiments.recall(experiment))
+    least_s = first_verdict_s(file.claims, wanted, experiment, of_plan, share)
+    return replace(
+        listed,
+        least_s=least_s,
+        outlooks=before_measuring(file.claims, wanted, experiment, of_plan, share),
+    )
 
 
 def without(found: Standing, lacking: Mapping[str, str]) -> Standing:
@@ -133,13 +145,15 @@ def measured(found: Standing, stored: StoredExperiment) -> Standing:
     judged = tuple(
         each.model_copy(update={"file": str(file.path)}) for each in judge(file.claims, result, stored)
     )
+    outlooks = after_measuring(file.claims, judged, result, stored)
     return replace(
         found,
         judged=judged,
         blocks=result.blocks,
         seconds_used=stored.seconds_used,
         family=result.family,
-        least_s=_next_verdict_s(file.claims, judged, result, stored),
+        least_s=min((each.seconds for each in outlooks), default=None),
+        outlooks=outlooks,
     )
 
 
@@ -183,26 +197,3 @@ def _experiment_in(path: Path) -> dict[str, object]:
 
 def _unjudged(claim: Claim, file: ClaimedFile, why: str, verdict: ClaimVerdict | None = None) -> JudgedClaim:
     return JudgedClaim.of(claim, why, shlex.join(_command(file)), verdict, file=str(file.path))
-
-
-def _next_verdict_s(
-    claims: tuple[Claim, ...],
-    judged: tuple[JudgedClaim, ...],
-    result: CompareResult,
-    stored: StoredExperiment,
-) -> float | None:
-    """The median of what the nearest open claim on an arm takes; None where no forecast can be made."""
-    undecided = tuple(
-        claim for claim, found in zip(claims, judged, strict=True) if found.verdict == "undecided"
-    )
-    if not result.blocks:
-        return None
-    missing = blocks_first(undecided, blocks_least(stored.experiment)) - result.blocks
-    if missing > 0:
-        return missing * stored.seconds_used / result.blocks
-    wanted = arms_for([claim for claim in undecided if not claim.statement], stored)
-    names = {arm.name for arm in stored.experiment.arms if arm.id in wanted}
-    medians = [
-        arm.forecast.seconds[1] for arm in result.arms if arm.name in names and arm.forecast is not None
-    ]
-    return min((median for median in medians if median is not None), default=None)

@@ -1,14 +1,16 @@
 """A run of the experiments of several files with claims, until all are decided or the time is used up."""
 
+import math
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pgassay.analysis.claims.arm_claims import blocks_least
-from pgassay.analysis.claims.judge_claims import arms_for, blocks_first, open_of
+from pgassay.analysis.claims.claim_blocks import blocks_first, is_open, pair_level
+from pgassay.analysis.claims.judge_claims import arms_for, judge
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.claiming.claim_files import ClaimedFile
+from pgassay.experiment.claiming.claim_outlooks import after_measuring, round_s
 from pgassay.experiment.claiming.claim_status import (
     Standing,
     keep_file,
@@ -17,10 +19,9 @@ from pgassay.experiment.claiming.claim_status import (
     with_plan,
     without,
 )
-from pgassay.experiment.claiming.run_order import next_of
-from pgassay.experiment.running.loop import RunLimits, expected_trial_s
+from pgassay.experiment.claiming.run_order import Turn, goes_on, next_of
+from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run_experiment import run_new, run_resumed
-from pgassay.model.experiment import Experiment
 from pgassay.model.further_results.claims import Claim, ClaimedExperiment, ClaimsResult
 from pgassay.model.result import CompareResult
 from pgassay.options.comparison import BLOCKS_DEFAULT
@@ -86,41 +87,34 @@ def stored_claims(options: ClaimsOptions) -> ClaimsResult:
 
 
 class _Budget:
-    """What is wanted of an experiment while it runs: nothing more after its share, unless a verdict is near.
+    """What is wanted of an experiment while it runs: its open claims, while no other decides more a second.
 
     What was begun gets the blocks that a first verdict takes, whatever its share was; where these don't fit
     the time left, nothing more after its first block, which others can use better.
     """
 
-    def __init__(self, claims: Sequence[Claim], blocks_before: int, share_s: float, ends_at: float) -> None:
-        self._claims, self._share_s, self._ends_at = claims, share_s, ends_at
+    def __init__(self, claims: Sequence[Claim], blocks_before: int, turn: Turn, ends_at: float) -> None:
+        self._claims, self._turn, self._ends_at = claims, turn, ends_at
         self._blocks_before = blocks_before
         self._begun = time.monotonic()
 
     def __call__(self, result: CompareResult, stored: StoredExperiment) -> Collection[str]:
-        open_claims = open_of(self._claims, result, stored)
+        judged = judge(self._claims, result, stored)
+        pairs = zip(self._claims, judged, strict=True)
+        open_claims = [claim for claim, each in pairs if is_open(claim, each, result.blocks)]
         open_arms = arms_for(open_claims, stored)
         now = time.monotonic()
-        if result.blocks == self._blocks_before:
+        if not open_claims or result.blocks == self._blocks_before:
             return open_arms
-        missing = blocks_first(open_claims, blocks_least(stored.experiment)) - result.blocks
+        level = pair_level(self._claims, stored.experiment.contract.alpha)
+        missing = blocks_first(open_claims, stored.experiment, level) - result.blocks
         if missing > 0:
-            block_s = (expected_trial_s(stored) or 0.0) * len(stored.experiment.arms)
-            return open_arms if now + missing * block_s <= self._ends_at else ()
-        if now - self._begun < self._share_s or _is_near(result, stored.experiment, open_arms):
+            is_in_time = now + missing * round_s(stored, open_arms) <= self._ends_at
+            return open_arms if is_in_time else ()
+        outlooks = after_measuring(self._claims, judged, result, stored)
+        if goes_on(outlooks, now - self._begun, self._turn, self._ends_at - now):
             return open_arms
         return ()
-
-
-def _is_near(result: CompareResult, experiment: Experiment, open_arms: Collection[str]) -> bool:
-    """Whether an arm is likely to be decided by as few blocks as a first verdict takes, or fewer.
-
-    Preparing it again later takes longer than these.
-    """
-    names = {(arm.name, arm.stratum) for arm in experiment.arms if arm.id in open_arms}
-    forecasts = [arm.forecast for arm in result.arms if (arm.name, arm.stratum) in names]
-    medians = [each.blocks[1] for each in forecasts if each is not None]
-    return any(median is not None and median <= blocks_least(experiment) for median in medians)
 
 
 class _Run:
@@ -132,12 +126,12 @@ class _Run:
         """One experiment after the other, while one fits the time that is left."""
         while True:
             waiting = [each.waiting for each in self.standings if not each.is_out]
-            found = next_of(waiting, self._left_s())
-            if found is None:
+            turn = next_of(waiting, self._left_s())
+            if turn is None:
                 return
-            chosen, share_s = found
-            number = next(n for n, each in enumerate(self.standings) if each.file.name == chosen.name)
-            self.standings[number] = self._one(self.standings[number], share_s)
+            name = turn.chosen.name
+            number = next(n for n, each in enumerate(self.standings) if each.file.name == name)
+            self.standings[number] = self._one(self.standings[number], turn)
 
     def refresh(self) -> None:
         """Read what an interrupted experiment has recorded."""
@@ -157,16 +151,16 @@ class _Run:
     def _left_s(self) -> float:
         return self._ends_at - time.monotonic()
 
-    def _one(self, found: Standing, share_s: float) -> Standing:
+    def _one(self, found: Standing, turn: Turn) -> Standing:
         """Run or continue one experiment for its share of the time."""
-        wanted = found.open_claims
+        wanted, began_s = found.open_claims, time.monotonic()
         self._progress.message(
             f"{found.file.path}: {plural(len(wanted), 'claim')} to decide ({join(wanted)}), "
-            f"about {duration_rounded(share_s)} for it now"
+            f"about {duration_rounded(turn.share_s)} for it now"
         )
         before = len(layout.attempt_folders(found.folder))
         try:
-            after = measured(found, self._measure(found, share_s))
+            after = measured(found, self._measure(found, turn))
         except UsageError as error:
             if before:
                 return replace(self._failed(found, str(error)), is_out=True)
@@ -179,11 +173,15 @@ class _Run:
         for claim in after.judged:
             if claim.id in wanted:
                 self._progress.message(f"{claim.id}: {claim.verdict}; {claim.why}")
-        is_out = len(layout.attempt_folders(found.folder)) == before
-        return replace(after, turns=found.turns + 1, is_out=is_out)
+        asked = found.request.blocks
+        # Of an experiment that has all blocks that its file asks for, another turn would only load the data.
+        is_out = len(layout.attempt_folders(found.folder)) == before or after.blocks >= (asked or math.inf)
+        setup_s = time.monotonic() - began_s - (after.seconds_used - found.seconds_used)
+        fruitless = found.fruitless + 1 if len(after.open_claims) == len(wanted) else 0
+        return replace(after, setup_s=max(0.0, setup_s), fruitless=fruitless, is_out=is_out)
 
-    def _measure(self, found: Standing, share_s: float) -> StoredExperiment:
-        budget = _Budget(found.file.claims, found.blocks, share_s, self._ends_at)
+    def _measure(self, found: Standing, turn: Turn) -> StoredExperiment:
+        budget = _Budget(found.file.claims, found.blocks, turn, self._ends_at)
         limits = RunLimits(BLOCKS_DEFAULT, self._left_s(), ends_at=self._ends_at, wanted=budget)
         asked = found.request.blocks
         if (found.folder / layout.EXPERIMENT_FILE).is_file():
@@ -196,7 +194,7 @@ class _Run:
             limits = replace(limits, blocks_max=asked)
         # Blocks are planned for the time there is: on copies of the data that are used for long, a verdict
         # takes long.
-        time_s = min(found.request.max_time_s, max(2 * share_s, PLANNED_FOR_MIN_S))
+        time_s = min(found.request.max_time_s, max(turn.share_s, PLANNED_FOR_MIN_S))
         request = replace(found.request, max_time_s=time_s)
         return run_new(request, self._progress, wait=True, limits=limits)
 

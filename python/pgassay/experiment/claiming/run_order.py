@@ -1,78 +1,119 @@
 """Which experiment is run next, and for how long: pure, from what is known of each.
 
-The most telling first: experiments that were never run before those that stayed undecided, as a first run
-decides more; among them the one that takes the least time for each open claim, where a claim of a large
-difference counts more than one that takes many blocks. Whatever stayed undecided is continued in turns while
-there is time.
+The most telling first: the one that is expected to decide most claims a minute. Of an experiment that was
+never run that follows from the sizes that were published, of another from what it measured. While it runs,
+the same rule says whether it goes on: once another would decide more a minute, that one has its turn.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgassay.analysis.claims.figures import is_measured
-from pgassay.model.further_results.claims import Claim
-
 # Less is no time for a block of anything.
 LEFT_MIN_S = 10.0
 # Trials spread, and an experiment that has just too little time decides nothing.
 _RESERVE = 1.5
-# Nobody knows how long a statement takes before it ran; most experiments end long before their limit.
-_USED_OF_BOUND = 0.2
-# A difference of less than this takes several times the blocks of a large one, as does "equal".
-_LARGE = 1.5
-_WEIGHT_OF_SMALL = 0.25
-# What is counted or read, which a few trials show.
-_COUNTED = ("blocks", "setting", "limit", "factors")
+# That a decided claim's size lies in its band is worth less than another verdict.
+WEIGHT_OF_A_SIZE = 0.1
 
 
-def weight_of(claim: Claim) -> float:
-    """How much a claim counts: the fewer blocks its verdict takes if what was published is so, the more."""
-    if claim.kind in _COUNTED or (claim.kind == "figure" and not is_measured(claim)):
-        return 1.0
-    if claim.says in ("equal", "ordered"):
-        return _WEIGHT_OF_SMALL
-    if claim.published is None:
-        return 1.0
-    return 1.0 if max(claim.published, 1 / claim.published) >= _LARGE else _WEIGHT_OF_SMALL
+@dataclass(frozen=True)
+class Outlook:
+    """An open claim: the seconds of trials until its verdict, as expected, and what that is worth."""
+
+    seconds: float
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The best that an experiment can do now: verdicts a second, and the seconds until the last of these."""
+
+    rate: float
+    seconds: float
+
+
+def best_of(outlooks: Sequence[Outlook], left_s: float, setup_s: float = 0.0) -> Promise | None:
+    """By which of its claims an experiment decides most a second; None where none fits the time left.
+
+    Claims are decided side by side, so the time of the slowest one that is waited for counts.
+    """
+    found: Promise | None = None
+    worth = 0.0
+    for each in sorted(outlooks, key=lambda outlook: outlook.seconds):
+        worth += each.weight
+        seconds = setup_s + each.seconds
+        if seconds > left_s:
+            break
+        rate = worth / max(seconds, 1.0)
+        if found is None or rate > found.rate:
+            found = Promise(rate, seconds)
+    return found
 
 
 @dataclass(frozen=True)
 class Waiting:
     """An experiment with open claims.
 
-    open_claims: the sum of their weights. least_s: what its next verdict takes at least, None where nothing
-    is known; bound_s: the limit that its file has. turns: how often this run has had it.
+    least_s: what its next verdict takes at least, None where nothing is known. setup_s: until its first
+    trial. fruitless: how many turns in a row decided nothing, so that its outlooks were too good.
     """
 
     name: str
-    open_claims: float
-    is_tried: bool
-    least_s: float | None
-    bound_s: float
-    turns: int = 0
-
-    @property
-    def _rank(self) -> tuple[bool, int, float]:
-        expected_s = _USED_OF_BOUND * self.bound_s if self.least_s is None else self.least_s
-        return (self.is_tried or self.turns > 0, self.turns, expected_s / self.open_claims)
+    outlooks: tuple[Outlook, ...]
+    is_tried: bool = False
+    least_s: float | None = None
+    setup_s: float = 0.0
+    fruitless: int = 0
 
     def fits(self, left_s: float) -> bool:
         """Whether a first verdict may come in the time left; what was begun is continued in any case."""
         return self.is_tried or self.least_s is None or self.least_s <= left_s
 
+    def best(self, left_s: float) -> Promise | None:
+        """The best that it can do in the time left, for what it promised before."""
+        found = best_of(self.outlooks, left_s, self.setup_s)
+        return found and Promise(found.rate * 0.5**self.fruitless, found.seconds)
 
-def next_of(waiting: Sequence[Waiting], left_s: float) -> tuple[Waiting, float] | None:
-    """The experiment to run next and its share of the time left in seconds; None where none fits.
+    @property
+    def _nearest_s(self) -> float:
+        return min((each.seconds for each in self.outlooks), default=math.inf) * 2.0**self.fruitless
 
-    All of the same standing share the time alike; one that is known to take more gets what it needs.
+
+@dataclass(frozen=True)
+class Turn:
+    """The experiment to run next, its share of the time left, and the rate that the best other one has."""
+
+    chosen: Waiting
+    share_s: float
+    rival_rate: float = 0.0
+
+
+def next_of(waiting: Sequence[Waiting], left_s: float) -> Turn | None:
+    """The next turn; None where no experiment fits the time left.
+
+    Where none is expected to decide anything in it, those that may share it alike, the nearest first.
     """
-    fitting = [each for each in waiting if each.open_claims and each.fits(left_s)]
+    fitting = [each for each in waiting if each.outlooks and each.fits(left_s)]
     if not fitting or left_s < LEFT_MIN_S:
         return None
-    chosen = min(fitting, key=lambda each: each._rank)
-    alike = sum(each._rank[:2] == chosen._rank[:2] for each in fitting)
-    share_s = left_s / alike
-    if chosen.least_s is not None and math.isfinite(chosen.least_s):
-        share_s = max(share_s, _RESERVE * chosen.least_s)
-    return chosen, min(share_s, left_s)
+    promises = [(promise, each) for each in fitting if (promise := each.best(left_s)) is not None]
+    if not promises:
+        chosen = min(fitting, key=lambda each: each._nearest_s)
+        share_s = max(left_s / len(fitting), _RESERVE * (chosen.least_s or 0.0))
+        return Turn(chosen, min(share_s, left_s))
+    promise, chosen = max(promises, key=lambda found: found[0].rate)
+    rival_rate = max((other.rate for other, each in promises if each is not chosen), default=0.0)
+    return Turn(chosen, min(_RESERVE * max(promise.seconds, LEFT_MIN_S), left_s), rival_rate)
+
+
+def goes_on(outlooks: Sequence[Outlook], used_s: float, turn: Turn, left_s: float) -> bool:
+    """Whether an experiment that runs is to have another block, after so many seconds of its turn.
+
+    While it decides as much a second as any other would, or a verdict is expected within its share; with no
+    verdict in sight it has its share.
+    """
+    found = best_of(outlooks, left_s)
+    if found is None:
+        return used_s < turn.share_s
+    return found.rate >= turn.rival_rate or used_s + found.seconds <= turn.share_s

@@ -24,7 +24,8 @@ def standing_of(
         return ("decided" if is_decided else ""), resting
     open_arms = {*wanted(result, stored)}
     if open_arms - dropped(stored).keys():
-        return "", resting - open_arms
+        # Which arms take part follows from earlier blocks alone, so that the evidence of each holds.
+        return "", frozenset(arm.id for arm in stored.experiment.arms if arm.role == "arm") - open_arms
     # Some arms may have no verdict: who wants these too resumes what was stopped before its end.
     return ("decided" if is_decided else "interrupted"), resting
 

@@ -1,0 +1,83 @@
+"""In how many seconds each open claim of an experiment is expected to be decided."""
+
+from collections.abc import Collection, Sequence
+
+from pgassay.analysis.claims.claim_blocks import (
+    blocks_first,
+    expected_of,
+    further_of,
+    is_of_size,
+    is_open,
+    pair_level,
+)
+from pgassay.analysis.claims.judge_claims import arms_for
+from pgassay.design.schedule import taking_part
+from pgassay.experiment.claiming.run_order import WEIGHT_OF_A_SIZE, Outlook
+from pgassay.experiment.running.loop import expected_trial_s
+from pgassay.model.experiment import Experiment
+from pgassay.model.further_results.claims import Claim, JudgedClaim
+from pgassay.model.result import CompareResult, Planned
+from pgassay.record.experiment import StoredExperiment
+
+# Of a statement's trial with its server's start, where nobody knows.
+_TRIAL_UNKNOWN_S = 5.0
+# Of single trials, where nothing is known of them: what a quiet machine shows. If it is more, the first
+# blocks tell, and others have their turn.
+_SPREAD_HOPED_FOR = 0.04
+# What is around the trials of a block: copies of the data, the analysis after it.
+_AROUND_TRIALS = 1.15
+
+
+def before_measuring(
+    claims: Sequence[Claim], wanted: Sequence[Claim], experiment: Experiment, of_plan: Planned, share: float
+) -> tuple[Outlook, ...]:
+    """Of the claims that are wanted, by what was published; `share`: of the plan's trials that are run."""
+    level = pair_level(claims, experiment.contract.alpha)
+    round_s = _planned_round_s(of_plan, share)
+    spread = (of_plan.spread if of_plan.spread_known else None) or _SPREAD_HOPED_FOR
+    return tuple(Outlook(round_s * expected_of(claim, experiment, level, spread)) for claim in wanted)
+
+
+def first_verdict_s(
+    claims: Sequence[Claim], wanted: Sequence[Claim], experiment: Experiment, of_plan: Planned, share: float
+) -> float | None:
+    """What the first verdict takes at least; None where it is not known how long a trial takes."""
+    if of_plan.trial_s is None:
+        return None
+    level = pair_level(claims, experiment.contract.alpha)
+    return _planned_round_s(of_plan, share) * blocks_first(wanted, experiment, level)
+
+
+def _planned_round_s(of_plan: Planned, share: float) -> float:
+    trial_s = of_plan.trial_s if of_plan.trial_s is not None else _TRIAL_UNKNOWN_S
+    return trial_s * of_plan.trials_per_round * share
+
+
+def after_measuring(
+    claims: Sequence[Claim], judged: Sequence[JudgedClaim], result: CompareResult, stored: StoredExperiment
+) -> tuple[Outlook, ...]:
+    """Of the open claims, by what was measured: a verdict, or a size that is at the edge of its band."""
+    pairs = [
+        (claim, each)
+        for claim, each in zip(claims, judged, strict=True)
+        if is_open(claim, each, result.blocks)
+    ]
+    experiment = stored.experiment
+    level = pair_level(claims, experiment.contract.alpha)
+    open_arms = arms_for([claim for claim, _ in pairs], stored)
+    block_s = round_s(stored, open_arms)
+    return tuple(
+        Outlook(
+            block_s * further_of(claim, each, result, experiment, level),
+            WEIGHT_OF_A_SIZE if is_of_size(each) else 1.0,
+        )
+        for claim, each in pairs
+    )
+
+
+def round_s(stored: StoredExperiment, open_arms: Collection[str]) -> float:
+    """What a block of each stratum takes in which one of these arms is still run."""
+    arms = stored.experiment.arms
+    resting = {arm.id for arm in arms if arm.role == "arm"} - {*open_arms}
+    trials = len(taking_part(stored.experiment, resting if stored.experiment.design.decided_rest else ()))
+    return _AROUND_TRIALS * trials * (expected_trial_s(stored) or _TRIAL_UNKNOWN_S)
