@@ -140,8 +140,8 @@ def by_statement(result: TuneResult) -> Iterator[Block]:
         fix for fix in result.fixes if fix.verdict == "not decided" and fix.evidence == "none" and fix.sql
     ]
     if untried:
-        listed = [f"{fix.rank}. {fix.title}: {shortened(fix.sql)}" for fix in untried[:_UNTRIED_SHOWN_MAX]]
-        yield bullets(listed, title="Not tried yet, the most promising first", tone=QUIET)
+        waiting = [f"{fix.rank}. {fix.title}: {shortened(fix.sql)}" for fix in untried[:_UNTRIED_SHOWN_MAX]]
+        yield bullets(waiting, title="Not tried yet, the most promising first", tone=QUIET)
 
 
 def _looked(fix: Fix) -> str:
