@@ -69,9 +69,7 @@ def _ceiling_cause(evidence: Evidence, name: CeilingName) -> Answer:
         "ceiling_from": getattr(evidence.machine.ceiling, f"{name}_from") or "probe",
         "share_of_ceiling": found[name],
     }
-    seconds = _waited_s(evidence, name)
-    gained_s = seconds - _stays_s(evidence, flow)
-    answer = lifted(evidence, seconds, figures, gained_s=gained_s, lifts=frozenset({name}))
+    answer = lifted(evidence, _waited_s(evidence, name), figures, lifts=frozenset({name}))
     return _of_index_reads(evidence, answer, _INDEX_IOPS) if name == "read_iops" else answer
 
 
@@ -81,17 +79,6 @@ def _waited_s(evidence: Evidence, name: CeilingName) -> float:
     if not counts_writes(evidence, name):
         return times.read_s
     return times.read_s + times.wal_s + times.written_s(DATA_WRITE) + times.written_s(EXTENSION)
-
-
-def _stays_s(evidence: Evidence, flow: DeviceFlow) -> float:
-    """Of the wait for reads what remains without the limit: the device's own time for the same requests.
-
-    A limit holds requests back before the device's counters see them (block/blk-throttle.c), so that their
-    time is what they take anyway. Where they wait in the device, in its queue or an imitated volume's, its
-    time explains the wait and does not tell how long one takes alone.
-    """
-    own_s = _reading_s(flow) if flow.reads_s else 0.0
-    return own_s if own_s < _EXPLAINED_MIN * evidence.times.read_s else 0.0
 
 
 def _of_index_reads(evidence: Evidence, found: Found, remedy: str) -> Found:
