@@ -157,19 +157,21 @@ def test_where_the_time_goes_is_drawn_in_full() -> None:
     assert all(share == pytest.approx(1) for share in shares.values())
 
 
-def test_settings_are_given_for_each_version() -> None:
+@pytest.mark.parametrize("major", [18, 19])
+def test_settings_are_those_of_the_version_by_whose_rules_it_reads(major: int) -> None:
     machine = samples.Machine(device_mb_s=8000.0, latency_s=400e-6, cores=4)
-    made = analyse_probe(samples.record(machine))
+    have = samples.facilities(cores=4, major=major)
+    made = analyse_probe(samples.record(machine, have, major=major))
     workers = made.recommend["io_method"].model_copy(update={"value": "worker"})
     made = made.model_copy(update={"recommend": {**made.recommend, "io_method": workers}})
-    lines = dict(probe_page.settings_lines(made))
-    assert any(line.startswith("io_workers = ") for line in lines[18])
-    assert not any("io_min_workers" in line or "io_max_workers" in line for line in lines[18])
-    assert not any(line.startswith("io_workers") for line in lines[19])
-    # The table has those of both, each with its version.
-    shown = probe_page.page_of(made).terminal()
-    assert "io_workers (18)" in shown and "io_min_workers (19)" in shown
-    assert "io_max_workers " not in shown.replace("io_max_workers (19)", "").replace("io_max_workers =", "")
+    page = probe_page.page_of(made)
+    of_19, of_18 = ("io_min_workers", "io_max_workers"), ("io_workers",)
+    own, others = (of_18, of_19) if major == 18 else (of_19, of_18)
+    for shown in (page.terminal(), page.markdown(), page.html()):
+        assert f"rules of PostgreSQL {major}" in shown and all(name in shown for name in own)
+        assert not any(re.search(rf"\b{name}\b", shown) for name in others)
+        assert "For PostgreSQL 19" not in shown or major == 19
+    assert any(line.startswith(own[-1]) for line in probe_page.settings_lines(made))
 
 
 def test_the_drawings_come_alive_in_a_browser(tmp_path: Path, require: Callable[..., None]) -> None:

@@ -48,6 +48,15 @@ ADVISING = (
 ARISES_SINCE = {"too-few-io-workers": 18, "too-many-io-workers": 18, "storage-iops": 17}
 # A word that servers also use elsewhere, so that its string tells nothing.
 COMMON_KEYS = frozenset({"Storage"})
+# Spelt otherwise before there was a view of them.
+EVENTS_OF_16 = frozenset({"ProcArrayGroupUpdate"})
+# Written in the same way, and no wait events.
+OTHER_NAMES = frozenset({"GiB", "MemoryMax", "MiB", "PostgreSQL", "TimeZone"})
+EVENT = re.compile(r"(?<![\w/.$%-])[A-Z][A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*(?![\w-])")
+# What a reader types: `--set NAME=`, ALTER SYSTEM SET NAME, SET NAME =.
+SET = re.compile(
+    r"--set[ =]([a-z_.]+)=|ALTER SYSTEM (?:RE)?SET ([a-z_.]+)|^\s*SET ([a-z_.]+) ?(?:=|TO)", re.MULTILINE
+)
 WORD = re.compile(r"(?<![\w/.$%-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?![\w-]|\.[a-z])")
 
 
@@ -96,14 +105,47 @@ def test_every_name_in_code_quotes_of_the_documents_is_known() -> None:
     known = _of_postgresql() | _own_words() | OF_POSTGRESQL | OF_OTHERS
     unknown = {
         f"{document.name}: {word}"
-        for document in [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
-        for code in re.findall(
-            r"`([^`\n]+)`", re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
-        )
+        for document in _documents()
+        for code in _code_quotes(document)
         for word in WORD.findall(code)
         if word not in known
     }
     assert not unknown
+
+
+def test_wait_events_of_the_documents_are_the_servers() -> None:
+    events = {name.partition(":")[2] for found in RECORDED.values() for name in found.events}
+    types = {name.partition(":")[0] for found in RECORDED.values() for name in found.events}
+    named = {
+        (document.name, word)
+        for document in _documents()
+        for code in _code_quotes(document)
+        for word in EVENT.findall(code)
+    }
+    assert len(named) > 10
+    known = events | types | EVENTS_OF_16 | OTHER_NAMES
+    assert not [each for each in named if each[1] not in known]
+
+
+def test_settings_that_the_documents_set_are_the_servers() -> None:
+    """In blocks of code too, which a reader copies."""
+    settings = frozenset().union(*(found.settings for found in RECORDED.values()))
+    named = {
+        (document.name, next(filter(None, groups)))
+        for document in _documents()
+        for groups in SET.findall(document.read_text())
+    }
+    assert len(named) > 5
+    assert not [each for each in named if each[1] not in settings]
+
+
+def _documents() -> list[Path]:
+    return [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CHANGELOG.md"]
+
+
+def _code_quotes(document: Path) -> list[str]:
+    text = re.sub(r"```.*?```", "", document.read_text(), flags=re.DOTALL)
+    return re.findall(r"`([^`\n]+)`", text)
 
 
 @pytest.mark.parametrize("major", facts.MAJORS)

@@ -15,6 +15,8 @@ from pgassay.words import join, percent_fixed, plural
 
 _SAME = "Both plans have the same nodes."
 _SHARE_MIN = 0.1
+# Shares that add up to a little more than all are as exact as the times are.
+_ALL_MAX = 1.05
 _FEWER_MIN = 2.0
 _OTHER_BLOCKS_MIN = 1.1
 _MANY = 8
@@ -326,6 +328,11 @@ def _times(first: ExplainedPlan, second: ExplainedPlan, pairs: Sequence[Pair]) -
         words = join([f"{milliseconds(abs(ms))} {word} at the {name}" for ms, name in same])
         back = join([f"{milliseconds(abs(ms))} {other} at the {name}" for ms, name in against])
         yield f"In all {milliseconds(abs(change))} {word} in B: {words}; but {back}."
+    elif same and sum(ms for ms, _ in same) / change > _ALL_MAX:
+        # What went the other way is in many nodes, none of which is worth a name.
+        words = join([f"{milliseconds(abs(ms))} {word} at the {name}" for ms, name in same])
+        rest = milliseconds(abs(sum(ms for ms, _ in same) - change))
+        yield f"In all {milliseconds(abs(change))} {word} in B: {words}; but {rest} {other} at other nodes."
     elif same:
         told = [f"{milliseconds(abs(ms))} ({percent_fixed(ms / change)}) at the {name}" for ms, name in same]
         yield f"In all {milliseconds(abs(change))} {word} in B: {join(told)}."

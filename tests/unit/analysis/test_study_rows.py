@@ -1,6 +1,9 @@
 """The rows of a contrast's evidence when an arm may be missing in a block, or copies are replicated."""
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -167,6 +170,66 @@ def test_blocks_of_a_set_of_copies_that_has_begun_are_not_to_come_again() -> Non
         assert found is not None and found[0] is not None
         further.append(found[0])
     assert further[0] >= 4 and further[1] == further[0] - 3
+
+
+def of_copies(seed: int, blocks_per_copy: int = 4) -> Iterator[StoredExperiment]:
+    """An experiment after each of its blocks; what a copy is like counts beside what a trial is like."""
+    plan = owning(experiment(), 1, blocks_per_copy=blocks_per_copy)
+    random, copies = np.random.default_rng(seed), {}
+    plans: dict[int, BlockPlan] = {}
+    records: list[Any] = []
+    while True:
+        step = next_step(plan, records, plans, frozenset())
+        if step.begins_block:
+            if plans:
+                yield replace(stored(plan, records), block_plans=dict(plans))
+            step = next_step(plan, records, plans, frozenset())
+            plans[step.plan.block] = step.plan
+        arm = step.spec.arm.id
+        copy = copies.setdefault((step.plan.replicate, arm), 0.012 * random.standard_normal())
+        log_speed = copy + 0.04 * random.standard_normal() + (0.03 if arm == "s0-1" else 0.0)
+        speed, number = float(np.exp(log_speed)), step.spec.number
+        records.append(record(plan, number, step.spec.block, arm, speed, position=step.spec.position))
+
+
+@pytest.mark.parametrize("seeds", [(105,), pytest.param(range(100, 110), marks=pytest.mark.slow)])
+def test_forecasts_of_sets_of_several_blocks_are_as_long_as_it_takes(seeds: Sequence[int]) -> None:
+    """Until the verdict: not 2 to 3 times too many blocks, and within the range that is told."""
+    ratios, held = [], []
+    for seed in seeds:
+        told: dict[int, tuple[int | None, ...]] = {}
+        for found in of_copies(seed):
+            blocks = len(found.block_plans)
+            study = gather_study(found)
+            primary = analyse_primary(study) if blocks >= 4 else None
+            if primary is not None and primary.judgements[0].verdict != "inconclusive":
+                break
+            (forecast,) = forecasts(study, primary) if primary is not None else (None,)
+            told |= {blocks: forecast} if forecast is not None else {}
+        assert told and blocks % 4 == 0
+        for at, (low, middle, high) in told.items():
+            held.append((low or 1) <= blocks - at <= (high or math.inf))
+            ratios += [middle / (blocks - at)] if middle else []
+    assert np.mean(held) >= 0.8
+    assert 0.6 <= np.median(ratios) <= 1.5 and np.mean(np.array(ratios) > 2) <= 0.25
+
+
+def test_what_a_forecast_takes_has_the_copies_in_it() -> None:
+    """The trials of 12 s come after each other, and before each set copying takes 100 s."""
+    found = next(each for each in of_copies(100) if len(each.block_plans) == 14)
+    clock, replicate, records = datetime(2026, 3, 1, tzinfo=UTC), 0, []
+    for trial in found.trials:
+        plan = found.block_plans[trial.record.block]
+        clock += timedelta(seconds=100 if plan.replicate > replicate else 0)
+        replicate, ended = plan.replicate, clock + timedelta(seconds=12)
+        times = {"started_at": clock.isoformat(), "ended_at": ended.isoformat()}
+        records.append(trial.record.model_copy(update=times))
+        clock = ended
+    timed = replace(stored(found.experiment, records), block_plans=found.block_plans)
+    (arm,) = [each for each in analyse(timed).arms if each.verdict != "control"]
+    assert arm.forecast is not None
+    (blocks, *_), (seconds, *_) = arm.forecast.blocks, arm.forecast.seconds
+    assert blocks and seconds == blocks * (3 * 12 + 100 / 4)
 
 
 def test_a_trial_has_the_slot_that_was_planned_where_neighbours_are_weighed() -> None:

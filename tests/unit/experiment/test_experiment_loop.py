@@ -265,3 +265,27 @@ def test_where_every_arm_fails_it_fails(tmp_path: Path) -> None:
     assert run_to_the_end(folder, runner) == "failed"
     control = replay.new_experiment(tmp_path / "control", seed=5, writes_blocks=True)
     assert run_to_the_end(control, replay.Replay(seed=3, failing_arms=("work_mem=1MB",))) == "failed"
+
+
+def test_copies_are_expected_before_a_set_and_not_within_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit of time is kept though a block that begins a set takes minutes more than one that goes on."""
+    clock = 0.0
+    monkeypatch.setattr(loop.time, "monotonic", lambda: clock)
+
+    def prepare(step: SimpleNamespace) -> None:
+        nonlocal clock
+        clock += step.takes_s
+
+    prepared = loop._Prepared(prepare)  # type: ignore[arg-type]
+    for block in range(8):
+        replicate = block // 4
+        plan = SimpleNamespace(block=block, stratum=None, replicate=replicate)
+        # The first set is made before the experiment.
+        step = SimpleNamespace(plan=plan, takes_s=100.0 if block == 4 else 0.1)
+        prepared.make_ready(step)  # type: ignore[arg-type]
+        prepared.make_ready(step)  # type: ignore[arg-type]
+    assert clock == pytest.approx(100.7)
+    for block, expected_s in ((8, 100.0), (7, 0.1)):
+        plan = SimpleNamespace(block=block, stratum=None, replicate=block // 4)
+        expected = prepared.expected_s(SimpleNamespace(plan=plan))  # type: ignore[arg-type]
+        assert expected == pytest.approx(expected_s)

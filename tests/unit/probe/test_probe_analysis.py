@@ -167,7 +167,7 @@ def test_the_pool_of_19_is_recommended_by_its_limits() -> None:
     assert result.major == 19 and "io_workers" not in result.recommend
     assert int(result.recommend["io_max_workers"].value) > 8
     assert result.recommend["io_min_workers"].value == "2"
-    assert [major for major, _ in probe_page.settings_lines(result)] == [19]
+    assert any(line.startswith("io_max_workers = ") for line in probe_page.settings_lines(result))
 
 
 def test_parallel_scans_are_part_of_the_prediction(fast: ProbeResult, slow: ProbeResult) -> None:

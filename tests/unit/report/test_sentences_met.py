@@ -52,6 +52,10 @@ def test_blocks_that_count_once_for_their_copies_are_told_before_the_first() -> 
     assert few.startswith("5 minutes are about 10 blocks of 3 trials, too few for a verdict")
     assert "which takes at least 20 blocks (10 minutes)" in few
     assert "set of copies" not in resolution_sentence(1800, 10, 3)
+    # 23 blocks are 4 sets: what they find is what 4 means of 5 find, not what 23 blocks of their own do.
+    four, alone = resolution_sentence(700, 10, 3, blocks_per_copy=5), resolution_sentence(700, 10, 3)
+    assert "differ from each other by at most 2 %" in four and "by at most 4.1 %" in alone
+    assert "it takes 135 blocks, about 68 minutes" in four and "it takes 121 blocks" in alone
 
 
 @pytest.mark.parametrize(

@@ -178,12 +178,15 @@ def resolution_sentence(
     sets = minimum_blocks(pooled=pooled, contrasts=contrasts, alpha=alpha)
     least = sets * blocks_per_copy
     counted = _counted(sets, blocks_per_copy)
-    wanted = blocks_for_detection(trial_spread * math.sqrt(2), effect, **terms)  # type: ignore[arg-type]
+    # The blocks of a set are one row, whose mean spreads less; copies are taken for alike.
+    alike = math.sqrt(blocks_per_copy)
+    rows = blocks_for_detection(trial_spread * math.sqrt(2) / alike, effect, **terms)  # type: ignore[arg-type]
+    wanted = rows * blocks_per_copy
     otherwise = (
         f"at a trial-to-trial spread of {percent_rounded(trial_spread)} it takes {plural(wanted, 'block')}, "
         f"about {duration_rounded(wanted * block_s)}"
     )
-    spread = resolvable_spread(blocks, effect, **terms)  # type: ignore[arg-type]
+    spread = alike * resolvable_spread(blocks // blocks_per_copy, effect, **terms)  # type: ignore[arg-type]
     if blocks < least or spread <= 0:
         if duration_rounded(time_s) == duration_rounded(least * block_s):
             # "3 minutes are too few for what takes 3 minutes" is a riddle.

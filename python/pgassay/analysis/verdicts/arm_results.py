@@ -1,7 +1,9 @@
 """Each arm of a result: its figures, its verdict and what qualifies it, on each measure."""
 
 import math
+from datetime import datetime
 from functools import partial
+from statistics import median_low
 
 import numpy as np
 
@@ -142,10 +144,31 @@ def _round_seconds(stored: StoredExperiment, study: Study, primary: PrimaryResul
         return None
     used = math.fsum(trial.record.took_s for trial in stored.trials)
     block_s = used / max(study.blocks, len({trial.record.block for trial in stored.trials}))
+    block_s += _copying_s(stored, study) / max(1, study.experiment.design.blocks_per_copy)
     if study.experiment.design.strata == "together":
         return block_s
     both = zip(study.experiment.contrasts, primary.judgements, strict=True)
     return block_s * max(1, len({each.stratum for each, found in both if found.verdict == "inconclusive"}))
+
+
+def _copying_s(stored: StoredExperiment, study: Study) -> float:
+    """What making a set of fresh copies takes: the median of what lies before the first trial of each.
+
+    Not before the first set, which is made before the experiment; 0 where there is no other yet.
+    """
+    sets: set[tuple[str | None, int]] = set()
+    found, ended = [], ""
+    for trial in stored.trials:
+        plan = study.plans.get(trial.record.block)
+        begins = plan is not None and plan.replicate > 0 and (plan.stratum, plan.replicate) not in sets
+        if plan is not None:
+            sets.add((plan.stratum, plan.replicate))
+        if begins and ended and trial.record.started_at:
+            gap = datetime.fromisoformat(trial.record.started_at) - datetime.fromisoformat(ended)
+            found.append(max(0.0, gap.total_seconds()))
+        ended = trial.record.ended_at
+    # Of an even number the lower one: a run that was interrupted in between rested for longer.
+    return median_low(found) if found and stored.experiment.design.blocks_per_copy else 0.0
 
 
 def _family_arms(study: Study, family: SecondaryFamily, measure: Measure) -> tuple[ArmResult, ...]:

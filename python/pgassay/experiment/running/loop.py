@@ -5,7 +5,7 @@ Which plans a trial is to execute, and how long that may take, follows from the 
 
 import math
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -124,7 +124,7 @@ def run_experiment(
             step = step_after(stored, resting)
             # Who resumes a failed experiment has mended something: its voided blocks are forgiven.
             forgiven = step.voided_in_a_row if forgiven is None else min(forgiven, step.voided_in_a_row)
-            block_s = expected_block_s(stored, step, prepared.took_s)
+            block_s = expected_block_s(stored, step, prepared.expected_s(step))
             stopped = _reason_to_stop(step, limits, used_s(), block_s, forgiven)
             if stopped:
                 return _end(stored, stopped, used_s())
@@ -225,25 +225,39 @@ def _reason_to_stop(
 
 @dataclass
 class _Prepared:
-    """What came before the first trial of each block of this run: copies of the data that are made anew."""
+    """What came before the first trial of each block of this run: copies of the data that are made anew.
+
+    Blocks that go on with a set of copies wait for none; before a set's first block all of it is made.
+    """
 
     prepare: BlockPreparer
     block: int | None = None
-    took_s: list[float] = field(default_factory=list)
+    sets: set[tuple[str | None, int]] = field(default_factory=set)
+    anew_s: list[float] = field(default_factory=list)
+    going_on_s: list[float] = field(default_factory=list)
+
+    def _begins_set(self, step: Step) -> bool:
+        return (step.plan.stratum, step.plan.replicate) not in self.sets
+
+    def expected_s(self, step: Step) -> float:
+        """How long it takes before the step's block, by what came before earlier ones of its kind."""
+        # The first set is there before the first block: its copies took no time of a block.
+        return max(self.anew_s if self._begins_set(step) else self.going_on_s, default=0.0)
 
     def make_ready(self, step: Step) -> None:
         """Make ready what the step's block needs, once."""
         if self.block != step.plan.block:
+            taken = self.anew_s if self._begins_set(step) else self.going_on_s
             began_s = time.monotonic()
             self.prepare(step)
-            self.took_s.append(time.monotonic() - began_s)
+            taken.append(time.monotonic() - began_s)
             self.block = step.plan.block
+            self.sets.add((step.plan.stratum, step.plan.replicate))
 
 
-def expected_block_s(stored: StoredExperiment, step: Step, preparing_s: Sequence[float]) -> float:
-    """How long the step's block takes, by the trials so far and by what came before earlier blocks."""
-    mean_s = sum(preparing_s) / len(preparing_s) if preparing_s else 0.0
-    return (expected_trial_s(stored) or 0.0) * len(step.arms) + mean_s
+def expected_block_s(stored: StoredExperiment, step: Step, preparing_s: float) -> float:
+    """How long the step's block takes, by the trials so far; preparing_s: what comes before it."""
+    return (expected_trial_s(stored) or 0.0) * len(step.arms) + preparing_s
 
 
 def expected_trial_s(stored: StoredExperiment) -> float | None:

@@ -219,15 +219,18 @@ def _made(judged: JudgedLevels, reason: str, *, knee: str | None) -> Recommendat
 
 def changed(recommend: Mapping[str, Recommendation], major: int) -> dict[str, Recommendation]:
     """The recommendations that differ from the defaults, of those that this major version has a use for."""
-    of_other_major = {"io_workers"} if major >= GROWING_SINCE else {"io_min_workers", "io_max_workers"}
     method = recommend["io_method"].value if "io_method" in recommend else None
     return {
         name: each
-        for name, each in recommend.items()
-        if name not in of_other_major
-        and each.value != each.default
-        and not ("workers" in name and method != "worker")
+        for name, each in of_major(recommend, major).items()
+        if each.value != each.default and not ("workers" in name and method != "worker")
     }
+
+
+def of_major(recommend: Mapping[str, Recommendation], major: int) -> dict[str, Recommendation]:
+    """The recommendations of settings that this major version has."""
+    of_other_major = {"io_workers"} if major >= GROWING_SINCE else {"io_min_workers", "io_max_workers"}
+    return {name: each for name, each in recommend.items() if name not in of_other_major}
 
 
 def shell_lines(recommend: Mapping[str, Recommendation], major: int, disk: str | None) -> list[str]:

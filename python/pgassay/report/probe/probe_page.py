@@ -4,7 +4,7 @@ from functools import partial
 
 from pgassay.model.probe import CellResult, ProbeComparison, ProbeProof, ProbeResult
 from pgassay.probe.analysis.analyse import cell_name
-from pgassay.probe.analysis.recommend import shell_lines
+from pgassay.probe.analysis.recommend import of_major, shell_lines
 from pgassay.report import text
 from pgassay.report.charts import probe_charts
 from pgassay.report.page import Page
@@ -24,8 +24,6 @@ from pgassay.report.section import (
 )
 
 Table = tuple[str, list[str], list[list[str]]]
-# The newest major whose settings the lines are for, and the one with a pool of workers that grows.
-_MAJORS = (18, 19)
 _WORKS = {
     "cold-scan": "cold scan of 1 GB",
     "cached-scan": "cached scan of 1 GB",
@@ -89,14 +87,13 @@ def sections(result: ProbeResult, comparison: ProbeComparison | None) -> list[Se
 def _to_set(result: ProbeResult) -> Section:
     if not result.recommend:
         return Section("What to set", "settings", ())
-    rows = [
-        (_versioned(name), each.value, each.default, each.reason) for name, each in result.recommend.items()
-    ]
+    recommend = of_major(result.recommend, result.major)
+    rows = [(name, each.value, each.default, each.reason) for name, each in recommend.items()]
     blocks: list[Block] = [
         plain_table(("setting", "value", "default or current", "why"), rows, names=4, where=HTML)
     ]
-    for major, lines in settings_lines(result):
-        blocks += [Paragraph(f"For PostgreSQL {major}:"), Code("\n".join(lines))]
+    if lines := settings_lines(result):
+        blocks += [Paragraph(f"For PostgreSQL {result.major}:"), Code("\n".join(lines))]
     return Section("What to set", "settings", (*blocks, Figure("regrets")))
 
 
@@ -195,17 +192,10 @@ def _ratios(comparison: ProbeComparison | None) -> Table:
     )
 
 
-def _versioned(name: str) -> str:
-    """A setting with the versions that have it, where not all do by whose rules a probe reads."""
-    if name == "io_workers":
-        return f"{name} (18)"
-    return f"{name} (19)" if name in ("io_min_workers", "io_max_workers") else name
-
-
 def _recommended(result: ProbeResult) -> Table:
     rows = [
         [
-            _versioned(name),
+            name,
             each.value if each.value != each.default else f"{each.value} (as it is)",
             ", ".join(
                 f"{other.value} {text.percent_fixed(other.regret, signed=True)}"
@@ -213,7 +203,7 @@ def _recommended(result: ProbeResult) -> Table:
                 if other.regret
             ),
         ]
-        for name, each in result.recommend.items()
+        for name, each in of_major(result.recommend, result.major).items()
     ]
     return (
         "Recommended values, and the extra time of other values",
@@ -266,10 +256,7 @@ def _cell(cell: CellResult) -> list[str]:
     ]
 
 
-def settings_lines(result: ProbeResult) -> list[tuple[int, list[str]]]:
-    """For each major version the lines that differ from its defaults; empty where nothing does."""
+def settings_lines(result: ProbeResult) -> list[str]:
+    """The lines that differ from the defaults of the version by whose rules it reads; empty without any."""
     disk = result.device.get("disk")
-    # What was measured by 18's rules tells of 19 too, and not the other way round: 18's pool doesn't grow.
-    majors = [major for major in _MAJORS if major >= result.major]
-    made = [(major, shell_lines(result.recommend, major, str(disk) if disk else None)) for major in majors]
-    return [(major, lines) for major, lines in made if lines]
+    return shell_lines(result.recommend, result.major, str(disk) if disk else None)
