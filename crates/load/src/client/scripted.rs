@@ -2,6 +2,7 @@
 
 use pgassay_protocol::{Captured, Failure, TransactionStatus};
 
+use super::failures::Answered;
 use super::{Client, Outcome, State};
 use crate::clock::monotonic_ns;
 use crate::interpreter::{Interpreter, Step};
@@ -21,7 +22,8 @@ impl<T: Transport> Client<T> {
         match interpreter.advance(&mut self.output, self.status) {
             Ok(Step::Wait(answers)) => {
                 self.awaited = answers;
-                self.answer.queries = 0;
+                (self.answer.queries, self.answer.prepared) = (0, 0);
+                (self.answered, self.failed_at) = (Answered::default(), None);
                 self.answer.captured = interpreter.wants_rows().then(Captured::default);
                 self.send()?;
                 Ok(Outcome::Waiting)
@@ -40,12 +42,20 @@ impl<T: Transport> Client<T> {
 
     /// An answer to a command of a script: the last of those that are awaited lets it go on.
     pub(super) fn answered_script(&mut self, status: TransactionStatus) -> Result<Outcome, Failure> {
+        if !self.answer.notices.is_empty() {
+            self.tell_notices();
+        }
         if let Some(failure) = self.answer.error.take() {
-            self.failure.get_or_insert(failure);
+            if self.failure.is_none() {
+                self.failed_at = Some(self.failed_at());
+                self.failure = Some(failure);
+            }
         }
         self.status = status;
         self.awaited = self.awaited.saturating_sub(1);
         if self.awaited > 0 || self.state == State::Sleeping {
+            let queries = std::mem::take(&mut self.answer.queries);
+            self.answered.end(queries);
             return Ok(Outcome::Waiting);
         }
         let Some(interpreter) = &mut self.interpreter else {
@@ -108,10 +118,5 @@ impl<T: Transport> Client<T> {
     /// Whether it is taking back a transaction that was given up.
     pub fn is_rolling_back(&self) -> bool {
         self.state == State::RollingBack
-    }
-
-    /// Queries of the running command that have ended.
-    pub fn queries(&self) -> u64 {
-        self.answer.queries
     }
 }

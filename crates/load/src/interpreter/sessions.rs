@@ -1,5 +1,20 @@
 //! What scripts have prepared on a connection, which goes with it from client to client.
 
+/// An SQL command that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    /// Its number in its script.
+    pub command: usize,
+    /// Whether it was sent to be prepared as well, under a name of its own.
+    pub is_new: bool,
+}
+
+impl Sent {
+    pub(super) fn of(command: usize, is_new: bool) -> Self {
+        Self { command, is_new }
+    }
+}
+
 /// The prepared statements of one connection.
 #[derive(Clone, Debug)]
 pub struct Session {
@@ -32,10 +47,12 @@ impl Session {
     }
 
     /// These may have been prepared or not: the next time they have other names.
-    pub(super) fn forget(&mut self, commands: &[usize]) {
-        self.generation += 1;
-        for &command in commands {
+    pub(super) fn forget(&mut self, commands: impl Iterator<Item = usize>) {
+        let mut is_any = false;
+        for command in commands {
             self.prepared[command] = 0;
+            is_any = true;
         }
+        self.generation += u32::from(is_any);
     }
 }
