@@ -99,8 +99,10 @@ pub struct Client<T> {
     step: usize,
     /// The place in a script of the user's.
     interpreter: Option<Box<Interpreter>>,
-    /// The answers that are still to come before the script goes on, and the first failure among those that came.
+    /// The answers that are still to come before the script goes on, those that came before it waited, and the first
+    /// failure among all of them.
     awaited: usize,
+    early: usize,
     failure: Option<Failure>,
     failed_at: Option<FailedAt>,
     answered: Answered,
@@ -166,6 +168,7 @@ impl<T: Transport> Client<T> {
             step: 0,
             interpreter,
             awaited: 0,
+            early: 0,
             failure: None,
             failed_at: None,
             answered: Answered::default(),
@@ -214,10 +217,7 @@ impl<T: Transport> Client<T> {
             Source::Programs(programs) => {
                 let script = programs.choose(choose);
                 self.timing.kind = script;
-                if let Some(interpreter) = &mut self.interpreter {
-                    interpreter.begin(script);
-                }
-                self.go_on(now_ns)
+                self.begin_script(script, now_ns)
             }
         }
     }

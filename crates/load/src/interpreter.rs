@@ -11,6 +11,7 @@ use pgassay_pgbench::variables::{Variables, is_name};
 use pgassay_protocol::{Captured, Failure, TransactionStatus, requests};
 use rand_xoshiro::Xoroshiro128StarStar;
 
+use crate::client::failures::FailedAt;
 use crate::programs::Programs;
 
 use crate::spec::QueryProtocol;
@@ -310,12 +311,13 @@ impl Interpreter {
         requests::execute_texts(name, values, output)
     }
 
-    /// Says whether all that was sent succeeded. Whether a command was prepared before another one failed can't
-    /// be told: it is prepared again, under another name.
-    pub fn answered(&mut self, succeeded: bool) {
-        if !succeeded {
+    /// Says where what was sent failed, if it did. What a pipeline sent after that may have been prepared or not: it
+    /// is prepared again, under another name.
+    pub fn answered(&mut self, failed_at: Option<FailedAt>) {
+        if let Some(at) = failed_at {
             let offset = self.work.offsets[self.script];
-            let new = self.sent.iter().filter(|sent| sent.is_new);
+            let prepared = usize::try_from(at.prepared).unwrap_or(usize::MAX);
+            let new = self.sent.iter().filter(|sent| sent.is_new).skip(prepared);
             self.session.forget(new.map(|sent| offset + sent.command));
         }
     }

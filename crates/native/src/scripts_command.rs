@@ -50,10 +50,10 @@ fn tell(fault: &ScriptError) -> i32 {
             "column": fault.column,
             "command": fault.command,
             "number": fault.number,
-            "shown": fault.shown.as_ref().map(|(line, text, mark)| json!({
-                "line": line,
-                "text": text,
-                "mark": mark,
+            "shown": fault.shown.as_ref().map(|shown| json!({
+                "line": shown.line,
+                "text": shown.text,
+                "mark": shown.mark,
             })),
             "message": fault.message,
         },

@@ -9,6 +9,17 @@ use crate::query::Query;
 use crate::sql_scanner::{End, scan};
 use crate::variables::{Names, is_name};
 
+/// A backslash command in which there is a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultyCommand {
+    /// The line at which it begins, from 1.
+    pub line: usize,
+    /// Its whole text.
+    pub text: String,
+    /// The character of it that pgbench marks, from 0; None where the whole command is meant.
+    pub mark: Option<usize>,
+}
+
 /// Why a text is no script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScriptError {
@@ -20,8 +31,8 @@ pub struct ScriptError {
     pub column: Option<usize>,
     /// The backslash command, without the backslash; None for SQL.
     pub command: Option<String>,
-    /// The line at which that command begins, its whole text, and the character of it that pgbench marks, from 0.
-    pub shown: Option<(usize, String, Option<usize>)>,
+    /// That command as pgbench shows it.
+    pub shown: Option<Box<FaultyCommand>>,
     /// The number of the command, from 1, where conditions don't fit together.
     pub number: Option<usize>,
     /// pgbench's message, with what it is about in parentheses.
@@ -134,14 +145,13 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn shown(&self, marked: Option<usize>) -> (usize, String, Option<usize>) {
+    fn shown(&self, marked: Option<usize>) -> Box<FaultyCommand> {
         let (begins, end) = self.backslash;
-        let mark = marked.map(|offset| self.text[begins..offset].chars().count());
-        (
-            self.line_of(begins),
-            self.text[begins..end].trim_end().to_owned(),
-            mark,
-        )
+        Box::new(FaultyCommand {
+            line: self.line_of(begins),
+            text: self.text[begins..end].trim_end().to_owned(),
+            mark: marked.map(|offset| self.text[begins..offset].chars().count()),
+        })
     }
 
     /// The words up to the end of the line; a backslash before the line's end lets it go on.

@@ -207,6 +207,27 @@ def test_a_simple_statement_has_any_number_of_variables(server: NativeTestServer
     assert mine.status == theirs.status == 0
 
 
+def test_an_answer_that_comes_while_a_pipeline_sleeps_is_counted(
+    server: NativeTestServer, tmp_path: Path
+) -> None:
+    synced = "\\startpipeline\nselect 1;\n\\syncpipeline\n\\sleep 20 ms\nselect 2;\n\\endpipeline\n"
+    (tmp_path / "x.sql").write_text(f"{synced}select 3;\n{synced}")
+    theirs, mine = both(server, "-n", "-t", "3", "-M", "prepared", "-f", "x.sql", folder=tmp_path)
+    assert (mine.status, mine.shape) == (theirs.status, theirs.shape) and mine.status == 0
+    (tmp_path / "x.sql").write_text(synced.replace("select 1", "select 1 / :client_id"))
+    theirs, mine = both(server, "-n", "-t", "3", "-M", "extended", "-f", "x.sql", folder=tmp_path)
+    assert (mine.status, mine.complaints) == (theirs.status, theirs.complaints)
+
+
+def test_statements_that_fail_are_prepared_once(server: NativeTestServer, tmp_path: Path) -> None:
+    (tmp_path / "x.sql").write_text(
+        "insert into one values (1 + (select count(*) from pg_prepared_statements where name ~ '_2'));\n"
+    )
+    words = ("-n", "-t", "5", "-M", "prepared", "-f", "x.sql", "--continue-on-error")
+    mine = ours(server, *words, folder=tmp_path)
+    assert mine.status == 0 and "number of failed transactions: 5 (100.000%)" in mine.output
+
+
 def test_a_script_is_read_in_the_encoding_of_the_client(server: NativeTestServer, tmp_path: Path) -> None:
     (tmp_path / "x.sql").write_bytes("select 1;\nselect 1 / (length('é') - 1);\n".encode("latin-1"))
     words = ("-n", "-t", "1", "-f", "x.sql")

@@ -21,9 +21,7 @@ impl<T: Transport> Client<T> {
         self.asked_ns = now_ns;
         match interpreter.advance(&mut self.output, self.status) {
             Ok(Step::Wait(answers)) => {
-                self.awaited = answers;
-                (self.answer.queries, self.answer.prepared) = (0, 0);
-                (self.answered, self.failed_at) = (Answered::default(), None);
+                self.awaited = answers.saturating_sub(std::mem::take(&mut self.early)).max(1);
                 self.answer.captured = interpreter.wants_rows().then(Captured::default);
                 self.send()?;
                 Ok(Outcome::Waiting)
@@ -54,6 +52,8 @@ impl<T: Transport> Client<T> {
         self.status = status;
         self.awaited = self.awaited.saturating_sub(1);
         if self.awaited > 0 || self.state == State::Sleeping {
+            // Of a pipeline that sleeps an answer may come before anybody waits for it.
+            self.early += usize::from(self.state == State::Sleeping);
             let queries = std::mem::take(&mut self.answer.queries);
             self.answered.end(queries);
             return Ok(Outcome::Waiting);
@@ -61,7 +61,7 @@ impl<T: Transport> Client<T> {
         let Some(interpreter) = &mut self.interpreter else {
             return Ok(Outcome::Waiting);
         };
-        interpreter.answered(self.failure.is_none());
+        interpreter.answered(self.failed_at);
         let command = interpreter.command();
         self.answer.error = self.failure.take();
         if self.answer.error.is_some() {
@@ -71,6 +71,7 @@ impl<T: Transport> Client<T> {
             let kept = interpreter.keep(captured);
             kept.map_err(|failure| self.with_context(failure))?;
         }
+        self.forget_answers();
         let now_ns = monotonic_ns();
         if self.work.times_statements {
             self.note(command, now_ns);
@@ -83,6 +84,7 @@ impl<T: Transport> Client<T> {
     /// # Errors
     /// When the connection is lost, or the script fails.
     pub fn begin_script(&mut self, script: usize, now_ns: u64) -> Result<Outcome, Failure> {
+        self.forget_answers();
         if let Some(interpreter) = &mut self.interpreter {
             interpreter.begin(script);
         }
@@ -94,10 +96,17 @@ impl<T: Transport> Client<T> {
     /// # Errors
     /// When the connection is lost, or the script fails.
     pub fn begin_again(&mut self, now_ns: u64) -> Result<Outcome, Failure> {
+        self.forget_answers();
         if let Some(interpreter) = &mut self.interpreter {
             interpreter.begin_again();
         }
         self.go_on(now_ns)
+    }
+
+    /// What is sent next has had no answer yet.
+    fn forget_answers(&mut self) {
+        (self.answer.queries, self.answer.prepared) = (0, 0);
+        (self.answered, self.failed_at, self.early) = (Answered::default(), None, 0);
     }
 
     /// Its number among all clients.

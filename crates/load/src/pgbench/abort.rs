@@ -101,7 +101,9 @@ pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abor
                         "client {number} script {script} aborted in command {command} query {query}: {why}"
                     )
                 };
-                let unprepared = interpreter.failed_name(at).filter(|_| failure.sqlstate.is_some());
+                let unprepared = interpreter
+                    .failed_name(at)
+                    .filter(|_| failure.sqlstate.is_some() && !failure.fatal);
                 match unprepared {
                     // pgbench prepares on its own, goes on after a failure, and fails where it wants to execute.
                     Some(name) => {
