@@ -9,6 +9,7 @@ use rand_xoshiro::Xoroshiro128StarStar;
 
 use crate::connections::idle_pauses::{Idling, Pauses};
 use crate::interpreter::Interpreter;
+use crate::interpreter::sessions::{Answered, FailedAt};
 use crate::programs::Programs;
 use crate::script::Script;
 use crate::spec::QueryProtocol;
@@ -16,11 +17,10 @@ use crate::sysbench::plan::Place;
 use crate::tally::Timing;
 use crate::transaction::{Queries, Statement, Transaction};
 use crate::transport::Transport;
-use failures::{Answered, FailedAt};
 
 mod connection;
 mod counted;
-pub mod failures;
+mod failures;
 mod idling;
 mod scripted;
 mod statements;

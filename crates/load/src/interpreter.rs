@@ -11,7 +11,6 @@ use pgassay_pgbench::variables::{Variables, is_name};
 use pgassay_protocol::{Captured, Failure, TransactionStatus, requests};
 use rand_xoshiro::Xoroshiro128StarStar;
 
-use crate::client::failures::FailedAt;
 use crate::programs::Programs;
 
 use crate::spec::QueryProtocol;
@@ -24,7 +23,7 @@ pub mod sessions;
 mod shell;
 
 use command_times::CommandTimes;
-use sessions::{Sent, Session};
+use sessions::{FailedAt, Sent, Session};
 
 /// What a client does after its script went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,34 +3,9 @@
 use pgassay_protocol::Failure;
 
 use super::{Client, State};
+use crate::interpreter::sessions::FailedAt;
 use crate::spec::QueryProtocol;
 use crate::transport::Transport;
-
-/// Where among what a script had sent a failure was.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FailedAt {
-    /// How many of the commands that were sent had ended, of those of the extended protocol.
-    pub sent: usize,
-    /// How many of them had been prepared.
-    pub prepared: u64,
-    /// The number that pgbench tells: of the query in a simple one, else of the answers since the last query ended.
-    pub query: u64,
-}
-
-/// How far the answers to a pipeline have come.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Answered {
-    queries: u64,
-    syncs: u64,
-}
-
-impl Answered {
-    /// One of its answers is complete, in which so many queries ended.
-    pub(super) fn end(&mut self, queries: u64) {
-        self.syncs = if queries == 0 { self.syncs + 1 } else { 1 };
-        self.queries += queries;
-    }
-}
 
 impl<T: Transport> Client<T> {
     /// Where a script's command failed, or would now.

@@ -2,9 +2,9 @@
 
 use pgassay_protocol::{Captured, Failure, TransactionStatus};
 
-use super::failures::Answered;
 use super::{Client, Outcome, State};
 use crate::clock::monotonic_ns;
+use crate::interpreter::sessions::Answered;
 use crate::interpreter::{Interpreter, Step};
 use crate::transport::Transport;
 

@@ -4,8 +4,7 @@ use pgassay_pgbench::command::{Action, Command};
 
 use super::Interpreter;
 use super::command_times::CommandTimes;
-use super::sessions::Session;
-use crate::client::failures::FailedAt;
+use super::sessions::{FailedAt, Session};
 use crate::spec::QueryProtocol;
 
 impl Interpreter {

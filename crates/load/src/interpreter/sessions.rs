@@ -15,6 +15,34 @@ impl Sent {
     }
 }
 
+/// Where among what a script had sent a failure was.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FailedAt {
+    /// How many of the commands that were sent had ended, of those of the extended protocol.
+    pub sent: usize,
+    /// How many of them had been prepared.
+    pub prepared: u64,
+    /// The number that pgbench tells: of the query in a simple one, else of the answers since the last query ended.
+    pub query: u64,
+}
+
+/// How far the answers to a pipeline have come.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Answered {
+    /// Queries that ended in those that are complete.
+    pub queries: u64,
+    /// Complete ones since the last query ended.
+    pub syncs: u64,
+}
+
+impl Answered {
+    /// One of its answers is complete, in which so many queries ended.
+    pub fn end(&mut self, queries: u64) {
+        self.syncs = if queries == 0 { self.syncs + 1 } else { 1 };
+        self.queries += queries;
+    }
+}
+
 /// The prepared statements of one connection.
 #[derive(Clone, Debug)]
 pub struct Session {
