@@ -29,7 +29,7 @@ SCALE = 10
 MARGIN = 0.05
 LEVEL = 0.05
 WARMUP_S = 1.0
-SETTINGS = "-c shared_buffers=512MB -c max_connections=100 -c listen_addresses='' -c fsync=off"
+SETTINGS = "-c shared_buffers=512MB -c max_connections=1100 -c listen_addresses='' -c fsync=off"
 
 
 @dataclass(frozen=True)

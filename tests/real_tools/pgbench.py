@@ -45,19 +45,24 @@ class Answer:
         return [_NUMBER.sub("N", line).rstrip() for line in kept]
 
 
+def libpq_environment(server: NativeTestServer, changes: Mapping[str, str]) -> dict[str, str]:
+    """The environment with which libpq finds the server; a variable that is changed to '' is left out."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "COV"))}
+    environment |= {name: value for name, value in os.environ.items() if name.startswith("PGASSAY")}
+    environment |= {"PGHOST": str(server.folder), "PGPORT": str(server.port), "PGUSER": "postgres"}
+    environment |= {"PGDATABASE": "postgres", "LC_ALL": "C"} | dict(changes)
+    return {name: value for name, value in environment.items() if value}
+
+
 def answer(
     program: Sequence[str | Path], server: NativeTestServer, words: Sequence[str], **options: object
 ) -> Answer:
     """One of them, run to its end."""
     changes = options.get("environment", {})
     assert isinstance(changes, Mapping)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "COV"))}
-    environment |= {name: value for name, value in os.environ.items() if name.startswith("PGASSAY")}
-    environment |= {"PGHOST": str(server.folder), "PGPORT": str(server.port), "PGUSER": "postgres"}
-    environment |= {"PGDATABASE": "postgres", "LC_ALL": "C"} | dict(changes)
     finished = subprocess.run(
         [*map(str, program), *words],
-        env=environment,
+        env=libpq_environment(server, changes),
         cwd=str(options.get("folder", server.folder)),
         input=str(options.get("typed", "")),
         capture_output=True,

@@ -4,11 +4,12 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use bytes::{Buf, BytesMut};
-use pgassay_protocol::{Answer, AnswerState, Failure, InputBuffer, TransactionStatus, requests};
+use pgassay_protocol::{Answer, AnswerState, Failure, InputBuffer, NoticeStore, TransactionStatus, requests};
 use rand_xoshiro::Xoroshiro128StarStar;
 
 use crate::connections::idle_pauses::{Idling, Pauses};
 use crate::interpreter::Interpreter;
+use crate::interpreter::sessions::{Answered, FailedAt};
 use crate::programs::Programs;
 use crate::script::Script;
 use crate::spec::QueryProtocol;
@@ -23,6 +24,9 @@ mod failures;
 mod idling;
 mod scripted;
 mod statements;
+
+/// The most that is kept of what the server says beside one answer.
+const NOTICES_BYTES: usize = 1 << 20;
 
 /// What a client's answer meant for the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +72,8 @@ pub struct Work {
     pub counts_queries: bool,
     /// Whether a failure says which client met it and where, or only what the server says.
     pub tells_place: bool,
+    /// Whether what libpq does in pgbench's hands is done: notices are told on standard error, COPY is refused.
+    pub is_as_libpq: bool,
     /// Whether each statement's time is taken.
     pub times_statements: bool,
     /// How long a client is idle within its transactions.
@@ -93,9 +99,13 @@ pub struct Client<T> {
     step: usize,
     /// The place in a script of the user's.
     interpreter: Option<Box<Interpreter>>,
-    /// The answers that are still to come before the script goes on, and the first failure among those that came.
+    /// The answers that are still to come before the script goes on, those that came before it waited, and the first
+    /// failure among all of them.
     awaited: usize,
+    early: usize,
     failure: Option<Failure>,
+    failed_at: Option<FailedAt>,
+    answered: Answered,
     status: TransactionStatus,
     /// When the transaction that is running was due and began.
     pub timing: Timing,
@@ -135,7 +145,12 @@ impl<T: Transport> Client<T> {
                 Some(Box::new(interpreter))
             }
         };
-        let counts_changes = work.counts_queries;
+        let answer = Answer {
+            counts_changes: work.counts_queries,
+            refuses_copy: work.is_as_libpq,
+            notices: NoticeStore::with_room(if work.is_as_libpq { NOTICES_BYTES } else { 0 }),
+            ..Answer::default()
+        };
         let pauses = work.idling.map(|idling| Box::new(Pauses::new(idling, number)));
         Self {
             number,
@@ -143,10 +158,7 @@ impl<T: Transport> Client<T> {
             work,
             input,
             output: BytesMut::with_capacity(1024),
-            answer: Answer {
-                counts_changes,
-                ..Answer::default()
-            },
+            answer,
             state: State::Idle,
             random,
             transaction: Transaction::default(),
@@ -156,7 +168,10 @@ impl<T: Transport> Client<T> {
             step: 0,
             interpreter,
             awaited: 0,
+            early: 0,
             failure: None,
+            failed_at: None,
+            answered: Answered::default(),
             status: TransactionStatus::Idle,
             timing: Timing::default(),
             free_ns: 0,
@@ -202,10 +217,7 @@ impl<T: Transport> Client<T> {
             Source::Programs(programs) => {
                 let script = programs.choose(choose);
                 self.timing.kind = script;
-                if let Some(interpreter) = &mut self.interpreter {
-                    interpreter.begin(script);
-                }
-                self.go_on(now_ns)
+                self.begin_script(script, now_ns)
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use pgassay_pgbench::command::{Action, Capture, Word};
 use pgassay_pgbench::expression::{Evaluation, Expression};
-use pgassay_pgbench::query::{PARAMETERS_MAX, Query};
+use pgassay_pgbench::query::{PARAMETERS_MAX, Query, too_many_arguments};
 use pgassay_pgbench::value::Value;
 use pgassay_pgbench::variables::{Variables, is_name};
 use pgassay_protocol::{Captured, Failure, TransactionStatus, requests};
@@ -23,7 +23,7 @@ pub mod sessions;
 mod shell;
 
 use command_times::CommandTimes;
-use sessions::Session;
+use sessions::{FailedAt, Sent, Session};
 
 /// What a client does after its script went on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,8 +52,8 @@ pub struct Interpreter {
     /// The answers that a pipeline is owed; none outside of one.
     pipeline: Option<usize>,
     session: Session,
-    /// What was sent to be prepared and not answered yet.
-    unconfirmed: Vec<usize>,
+    /// What was sent last, apart from simple queries: all that a pipeline has sent.
+    sent: Vec<Sent>,
     /// Whether it is idle before the end of each transaction, and has been so in this one.
     pub idles: bool,
     has_idled: bool,
@@ -88,7 +88,7 @@ impl Interpreter {
             running: 0,
             pipeline: None,
             session: Session::default(),
-            unconfirmed: Vec::new(),
+            sent: Vec::new(),
             idles: false,
             has_idled: false,
             capture: None,
@@ -115,6 +115,7 @@ impl Interpreter {
     fn rewind(&mut self) {
         (self.at, self.running) = (0, 0);
         self.pipeline = None;
+        self.sent.clear();
         self.is_skipping = false;
         self.capture = None;
         self.has_idled = false;
@@ -143,6 +144,9 @@ impl Interpreter {
         let work = Arc::clone(&self.work);
         let program = &work.programs[self.script];
         self.end_command();
+        if self.pipeline.is_none() {
+            self.sent.clear();
+        }
         while let Some(command) = program.commands.get(self.at) {
             if self.idles && self.is_idle_before(&command.action, status) {
                 return Ok(Step::Idle);
@@ -276,14 +280,13 @@ impl Interpreter {
     fn prepare(&mut self, query: &Query, output: &mut BytesMut) -> Result<String, Failure> {
         if self.protocol == QueryProtocol::Extended {
             requests::prepare("", &query.prepared_text(), [], output)?;
+            self.sent.push(Sent::of(self.running, false));
             return Ok(String::new());
         }
-        let number = self.work.offsets[self.script] + self.running;
+        let number = self.command();
         let (is_new, generation) = self.session.prepared(number);
-        if is_new {
-            self.unconfirmed.push(number);
-        }
-        let name = format!("P{}_{}_{generation}", self.script, self.running);
+        self.sent.push(Sent::of(self.running, is_new));
+        let name = self.work.prepared_name(number, generation);
         if is_new {
             requests::prepare(&name, &query.prepared_text(), [], output)?;
         }
@@ -291,6 +294,9 @@ impl Interpreter {
     }
 
     fn bind(&mut self, query: &Query, name: &str, output: &mut BytesMut) -> Result<(), Failure> {
+        if query.places.len() > PARAMETERS_MAX {
+            return Err(failed(&too_many_arguments(query)));
+        }
         self.text.clear();
         let mut ends = [None; PARAMETERS_MAX];
         for (end, &place) in ends.iter_mut().zip(&query.places) {
@@ -304,13 +310,15 @@ impl Interpreter {
         requests::execute_texts(name, values, output)
     }
 
-    /// Says whether all that was sent succeeded. Whether a command was prepared before another one failed can't
-    /// be told: it is prepared again, under another name.
-    pub fn answered(&mut self, succeeded: bool) {
-        if !succeeded && !self.unconfirmed.is_empty() {
-            self.session.forget(&self.unconfirmed);
+    /// Says where what was sent failed, if it did. What a pipeline sent after that may have been prepared or not: it
+    /// is prepared again, under another name.
+    pub fn answered(&mut self, failed_at: Option<FailedAt>) {
+        if let Some(at) = failed_at {
+            let offset = self.work.offsets[self.script];
+            let prepared = usize::try_from(at.prepared).unwrap_or(usize::MAX);
+            let new = self.sent.iter().filter(|sent| sent.is_new).skip(prepared);
+            self.session.forget(new.map(|sent| offset + sent.command));
         }
-        self.unconfirmed.clear();
     }
 
     fn shell_command(&self, context: &str, words: &[Word]) -> Result<String, Failure> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pgassay_pgbench::command::Action;
 use pgassay_pgbench::random::uniform;
 use pgassay_pgbench::script::Program;
 use pgassay_pgbench::value::Value;
@@ -39,6 +40,8 @@ pub struct Programs {
     pub names: Names,
     /// Before each script's first command, counted over all scripts: how many commands there are.
     pub offsets: Vec<usize>,
+    /// Of each command, counted over all scripts: how many SQL commands there are before it.
+    pub sql_numbers: Vec<usize>,
     weights: Vec<i64>,
     initial: Variables,
     client_id: usize,
@@ -62,6 +65,7 @@ impl Programs {
         }
         let mut names = Names::default();
         let (mut programs, mut offsets, mut commands) = (Vec::new(), Vec::new(), 0);
+        let (mut sql_numbers, mut sql_commands) = (Vec::new(), 0);
         for script in scripts {
             let program = Program::parse(&script.name, &script.text, &mut names)
                 .map_err(|fault| Failure::client(fault.to_string()))?;
@@ -73,6 +77,10 @@ impl Programs {
             }
             offsets.push(commands);
             commands += program.commands.len();
+            for command in &program.commands {
+                sql_numbers.push(sql_commands);
+                sql_commands += usize::from(matches!(command.action, Action::Sql(..)));
+            }
             programs.push(program);
         }
         offsets.push(commands);
@@ -103,6 +111,7 @@ impl Programs {
             programs,
             names,
             offsets,
+            sql_numbers,
             weights,
             initial,
             client_id,
@@ -117,6 +126,15 @@ impl Programs {
             variables.set(self.client_id, Value::Integer(number));
         }
         variables
+    }
+
+    /// The name that a command is prepared under: pgbench's, and one more where that may be taken on a connection.
+    pub fn prepared_name(&self, command: usize, generation: u32) -> String {
+        let number = self.sql_numbers[command];
+        match generation {
+            1 => format!("P_{number}"),
+            _ => format!("P_{number}_{generation}"),
+        }
     }
 
     /// Whether any script reads rows.

@@ -54,6 +54,7 @@ pub fn run<C: Connector>(spec: &LoadSpec, connector: C, report: impl FnMut(Told)
         continues_on_error: false,
         counts_queries: false,
         tells_place: true,
+        is_as_libpq: false,
         times_statements,
         idling: spec.idling(),
     };

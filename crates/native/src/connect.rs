@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use pgassay_protocol::{Failure, InputBuffer, Parameters, Session, SslMode, Startup, requests};
+use pgassay_protocol::{Channel, Failure, InputBuffer, Parameters, Session, SslMode, Startup, requests};
 use rustls::{ClientConnection, StreamOwned};
 
 use crate::tls;
@@ -175,7 +175,11 @@ fn start_up(
     deadline: Instant,
 ) -> Result<Session, Failure> {
     let mut output = BytesMut::new();
-    let mut startup = Startup::begin(parameters, &mut output)?;
+    let channel = match socket {
+        Socket::Tls(stream) => Channel::Tls(tls::certificate::binding_hash(&stream.conn)),
+        Socket::Unix(_) | Socket::Tcp(_) => Channel::Plain,
+    };
+    let mut startup = Startup::begin(parameters, channel, &mut output)?;
     loop {
         // What the server has to say about a startup that it refuses is read even where writing fails.
         let written = socket.write_all(&output).and_then(|()| socket.flush());

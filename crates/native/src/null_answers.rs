@@ -130,7 +130,7 @@ fn answer_message(tag: u8, body: &[u8], output: &mut BytesMut) -> SessionState {
 mod tests {
     use super::*;
     use pgassay_protocol::{
-        Answer, AnswerState, InputBuffer, Parameters, Startup, TransactionStatus, requests,
+        Answer, AnswerState, Channel, InputBuffer, Parameters, Startup, TransactionStatus, requests,
     };
 
     fn receive(input: &mut InputBuffer, bytes: &mut BytesMut) {
@@ -145,7 +145,7 @@ mod tests {
         let parameters: Parameters =
             serde_json::from_str(r#"{"host": "/tmp", "port": 1, "user": "u", "dbname": "d"}"#).unwrap();
         let (mut client_out, mut server_out) = (BytesMut::new(), BytesMut::new());
-        let mut startup = Startup::begin(&parameters, &mut client_out).unwrap();
+        let mut startup = Startup::begin(&parameters, Channel::Plain, &mut client_out).unwrap();
         let mut server = NullSession::default();
         assert_eq!(
             server.answer(&mut client_out, &mut server_out),

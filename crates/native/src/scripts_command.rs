@@ -1,6 +1,6 @@
 //! `scripts`: reads scripts of pgbench's language without running them, and tells what they send.
 
-use pgassay_load::ScriptSpec;
+use pgassay_load::{QueryProtocol, ScriptSpec};
 use pgassay_pgbench::command::Action;
 use pgassay_pgbench::reader::ScriptError;
 use pgassay_pgbench::script::Program;
@@ -15,6 +15,13 @@ use crate::lines::{EXIT_USAGE, fail, read_document, write_line};
 #[serde(deny_unknown_fields)]
 struct Question {
     scripts: Vec<ScriptSpec>,
+    /// How they will be sent; left out where that is not known yet.
+    #[serde(default = "simple")]
+    protocol: QueryProtocol,
+}
+
+fn simple() -> QueryProtocol {
+    QueryProtocol::Simple
 }
 
 /// Runs the command and gives its exit status.
@@ -23,7 +30,7 @@ pub fn scripts() -> i32 {
         Ok(question) => question,
         Err(failure) => return fail(&failure, EXIT_USAGE),
     };
-    match read(&question.scripts) {
+    match read(&question) {
         Ok(answer) => {
             write_line(&answer);
             0
@@ -43,6 +50,11 @@ fn tell(fault: &ScriptError) -> i32 {
             "column": fault.column,
             "command": fault.command,
             "number": fault.number,
+            "shown": fault.shown.as_ref().map(|shown| json!({
+                "line": shown.line,
+                "text": shown.text,
+                "mark": shown.mark,
+            })),
             "message": fault.message,
         },
     }}));
@@ -54,15 +66,18 @@ enum Refusal {
     Other(Failure),
 }
 
-fn read(scripts: &[ScriptSpec]) -> Result<serde_json::Value, Refusal> {
+fn read(question: &Question) -> Result<serde_json::Value, Refusal> {
     let mut names = Names::default();
     let mut statements = Vec::new();
     let mut has_pipeline = false;
-    for script in scripts {
+    for script in &question.scripts {
         let program = Program::parse(&script.name, &script.text, &mut names).map_err(Refusal::Script)?;
         if program.commands.is_empty() {
             let message = format!("{}: the script has no command", script.name);
             return Err(Refusal::Other(Failure::client(message)));
+        }
+        if question.protocol != QueryProtocol::Simple {
+            program.check_parameters().map_err(Refusal::Script)?;
         }
         for command in &program.commands {
             has_pipeline |= command.action == Action::StartPipeline;

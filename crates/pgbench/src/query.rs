@@ -5,6 +5,14 @@ use crate::variables::{Names, Variables, is_first, is_further};
 /// The most variables in one command: pgbench's MAX_ARGS without the text itself.
 pub const PARAMETERS_MAX: usize = 255;
 
+/// What pgbench says of a command with more variables.
+pub fn too_many_arguments(query: &Query) -> String {
+    format!(
+        "statement has too many arguments (maximum is {PARAMETERS_MAX}): {}",
+        query.text
+    )
+}
+
 /// An SQL command with its variables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Query {

@@ -1,12 +1,24 @@
 //! Reads the commands of a script from its text (ParseScript and process_backslash_command in pgbench.c).
 
+use std::cell::Cell;
 use std::fmt;
 
 use crate::command::{Action, Capture, Command, Word};
 use crate::expression::{Expression, parse as parse_expression};
-use crate::query::{PARAMETERS_MAX, Query};
+use crate::query::Query;
 use crate::sql_scanner::{End, scan};
 use crate::variables::{Names, is_name};
+
+/// A backslash command in which there is a fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultyCommand {
+    /// The line at which it begins, from 1.
+    pub line: usize,
+    /// Its whole text.
+    pub text: String,
+    /// The character of it that pgbench marks, from 0; None where the whole command is meant.
+    pub mark: Option<usize>,
+}
 
 /// Why a text is no script.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +31,8 @@ pub struct ScriptError {
     pub column: Option<usize>,
     /// The backslash command, without the backslash; None for SQL.
     pub command: Option<String>,
+    /// That command as pgbench shows it.
+    pub shown: Option<Box<FaultyCommand>>,
     /// The number of the command, from 1, where conditions don't fit together.
     pub number: Option<usize>,
     /// pgbench's message, with what it is about in parentheses.
@@ -49,6 +63,8 @@ pub fn commands(script: &str, text: &str, names: &mut Names) -> Result<Vec<Comma
         at: 0,
         names,
         commands: Vec::new(),
+        counted: Cell::new((0, 1)),
+        backslash: (0, 0),
     };
     reader.read()?;
     Ok(reader.commands)
@@ -60,6 +76,10 @@ struct Reader<'a> {
     at: usize,
     names: &'a mut Names,
     commands: Vec<Command>,
+    /// An offset whose line is known, and that line: of a long script lines are counted once.
+    counted: Cell<(usize, usize)>,
+    /// Where the backslash command that is read begins and ends.
+    backslash: (usize, usize),
 }
 
 /// A backslash command: its words with their offsets in the script.
@@ -90,14 +110,6 @@ impl<'a> Reader<'a> {
             return Ok(());
         }
         let query = Query::parse(text, self.names);
-        if query.places.len() > PARAMETERS_MAX {
-            return Err(self.error(
-                from + begins,
-                None,
-                &format!("statement has too many arguments (maximum is {PARAMETERS_MAX})"),
-                false,
-            ));
-        }
         self.push(from + begins, text, Action::Sql(query, None));
         Ok(())
     }
@@ -111,7 +123,13 @@ impl<'a> Reader<'a> {
     }
 
     fn line_of(&self, offset: usize) -> usize {
-        self.text[..offset].matches('\n').count() + 1
+        let (mut from, mut line) = self.counted.get();
+        if offset < from {
+            (from, line) = (0, 1);
+        }
+        line += self.text[from..offset].matches('\n').count();
+        self.counted.set((offset, line));
+        line
     }
 
     fn error(&self, offset: usize, command: Option<&str>, message: &str, has_column: bool) -> ScriptError {
@@ -121,9 +139,19 @@ impl<'a> Reader<'a> {
             line: self.line_of(offset),
             column: has_column.then(|| self.text[line_from..offset].chars().count() + 1),
             command: command.map(str::to_owned),
+            shown: command.map(|_| self.shown(has_column.then_some(offset))),
             number: None,
             message: message.to_owned(),
         }
+    }
+
+    fn shown(&self, marked: Option<usize>) -> Box<FaultyCommand> {
+        let (begins, end) = self.backslash;
+        Box::new(FaultyCommand {
+            line: self.line_of(begins),
+            text: self.text[begins..end].trim_end().to_owned(),
+            mark: marked.map(|offset| self.text[begins..offset].chars().count()),
+        })
     }
 
     /// The words up to the end of the line; a backslash before the line's end lets it go on.
@@ -158,6 +186,7 @@ impl<'a> Reader<'a> {
         let name = first.map_or("", |(_, word)| word).to_ascii_lowercase();
         let arguments = line.words.get(1..).unwrap_or_default();
         let end = line.end;
+        self.backslash = (begins, end);
         let whole = |message: &str| self.error(begins, Some(&name), message, false);
         let action = match name.as_str() {
             "set" => {
@@ -232,7 +261,11 @@ impl<'a> Reader<'a> {
                 format!(" ({})", fault.about)
             };
             let message = format!("{}{about}", fault.message);
-            self.error(from + fault.offset, Some(command), &message, true)
+            ScriptError {
+                // As pgbench, which has read to the end of what it complains of.
+                shown: Some(self.shown(Some(before(self.text, from + fault.end)))),
+                ..self.error(from + fault.offset, Some(command), &message, true)
+            }
         })
     }
 
@@ -309,6 +342,12 @@ fn continuation(bytes: &[u8]) -> Option<usize> {
         [b'\\', b'\r', b'\n', ..] => Some(3),
         _ => None,
     }
+}
+
+/// Where the character before an offset begins.
+fn before(text: &str, offset: usize) -> usize {
+    let head = text.get(..offset).unwrap_or(text);
+    head.char_indices().next_back().map_or(0, |(at, _)| at)
 }
 
 /// What follows white space and comments of one line at the beginning of a text (skip_sql_comments).

@@ -2,6 +2,7 @@
 
 use crate::command::{Action, Command};
 use crate::conditional::link;
+use crate::query::{PARAMETERS_MAX, too_many_arguments};
 use crate::reader::{ScriptError, commands as read_commands};
 use crate::variables::Names;
 
@@ -26,6 +27,7 @@ impl Program {
             line: fault.line,
             column: None,
             command: None,
+            shown: None,
             number: Some(fault.number),
             message: format!("condition error in script: {}", fault.message),
         })?;
@@ -33,6 +35,29 @@ impl Program {
             name: name.to_owned(),
             commands,
         })
+    }
+
+    /// Whether all SQL commands have no more variables than can travel apart from their text.
+    ///
+    /// # Errors
+    /// pgbench's message of the first that has.
+    pub fn check_parameters(&self) -> Result<(), ScriptError> {
+        for command in &self.commands {
+            if let Action::Sql(query, _) = &command.action {
+                if query.places.len() > PARAMETERS_MAX {
+                    return Err(ScriptError {
+                        script: self.name.clone(),
+                        line: command.line,
+                        column: None,
+                        command: None,
+                        shown: None,
+                        number: None,
+                        message: too_many_arguments(query),
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether any command keeps rows.

@@ -39,6 +39,10 @@ pub struct Answer {
     pub changed: Option<u64>,
     /// Whether `changed` is read at all.
     pub counts_changes: bool,
+    /// Statements that were prepared, of all requests since somebody set it to 0.
+    pub prepared: u64,
+    /// Whether COPY to the client is a failure, and not data to be dropped.
+    pub refuses_copy: bool,
     /// The first error.
     pub error: Option<Failure>,
     /// Where notices are kept; nowhere by default, so that a load pays nothing for them.
@@ -78,7 +82,9 @@ impl Answer {
                     self.changed = Some(rows_of(frame.body));
                 }
                 b'C' | b'I' => self.queries += 1,
-                b'2' | b'T' | b'1' | b'n' | b'3' | b't' | b's' => {}
+                b'1' => self.prepared += 1,
+                b'H' if self.refuses_copy => return Err(Failure::client("the server sends COPY data")),
+                b'2' | b'T' | b'n' | b'3' | b't' | b's' => {}
                 b'S' | b'A' | b'H' | b'd' | b'c' => {}
                 b'N' => self.notices.keep(frame.body),
                 b'G' => return Ok(AnswerState::CopyIn),

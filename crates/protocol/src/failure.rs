@@ -34,6 +34,10 @@ pub struct Shown {
     pub context: Option<String>,
     /// The character of the query, from 1, at which it was found.
     pub position: Option<usize>,
+    /// A query that the server made itself, as a function's, and the character of it, from 1.
+    pub internal_query: Option<String>,
+    /// See `internal_query`.
+    pub internal_position: Option<usize>,
 }
 
 impl Failure {
@@ -61,20 +65,39 @@ impl Failure {
         !self.fatal && matches!(self.sqlstate.as_deref(), Some("40001" | "40P01"))
     }
 
-    /// The lines that libpq makes of a server's error in its default verbosity; `query` is what was sent.
-    pub fn libpq_text(&self, query: &str) -> String {
+    /// The lines that libpq makes of a server's error in its default verbosity; `query` is what was sent, none
+    /// where a statement was executed that had been prepared before.
+    pub fn libpq_text(&self, query: Option<&str>) -> String {
+        self.text_of_libpq(query, true)
+    }
+
+    /// The lines that libpq makes of a notice, which says nothing of where it comes from.
+    pub(crate) fn notice_text(&self) -> String {
+        self.text_of_libpq(None, false)
+    }
+
+    fn text_of_libpq(&self, query: Option<&str>, has_context: bool) -> String {
         let mut text = if self.shown.severity.is_empty() {
             self.message.clone()
         } else {
             format!("{}:  {}", self.shown.severity, self.message)
         };
-        if let Some(position) = self.shown.position {
-            text.push_str(&marked(query, position));
+        let shown = &self.shown;
+        match (shown.position, query) {
+            (Some(position), Some(query)) => text.push_str(&marked(query, position)),
+            (Some(position), None) => text.push_str(&format!(" at character {position}")),
+            (None, _) => {
+                if let (Some(query), Some(position)) = (&shown.internal_query, shown.internal_position) {
+                    text.push_str(&marked(query, position));
+                }
+            }
         }
+        let context = shown.context.clone().filter(|_| has_context);
         for (name, value) in [
             ("DETAIL", &self.detail),
             ("HINT", &self.hint),
-            ("CONTEXT", &self.shown.context),
+            ("QUERY", &shown.internal_query),
+            ("CONTEXT", &context),
         ] {
             if let Some(value) = value {
                 text.push_str(&format!("\n{name}:  {value}"));
@@ -100,6 +123,8 @@ impl Failure {
                 b'S' => failure.shown.severity = value,
                 b'W' => failure.shown.context = Some(value),
                 b'P' => failure.shown.position = value.parse().ok(),
+                b'q' => failure.shown.internal_query = Some(value),
+                b'p' => failure.shown.internal_position = value.parse().ok(),
                 _ => {}
             }
         }
@@ -183,13 +208,27 @@ mod tests {
     #[test]
     fn a_failure_is_shown_as_libpq_shows_it() {
         let mut failure = Failure::client("no such thing");
-        assert_eq!(failure.libpq_text("x"), "no such thing");
+        assert_eq!(failure.libpq_text(Some("x")), "no such thing");
         failure.shown.severity = "ERROR".to_owned();
         failure.hint = Some("make one".to_owned());
         failure.detail = Some("it is gone".to_owned());
         assert_eq!(
-            failure.libpq_text("x"),
+            failure.libpq_text(Some("x")),
             "ERROR:  no such thing\nDETAIL:  it is gone\nHINT:  make one"
+        );
+        (failure.detail, failure.hint) = (None, None);
+        failure.shown.context = Some("a function".to_owned());
+        failure.shown.position = Some(7);
+        assert_eq!(
+            failure.libpq_text(None),
+            "ERROR:  no such thing at character 7\nCONTEXT:  a function"
+        );
+        failure.shown.position = None;
+        failure.shown.internal_query = Some("SELECT foo".to_owned());
+        failure.shown.internal_position = Some(8);
+        assert_eq!(
+            failure.notice_text(),
+            "ERROR:  no such thing\nLINE 1: SELECT foo\n               ^\nQUERY:  SELECT foo"
         );
     }
 }

@@ -4,7 +4,7 @@ use fallible_iterator::FallibleIterator;
 use postgres_protocol::message::backend::Message;
 use serde::Serialize;
 
-use crate::message::parse;
+use crate::message::{error_response, parse};
 
 /// One message that is no error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -52,6 +52,22 @@ impl NoticeStore {
         }
         self.room -= body.len();
         self.bodies.push(body.into());
+    }
+
+    /// The lines that libpq makes of the kept messages, which leave their room to later ones.
+    pub fn take_texts(&mut self) -> Vec<String> {
+        self.room += self.bodies.iter().map(|body| body.len()).sum::<usize>();
+        self.dropped = 0;
+        let bodies = std::mem::take(&mut self.bodies);
+        let readable = bodies.iter().filter_map(|body| error_response(body).ok());
+        readable.map(|notice| notice.notice_text()).collect()
+    }
+
+    /// Whether any is kept.
+    #[inline]
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.bodies.is_empty()
     }
 
     /// The kept messages in the order in which they came; a malformed one ends where it can't be read.
@@ -113,6 +129,20 @@ mod tests {
         store.keep(INFO);
         store.keep(b"MX\0\0");
         assert_eq!((store.read().len(), store.dropped()), (1, 2));
+    }
+
+    #[test]
+    fn texts_are_libpq_s_and_make_room() {
+        let mut store = NoticeStore::with_room(INFO.len());
+        for _ in 0..2 {
+            store.keep(INFO);
+            store.keep(INFO);
+            assert_eq!(
+                store.take_texts(),
+                ["INFORMATION:  vacuuming \"t\"\nDETAIL:  second"]
+            );
+            assert!(store.is_empty());
+        }
     }
 
     #[test]

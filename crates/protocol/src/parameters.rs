@@ -21,6 +21,19 @@ pub enum SslMode {
     VerifyFull,
 }
 
+/// Whether the password is proven for this TLS connection alone; libpq's `channel_binding`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum BindingMode {
+    /// Never.
+    Disable,
+    /// Where connection and server can.
+    #[default]
+    Prefer,
+    /// Else there is no connection.
+    Require,
+}
+
 /// Connection parameters.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +67,9 @@ pub struct Parameters {
     /// A file of certificates, PEM, that may sign the server's.
     #[serde(default)]
     pub sslrootcert: Option<PathBuf>,
+    /// Whether SCRAM is bound to the TLS connection.
+    #[serde(default)]
+    pub channel_binding: BindingMode,
 }
 
 fn default_application_name() -> String {

@@ -4,14 +4,16 @@
 use bytes::BytesMut;
 use fallible_iterator::FallibleIterator;
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::authentication::sasl::{
+    ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256,
+};
 use postgres_protocol::message::backend::Message;
 use postgres_protocol::message::frontend;
 
 use crate::failure::Failure;
 use crate::input::InputBuffer;
 use crate::message::{error_response, parse, unexpected};
-use crate::parameters::Parameters;
+use crate::parameters::{BindingMode, Parameters};
 
 /// A connection that is ready for queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,17 @@ pub struct Session {
     pub server_version: String,
 }
 
+/// What SCRAM can bind itself to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Channel {
+    /// A connection without TLS.
+    #[default]
+    Plain,
+    /// TLS, with the hash of the server's certificate (RFC 5929, tls-server-end-point); none where its way of
+    /// signing has no such hash.
+    Tls(Option<Vec<u8>>),
+}
+
 enum Authentication {
     Expected,
     ScramBegun(Box<ScramSha256>),
@@ -34,6 +47,9 @@ enum Authentication {
 pub struct Startup {
     user: String,
     password: Option<String>,
+    channel: Channel,
+    binding: BindingMode,
+    is_bound: bool,
     authentication: Authentication,
     session: Session,
 }
@@ -43,7 +59,7 @@ impl Startup {
     ///
     /// # Errors
     /// When a parameter holds a zero byte.
-    pub fn begin(parameters: &Parameters, output: &mut BytesMut) -> Result<Self, Failure> {
+    pub fn begin(parameters: &Parameters, channel: Channel, output: &mut BytesMut) -> Result<Self, Failure> {
         let mut pairs = vec![
             ("user", parameters.user.as_str()),
             ("database", parameters.dbname.as_str()),
@@ -61,6 +77,9 @@ impl Startup {
         Ok(Self {
             user: parameters.user.clone(),
             password: parameters.password.clone(),
+            channel,
+            binding: parameters.channel_binding,
+            is_bound: false,
             authentication: Authentication::Expected,
             session: Session {
                 process_id: 0,
@@ -120,6 +139,9 @@ impl Startup {
     fn authenticate(&mut self, request: Message, output: &mut BytesMut) -> Result<(), Failure> {
         match (request, &mut self.authentication) {
             (Message::AuthenticationOk, Authentication::Expected) => {
+                if self.binding == BindingMode::Require && !self.is_bound {
+                    return Err(unbound("the server did not ask for it"));
+                }
                 self.authentication = Authentication::Done
             }
             (Message::AuthenticationCleartextPassword, Authentication::Expected) => {
@@ -131,14 +153,10 @@ impl Startup {
             }
             (Message::AuthenticationSasl(body), Authentication::Expected) => {
                 let offered = body.mechanisms().collect::<Vec<&str>>().unwrap_or_default();
-                if !offered.contains(&SCRAM_SHA_256) {
-                    return Err(Failure::client(format!(
-                        "the server offers no known SASL mechanism but {offered:?}; SCRAM-SHA-256 is supported"
-                    )));
-                }
-                let scram = ScramSha256::new(self.password()?.as_bytes(), ChannelBinding::unsupported());
-                frontend::sasl_initial_response(SCRAM_SHA_256, scram.message(), output)
-                    .map_err(scram_failure)?;
+                let (mechanism, binding) = self.mechanism(&offered)?;
+                self.is_bound = mechanism == SCRAM_SHA_256_PLUS;
+                let scram = ScramSha256::new(self.password()?.as_bytes(), binding);
+                frontend::sasl_initial_response(mechanism, scram.message(), output).map_err(scram_failure)?;
                 self.authentication = Authentication::ScramBegun(Box::new(scram));
             }
             (Message::AuthenticationSaslContinue(body), Authentication::ScramBegun(scram)) => {
@@ -161,6 +179,36 @@ impl Startup {
         Ok(())
     }
 
+    /// Which of the ways that the server offers is gone, and what it is bound to (libpq's fe-auth.c).
+    fn mechanism(&self, offered: &[&str]) -> Result<(&'static str, ChannelBinding), Failure> {
+        let is_wanted = self.binding != BindingMode::Disable;
+        let is_offered = offered.contains(&SCRAM_SHA_256_PLUS);
+        match &self.channel {
+            Channel::Tls(Some(hash)) if is_wanted && is_offered => {
+                let binding = ChannelBinding::tls_server_end_point(hash.clone());
+                return Ok((SCRAM_SHA_256_PLUS, binding));
+            }
+            Channel::Plain if self.binding == BindingMode::Require => {
+                return Err(unbound("the connection has no TLS"));
+            }
+            _ if self.binding == BindingMode::Require => {
+                return Err(unbound("the server does not offer SCRAM-SHA-256-PLUS for it"));
+            }
+            _ => {}
+        }
+        if !offered.contains(&SCRAM_SHA_256) {
+            return Err(Failure::client(format!(
+                "the server offers no known SASL mechanism but {offered:?}; SCRAM-SHA-256 is supported"
+            )));
+        }
+        // That the client could have tells the server whether somebody between has hidden its offer.
+        let binding = match &self.channel {
+            Channel::Tls(Some(_)) if is_wanted => ChannelBinding::unrequested(),
+            _ => ChannelBinding::unsupported(),
+        };
+        Ok((SCRAM_SHA_256, binding))
+    }
+
     fn password(&self) -> Result<&str, Failure> {
         self.password.as_deref().ok_or_else(|| {
             Failure::client(format!(
@@ -174,6 +222,13 @@ impl Startup {
 fn write_password(password: &[u8], output: &mut BytesMut) -> Result<(), Failure> {
     frontend::password_message(password, output)
         .map_err(|_| Failure::client("the password holds a zero byte, which the protocol can't carry"))
+}
+
+fn unbound(why: &str) -> Failure {
+    Failure::client(format!(
+        "channel_binding=require can't be kept: {why}; use sslmode=require and scram-sha-256, or \
+         channel_binding=prefer"
+    ))
 }
 
 fn scram_failure(error: std::io::Error) -> Failure {

@@ -2,7 +2,8 @@
 
 use bytes::BytesMut;
 use pgassay_protocol::{
-    Answer, AnswerState, Failure, InputBuffer, Parameters, SslMode, Startup, TransactionStatus,
+    Answer, AnswerState, BindingMode, Channel, Failure, InputBuffer, Parameters, SslMode, Startup,
+    TransactionStatus,
 };
 use rand_xoshiro::Xoroshiro128StarStar;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -27,6 +28,7 @@ fn parameters(password: Option<&str>) -> Parameters {
         client_encoding: None,
         sslmode: SslMode::Disable,
         sslrootcert: None,
+        channel_binding: BindingMode::Prefer,
     }
 }
 
@@ -42,7 +44,7 @@ fn feed(input: &mut InputBuffer, mut bytes: &[u8]) {
 
 fn start(bytes: &[u8], password: Option<&str>) -> (Result<Option<i32>, Failure>, Vec<u8>) {
     let mut output = BytesMut::new();
-    let mut startup = Startup::begin(&parameters(password), &mut output).unwrap();
+    let mut startup = Startup::begin(&parameters(password), Channel::Plain, &mut output).unwrap();
     output.clear();
     let mut input = InputBuffer::with_capacity(32);
     let mut outcome = Ok(None);

@@ -23,11 +23,19 @@ class ReadScripts(TypedDict):
     has_pipeline: bool
 
 
+class ShownCommand(TypedDict):
+    """A backslash command: the line at which it begins, its text, which character pgbench marks, from 0."""
+
+    line: int
+    text: str
+    mark: int | None
+
+
 class ScriptFault(TypedDict):
     """Why a script is none: where, and pgbench's message. `script` is None where it has no such place.
 
     `column` from 1 where one is meant, `command` without its backslash, `number` of the command from 1 where
-    conditions don't fit together.
+    conditions don't fit together; `shown` is the whole command.
     """
 
     script: str | None
@@ -35,17 +43,18 @@ class ScriptFault(TypedDict):
     column: int | None
     command: str | None
     number: int | None
+    shown: ShownCommand | None
     message: str
 
 
-def read_script_faults(scripts: Sequence[Mapping[str, str]]) -> ScriptFault | None:
+def read_script_faults(scripts: Sequence[Mapping[str, str]], protocol: str) -> ScriptFault | None:
     """Reads scripts, each with `name` and `text`, and gives the first fault; None where all are well.
 
-    Raises UsageError without the native binary.
+    `protocol`: by which they will be sent. Raises UsageError without the native binary.
     """
     process = NativeProcess("scripts")
     try:
-        process.send({"scripts": [dict(script) for script in scripts]})
+        process.send({"scripts": [dict(script) for script in scripts], "protocol": protocol})
         answer = process.receive_line()
     finally:
         process.kill()
@@ -57,6 +66,7 @@ def read_script_faults(scripts: Sequence[Mapping[str, str]]) -> ScriptFault | No
         "column": None,
         "command": None,
         "number": None,
+        "shown": None,
         "message": answer["error"]["message"],
     }
     fault: ScriptFault = answer["error"].get("fault", usual)

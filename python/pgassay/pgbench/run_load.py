@@ -11,7 +11,7 @@ import psycopg
 
 from pgassay.native.pgbench_command import PgbenchProgress, PgbenchRecord, Stats, run_pgbench
 from pgassay.native.process import StatementError
-from pgassay.native.scripts import read_script_faults
+from pgassay.native.scripts import ShownCommand, read_script_faults
 from pgassay.pgbench.connection import (
     ChangedSetting,
     Server,
@@ -92,12 +92,15 @@ def _refused(error: StatementError) -> PgbenchError:
 
 def _check_scripts(chosen: PgbenchOptions) -> None:
     """Raises PgbenchError for the first script that is none, as pgbench shows it."""
-    fault = read_script_faults([{"name": each.title, "text": each.text} for each in chosen.scripts])
+    texts = [{"name": each.title, "text": each.text} for each in chosen.scripts]
+    fault = read_script_faults(texts, chosen.protocol)
     if fault is None:
         return
     if fault["script"] is None:
         name, is_empty, _ = fault["message"].partition(": the script has no command")
         raise PgbenchError(f'empty command list for script "{name}"' if is_empty else fault["message"])
+    if fault["message"].startswith("statement has too many arguments"):
+        raise PgbenchError(fault["message"])
     if fault["message"].startswith("\\gset must"):
         raise PgbenchError(f"{fault['script']}:{fault['line']}: {fault['message']}")
     if fault["number"] is not None:
@@ -105,24 +108,19 @@ def _check_scripts(chosen: PgbenchOptions) -> None:
         raise PgbenchError(
             f'condition error in script "{fault["script"]}" command {fault["number"]}: {condition}'
         )
+    shown = fault["shown"]
     command = "" if fault["command"] is None else f' in command "{fault["command"]}"'
-    message = f"{fault['script']}:{fault['line']}: {fault['message']}{command}"
-    text = next(each.text for each in chosen.scripts if each.title == fault["script"])
-    raise PgbenchError(message, below=_shown_line(text, fault["line"], fault["column"], fault["command"]))
+    line = fault["line"] if shown is None else shown["line"]
+    message = f"{fault['script']}:{line}: {fault['message']}{command}"
+    raise PgbenchError(message, below="" if shown is None else _marked(shown))
 
 
-def _shown_line(text: str, line: int, column: int | None, command: str | None) -> str:
-    """The line of a backslash command from the backslash on, with a mark; '' for SQL."""
-    if command is None:
-        return ""
-    whole = text.split("\n")[line - 1]
-    begins = whole.find("\\")
-    if begins < 0 or (column is None and len(whole.split()) == 1 and command == "set"):
-        return ""
-    shown = whole[begins:].rstrip()
-    if column is None:
-        return shown
-    return f"{shown}\n{'^':>{max(column - begins, 1)}} error found here"
+def _marked(shown: ShownCommand) -> str:
+    """A backslash command with a mark below it; of \\set without a word pgbench shows nothing."""
+    text, mark = shown["text"], shown["mark"]
+    if mark is None:
+        return "" if text.lower() == "\\set" else text
+    return f"{text}\n{'^':>{mark + 1}} error found here"
 
 
 def _tables(server: Server, chosen: PgbenchOptions) -> Tables:

@@ -1,7 +1,9 @@
 """The scripts of a run: pgbench's own and files, with their weights."""
 
+import codecs
 import errno
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -93,15 +95,34 @@ def from_file(typed: str) -> Script:
     except OSError as error:
         what = "read" if error.errno == errno.EISDIR else "open"
         raise PgbenchError(f'could not {what} file "{name}": {os.strerror(error.errno or 0)}') from error
+    return Script(name, _decoded(name, content).partition("\0")[0], weight)
+
+
+def _decoded(name: str, content: bytes) -> str:
+    """The text of a script, written in $PGCLIENTENCODING as for libpq, else in UTF-8."""
+    typed = os.environ.get("PGCLIENTENCODING", "")
+    encoding = "utf-8" if typed.lower() in ("", "auto", "sql_ascii") else _python_encoding(typed)
     try:
-        text = content.decode()
+        return content.decode(encoding)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise PgbenchError(
-            f"{name}:{line}: a byte of the script is not UTF-8, which it is sent as",
-            hint="Convert the file to UTF-8, as by iconv.",
+            f"{name}:{line}: a byte of the script is not {typed or 'UTF-8'}",
+            hint="Name the file's encoding with PGCLIENTENCODING, or convert it to UTF-8, as by iconv.",
         ) from error
-    return Script(name, text.partition("\0")[0], weight)
+
+
+def _python_encoding(typed: str) -> str:
+    """Python's name of an encoding that PostgreSQL knows. Raises PgbenchError for another."""
+    plain = re.sub(r"[^a-z0-9]", "", typed.lower())
+    name = re.sub(r"^win(?:dows)?(?=\d)", "cp", plain)
+    name = re.sub(r"^iso8859(?=\d)", "iso8859-", name)
+    name = re.sub(r"^koi8(?=[ru]?$)", "koi8-", name)
+    name = {"unicode": "utf-8", "koi8-": "koi8-r", "mskanji": "cp932"}.get(name, name)
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise PgbenchError(f'invalid client encoding name "{typed}" in PGCLIENTENCODING') from None
 
 
 def _name_and_weight(typed: str) -> tuple[str, int]:

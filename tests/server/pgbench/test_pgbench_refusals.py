@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from native_servers import NativeTestServer, started_server
-from real_tools.pgbench import both, real, sampled
+from pgassay.pgbench import options
+from real_tools.pgbench import both, ours, real, sampled
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 REFUSED = (
@@ -73,6 +74,11 @@ SCRIPTS = {
     "else": "\\else\n",
     "elif": "\\if 1\n\\else\n\\elif 2\n\\endif\n",
     "gset": "\\gset\n",
+    "long name": "\\set a 1 + foo + 2\n",
+    "wrong call": "\\set a abs(1, 2) + 4\n",
+    "overflow": "\\set a 99999999999999999999 + 1\n",
+    "several lines": "select 1;\n  \\set a 1 + \\\n  2 + \\\n  foo(3)\n",
+    "sleep on": "\\sleep 1 \\\n week\n",
 }
 FAILING = {
     "sql": "select 1;\nselect 1 \\; select foo, :x;\n",
@@ -93,6 +99,26 @@ FAILING = {
     "fatal": "select pg_terminate_backend(pg_backend_pid());\n",
     "simple pipeline": "\\startpipeline\nselect 1;\n\\endpipeline\n",
 }
+# Each is run by the protocol that its name ends with.
+BY_PROTOCOL = {
+    "unprepared prepared": "select 1;\nselect foo from nowhere where a = :client_id;\n",
+    "syntax prepared": "begin;\nselec 1;\nend;\n",
+    "two commands prepared": "select 1 \\; select 2;\n",
+    "bound prepared": "select 1/:client_id;\n",
+    "copy out simple": "copy one to stdout;\n",
+    "copy out prepared": "copy one to stdout;\n",
+    "copy in simple": "copy one from stdin;\n",
+    "batch extended": "\\startpipeline\nselect 1;\nselect 1/:client_id;\nselect 3;\n\\endpipeline\n",
+    "batch prepared": "\\startpipeline\nselect 1;\nselect foo;\nselect 3;\n\\endpipeline\n",
+    "second batch prepared": "\\startpipeline\nselect 1;\n\\syncpipeline\n"
+    "select 1/:client_id;\n\\endpipeline\n",
+    "third batch extended": "\\startpipeline\nselect 1;\n\\syncpipeline\n\\syncpipeline\nselect 1;\n"
+    "select nothing;\n\\endpipeline\n",
+    "aset extended": "select 1 as a \\; select 2 as b \\aset\n",
+    "many arguments extended": f"select {'+'.join([':client_id'] * 256)};\n",
+    "function simple": "do $$ begin perform nothing; end $$;\n",
+    "notice prepared": "do $$ begin raise notice 'so' using hint = 'this'; end $$;\nselect 1/0;\n",
+}
 PIPELINES = {
     "twice": "\\startpipeline\n\\startpipeline\n",
     "none": "\\endpipeline\n",
@@ -110,6 +136,18 @@ def server() -> Iterator[NativeTestServer]:
             connection.execute("INSERT INTO one VALUES (1)")
             connection.execute("CREATE DATABASE empty")
         yield server
+
+
+def test_each_option_of_its_help_is_taken(server: NativeTestServer) -> None:
+    said = real(server, "--help").output
+    found = re.findall(r"^  (?:-(\S), )?--([a-z-]+)(=?)", said, re.MULTILINE)
+    known = {(option.letter, option.name, bool(option.value)) for option in options.ALL}
+    known |= {("V", "version", False), ("?", "help", False)}
+    assert len(found) > 45
+    assert {(letter, name, bool(value)) for letter, name, value in found} - known == set()
+    mine = ours(server, "--help")
+    assert mine.status == 0
+    assert {name for _, name, _ in found} - set(re.findall(r"--([a-z-]+)", mine.output)) == set()
 
 
 @pytest.mark.parametrize("words", sampled(REFUSED, 6))
@@ -133,10 +171,6 @@ def test_a_script_that_is_none_is_shown_with_its_place(
 ) -> None:
     (tmp_path / "x.sql").write_text(SCRIPTS[name])
     theirs, mine = both(server, "-n", "-f", "x.sql", folder=tmp_path)
-    if name == "unknown function":
-        # The mark stands below the name's beginning, and not its end.
-        assert (mine.status, mine.complaints[:-1]) == (theirs.status, theirs.complaints[:-1])
-        return
     assert (mine.status, mine.complaints) == (theirs.status, theirs.complaints)
 
 
@@ -155,6 +189,61 @@ def test_a_client_that_fails_is_told_of_as_by_pgbench(
     assert mine.status == theirs.status
     assert mine.shape == theirs.shape
     assert (mine.status == 2 and "pgbench: detail: in x.sql:" in mine.errors) or name in ("open", "left open")
+
+
+@pytest.mark.parametrize("name", sampled([*BY_PROTOCOL], 5))
+def test_what_fails_by_one_protocol_is_told_as_by_pgbench(
+    server: NativeTestServer, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "x.sql").write_text(BY_PROTOCOL[name])
+    words = ["-n", "-t", "2", "-f", "x.sql", "-M", name.split()[-1]]
+    theirs, mine = both(server, *words, folder=tmp_path)
+    assert (mine.status, mine.complaints, mine.shape) == (theirs.status, theirs.complaints, theirs.shape)
+
+
+def test_a_simple_statement_has_any_number_of_variables(server: NativeTestServer, tmp_path: Path) -> None:
+    (tmp_path / "x.sql").write_text(f"select {'+'.join([':client_id'] * 1000)};\n")
+    theirs, mine = both(server, "-n", "-t", "1", "-f", "x.sql", folder=tmp_path)
+    assert mine.status == theirs.status == 0
+
+
+def test_an_answer_that_comes_while_a_pipeline_sleeps_is_counted(
+    server: NativeTestServer, tmp_path: Path
+) -> None:
+    synced = "\\startpipeline\nselect 1;\n\\syncpipeline\n\\sleep 20 ms\nselect 2;\n\\endpipeline\n"
+    (tmp_path / "x.sql").write_text(f"{synced}select 3;\n{synced}")
+    theirs, mine = both(server, "-n", "-t", "3", "-M", "prepared", "-f", "x.sql", folder=tmp_path)
+    assert (mine.status, mine.shape) == (theirs.status, theirs.shape) and mine.status == 0
+    (tmp_path / "x.sql").write_text(synced.replace("select 1", "select 1 / :client_id"))
+    theirs, mine = both(server, "-n", "-t", "3", "-M", "extended", "-f", "x.sql", folder=tmp_path)
+    assert (mine.status, mine.complaints) == (theirs.status, theirs.complaints)
+
+
+def test_statements_that_fail_are_prepared_once(server: NativeTestServer, tmp_path: Path) -> None:
+    (tmp_path / "x.sql").write_text(
+        "insert into one values (1 + (select count(*) from pg_prepared_statements where name ~ '_2'));\n"
+    )
+    words = ("-n", "-t", "5", "-M", "prepared", "-f", "x.sql", "--continue-on-error")
+    mine = ours(server, *words, folder=tmp_path)
+    assert mine.status == 0 and "number of failed transactions: 5 (100.000%)" in mine.output
+
+
+def test_a_script_is_read_in_the_encoding_of_the_client(server: NativeTestServer, tmp_path: Path) -> None:
+    (tmp_path / "x.sql").write_bytes("select 1;\nselect 1 / (length('é') - 1);\n".encode("latin-1"))
+    words = ("-n", "-t", "1", "-f", "x.sql")
+    theirs, mine = both(server, *words, folder=tmp_path, environment={"PGCLIENTENCODING": "LATIN1"})
+    assert (mine.status, mine.complaints) == (theirs.status, theirs.complaints)
+    assert "division by zero" in mine.errors
+    refused = ours(server, *words, folder=tmp_path)
+    assert refused.status == 1 and "x.sql:2: a byte of the script is not UTF-8" in refused.errors
+    unknown = ours(server, *words, folder=tmp_path, environment={"PGCLIENTENCODING": "klingon"})
+    assert unknown.status == 1 and 'invalid client encoding name "klingon"' in unknown.errors
+
+
+def test_connections_that_the_server_has_no_room_for_are_told_of_once(server: NativeTestServer) -> None:
+    theirs, mine = both(server, "-n", "-S", "-t", "1", "-c", "1000", "-j", "2")
+    told = [[re.sub(r"client \d+", "client N", line) for line in each.complaints] for each in (theirs, mine)]
+    assert told[0] == told[1] and mine.status == theirs.status == 1
 
 
 def test_tables_that_are_missing_are_told_with_a_hint(server: NativeTestServer) -> None:

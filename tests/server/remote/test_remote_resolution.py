@@ -8,6 +8,7 @@ import pytest
 
 from pgassay.environment.remote.connection_parameters import Resolved, resolve
 from pgassay.errors import UsageError
+from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
 from remote_servers import DATABASE, HOST, PASSWORD, USER, RemoteTestServer, make_authority
 
@@ -96,6 +97,20 @@ def test_a_service_that_holds_the_password(
     assert_resolved(resolve("service=here", "--server"), server)
 
 
+@pytest.mark.parametrize("mode", ["disable", "prefer", "require"])
+def test_a_password_is_bound_to_its_tls_connection(server: RemoteTestServer, mode: str) -> None:
+    resolved = resolve(server.uri(channel_binding=mode), "--server")
+    assert resolved.parameters.get("channel_binding", "prefer") == mode
+    assert_resolved(resolved, server)
+
+
+def test_without_tls_nothing_is_bound(server: RemoteTestServer) -> None:
+    parameters = resolve(server.uri(channel_binding="require"), "--server").parameters
+    said = "channel_binding=require can't be kept"
+    with SqlSession() as session, pytest.raises(StatementError, match=said):
+        session.connect({**parameters, "host": str(server.folder), "hostaddr": None, "sslmode": "disable"})
+
+
 def test_variables_of_the_environment(server: RemoteTestServer, monkeypatch: pytest.MonkeyPatch) -> None:
     variables = {
         "HOST": HOST,
@@ -165,7 +180,7 @@ def test_complaints_are_one_sentence_that_says_what_to_do(server: RemoteTestServ
         server.uri(sslmode="verify-ca", sslrootcert=str(tmp_path / "none")): "does not exist",
         server.uri(sslmode="disable"): "no encryption",
         server.uri(sslmode="sometimes"): "sslmode",
-        server.uri(channel_binding="require"): "channel_binding can't be used",
+        server.uri(gssencmode="require"): "gssencmode",
         "service=nowhere": "correct the service file",
         "hots=a dbname=x": '"hots"',
         "postgresql://u:s3%crt@h/x": "%25",

@@ -15,6 +15,7 @@ import pytest
 
 from native_servers import NativeTestServer, started_server
 from pgassay.report import schema
+from pgassay.sysbench import options
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 OURS = (sys.executable, "-m", "pgassay.cli.main", "sysbench")
@@ -81,6 +82,33 @@ def say(server: NativeTestServer) -> Iterator[Callable[..., Answer]]:
 def all_rows(server: NativeTestServer, sql: str) -> list[tuple[Any, ...]]:
     with server.query_connection() as connection:
         return sorted(connection.execute(sql.encode()).fetchall(), key=str)
+
+
+SCRIPTS_WITH_HELP = sorted(set(options.SCRIPTS) - {"bulk_insert"})
+
+
+@pytest.mark.parametrize("words", [["--help"], *([name, "help"] for name in SCRIPTS_WITH_HELP)], ids="-".join)
+def test_each_option_of_its_help_is_taken_or_refused_with_a_reason(
+    require: Callable[..., None], words: list[str]
+) -> None:
+    require("sysbench")
+    said = subprocess.run(["sysbench", *words], capture_output=True, text=True, check=False).stdout
+    line = r"^  --([a-z0-9_-]+)(?:\[=on\|off\]|=\S+)? .*?(?:\[([^\[\]]*)\])?$"
+    found = re.findall(line, said, re.MULTILINE)
+    assert len(found) >= 10
+    for typed, default in found:
+        name = typed.replace("_", "-")
+        if name in ("help", "version", *options.DEPRECATED):
+            continue
+        name = options.ALIASES.get(name, name)
+        if name in options.BY_NAME:
+            option = options.BY_NAME[name]
+            ours = options.parse([]).distribution if name == "rand-type" else option.default
+            assert name == "db-driver" or ours == default, f"{name}: {ours} here, {default} there"
+            continue
+        reason = f"--{name} is (?:not possible: |an option for MySQL: )."
+        with pytest.raises(options.SysbenchError, match=reason):
+            options.parse([f"--{typed}=1"])
 
 
 @pytest.mark.parametrize(

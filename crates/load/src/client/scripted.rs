@@ -4,6 +4,7 @@ use pgassay_protocol::{Captured, Failure, TransactionStatus};
 
 use super::{Client, Outcome, State};
 use crate::clock::monotonic_ns;
+use crate::interpreter::sessions::Answered;
 use crate::interpreter::{Interpreter, Step};
 use crate::transport::Transport;
 
@@ -20,8 +21,7 @@ impl<T: Transport> Client<T> {
         self.asked_ns = now_ns;
         match interpreter.advance(&mut self.output, self.status) {
             Ok(Step::Wait(answers)) => {
-                self.awaited = answers;
-                self.answer.queries = 0;
+                self.awaited = answers.saturating_sub(std::mem::take(&mut self.early)).max(1);
                 self.answer.captured = interpreter.wants_rows().then(Captured::default);
                 self.send()?;
                 Ok(Outcome::Waiting)
@@ -40,18 +40,28 @@ impl<T: Transport> Client<T> {
 
     /// An answer to a command of a script: the last of those that are awaited lets it go on.
     pub(super) fn answered_script(&mut self, status: TransactionStatus) -> Result<Outcome, Failure> {
+        if !self.answer.notices.is_empty() {
+            self.tell_notices();
+        }
         if let Some(failure) = self.answer.error.take() {
-            self.failure.get_or_insert(failure);
+            if self.failure.is_none() {
+                self.failed_at = Some(self.failed_at());
+                self.failure = Some(failure);
+            }
         }
         self.status = status;
         self.awaited = self.awaited.saturating_sub(1);
         if self.awaited > 0 || self.state == State::Sleeping {
+            // Of a pipeline that sleeps an answer may come before anybody waits for it.
+            self.early += usize::from(self.state == State::Sleeping);
+            let queries = std::mem::take(&mut self.answer.queries);
+            self.answered.end(queries);
             return Ok(Outcome::Waiting);
         }
         let Some(interpreter) = &mut self.interpreter else {
             return Ok(Outcome::Waiting);
         };
-        interpreter.answered(self.failure.is_none());
+        interpreter.answered(self.failed_at);
         let command = interpreter.command();
         self.answer.error = self.failure.take();
         if self.answer.error.is_some() {
@@ -61,6 +71,7 @@ impl<T: Transport> Client<T> {
             let kept = interpreter.keep(captured);
             kept.map_err(|failure| self.with_context(failure))?;
         }
+        self.forget_answers();
         let now_ns = monotonic_ns();
         if self.work.times_statements {
             self.note(command, now_ns);
@@ -73,6 +84,7 @@ impl<T: Transport> Client<T> {
     /// # Errors
     /// When the connection is lost, or the script fails.
     pub fn begin_script(&mut self, script: usize, now_ns: u64) -> Result<Outcome, Failure> {
+        self.forget_answers();
         if let Some(interpreter) = &mut self.interpreter {
             interpreter.begin(script);
         }
@@ -84,10 +96,17 @@ impl<T: Transport> Client<T> {
     /// # Errors
     /// When the connection is lost, or the script fails.
     pub fn begin_again(&mut self, now_ns: u64) -> Result<Outcome, Failure> {
+        self.forget_answers();
         if let Some(interpreter) = &mut self.interpreter {
             interpreter.begin_again();
         }
         self.go_on(now_ns)
+    }
+
+    /// What is sent next has had no answer yet.
+    fn forget_answers(&mut self) {
+        (self.answer.queries, self.answer.prepared) = (0, 0);
+        (self.answered, self.failed_at, self.early) = (Answered::default(), None, 0);
     }
 
     /// Its number among all clients.
@@ -108,10 +127,5 @@ impl<T: Transport> Client<T> {
     /// Whether it is taking back a transaction that was given up.
     pub fn is_rolling_back(&self) -> bool {
         self.state == State::RollingBack
-    }
-
-    /// Queries of the running command that have ended.
-    pub fn queries(&self) -> u64 {
-        self.answer.queries
     }
 }

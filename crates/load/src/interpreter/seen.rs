@@ -4,19 +4,17 @@ use pgassay_pgbench::command::{Action, Command};
 
 use super::Interpreter;
 use super::command_times::CommandTimes;
-use super::sessions::Session;
+use super::sessions::{FailedAt, Session};
 use crate::spec::QueryProtocol;
 
 impl Interpreter {
     /// Goes on with what is prepared on another connection.
     pub fn set_session(&mut self, session: Session) {
         self.session = session;
-        self.unconfirmed.clear();
     }
 
     /// Gives what is prepared back with its connection.
     pub fn take_session(&mut self) -> Session {
-        self.unconfirmed.clear();
         std::mem::take(&mut self.session)
     }
 
@@ -58,13 +56,28 @@ impl Interpreter {
         commands.get(self.running).map(|command| &command.action)
     }
 
-    /// The SQL that was sent last.
-    pub fn sent_text(&self) -> String {
-        match self.action() {
-            Some(Action::Sql(..)) if self.protocol == QueryProtocol::Simple => self.text.clone(),
-            Some(Action::Sql(query, _)) => query.prepared_text(),
-            _ => String::new(),
+    /// The SQL that failed as libpq knows it: none of a statement that had been prepared before.
+    pub fn failed_text(&self, at: FailedAt) -> Option<String> {
+        if self.protocol == QueryProtocol::Simple {
+            return Some(self.text.clone());
         }
+        let sent = self.sent.get(at.sent)?;
+        let is_with_text = self.protocol == QueryProtocol::Extended || self.failed_name(at).is_some();
+        match &self.work.programs[self.script].commands[sent.command].action {
+            Action::Sql(query, _) if is_with_text => Some(query.prepared_text()),
+            _ => None,
+        }
+    }
+
+    /// The name of the statement that failed, where it could not be prepared.
+    pub fn failed_name(&self, at: FailedAt) -> Option<String> {
+        let sent = self.sent.get(at.sent).filter(|sent| sent.is_new)?;
+        let new = self.sent[..at.sent].iter().filter(|sent| sent.is_new).count();
+        let is_prepared = usize::try_from(at.prepared).is_ok_and(|prepared| prepared > new);
+        (!is_prepared).then(|| {
+            self.work
+                .prepared_name(self.work.offsets[self.script] + sent.command, 1)
+        })
     }
 
     #[inline]

@@ -23,7 +23,7 @@ pub struct Abort {
 
 /// What is said of a client that failed so.
 pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abort {
-    let (number, queries, is_rolling_back) = (client.number(), client.queries(), client.is_rolling_back());
+    let (number, at, is_rolling_back) = (client.number(), client.failed_at(), client.is_rolling_back());
     let Some(interpreter) = client.interpreter() else {
         return Abort {
             messages: vec![failure.message.clone()],
@@ -41,16 +41,9 @@ pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abor
             counts: text == OPEN_TRANSACTION,
         };
     }
-    let of_server = || {
-        let shown = failure.libpq_text(&interpreter.sent_text());
-        match failure.sqlstate {
-            Some(_) => shown,
-            None if text.starts_with("the connection to the server was lost") => CONNECTION_LOST.to_owned(),
-            None if text.contains("asks for COPY data") => {
-                "COPY is not supported in pgbench, aborting".to_owned()
-            }
-            None => shown,
-        }
+    let of_server = || match failure.sqlstate {
+        None if text.starts_with("the connection to the server was lost") => CONNECTION_LOST.to_owned(),
+        _ => failure.libpq_text(interpreter.failed_text(at).as_deref()),
     };
     let failed_in = |name: &str, why: &str| {
         format!("client {number} aborted in command {command} ({name}) of script {script}; {why}")
@@ -65,6 +58,8 @@ pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abor
             "client {number} aborted while rolling back the transaction after an error; {}",
             of_server()
         )]
+    } else if text.ends_with("COPY data") {
+        vec!["COPY is not supported in pgbench, aborting".to_owned()]
     } else {
         match interpreter.action() {
             Some(Action::Set(..)) => vec![text.to_owned(), failed_in("set", evaluation)],
@@ -99,10 +94,26 @@ pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abor
                 ));
                 messages
             }
-            _ => vec![format!(
-                "client {number} script {script} aborted in command {command} query {queries}: {}",
-                of_server()
-            )],
+            _ => {
+                let aborted = |why: &str| {
+                    let query = at.query;
+                    format!(
+                        "client {number} script {script} aborted in command {command} query {query}: {why}"
+                    )
+                };
+                let unprepared = interpreter
+                    .failed_name(at)
+                    .filter(|_| failure.sqlstate.is_some() && !failure.fatal);
+                match unprepared {
+                    // pgbench prepares on its own, goes on after a failure, and fails where it wants to execute.
+                    Some(name) => {
+                        let severity = &failure.shown.severity;
+                        let why = format!("{severity}:  prepared statement \"{name}\" does not exist");
+                        vec![of_server(), aborted(&why)]
+                    }
+                    None => vec![aborted(&of_server())],
+                }
+            }
         }
     };
     Abort {
@@ -110,6 +121,27 @@ pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abor
         place: Some(interpreter.place()),
         counts: false,
     }
+}
+
+/// A server's refusal of a connection in the words of libpq; what the client found stays as it is.
+pub fn refusal(failure: Failure) -> Failure {
+    let severity = failure.shown.severity.as_str();
+    let parts = failure
+        .message
+        .split_once("connecting to ")
+        .and_then(|(before, rest)| {
+            rest.split_once(" failed: ")
+                .map(|(server, why)| (before, server, why))
+        });
+    let Some((before, server, why)) = parts.filter(|_| !severity.is_empty()) else {
+        return failure;
+    };
+    let place = match server.rsplit_once(':') {
+        Some((host, port)) if !server.starts_with('/') => format!("at \"{host}\", port {port}"),
+        _ => format!("on socket \"{server}\""),
+    };
+    let message = format!("{before}connection to server {place} failed: {severity}:  {why}");
+    Failure { message, ..failure }
 }
 
 /// pgbench names these commands without their backslash.

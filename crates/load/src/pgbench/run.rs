@@ -5,6 +5,7 @@ use std::sync::Arc;
 use pgassay_pgbench::random::ThreadStreams;
 use pgassay_protocol::Failure;
 
+use super::abort::refusal;
 use super::books::{Books, Seen};
 use super::log::TransactionLog;
 use super::record::{Instants, PgbenchProgress, PgbenchRecord};
@@ -54,6 +55,7 @@ pub fn run<C: Connector>(
         continues_on_error: spec.continues_on_error,
         counts_queries: false,
         tells_place: false,
+        is_as_libpq: true,
         times_statements: false,
         idling: None,
     };
@@ -62,7 +64,7 @@ pub fn run<C: Connector>(
         spec: Arc::clone(&spec),
         programs: Arc::clone(&programs),
     };
-    let threads = Threads::start(rules, connector, streams, work)?;
+    let threads = Threads::start(rules, connector, streams, work).map_err(refusal)?;
     coordinate(&spec, &programs, threads, created_ns, report)
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use pgassay_protocol::Failure;
 
+use super::abort::refusal;
 use super::books::Books;
 use super::log::{Line, TransactionLog};
 use super::queue::Queue;
@@ -226,7 +227,7 @@ impl<C: Connector> Run<C> {
                 Err(failure) => {
                     self.books.errors.count_refused(&failure);
                     let number = client.number();
-                    self.seat.given.say(Said::Error(failure.message));
+                    self.seat.given.say(Said::Error(refusal(failure).message));
                     self.seat.given.say(Said::Error(format!(
                         "client {number} aborted while establishing connection"
                     )));

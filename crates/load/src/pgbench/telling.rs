@@ -31,10 +31,10 @@ impl<C: Connector> Run<C> {
     /// The error itself, as --verbose-errors shows it.
     pub(super) fn tell_given_up(&mut self, index: usize) {
         let client = &mut self.seat.worker.clients[index];
-        let (number, failure) = (client.number(), client.given_up().cloned());
+        let (number, at, failure) = (client.number(), client.failed_at(), client.given_up().cloned());
         if let (Some(failure), Some(interpreter)) = (failure, client.interpreter()) {
             let (script, command) = interpreter.position();
-            let text = failure.libpq_text(&interpreter.sent_text());
+            let text = failure.libpq_text(interpreter.failed_text(at).as_deref());
             self.seat.given.say(Said::Info(format!(
                 "client {number} got an error in command {command} (SQL) of script {script}; {text}"
             )));

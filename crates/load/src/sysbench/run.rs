@@ -47,6 +47,7 @@ pub fn run<C: Connector>(
         continues_on_error: false,
         counts_queries: true,
         tells_place: true,
+        is_as_libpq: false,
         times_statements: false,
         idling: None,
     };

@@ -1,6 +1,8 @@
 //! What the check of names needs of an X.509 certificate beyond what webpki tells: its common name, and whether it
 //! has alternative names at all (RFC 5280, 4.1). libpq falls back to the common name where it has none.
 
+use rustls::ClientConnection;
+use sha2::{Digest, Sha256, Sha384, Sha512};
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 use x509_cert::der::asn1::ObjectIdentifier;
@@ -33,6 +35,29 @@ pub fn names(certificate: &[u8]) -> Option<Names> {
         has_alternative_names: content
             .extensions()
             .is_some_and(|extensions| extensions.iter().any(|each| each.extn_id == ALTERNATIVE_NAMES)),
+    })
+}
+
+/// What SCRAM binds itself to: the hash of the server's certificate, by the hash that it was signed with and at least
+/// SHA-256 (RFC 5929, 4.1); none where it was signed without one.
+pub fn binding_hash(connection: &ClientConnection) -> Option<Vec<u8>> {
+    hash_as_signed(connection.peer_certificates()?.first()?)
+}
+
+fn hash_as_signed(certificate: &[u8]) -> Option<Vec<u8>> {
+    let read = Certificate::from_der(certificate).ok()?;
+    let algorithm = read.signature_algorithm().oid.to_string();
+    Some(match algorithm.as_str() {
+        // RSA with MD5, SHA-1 and SHA-256, ECDSA with SHA-1 and SHA-256.
+        "1.2.840.113549.1.1.4" | "1.2.840.113549.1.1.5" | "1.2.840.113549.1.1.11" => {
+            Sha256::digest(certificate).to_vec()
+        }
+        "1.2.840.10045.4.1" | "1.2.840.10045.4.3.2" => Sha256::digest(certificate).to_vec(),
+        // With SHA-384.
+        "1.2.840.113549.1.1.12" | "1.2.840.10045.4.3.3" => Sha384::digest(certificate).to_vec(),
+        // With SHA-512.
+        "1.2.840.113549.1.1.13" | "1.2.840.10045.4.3.4" => Sha512::digest(certificate).to_vec(),
+        _ => return None,
     })
 }
 
@@ -104,6 +129,14 @@ mod tests {
             broken[place] = 0xff;
             let _ = names(&broken);
         }
+    }
+
+    #[test]
+    fn a_certificate_is_hashed_as_it_was_signed() {
+        let whole = der(include_str!("../../tests/certificates/alternative_names.pem"));
+        let hash = hash_as_signed(&whole).unwrap();
+        assert!([32, 48, 64].contains(&hash.len()), "{}", hash.len());
+        assert_eq!(hash_as_signed(&whole[1..]), None);
     }
 
     #[test]

@@ -25,8 +25,16 @@ const KEYWORDS: &[&str] = &[
     "false",
 ];
 
-/// The tokens of a text with their offsets in bytes.
-pub fn tokens(text: &str) -> Result<Vec<(usize, Token)>, SyntaxError> {
+/// A word with where it begins and where it ends, in bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placed {
+    pub offset: usize,
+    pub end: usize,
+    pub token: Token,
+}
+
+/// The tokens of a text.
+pub fn tokens(text: &str) -> Result<Vec<Placed>, SyntaxError> {
     let bytes = text.as_bytes();
     let mut found = Vec::new();
     let mut at = 0;
@@ -41,8 +49,13 @@ pub fn tokens(text: &str) -> Result<Vec<(usize, Token)>, SyntaxError> {
             continue;
         }
         let (token, length) = next(text, at)?;
-        found.push((at, token));
-        at += length;
+        let end = at + length;
+        found.push(Placed {
+            offset: at,
+            end,
+            token,
+        });
+        at = end;
     }
     Ok(found)
 }
@@ -112,10 +125,12 @@ fn number(rest: &str, at: usize) -> Result<(Token, usize), SyntaxError> {
     Ok((Token::Integer(value), length))
 }
 
+/// A fault of what begins at an offset; it ends with what it is about.
 pub fn error(message: &str, about: &str, offset: usize) -> SyntaxError {
     SyntaxError {
         message: message.to_owned(),
         about: about.to_owned(),
         offset,
+        end: offset + about.len().max(1),
     }
 }

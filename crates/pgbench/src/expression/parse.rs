@@ -1,13 +1,15 @@
 //! The grammar of expressions (src/bin/pgbench/exprparse.y), by precedence climbing.
 
 use super::functions::{Arguments, Function, named};
-use super::lexer::{Token, error, tokens};
+use super::lexer::{Placed, Token, error, tokens};
 use super::tree::{Expression, SyntaxError};
 use crate::value::Value;
 use crate::variables::Names;
 
-/// Deeper expressions are refused: each level takes room on the stack.
-const DEPTH_MAX: usize = 1000;
+/// Deeper expressions are refused: each level takes room on the stack. pgbench's own grammar ends at 10,000 symbols.
+const DEPTH_MAX: usize = 5000;
+/// Longer ones too: of `1 + 1 + …` each operator is a level when it is evaluated.
+const TOKENS_MAX: usize = 40_000;
 
 // How strongly operators bind, the weakest first.
 const OR: u8 = 1;
@@ -25,8 +27,12 @@ const UNARY: u8 = 9;
 /// # Errors
 /// pgbench's message with the place.
 pub fn parse(text: &str, names: &mut Names) -> Result<Expression, SyntaxError> {
+    let tokens = tokens(text)?;
+    if let Some(first_too_many) = tokens.get(TOKENS_MAX) {
+        return Err(error("expression too long", "", first_too_many.offset));
+    }
     let mut parser = Parser {
-        tokens: tokens(text)?,
+        tokens,
         at: 0,
         end: text.len(),
         names,
@@ -40,7 +46,7 @@ pub fn parse(text: &str, names: &mut Names) -> Result<Expression, SyntaxError> {
 }
 
 struct Parser<'a> {
-    tokens: Vec<(usize, Token)>,
+    tokens: Vec<Placed>,
     at: usize,
     end: usize,
     names: &'a mut Names,
@@ -74,15 +80,30 @@ fn binary(token: &Token) -> Option<(u8, Function, bool)> {
 
 impl Parser<'_> {
     fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.at).map(|(_, token)| token)
+        self.tokens.get(self.at).map(|placed| &placed.token)
     }
 
     fn offset(&self) -> usize {
-        self.tokens.get(self.at).map_or(self.end, |&(offset, _)| offset)
+        self.tokens.get(self.at).map_or(self.end, |placed| placed.offset)
     }
 
     fn unexpected(&self) -> SyntaxError {
-        error("syntax error", "", self.offset())
+        let fault = error("syntax error", "", self.offset());
+        match self.tokens.get(self.at) {
+            Some(placed) => SyntaxError {
+                end: placed.end,
+                ..fault
+            },
+            None => fault,
+        }
+    }
+
+    /// A fault of a whole call, found at its end.
+    fn wrong_call(&self, message: &str, name: &str, offset: usize) -> SyntaxError {
+        SyntaxError {
+            end: self.tokens[self.at - 1].end,
+            ..error(message, name, offset)
+        }
     }
 
     fn take_if(&mut self, token: &Token) -> bool {
@@ -165,7 +186,7 @@ impl Parser<'_> {
     }
 
     fn operand(&mut self) -> Result<Expression, SyntaxError> {
-        let Some((offset, token)) = self.tokens.get(self.at).cloned() else {
+        let Some(Placed { offset, token, .. }) = self.tokens.get(self.at).cloned() else {
             return Err(self.unexpected());
         };
         self.at += 1;
@@ -228,13 +249,13 @@ impl Parser<'_> {
         let count = arguments.len();
         match takes {
             Arguments::Exactly(wanted) if count != wanted => {
-                return Err(error("unexpected number of arguments", name, offset));
+                return Err(self.wrong_call("unexpected number of arguments", name, offset));
             }
             Arguments::AtLeastOne if count == 0 => {
-                return Err(error("at least one argument expected", name, offset));
+                return Err(self.wrong_call("at least one argument expected", name, offset));
             }
             Arguments::WithSeed(most) if count != most && count + 1 != most => {
-                return Err(error("unexpected number of arguments", name, offset));
+                return Err(self.wrong_call("unexpected number of arguments", name, offset));
             }
             Arguments::WithSeed(most) if count + 1 == most => {
                 arguments.push(Expression::Variable(self.names.place("default_seed")));
@@ -278,14 +299,19 @@ mod tests {
     fn what_is_none_is_refused_with_its_place() {
         assert_eq!(refused("1 +"), error("syntax error", "", 3));
         assert_eq!(refused("foo(1)"), error("unexpected function name", "foo", 0));
+        let whole_call = |message: &str, name: &str, offset: usize| SyntaxError {
+            end: offset + name.len() + 2,
+            ..error(message, name, offset)
+        };
         assert_eq!(
             refused("1 + abs()"),
-            error("unexpected number of arguments", "abs", 4)
+            whole_call("unexpected number of arguments", "abs", 4)
         );
         assert_eq!(
             refused("least()"),
-            error("at least one argument expected", "least", 0)
+            whole_call("at least one argument expected", "least", 0)
         );
+        assert_eq!(refused("1 zwei").end, 6);
         assert_eq!(
             refused("9223372036854775809"),
             error("bigint constant overflow", "9223372036854775809", 0)
@@ -303,7 +329,9 @@ mod tests {
         let deep = room.spawn(|| {
             let nested = |depth: usize| format!("{}1{}", "(".repeat(depth), ")".repeat(depth));
             assert!(parse(&nested(DEPTH_MAX - 1), &mut Names::default()).is_ok());
-            assert_eq!(refused(&nested(100_000)).message, "expression nested too deeply");
+            assert_eq!(refused(&nested(15_000)).message, "expression nested too deeply");
+            assert_eq!(refused(&nested(100_000)).message, "expression too long");
+            assert!(parse(&format!("1{}", " + 1".repeat(19_000)), &mut Names::default()).is_ok());
         });
         deep.unwrap().join().unwrap();
     }

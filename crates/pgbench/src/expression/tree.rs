@@ -12,6 +12,8 @@ pub struct SyntaxError {
     pub about: String,
     /// Where in the text, in bytes from 0.
     pub offset: usize,
+    /// Where what was read ends, in bytes from 0: before it pgbench puts its mark.
+    pub end: usize,
 }
 
 /// An expression.

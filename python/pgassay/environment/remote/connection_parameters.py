@@ -29,7 +29,7 @@ _UNSUPPORTED = (
     *("sslcert", "sslkey", "sslcrl", "sslcrldir", "require_auth", "requirepeer", "replication"),
     *("scram_client_key", "scram_server_key", "oauth_issuer", "sslkeylogfile"),
 )
-_UNSUPPORTED_VALUES = {"channel_binding": "require", "gssencmode": "require", "sslcertmode": "require"}
+_UNSUPPORTED_VALUES = {"gssencmode": "require", "sslcertmode": "require"}
 _SYSTEM_ROOTS = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -195,6 +195,8 @@ def _read_off(
         "sslmode": encryption,
         "sslrootcert": roots,
     }
+    if settled.get("channel_binding", "prefer") != "prefer":
+        parameters["channel_binding"] = settled["channel_binding"]
     if "hostaddr" in settled:
         parameters["hostaddr"] = info.hostaddr
     return Resolved(server, parameters, has_typed_secret=any(name in SECRET_KEYWORDS for name in given))
