@@ -25,15 +25,15 @@ from pathlib import Path
 from typing import TypedDict
 
 from _fio_load import Beside, Done, Load, Watch, fill, run
+from pgassay.cloud_volumes.catalogue import load_catalogue
+from pgassay.cloud_volumes.explain import text_of
+from pgassay.cloud_volumes.parse import parse_volume
+from pgassay.cloud_volumes.volume_limits import model_of
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.simulate import PatternSpec, simulate
 from pgassay.native.volume import Second
 from pgassay.storage.image import size_for
 from pgassay.storage.imitated_device import ServedImage, ceiling_refusal, why_not
-from pgassay.volumes.catalogue import load_catalogue
-from pgassay.volumes.explain import text_of
-from pgassay.volumes.parse import parse_volume
-from pgassay.volumes.volume_limits import model_of
 
 VOLUMES = (
     "gp2,size=100GiB",

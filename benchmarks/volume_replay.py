@@ -14,9 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from pgassay.cloud_volumes.catalogue import load_catalogue
+from pgassay.cloud_volumes.explain import explain
 from pgassay.native.simulate import RecordedSpec, TraceSpec, replay, simulate
-from pgassay.volumes.catalogue import load_catalogue
-from pgassay.volumes.explain import explain
 
 MINUTE_NS = 60 * 10**9
 PAGE_BYTES = 8192

@@ -17,7 +17,7 @@ from pgassay.environment.debian import has_apt, tool
 from pgassay.environment.home import home
 from pgassay.environment.linux.perf import find_perf
 from pgassay.environment.server.enclosure import why_not_enclosed
-from pgassay.environment.source.build_tools import find_tools
+from pgassay.environment.source_builds.build_tools import find_tools
 from pgassay.errors import PgassayError, UsageError
 from pgassay.factors import version
 from pgassay.storage.imitated_device import why_not

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pgassay.cloud_volumes.catalogue import load_catalogue
+from pgassay.cloud_volumes.explain import explain, list_types
+from pgassay.cloud_volumes.pattern import parse_pattern, simulate_load
 from pgassay.model.volumes.offer import Delivery, VolumeOffer
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.native.simulate import PatternSpec, Simulated, simulate
 from pgassay.report import schema
 from pgassay.report.volumes import page_of
-from pgassay.volumes.catalogue import load_catalogue
-from pgassay.volumes.explain import explain, list_types
-from pgassay.volumes.pattern import parse_pattern, simulate_load
 
 LOADED = load_catalogue()
 # What a bucket of the peak lets through at once: 10 ms of it.

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import report_examples as examples
+from pgassay.cloud_volumes.catalogue import load_catalogue
+from pgassay.cloud_volumes.explain import explain
 from pgassay.model.storage import StorageSpec
 from pgassay.model.trial import TrialFacts
 from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
@@ -19,8 +21,6 @@ from pgassay.sizing.candidates import candidates
 from pgassay.sizing.recordings import MeasuredRecording
 from pgassay.sizing.server_volumes import Attached
 from pgassay.sizing.size import Wanted, size
-from pgassay.volumes.catalogue import load_catalogue
-from pgassay.volumes.explain import explain
 
 LOADED = load_catalogue()
 # What each statement of the experiment reads, how long each page takes, and what is computed after it.

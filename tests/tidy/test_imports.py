@@ -16,27 +16,27 @@ ALLOWED = {
     "model": set(),
     "native": {"model"},
     # The types of what an option can be.
-    "options": {"model", "typed"},
+    "options": {"model", "value_syntax"},
     "sql_text": set(),
     "durable": set(),
     "words": set(),
     # What whoever measures tells; what shows it is the terminal's.
     "progress": {"model"},
-    "typed": set(),
+    "value_syntax": set(),
     # The doctor asks whether the native binary is there, and tries every kind of storage; a server's WAL may
     # lie on a storage of its own.
-    "environment": {"model", "typed", "sql_text", "native", "durable", "storage"},
+    "environment": {"model", "value_syntax", "sql_text", "native", "durable", "storage"},
     # A storage may be a volume of the catalogue.
-    "storage": {"model", "typed", "native", "durable", "environment", "volumes"},
+    "storage": {"model", "value_syntax", "native", "durable", "environment", "cloud_volumes"},
     # Loads are simulated by the native binary.
-    "volumes": {"model", "typed", "native"},
+    "cloud_volumes": {"model", "value_syntax", "native"},
     # Recordings of stored trials are replayed by the native binary.
-    "sizing": {"model", "environment", "storage", "native", "volumes", "record", "words"},
+    "sizing": {"model", "environment", "storage", "native", "cloud_volumes", "record", "words"},
     # The native binary reads the scripts that it will run.
     # What there is to play of a capture is asked when the experiment is planned.
-    "workloads": {"model", "typed", "sql_text", "native", "traffic"},
+    "workloads": {"model", "value_syntax", "sql_text", "native", "traffic"},
     # A level is a patch of an arm: of its storage and workload too, which their own rooms can read.
-    "factors": {"model", "typed", "workloads", "environment", "storage", "sql_text", "native"},
+    "factors": {"model", "value_syntax", "workloads", "environment", "storage", "sql_text", "native"},
     "design": {"model", "factors", "sql_text"},
     "record": {"model", "durable"},
     "trial": {
@@ -45,7 +45,7 @@ ALLOWED = {
     # Plans as EXPLAIN printed them, and those that an experiment executed.
     "plans": {"model", "record", "words", "sql_text"},
     # Settings of servers are sizes, as they are typed.
-    "analysis": {"model", "typed", "record", "plans", "workloads", "words", "sql_text"},
+    "analysis": {"model", "value_syntax", "record", "plans", "workloads", "words", "sql_text"},
     "probe": {"model", "environment", "storage", "native", "analysis", "words"},
     # A server that runs already is sampled as a trial is, and judged by the same rules.
     # Its statements are read and planned as `tune` does.
@@ -70,16 +70,16 @@ ALLOWED = {
     "sysbench": {"model", "environment", "native", "pgbench"},
     # What a query sorts by is in its text.
     "experiment": {
-        "model", "typed", "options", "environment", "storage",
+        "model", "value_syntax", "options", "environment", "storage",
         "workloads", "factors", "design", "record", "trial",
         "plans", "analysis", "progress", "probe", "words", "sql_text", "durable",
     },
     # A candidate is an arm of an experiment; its symptom is a plan, its answer a report's sections. Another
     # volume is a candidate with a price.
     "tune": {
-        "model", "typed", "environment", "storage",
+        "model", "value_syntax", "environment", "storage",
         "workloads", "factors", "design", "record", "plans", "analysis", "experiment", "native",
-        "sql_text", "durable", "words", "progress", "volumes", "trial", "options", "traffic",
+        "sql_text", "durable", "words", "progress", "cloud_volumes", "trial", "options", "traffic",
     },
     # A machine of a fleet runs the command line as a process, and sends home what that recorded.
     "fleet": {
@@ -89,7 +89,7 @@ ALLOWED = {
     # The copies of `tune DSN`, and the blocks of `compare` between two versions; traffic is played first as a
     # trial plays it.
     "upgrade": {
-        "model", "typed", "environment", "storage",
+        "model", "value_syntax", "environment", "storage",
         "workloads", "factors", "experiment", "plans", "analysis", "progress", "tune",
         "sql_text", "words", "traffic", "trial", "record", "native",
     },
@@ -99,10 +99,10 @@ ALLOWED = {
     },
     # What can be typed is completed: factors and workloads by name.
     "cli": {
-        "model", "typed", "options", "environment", "storage",
+        "model", "value_syntax", "options", "environment", "storage",
         "record", "plans", "analysis", "report", "experiment", "probe",
         "running_server", "watch",
-        "terminal", "progress", "volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
+        "terminal", "progress", "cloud_volumes", "native", "factors", "workloads", "sizing", "tune", "fleet",
         "pgbench", "sysbench", "traffic", "upgrade",
         "bisecting",
     },

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgassay.environment.builds.base import parse_version
 from pgassay.environment.builds.registry import MAJOR_MIN, ORIGINS
-from pgassay.environment.source.tree_syntax import GIT, is_source, parse_source
+from pgassay.environment.source_builds.tree_syntax import GIT, is_source, parse_source
 from pgassay.errors import UsageError
 from pgassay.factors.base import split_levels
 from pgassay.model.further_results.bisection import Kind, Place

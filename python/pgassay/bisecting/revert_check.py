@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.bisecting.rounds import RoundRun, run_builds
-from pgassay.environment.source.build_step import TreeDoesNotBuildError
-from pgassay.environment.source.tree_syntax import parse_source
+from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
+from pgassay.environment.source_builds.tree_syntax import parse_source
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits

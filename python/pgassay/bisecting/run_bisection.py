@@ -20,8 +20,8 @@ from pgassay.bisecting.rounds import (
     run_round,
 )
 from pgassay.environment.builds.registry import SOURCE_ORIGIN, resolve
-from pgassay.environment.source.build_step import TreeDoesNotBuildError
-from pgassay.environment.source.tree_syntax import is_source
+from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
+from pgassay.environment.source_builds.tree_syntax import is_source
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.run_experiment import host_lock

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pgassay.bisecting.commit_line import CommitLine
-from pgassay.environment.source.tree_syntax import GIT, parse_source
+from pgassay.environment.source_builds.tree_syntax import GIT, parse_source
 from pgassay.errors import UsageError
 
 _DROPPED = ("--script", "--path", "--out", "--jobs", "--max-time", "--margin")

@@ -266,7 +266,7 @@ def _builds(prefix: str, **_: object) -> "Iterable[str]":
     from argcomplete.completers import DirectoriesCompleter
 
     from pgassay.environment.builds.registry import ORIGINS
-    from pgassay.environment.source.tree_syntax import is_source
+    from pgassay.environment.source_builds.tree_syntax import is_source
 
     if is_source(prefix):
         return _trees()
@@ -280,13 +280,13 @@ def _builds(prefix: str, **_: object) -> "Iterable[str]":
 
 def _trees(**_: object) -> "Iterable[str]":
     """The source trees that were built before."""
-    from pgassay.environment.source.kept_builds import all_kept
+    from pgassay.environment.source_builds.kept_builds import all_kept
 
     return [name for _folder, kept in all_kept() for name in kept.names]
 
 
 def _volumes(prefix: str, action: argparse.Action | None = None, **_: object) -> "Iterable[str]":
-    from pgassay.volumes.catalogue import load_catalogue
+    from pgassay.cloud_volumes.catalogue import load_catalogue
 
     catalogue = load_catalogue().catalogue
     name, comma, rest = prefix.partition(",")

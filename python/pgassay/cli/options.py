@@ -7,7 +7,7 @@ import sys
 from pgassay.errors import UsageError
 from pgassay.options import option
 from pgassay.options.table import OWN_OPTIONS, options_for
-from pgassay.typed import quantities
+from pgassay.value_syntax import quantities
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:

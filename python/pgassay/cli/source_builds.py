@@ -39,7 +39,7 @@ def provide(
 
 
 def _trees(word: str) -> list[str]:
-    from pgassay.environment.source.tree_syntax import is_source
+    from pgassay.environment.source_builds.tree_syntax import is_source
     from pgassay.factors.base import split_levels
 
     if is_source(word):

@@ -3,7 +3,7 @@
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
-from pgassay.typed.quantities import CLIENTS_MAX, whole
+from pgassay.value_syntax.quantities import CLIENTS_MAX, whole
 from pgassay.workloads.pgbench_builtin import with_clients
 
 NAME = "clients"

@@ -6,7 +6,7 @@ from pgassay.environment.server.initdb import WAL_SEGMENT_SIZES_MB
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
-from pgassay.typed.quantities import size_bytes
+from pgassay.value_syntax.quantities import size_bytes
 
 CHECKSUMS = "checksums"
 WAL_SEGSIZE = "wal_segsize"

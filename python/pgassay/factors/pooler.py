@@ -3,8 +3,8 @@
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, distinct, split_kinds
 from pgassay.model.arm import ArmSpec, PoolerSpec
-from pgassay.typed import option_lists
-from pgassay.typed.quantities import CLIENTS_MAX, whole
+from pgassay.value_syntax import option_lists
+from pgassay.value_syntax.quantities import CLIENTS_MAX, whole
 
 NAME = "pooler"
 NONE, PGBOUNCER = "none", "pgbouncer"

@@ -16,7 +16,7 @@ from pgassay.options.option import (
     text,
     value,
 )
-from pgassay.typed.quantities import fraction, seconds, whole
+from pgassay.value_syntax.quantities import fraction, seconds, whole
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pgassay.options.option import COPIES, TRIALS, Words, maybe, several, text, value
-from pgassay.typed.quantities import whole
+from pgassay.value_syntax.quantities import whole
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:

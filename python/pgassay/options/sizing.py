@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pgassay.options.option import folder, maybe, several, several_of, switch, text, value
-from pgassay.typed.quantities import fraction, size_bytes
+from pgassay.value_syntax.quantities import fraction, size_bytes
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:

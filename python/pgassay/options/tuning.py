@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from pgassay.options.option import folder, maybe, switch, text
-from pgassay.typed.quantities import CLIENTS_MAX, size_bytes, whole
+from pgassay.value_syntax.quantities import CLIENTS_MAX, size_bytes, whole
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from pgassay.cloud_volumes.catalogue import LoadedCatalogue
+from pgassay.cloud_volumes.explain import explain
+from pgassay.cloud_volumes.parse import is_fixed, plain, range_of
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import Catalogue, Rate, VolumeEntry
 from pgassay.model.volumes.offer import VolumeOffer
 from pgassay.sizing.server_volumes import CandidateVolume
 from pgassay.storage.storage_options import split_wal
-from pgassay.volumes.catalogue import LoadedCatalogue
-from pgassay.volumes.explain import explain
-from pgassay.volumes.parse import is_fixed, plain, range_of
 
 # A larger volume is bought for its operations.
 _SIZE_STEPS = (1, 1.5, 2, 3, 5, 8, 12, 20, 34, 54, 80, 140)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from pgassay.cloud_volumes.catalogue import LoadedCatalogue
 from pgassay.errors import UsageError
 from pgassay.model.volumes.size import SizedGroup
 from pgassay.record.experiment import StoredExperiment
@@ -13,7 +14,6 @@ from pgassay.storage.parse import parse_storage
 from pgassay.storage.registry import kind_named
 from pgassay.storage.storage_options import format_bytes
 from pgassay.storage.volume import catalogue, model_for
-from pgassay.volumes.catalogue import LoadedCatalogue
 
 _KIND = "volume"
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pgassay.cloud_volumes.volume_limits import instance_of, without_instance
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
@@ -17,7 +18,6 @@ from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.sizing.processor_use import cpu_s, lock_waits, processors, processors_min
 from pgassay.storage.request_trace import TRACE_FILE, WAL_TRACE_FILE
 from pgassay.storage.storage_options import format_bytes
-from pgassay.volumes.volume_limits import instance_of, without_instance
 
 _HOW_TO_RECORD = (
     "record them with --storage volume:unlimited,trace=yes, or use 'pgassay size --workload …', which does "

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from pgassay.cloud_volumes.explain import text_of
+from pgassay.cloud_volumes.volume_limits import instance_of, without_instance
 from pgassay.model.volumes.offer import (
     Distribution,
     Latency,
@@ -13,8 +15,6 @@ from pgassay.model.volumes.offer import (
     VolumeOffer,
 )
 from pgassay.native.simulate import BesideSpec
-from pgassay.volumes.explain import text_of
-from pgassay.volumes.volume_limits import instance_of, without_instance
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgassay import __version__
+from pgassay.cloud_volumes.catalogue import LoadedCatalogue
 from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import CatalogueFacts, VolumeModel
 from pgassay.model.volumes.size import SizedGroup, SizeResult, StorageBound
@@ -23,7 +24,6 @@ from pgassay.sizing.size_sentences import (
     warnings_of_bound,
 )
 from pgassay.sizing.volume_choice import burst_of, judged, neighbours_of, recommended_of, reference_of
-from pgassay.volumes.catalogue import LoadedCatalogue
 
 WAL_APART = (
     "the WAL was on its own storage: only the data's volume is replayed, and waits of "

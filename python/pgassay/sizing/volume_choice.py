@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
+from pgassay.cloud_volumes.price import HOURS
 from pgassay.model.volumes.size import SizedVolume, Within
 from pgassay.sizing.predict import Predicted
 from pgassay.sizing.server_volumes import CandidateVolume
 from pgassay.sizing.size_sentences import EQUAL_MAX
-from pgassay.volumes.price import HOURS
 
 RECOMMENDED_MAX = 5
 _MILLION = 1e6

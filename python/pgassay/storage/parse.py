@@ -15,7 +15,7 @@ from pgassay.model.storage import PriceFacts, StorageSpec
 from pgassay.storage import storage_options
 from pgassay.storage.registry import KINDS, kind_named
 from pgassay.storage.storage_options import FIELDS, WAL, format_bytes, readable_bytes, split_wal
-from pgassay.typed.option_lists import pairs, split
+from pgassay.value_syntax.option_lists import pairs, split
 
 __all__ = ["describe", "format_bytes", "parse_storage", "prices_of", "readable_bytes"]
 

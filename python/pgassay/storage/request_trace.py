@@ -19,7 +19,7 @@ from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import Distribution, Latency, Stripes, VolumeModel
 from pgassay.native.volume import Traced
 from pgassay.storage.base import Delivered
-from pgassay.typed.quantities import seconds
+from pgassay.value_syntax.quantities import seconds
 
 UNLIMITED = "unlimited"
 TRACE_FILE = "volume.trace"

@@ -20,7 +20,7 @@ from typing import Any
 from pgassay.environment.home import typed_path
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
-from pgassay.typed.quantities import BYTES_OF, size_bytes
+from pgassay.value_syntax.quantities import BYTES_OF, size_bytes
 
 MEGABYTE = 1024 * 1024
 # What the block-I/O controller can enforce on any kind that has a block device.

@@ -12,6 +12,10 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import ClassVar
 
+from pgassay.cloud_volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
+from pgassay.cloud_volumes.explain import text_of
+from pgassay.cloud_volumes.parse import GIB, parse_volume
+from pgassay.cloud_volumes.volume_limits import instance_of, model_of, without_instance
 from pgassay.environment.home import account, home, home_path
 from pgassay.environment.linux import device
 from pgassay.errors import MeasurementError, UsageError
@@ -34,10 +38,6 @@ from pgassay.storage.loop import LoopVolume
 from pgassay.storage.request_trace import UNLIMITED, Trace, latency_text, unlimited_model
 from pgassay.storage.storage_options import describe, format_bytes, readable_bytes
 from pgassay.storage.volume_facts import offer_facts, peaks_of, simulated_words, would_last
-from pgassay.volumes.catalogue import OWN_FILE, LoadedCatalogue, load_catalogue
-from pgassay.volumes.explain import text_of
-from pgassay.volumes.parse import GIB, parse_volume
-from pgassay.volumes.volume_limits import instance_of, model_of, without_instance
 
 # What is ordered of a volume beside its size; keys of `volumes.parse`.
 _ORDERED = ("iops", "throughput", "credits", "flush_latency", "first_touch", "instance")

@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from pgassay.cloud_volumes.catalogue import LoadedCatalogue
+from pgassay.cloud_volumes.explain import offer
+from pgassay.cloud_volumes.pattern import parse_pattern, simulate_load
+from pgassay.cloud_volumes.sustained_volumes import sustained_volumes
 from pgassay.model.volumes.offer import VolumeModel, VolumeSpec
 from pgassay.native.volume import Second
-from pgassay.volumes.catalogue import LoadedCatalogue
-from pgassay.volumes.explain import offer
-from pgassay.volumes.pattern import parse_pattern, simulate_load
-from pgassay.volumes.sustained_volumes import sustained_volumes
 
 # As providers count a month.
 _MONTH_S = 730 * 3600

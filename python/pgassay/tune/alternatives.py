@@ -2,6 +2,10 @@
 
 from dataclasses import replace
 
+from pgassay.cloud_volumes.catalogue import LoadedCatalogue
+from pgassay.cloud_volumes.explain import text_of
+from pgassay.cloud_volumes.price import price_of
+from pgassay.cloud_volumes.sustained_volumes import cheapest_sustained
 from pgassay.environment.builds.registry import ORIGINS, resolve
 from pgassay.environment.server.validation import with_data_format
 from pgassay.errors import UsageError
@@ -12,10 +16,6 @@ from pgassay.storage.registry import KINDS
 from pgassay.storage.volume import VolumeKind, catalogue, model_for, ordered
 from pgassay.storage.volume_facts import peaks_of
 from pgassay.tune.candidate import OtherStorage, OtherVersion
-from pgassay.volumes.catalogue import LoadedCatalogue
-from pgassay.volumes.explain import text_of
-from pgassay.volumes.price import price_of
-from pgassay.volumes.sustained_volumes import cheapest_sustained
 
 # The data of another version are loaded anew, and twice for each arm of a proof.
 LOAD_SHARE_MAX = 0.05

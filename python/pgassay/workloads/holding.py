@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import BY_SSH, LoadSpec
-from pgassay.typed import quantities
+from pgassay.value_syntax import quantities
 
 OPTIONS = ("pool", "lifetime", "reconnect", "idle_in_transaction", "client")
 POOL_MAX = 5000

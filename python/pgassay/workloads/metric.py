@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadSpec, Metric, WorkloadSpec
-from pgassay.typed import quantities
+from pgassay.value_syntax import quantities
 from pgassay.workloads.pace import MEAN_LATENCY
 from pgassay.workloads.pgbench_builtin import THROUGHPUT
 

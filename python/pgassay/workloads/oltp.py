@@ -2,8 +2,8 @@
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Distribution, ReadOnlyOptions, Statement, WorkloadSpec
-from pgassay.typed import option_lists as typed_options
-from pgassay.typed import quantities
+from pgassay.value_syntax import option_lists as typed_options
+from pgassay.value_syntax import quantities
 from pgassay.workloads import holding, pgbench_builtin
 from pgassay.workloads.sql_files import shipped_statements
 

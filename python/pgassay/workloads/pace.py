@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Arrivals, LoadSpec, Metric, Pace
-from pgassay.typed import quantities
+from pgassay.value_syntax import quantities
 
 OPTIONS = ("rate", "arrivals", "curve", "latency_limit", "think")
 RATE_MAX = 1e7

@@ -6,8 +6,8 @@ from pathlib import Path
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadScript, WorkloadSpec
 from pgassay.native.scripts import ReadScripts, read_scripts
-from pgassay.typed import option_lists as typed_options
-from pgassay.typed import quantities
+from pgassay.value_syntax import option_lists as typed_options
+from pgassay.value_syntax import quantities
 from pgassay.workloads import holding
 from pgassay.workloads.pgbench_builtin import OPTIONS, load_of, metric_of
 from pgassay.workloads.sql_files import read_sql_file

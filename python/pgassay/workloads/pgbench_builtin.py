@@ -3,8 +3,8 @@
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadSpec, Metric, QueryProtocol, Statement, WorkloadSpec
 from pgassay.sql_text import literals
-from pgassay.typed import option_lists as typed_options
-from pgassay.typed import quantities
+from pgassay.value_syntax import option_lists as typed_options
+from pgassay.value_syntax import quantities
 from pgassay.workloads import holding, pace
 from pgassay.workloads.sql_files import shipped_statements
 

@@ -10,8 +10,8 @@ from pgassay.errors import UsageError
 from pgassay.model.workload import LoadSpec, Metric, PartOfCapture, ReplayOptions, Statement, WorkloadSpec
 from pgassay.native.replay_commands import PlannedFamily, planned
 from pgassay.traffic import play_plan
-from pgassay.typed import option_lists as typed_options
-from pgassay.typed import quantities
+from pgassay.value_syntax import option_lists as typed_options
+from pgassay.value_syntax import quantities
 from pgassay.workloads.pace import MEAN_LATENCY
 
 FAMILY = "replay"

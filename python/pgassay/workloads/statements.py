@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Metric, Statement, WorkloadSpec
-from pgassay.typed import option_lists as typed_options
-from pgassay.typed import quantities
+from pgassay.value_syntax import option_lists as typed_options
+from pgassay.value_syntax import quantities
 from pgassay.workloads.sql_files import read_sql_file, shipped_statements
 from pgassay.workloads.statement_names import strip_comments, without_literals
 from pgassay.workloads.transactions import controls, with_transactions

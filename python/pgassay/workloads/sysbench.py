@@ -4,8 +4,8 @@ from difflib import get_close_matches
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Distribution, Statement, SysbenchOptions, WorkloadSpec
-from pgassay.typed import option_lists as typed_options
-from pgassay.typed import quantities
+from pgassay.value_syntax import option_lists as typed_options
+from pgassay.value_syntax import quantities
 from pgassay.workloads import holding, pgbench_builtin, sysbench_micro
 from pgassay.workloads.oltp import NUMBERS as NUMBERS_OF_READING
 from pgassay.workloads.oltp import STATEMENTS_MAX

@@ -6,7 +6,7 @@ each sends stands in `crates/load/src/sysbench/micro.rs`.
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Metric, Statement, SysbenchOptions, WorkloadSpec
-from pgassay.typed import option_lists as typed_options
+from pgassay.value_syntax import option_lists as typed_options
 from pgassay.workloads import holding, pace, pgbench_builtin
 from pgassay.workloads.sql_files import shipped_statements
 

@@ -1,7 +1,7 @@
 """`toy[:limit=N]`: one query on the table of the dataset `toy`."""
 
 from pgassay.model.workload import Metric, Statement, WorkloadSpec
-from pgassay.typed import option_lists, quantities
+from pgassay.value_syntax import option_lists, quantities
 
 
 def parse(family: str, text: str) -> WorkloadSpec:

@@ -8,10 +8,10 @@ import pytest
 
 import whole_tool
 from pgassay.environment.builds.registry import resolve
-from pgassay.environment.source import building, kept_builds, trees
-from pgassay.environment.source.build_tools import find_tools
-from pgassay.environment.source.recipe import recipe_of
-from pgassay.environment.source.tree_syntax import parse_source
+from pgassay.environment.source_builds import building, kept_builds, trees
+from pgassay.environment.source_builds.build_tools import find_tools
+from pgassay.environment.source_builds.recipe import recipe_of
+from pgassay.environment.source_builds.tree_syntax import parse_source
 from pgassay.model.build import LAYOUTS_DEFAULT, layout_folder
 from samples.builds import source_tree
 

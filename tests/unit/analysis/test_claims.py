@@ -14,7 +14,7 @@ from pgassay.analysis.claims.arm_claims import missing_condition
 from pgassay.analysis.claims.claim_blocks import is_open
 from pgassay.analysis.claims.judge_claims import judge
 from pgassay.errors import UsageError
-from pgassay.experiment.claiming.claim_files import read_claims
+from pgassay.experiment.claims.claim_files import read_claims
 from pgassay.experiment.planning.experiment_file import read_document, read_file
 from pgassay.factors.registry import parse_factors
 from pgassay.model.experiment import MachineFacts

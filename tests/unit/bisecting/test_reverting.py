@@ -11,7 +11,7 @@ import pytest
 
 import report_examples as examples
 from pgassay.bisecting.revert_check import PATCH_FILE, judged, reverted_build
-from pgassay.environment.source.build_step import TreeDoesNotBuildError
+from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from pgassay.model.further_results.bisection import Place, Reverted

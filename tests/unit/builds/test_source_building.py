@@ -16,9 +16,9 @@ from pgassay.cli import completion, source_builds
 from pgassay.environment.builds.build_identity import binary_sha256
 from pgassay.environment.builds.registry import ORIGINS, SOURCE_ORIGIN, resolve
 from pgassay.environment.builds.source import trees_of
-from pgassay.environment.source import build_tools, building, kept_builds
-from pgassay.environment.source.build_step import TreeDoesNotBuildError
-from pgassay.environment.source.layouts import Linker
+from pgassay.environment.source_builds import build_tools, building, kept_builds
+from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
+from pgassay.environment.source_builds.layouts import Linker
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from samples.builds import source_tree

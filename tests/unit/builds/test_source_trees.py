@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import whole_tool
-from pgassay.environment.source.build_step import first_error
-from pgassay.environment.source.tree_syntax import is_source, parse_source
-from pgassay.environment.source.trees import data_format, find_tree
+from pgassay.environment.source_builds.build_step import first_error
+from pgassay.environment.source_builds.tree_syntax import is_source, parse_source
+from pgassay.environment.source_builds.trees import data_format, find_tree
 from pgassay.errors import UsageError
 from samples.builds import source_tree
 

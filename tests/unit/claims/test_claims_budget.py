@@ -8,8 +8,8 @@ import pytest
 import report_examples as examples
 from pgassay.analysis.claims.arm_claims import blocks_least
 from pgassay.analysis.claims.claim_blocks import blocks_first, expected_of, least_of, pair_level
-from pgassay.experiment.claiming.run_claims import _Budget
-from pgassay.experiment.claiming.run_order import Outlook, Turn, Waiting
+from pgassay.experiment.claims.run_claims import _Budget
+from pgassay.experiment.claims.run_order import Outlook, Turn, Waiting
 from pgassay.experiment.running.stopping_rules import standing_of
 from pgassay.model.further_results.claims import Claim, Source
 from pgassay.model.result import CompareResult, Forecast

@@ -11,10 +11,10 @@ import pytest
 import report_examples as examples
 from pgassay.analysis.claims.arm_claims import blocks_least
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.claiming import claim_status
-from pgassay.experiment.claiming import run_claims as running
-from pgassay.experiment.claiming.claim_files import claimed_files
-from pgassay.experiment.claiming.run_claims import ClaimsOptions, run_claims
+from pgassay.experiment.claims import claim_status
+from pgassay.experiment.claims import run_claims as running
+from pgassay.experiment.claims.claim_files import claimed_files
+from pgassay.experiment.claims.run_claims import ClaimsOptions, run_claims
 from pgassay.progress import NullProgress
 
 CLAIM = '[[claim]]\nid = "{0}"\ntext = "t"\nsource = {{ title = "A page" }}\n{1}\nsays = "faster"\n'

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
-from pgassay.experiment.claiming.claim_files import claimed_files
-from pgassay.experiment.claiming.run_order import (
+from pgassay.experiment.claims.claim_files import claimed_files
+from pgassay.experiment.claims.run_order import (
     LEFT_MIN_S,
     Outlook,
     Turn,

@@ -6,7 +6,7 @@ import pytest
 
 from pgassay.analysis.claims.arm_claims import more_blocks
 from pgassay.errors import UsageError
-from pgassay.experiment.claiming.claim_files import read_claims
+from pgassay.experiment.claims.claim_files import read_claims
 
 CLAIM = """workload = "full-scan"
 

@@ -7,6 +7,8 @@ import pytest
 
 import analysis_samples as samples
 from pgassay.cli.main import main
+from pgassay.cloud_volumes.parse import parse_volume
+from pgassay.cloud_volumes.sustained_volumes import sustained_volumes
 from pgassay.environment.cgroup import caps
 from pgassay.environment.linux import machine
 from pgassay.errors import UsageError
@@ -31,8 +33,6 @@ from pgassay.storage.volume import (
     way_delay_us,
 )
 from pgassay.storage.volume_facts import given_until, would_last
-from pgassay.volumes.parse import parse_volume
-from pgassay.volumes.sustained_volumes import sustained_volumes
 
 
 def model(text: str) -> VolumeModel:

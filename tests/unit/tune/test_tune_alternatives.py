@@ -8,6 +8,8 @@ import pytest
 
 import finder_samples as made
 import tune_samples as samples
+from pgassay.cloud_volumes.parse import parse_volume
+from pgassay.cloud_volumes.sustained_volumes import cheapest_sustained
 from pgassay.model.arm import ArmSpec, DatasetSpec
 from pgassay.model.build import Build
 from pgassay.model.plans.explained_plan import ExplainedPlan
@@ -22,8 +24,6 @@ from pgassay.tune.candidate import Candidate, OtherStorage, OtherVersion, Sympto
 from pgassay.tune.facts.schema import SchemaFacts
 from pgassay.tune.finders.registry import find
 from pgassay.tune.proof.proof_arms import arm_of
-from pgassay.volumes.parse import parse_volume
-from pgassay.volumes.sustained_volumes import cheapest_sustained
 from report_examples import spec as arm_spec
 
 V16 = Build(origin="apt", version="16.9", major=16, bin_directory="/pg/16")

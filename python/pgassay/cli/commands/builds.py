@@ -136,7 +136,7 @@ def _install(versions: Sequence[str]) -> list[BuildListing]:
 
 def _build(trees: Sequence[str], jobs: int | None) -> list[BuildListing]:
     from pgassay.cli.source_builds import provide
-    from pgassay.environment.source.tree_syntax import is_source
+    from pgassay.environment.source_builds.tree_syntax import is_source
     from pgassay.errors import UsageError
 
     for text in trees:
@@ -150,7 +150,7 @@ def _build(trees: Sequence[str], jobs: int | None) -> list[BuildListing]:
 
 def _clean(trees: Sequence[str], *, wait: bool) -> Sequence[str]:
     from pgassay.environment import lock
-    from pgassay.environment.source.kept_builds import remove
+    from pgassay.environment.source_builds.kept_builds import remove
 
     with lock.acquire(wait, lambda holder: print(f"waiting for process {holder}", file=sys.stderr)):
         return remove(trees)

@@ -4,7 +4,7 @@ import argparse
 
 from pgassay.cli import options
 from pgassay.cli.output import publish
-from pgassay.typed.quantities import whole
+from pgassay.value_syntax.quantities import whole
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pgassay.experiment.claiming.claim_files import ClaimedFile
+    from pgassay.experiment.claims.claim_files import ClaimedFile
     from pgassay.model.further_results.claims import Claim, ClaimsResult, JudgedClaim
 
 RUN = "run"
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
     """List the claims, judge them by what is stored, or run their experiments."""
     from pathlib import Path
 
-    from pgassay.experiment.claiming.claim_files import ALL, claimed_files
+    from pgassay.experiment.claims.claim_files import ALL, claimed_files
     from pgassay.report.claims import page_of
 
     words = list(arguments.files)
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int:
 
     from pgassay.cli.outcome import progress_of
-    from pgassay.experiment.claiming.run_claims import ClaimsOptions, run_claims
+    from pgassay.experiment.claims.run_claims import ClaimsOptions, run_claims
     from pgassay.record.documents import write_file
     from pgassay.report.claims import page_of
 
@@ -107,7 +107,7 @@ def _run(arguments: argparse.Namespace, files: "tuple[ClaimedFile, ...]") -> int
 
 def _result(files: "tuple[ClaimedFile, ...]", folder: "Path | None") -> "ClaimsResult":
     """The claims as they are listed, or as the records of `folder` judge them."""
-    from pgassay.experiment.claiming.run_claims import ClaimsOptions, stored_claims
+    from pgassay.experiment.claims.run_claims import ClaimsOptions, stored_claims
     from pgassay.model.further_results.claims import ClaimsResult
     from pgassay.record import layout
 

@@ -6,7 +6,7 @@ import sys
 from pgassay.cli import options
 from pgassay.cli.output import publish
 from pgassay.errors import UsageError
-from pgassay.typed import quantities
+from pgassay.value_syntax import quantities
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

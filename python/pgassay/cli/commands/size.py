@@ -9,12 +9,12 @@ TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pgassay.cloud_volumes.catalogue import LoadedCatalogue
     from pgassay.experiment.planning.request import CompareRequest
     from pgassay.model.volumes.size import SizeResult
     from pgassay.record.experiment import StoredExperiment
     from pgassay.sizing.server_volumes import CandidateVolume
     from pgassay.sizing.size import Wanted
-    from pgassay.volumes.catalogue import LoadedCatalogue
 
 PAGE_FILE = "size.html"
 EXIT_FAILED = 1
@@ -147,10 +147,10 @@ def _measured(arguments: argparse.Namespace) -> "StoredExperiment":
 
 
 def _wanted(arguments: argparse.Namespace) -> "tuple[LoadedCatalogue, Sequence[CandidateVolume], Wanted]":
+    from pgassay.cloud_volumes.catalogue import OWN_FILE, load_catalogue
     from pgassay.environment.home import home_path
     from pgassay.sizing.candidates import candidates, reference
     from pgassay.sizing.size import Wanted
-    from pgassay.volumes.catalogue import OWN_FILE, load_catalogue
 
     own = home_path() / OWN_FILE
     loaded = load_catalogue([*([own] if own.is_file() else []), *arguments.catalogue])

@@ -9,7 +9,7 @@ from pgassay.cli.output import publish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pgassay.volumes.catalogue import LoadedCatalogue
+    from pgassay.cloud_volumes.catalogue import LoadedCatalogue
 
 FIT = "fit"
 
@@ -69,9 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
         return _fit(arguments)
     if arguments.volumes[:1] == [volumes_mount.MOUNT]:
         return volumes_mount.run(arguments, _loaded(arguments))
+    from pgassay.cloud_volumes.explain import explain, list_types
+    from pgassay.cloud_volumes.pattern import parse_pattern, simulate_load
     from pgassay.report.volumes import page_of
-    from pgassay.volumes.explain import explain, list_types
-    from pgassay.volumes.pattern import parse_pattern, simulate_load
 
     loaded = _loaded(arguments)
     if not arguments.volumes:
@@ -103,8 +103,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _loaded(arguments: argparse.Namespace) -> "LoadedCatalogue":
     """The catalogue with the file in the home, where there is one, and those that were named."""
+    from pgassay.cloud_volumes.catalogue import OWN_FILE, load_catalogue
     from pgassay.environment.home import home_path
-    from pgassay.volumes.catalogue import OWN_FILE, load_catalogue
 
     own = home_path() / OWN_FILE
     return load_catalogue([*([own] if own.is_file() else []), *arguments.catalogue])
@@ -112,7 +112,7 @@ def _loaded(arguments: argparse.Namespace) -> "LoadedCatalogue":
 
 def _texts(words: list[str]) -> list[str]:
     """The volumes: a word that begins with an option belongs to the one before it."""
-    from pgassay.volumes.parse import KEYS
+    from pgassay.cloud_volumes.parse import KEYS
 
     texts: list[str] = []
     for word in words:
@@ -128,11 +128,11 @@ def _fit(arguments: argparse.Namespace) -> int:
     from datetime import date
     from pathlib import Path
 
+    from pgassay.cloud_volumes.fio import read_fio
+    from pgassay.cloud_volumes.fit import GIB, fit, to_toml
     from pgassay.errors import UsageError
     from pgassay.model.volumes.catalogue import SIZE_GIB_MAX
-    from pgassay.typed.quantities import size_bytes
-    from pgassay.volumes.fio import read_fio
-    from pgassay.volumes.fit import GIB, fit, to_toml
+    from pgassay.value_syntax.quantities import size_bytes
 
     files = [Path(word) for word in arguments.volumes[1:]]
     if not files:

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from pgassay.cloud_volumes.catalogue import LoadedCatalogue
     from pgassay.native.volume import Overhead, Second
     from pgassay.storage.imitated_device import ServedImage
-    from pgassay.volumes.catalogue import LoadedCatalogue
 
 MOUNT = "mount"
 _USED_DEFAULT = "4GB"
@@ -22,15 +22,15 @@ def run(arguments: argparse.Namespace, loaded: "LoadedCatalogue") -> int:
     """Mount, tell each second what is delivered, and remove everything at the end."""
     from pathlib import Path
 
+    from pgassay.cloud_volumes.explain import text_of
+    from pgassay.cloud_volumes.parse import parse_volume
+    from pgassay.cloud_volumes.volume_limits import model_of
     from pgassay.environment.cleanup import registry
     from pgassay.errors import UsageError
     from pgassay.storage.delivered_rates import unsteady_way
     from pgassay.storage.image import size_for
     from pgassay.storage.imitated_device import ServedImage, ceiling_refusal, why_not
-    from pgassay.typed.quantities import size_bytes
-    from pgassay.volumes.explain import text_of
-    from pgassay.volumes.parse import parse_volume
-    from pgassay.volumes.volume_limits import model_of
+    from pgassay.value_syntax.quantities import size_bytes
 
     words = arguments.volumes[1:]
     if len(words) != 2:

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from pgassay.cli import options
-from pgassay.typed.quantities import seconds
+from pgassay.value_syntax.quantities import seconds
 
 TYPE_CHECKING = False  # typing itself is not worth its import here
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pgassay.environment.builds.path import PathOrigin
 from pgassay.environment.builds.source import SourceOrigin
 from pgassay.environment.builds.wheel import WheelOrigin
 from pgassay.environment.debian import has_apt
-from pgassay.environment.source.tree_syntax import is_source
+from pgassay.environment.source_builds.tree_syntax import is_source
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 

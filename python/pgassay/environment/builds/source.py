@@ -6,10 +6,10 @@ from typing import ClassVar
 
 from pgassay.environment.builds.base import Origin
 from pgassay.environment.builds.inspect import inspect
-from pgassay.environment.source import building, kept_builds
-from pgassay.environment.source.build_tools import OnStep
-from pgassay.environment.source.layouts import hashes_of
-from pgassay.environment.source.tree_syntax import parse_source
+from pgassay.environment.source_builds import building, kept_builds
+from pgassay.environment.source_builds.build_tools import OnStep
+from pgassay.environment.source_builds.layouts import hashes_of
+from pgassay.environment.source_builds.tree_syntax import parse_source
 from pgassay.model.build import Build, SourceTree
 
 

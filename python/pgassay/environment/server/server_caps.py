@@ -11,7 +11,7 @@ from pgassay.errors import UsageError
 from pgassay.model.arm import ArmSpec
 from pgassay.model.build import Build
 from pgassay.storage.storage_options import format_bytes, readable_bytes
-from pgassay.typed.quantities import processors, size_bytes
+from pgassay.value_syntax.quantities import processors, size_bytes
 
 # Below this a server of PostgreSQL and its sessions don't start at all.
 MEMORY_BYTES_MIN = 64 * 1024 * 1024

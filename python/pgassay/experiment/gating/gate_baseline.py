@@ -10,7 +10,7 @@ from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from pgassay.environment.home import typed_path
-from pgassay.environment.source.tree_syntax import is_source
+from pgassay.environment.source_builds.tree_syntax import is_source
 from pgassay.errors import UsageError
 from pgassay.experiment.gating.gate_file import GateFile, has_pattern, read_gate_file
 from pgassay.experiment.planning.experiment_file import read_document

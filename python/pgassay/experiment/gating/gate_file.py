@@ -22,7 +22,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from pgassay.analysis.gate.detector import FALSE_ALARMS_PER_YEAR, RUNS_PER_YEAR
-from pgassay.environment.source.tree_syntax import is_source
+from pgassay.environment.source_builds.tree_syntax import is_source
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_file import (
     fields_of,
@@ -35,7 +35,7 @@ from pgassay.experiment.planning.request import CompareRequest, parse_settings
 from pgassay.factors.prepare import FILE_SUFFIX
 from pgassay.options.comparison import BLOCKS_MAX
 from pgassay.options.option import GATE_FILE
-from pgassay.typed.quantities import seconds
+from pgassay.value_syntax.quantities import seconds
 
 TIME_DEFAULT_S = 600.0
 # The keys above all tables that each workload may have of its own.

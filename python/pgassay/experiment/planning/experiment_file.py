@@ -23,7 +23,7 @@ from pgassay.options.option import FILE, Option
 from pgassay.options.table import options_for
 from pgassay.workloads import pgbench, replay
 
-# What was published of the experiment (`claiming/claim_files.py`) changes nothing of it.
+# What was published of the experiment (`claims/claim_files.py`) changes nothing of it.
 TABLES = ("factors", "set", "claim")
 
 

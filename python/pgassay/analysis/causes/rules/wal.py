@@ -6,7 +6,7 @@ from dataclasses import replace
 from pgassay.analysis.causes.base import Answer, Found, Rule, SettingRemedy, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.errors import UsageError
-from pgassay.typed.quantities import size_bytes
+from pgassay.value_syntax.quantities import size_bytes
 
 # Below this interval between checkpoints that were asked for, they cost more than they save: after each
 # one every page that is changed goes whole into the WAL (full_page_writes).

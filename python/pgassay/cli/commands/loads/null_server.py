@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         return _serve(arguments)
     from pgassay.native.null_server import measure_client
     from pgassay.report.listings import ceilings_page
-    from pgassay.typed.quantities import CLIENTS_MAX, whole
+    from pgassay.value_syntax.quantities import CLIENTS_MAX, whole
     from pgassay.workloads.pgbench_builtin import with_clients
     from pgassay.workloads.registry import parse_workload
 

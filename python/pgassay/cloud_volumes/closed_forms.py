@@ -7,8 +7,8 @@ two moments at which credits end, all rates are constant, so each stretch and it
 import math
 from collections.abc import Sequence
 
+from pgassay.cloud_volumes.volume_limits import Limit
 from pgassay.model.volumes.offer import Delivery, LimitOffer, Phase
-from pgassay.volumes.volume_limits import Limit
 
 PAGE_BYTES = 8192
 STREAM_BYTES = 128 * 1024

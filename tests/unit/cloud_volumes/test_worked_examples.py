@@ -2,12 +2,12 @@
 
 import pytest
 
+from pgassay.cloud_volumes.catalogue import load_catalogue
+from pgassay.cloud_volumes.closed_forms import cost, delivery
+from pgassay.cloud_volumes.explain import explain, text_of
+from pgassay.cloud_volumes.parse import parse_volume
+from pgassay.cloud_volumes.volume_limits import limits_of
 from pgassay.model.volumes.offer import VolumeOffer
-from pgassay.volumes.catalogue import load_catalogue
-from pgassay.volumes.closed_forms import cost, delivery
-from pgassay.volumes.explain import explain, text_of
-from pgassay.volumes.parse import parse_volume
-from pgassay.volumes.volume_limits import limits_of
 
 CATALOGUE = load_catalogue()
 MIB = 1024**2

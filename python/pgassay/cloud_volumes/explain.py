@@ -3,6 +3,11 @@
 import math
 from collections.abc import Sequence
 
+from pgassay.cloud_volumes.catalogue import LoadedCatalogue
+from pgassay.cloud_volumes.closed_forms import deliveries, offer_of
+from pgassay.cloud_volumes.parse import is_fixed, parse_volume, plain
+from pgassay.cloud_volumes.price import price_of
+from pgassay.cloud_volumes.volume_limits import limits_of, model_of
 from pgassay.model.volumes.catalogue import Catalogue, InstanceEntry, PriceList, VolumeEntry
 from pgassay.model.volumes.offer import (
     CatalogueFacts,
@@ -14,11 +19,6 @@ from pgassay.model.volumes.offer import (
     VolumesResult,
     VolumeType,
 )
-from pgassay.volumes.catalogue import LoadedCatalogue
-from pgassay.volumes.closed_forms import deliveries, offer_of
-from pgassay.volumes.parse import is_fixed, parse_volume, plain
-from pgassay.volumes.price import price_of
-from pgassay.volumes.volume_limits import limits_of, model_of
 
 # The normal quantile of 0.99.
 _Z_99 = 2.3263478740408408

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.environment.home import home
-from pgassay.environment.source.tree_syntax import TypedTree
+from pgassay.environment.source_builds.tree_syntax import TypedTree
 from pgassay.errors import UsageError
 
 MAJOR_MIN = 16

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.cli import options as cli_options
+from pgassay.cloud_volumes.pattern import parse_pattern
 from pgassay.environment.server.server_caps import parse_memory
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.experiment_file import read_file
 from pgassay.storage.parse import parse_storage
-from pgassay.typed import option_lists, quantities
-from pgassay.volumes.pattern import parse_pattern
+from pgassay.value_syntax import option_lists, quantities
 from pgassay.workloads.registry import parse_workload
 
 GIB = 1024**3

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import SimulatedLoad, VolumeOffer
 from pgassay.native.simulate import PatternSpec, Simulated, simulate
-from pgassay.typed import option_lists, quantities
+from pgassay.value_syntax import option_lists, quantities
 
 KEYS = ("depth", "size", "order", "duration", "writes", "flush")
 ORDERS = ("random", "sequential")

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
+from pgassay.cloud_volumes.parse import operations_of, plain, range_of
 from pgassay.model.volumes.catalogue import Catalogue, PriceList, Tier, VolumePrice
 from pgassay.model.volumes.offer import Price, PricePart, VolumeSpec
-from pgassay.volumes.parse import operations_of, plain, range_of
 
 # As providers count a month.
 HOURS = 730

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from pgassay.cloud_volumes.parse import operations_of, plain, range_of
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import (
     BYTES_OF,
@@ -24,7 +25,6 @@ from pgassay.model.volumes.offer import (
     VolumeModel,
     VolumeSpec,
 )
-from pgassay.volumes.parse import operations_of, plain, range_of
 
 KIB = 1024
 # Credits of throughput are counted in MiB where they are no seconds.

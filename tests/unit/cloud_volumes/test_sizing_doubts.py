@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.cloud_volumes.catalogue import load_catalogue
 from pgassay.errors import UsageError
 from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.size import Check, SizedGroup, SizeResult
@@ -16,7 +17,6 @@ from pgassay.sizing.recordings import groups_of
 from pgassay.sizing.size import Wanted, size
 from pgassay.sizing.size_sentences import equivalents_of
 from pgassay.storage.registry import KINDS
-from pgassay.volumes.catalogue import load_catalogue
 from volume_traces import LOADED, sized, stored, write_trace
 
 GIB = 1024**3

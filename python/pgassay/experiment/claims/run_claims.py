@@ -9,9 +9,9 @@ from pathlib import Path
 from pgassay.analysis.claims.claim_blocks import blocks_first, is_open, pair_level
 from pgassay.analysis.claims.judge_claims import arms_for, judge
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
-from pgassay.experiment.claiming.claim_files import ClaimedFile
-from pgassay.experiment.claiming.claim_outlooks import after_measuring, round_s
-from pgassay.experiment.claiming.claim_status import (
+from pgassay.experiment.claims.claim_files import ClaimedFile
+from pgassay.experiment.claims.claim_outlooks import after_measuring, round_s
+from pgassay.experiment.claims.claim_status import (
     Standing,
     keep_file,
     measured,
@@ -19,7 +19,7 @@ from pgassay.experiment.claiming.claim_status import (
     with_plan,
     without,
 )
-from pgassay.experiment.claiming.run_order import Turn, goes_on, next_of
+from pgassay.experiment.claims.run_order import Turn, goes_on, next_of
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run_experiment import run_new, run_resumed
 from pgassay.model.further_results.claims import Claim, ClaimedExperiment, ClaimsResult

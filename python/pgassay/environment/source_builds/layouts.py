@@ -14,8 +14,8 @@ from pathlib import Path
 from pgassay.environment.builds.build_identity import binary_sha256
 from pgassay.environment.debian import has_apt
 from pgassay.environment.debian.toolbox import tool
-from pgassay.environment.source.build_step import TreeDoesNotBuildError, run_step
-from pgassay.environment.source.build_tools import OnStep
+from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError, run_step
+from pgassay.environment.source_builds.build_tools import OnStep
 from pgassay.errors import UsageError
 from pgassay.model.build import LAYOUTS_FOLDER, layout_folder
 

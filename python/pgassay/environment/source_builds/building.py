@@ -17,10 +17,10 @@ from pgassay.environment.atomic_folder import locked, made_whole
 from pgassay.environment.builds.package import make_open_folder, origin_folder
 from pgassay.environment.home import home
 from pgassay.environment.linux.settle import sync_tree
-from pgassay.environment.source import kept_builds, trees
-from pgassay.environment.source.build_step import OnFraction, run_step
-from pgassay.environment.source.build_tools import BuildTools, OnStep, find_tools
-from pgassay.environment.source.layouts import (
+from pgassay.environment.source_builds import kept_builds, trees
+from pgassay.environment.source_builds.build_step import OnFraction, run_step
+from pgassay.environment.source_builds.build_tools import BuildTools, OnStep, find_tools
+from pgassay.environment.source_builds.layouts import (
     Linker,
     add_layouts,
     find_linker,
@@ -28,9 +28,9 @@ from pgassay.environment.source.layouts import (
     link_layouts,
     missing_linker,
 )
-from pgassay.environment.source.recipe import PREFIX, Recipe, recipe_of
-from pgassay.environment.source.tree_syntax import TypedTree
-from pgassay.environment.source.trees import SourceTree
+from pgassay.environment.source_builds.recipe import PREFIX, Recipe, recipe_of
+from pgassay.environment.source_builds.tree_syntax import TypedTree
+from pgassay.environment.source_builds.trees import SourceTree
 from pgassay.errors import UsageError
 from pgassay.model.build import LAYOUTS_DEFAULT
 

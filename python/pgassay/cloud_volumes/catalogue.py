@@ -38,7 +38,7 @@ def load_catalogue(own: Sequence[Path] = ()) -> LoadedCatalogue:
     Raises:
         UsageError: a file can't be read, is no TOML, or says what a catalogue can't hold.
     """
-    text = files("pgassay.volumes").joinpath("catalogue.toml").read_text("utf-8")
+    text = files("pgassay.cloud_volumes").joinpath("catalogue.toml").read_text("utf-8")
     document: Table = tomllib.loads(text)
     for path in own:
         document = _laid_over(document, _own_document(path))

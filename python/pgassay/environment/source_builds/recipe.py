@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgassay.environment.source.build_tools import STATIC, BuildTools, OnStep, private_library
+from pgassay.environment.source_builds.build_tools import STATIC, BuildTools, OnStep, private_library
 
 # Raised when the same words come to mean another build.
 RECIPE_VERSION = 1

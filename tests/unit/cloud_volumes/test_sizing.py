@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pgassay.cloud_volumes.catalogue import load_catalogue
 from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import Limiter
 from pgassay.model.volumes.size import SizedGroup, SizeResult
@@ -20,7 +21,6 @@ from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import MeasuredRecording, RecordingGroup, groups_of
 from pgassay.sizing.size import Wanted, size
 from pgassay.sizing.size_sentences import sentences_of
-from pgassay.volumes.catalogue import load_catalogue
 from volume_traces import COMPUTING_NS, COUNT, LATENCY_NS, alone, one_client, recorded_on, sized, stored
 
 LOADED = load_catalogue()

@@ -11,9 +11,9 @@ from pgassay.analysis.claims.judge_claims import judge
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment.linux import machine
 from pgassay.errors import MeasurementError, UsageError
-from pgassay.experiment.claiming.claim_files import ClaimedFile
-from pgassay.experiment.claiming.claim_outlooks import after_measuring, before_measuring, first_verdict_s
-from pgassay.experiment.claiming.run_order import Outlook, Waiting
+from pgassay.experiment.claims.claim_files import ClaimedFile
+from pgassay.experiment.claims.claim_outlooks import after_measuring, before_measuring, first_verdict_s
+from pgassay.experiment.claims.run_order import Outlook, Waiting
 from pgassay.experiment.planning.experiment_file import read_document, read_file
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest

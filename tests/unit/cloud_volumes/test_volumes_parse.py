@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from pgassay.cloud_volumes.catalogue import load_catalogue
+from pgassay.cloud_volumes.explain import explain, list_types
+from pgassay.cloud_volumes.parse import KEYS, parse_volume
+from pgassay.cloud_volumes.pattern import parse_pattern
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import Catalogue
 from pgassay.model.volumes.offer import VolumeSpec
-from pgassay.volumes.catalogue import load_catalogue
-from pgassay.volumes.explain import explain, list_types
-from pgassay.volumes.parse import KEYS, parse_volume
-from pgassay.volumes.pattern import parse_pattern
 
 LOADED = load_catalogue()
 CATALOGUE = LOADED.catalogue

@@ -23,6 +23,7 @@ from pgassay.analysis.descriptive.storage_bound import (
     timed_share,
     together,
 )
+from pgassay.cloud_volumes.catalogue import load_catalogue
 from pgassay.errors import UsageError
 from pgassay.model.arm import Arm, RemoteServer
 from pgassay.model.experiment import Experiment
@@ -33,7 +34,6 @@ from pgassay.report import schema
 from pgassay.report.size import size_page
 from pgassay.sizing.size import Wanted, bounded
 from pgassay.sizing.size_sentences import warnings_of_bound
-from pgassay.volumes.catalogue import load_catalogue
 
 SECOND = 10**9
 LOOKS = 20

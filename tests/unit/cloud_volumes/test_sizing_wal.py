@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.cloud_volumes.catalogue import load_catalogue
 from pgassay.errors import UsageError
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.sizing.candidates import candidate, candidates
 from pgassay.sizing.predict import Predictor
 from pgassay.sizing.recordings import MeasuredRecording, RecordingGroup
 from pgassay.sizing.server_volumes import Attached
-from pgassay.volumes.catalogue import load_catalogue
 from volume_traces import constant, recorded_on, write_trace
 
 LOADED = load_catalogue()

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgassay.cloud_volumes.catalogue import load_catalogue
+from pgassay.cloud_volumes.explain import explain
+from pgassay.cloud_volumes.fio import read_fio, size_of
+from pgassay.cloud_volumes.fit import fit, to_toml
 from pgassay.errors import UsageError
-from pgassay.volumes.catalogue import load_catalogue
-from pgassay.volumes.explain import explain
-from pgassay.volumes.fio import read_fio, size_of
-from pgassay.volumes.fit import fit, to_toml
 
 # fio 3.33 on a virtual disk (ext4, direct I/O, io_uring; commit.json with psync), four seconds each, recorded
 # on a machine that had other work.

@@ -8,7 +8,7 @@ from typing import TypeVar
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import Catalogue, InstanceEntry, Range, Rate, VolumeEntry
 from pgassay.model.volumes.offer import VolumeSpec
-from pgassay.typed import option_lists, quantities
+from pgassay.value_syntax import option_lists, quantities
 
 KEYS = ("size", "iops", "throughput", "credits", "flush_latency", "first_touch", "instance", "region")
 GIB = 1024**3

@@ -4,13 +4,13 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pgassay.cloud_volumes.explain import text_of
+from pgassay.cloud_volumes.parse import is_fixed, parse_volume, range_of
+from pgassay.cloud_volumes.price import price_of
+from pgassay.cloud_volumes.volume_limits import limits_of
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import BYTES_OF, Catalogue, Range, VolumeEntry
 from pgassay.model.volumes.offer import VolumeSpec
-from pgassay.volumes.explain import text_of
-from pgassay.volumes.parse import is_fixed, parse_volume, range_of
-from pgassay.volumes.price import price_of
-from pgassay.volumes.volume_limits import limits_of
 
 # Storage of a managed service is no choice for a server of one's own, nor the reverse.
 _SERVICES = ("rds-",)

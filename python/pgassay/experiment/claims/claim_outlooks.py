@@ -12,7 +12,7 @@ from pgassay.analysis.claims.claim_blocks import (
 )
 from pgassay.analysis.claims.judge_claims import arms_for
 from pgassay.design.schedule import taking_part
-from pgassay.experiment.claiming.run_order import WEIGHT_OF_A_SIZE, Outlook
+from pgassay.experiment.claims.run_order import WEIGHT_OF_A_SIZE, Outlook
 from pgassay.experiment.running.loop import expected_trial_s
 from pgassay.model.experiment import Experiment
 from pgassay.model.further_results.claims import Claim, JudgedClaim

@@ -9,9 +9,9 @@ from statistics import NormalDist
 
 from pydantic import ValidationError
 
+from pgassay.cloud_volumes.fio import FioRun
 from pgassay.errors import UsageError
 from pgassay.model.volumes.catalogue import RESERVED, Burst, LatencyEntry, Range, Rate, VolumeEntry
-from pgassay.volumes.fio import FioRun
 
 _NAME = re.compile(r"[A-Za-z][\w.-]{0,63}", re.ASCII)
 GIB = 1024**3
