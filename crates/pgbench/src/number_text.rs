@@ -1,12 +1,13 @@
-//! Numbers as C's printf writes and strtol and strtod read them: variables are texts in SQL.
+//! Numbers as PostgreSQL's own printf writes (src/port/snprintf.c), and strtol and strtod read them: variables are
+//! texts in SQL.
 
 /// `%.*g` with this many significant digits.
 pub fn general(value: f64, digits: usize) -> String {
     if value.is_nan() {
-        return if value.is_sign_negative() { "-nan" } else { "nan" }.to_owned();
+        return "NaN".to_owned();
     }
     if value.is_infinite() {
-        return if value < 0.0 { "-inf" } else { "inf" }.to_owned();
+        return if value < 0.0 { "-Infinity" } else { "Infinity" }.to_owned();
     }
     let scientific = format!("{:.*e}", digits - 1, value);
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -62,7 +63,9 @@ mod tests {
             (1e-5, "1e-05"),
             (0.0001, "0.0001"),
             (-2.5e300, "-2.5e+300"),
-            (f64::INFINITY, "inf"),
+            (f64::INFINITY, "Infinity"),
+            (f64::NEG_INFINITY, "-Infinity"),
+            (-f64::NAN, "NaN"),
         ] {
             assert_eq!(general(value, 15), text);
         }

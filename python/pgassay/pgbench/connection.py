@@ -3,6 +3,7 @@
 import getpass
 import os
 import pwd
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,6 +21,8 @@ APPLICATION = "pgbench"
 # What the load generator speaks.
 MAJOR_MIN = 10
 _NO_PASSWORD = "no password supplied"
+# What psycopg puts before libpq's words.
+_ATTEMPT = re.compile(r"^- host: .*?: connection failed: |^connection (?:failed|is bad): ", re.MULTILINE)
 # Where and in which language, and not how fast.
 _OF_NO_SPEED = (
     "DateStyle",
@@ -115,9 +118,15 @@ def _open(given: Mapping[str, str]) -> ControlSession:
     return psycopg.connect(conninfo.make_conninfo("", **{**usual, **given}), autocommit=True)
 
 
+def connection_complaint(error: psycopg.Error) -> str:
+    """libpq's lines of all attempts to connect, without what psycopg puts around them."""
+    text = str(error).strip()
+    attempts = text.partition("Multiple connection attempts failed. All failures were:\n")[2]
+    return _ATTEMPT.sub("", attempts or text)
+
+
 def _refused(error: psycopg.Error, purpose: str) -> PgbenchError:
-    lines = str(error).strip().removeprefix("connection failed: ").removeprefix("connection is bad: ")
-    say(lines, "error")
+    say(connection_complaint(error), "error")
     return PgbenchError(f"could not create connection for {purpose}")
 
 

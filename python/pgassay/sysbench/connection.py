@@ -8,7 +8,7 @@ from psycopg import conninfo
 
 from pgassay.environment.remote.connection_parameters import resolved_from
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
-from pgassay.pgbench.connection import MAJOR_MIN, ChangedSetting, changed_settings
+from pgassay.pgbench.connection import MAJOR_MIN, ChangedSetting, changed_settings, connection_complaint
 from pgassay.sysbench.options import Options, SysbenchError
 
 APPLICATION = "sysbench"
@@ -42,8 +42,7 @@ def connect(chosen: Options) -> SysbenchServer:
     try:
         session = psycopg.connect(conninfo.make_conninfo("", **typed), autocommit=True)
     except psycopg.Error as error:
-        text = str(error).strip().removeprefix("connection failed: ").removeprefix("connection is bad: ")
-        raise SysbenchError(f"FATAL: Connection to database failed: {text}") from None
+        raise SysbenchError(f"FATAL: Connection to database failed: {connection_complaint(error)}") from None
     resolved = resolved_from(session, "the connection", MAJOR_MIN)
     name = session.info.parameter_status("application_name") or APPLICATION
     version = session.info.parameter_status("server_version") or resolved.server.version

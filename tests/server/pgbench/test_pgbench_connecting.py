@@ -49,7 +49,8 @@ def test_a_service_file_and_a_connection_string_count(server: NativeTestServer, 
     file.write_text(f"[here]\nhost={server.folder}\nport={server.port}\nuser=postgres\ndbname=postgres\n")
     gone = {"PGHOST": "", "PGPORT": "", "PGUSER": "", "PGDATABASE": "", "PGSERVICEFILE": str(file)}
     for changes, words in (
-        ({**gone, "PGSERVICE": "here"}, ()),
+        # pgbench names a database itself where neither its words nor $PGDATABASE do.
+        ({**gone, "PGSERVICE": "here", "PGDATABASE": "postgres"}, ()),
         (gone, ("service=here",)),
         ({}, ("dbname=postgres options='-c default_transaction_isolation=serializable'",)),
     ):
@@ -132,16 +133,14 @@ def test_a_server_that_breaks_the_protocol_aborts_its_clients(
     words = ("-n", "-c", "3", "-t", "5", "-f", "x.sql")
     with misbehaving(server, tmp_path, answer):
         place = {"PGHOST": str(tmp_path), "PGPORT": "5432"}
-        if answer is _shut:
+        if answer is not _talk_nonsense:
             theirs, mine = both(server, *words, environment=place, folder=tmp_path)
             assert (sorted(mine.complaints), mine.shape) == (sorted(theirs.complaints), theirs.shape)
         else:
             mine = ours(server, *words, environment=place, folder=tmp_path)
     assert mine.status == 2 and "Traceback" not in mine.errors
     for client in range(3):
-        assert re.search(rf"client {client} script 0 aborted in command 1 query 0: .", mine.errors), (
-            mine.errors
-        )
+        assert re.search(rf"client {client} (script 0 )?aborted in command 1 .", mine.errors), mine.errors
     assert "number of transactions actually processed: 0/15" in mine.output
 
 

@@ -180,7 +180,7 @@ def test_complaints_are_one_sentence_that_says_what_to_do(server: RemoteTestServ
         server.uri(sslmode="verify-ca", sslrootcert=str(tmp_path / "none")): "does not exist",
         server.uri(sslmode="disable"): "no encryption",
         server.uri(sslmode="sometimes"): "sslmode",
-        server.uri(gssencmode="require"): "gssencmode",
+        server.uri(gssencmode="require"): "GSSAPI encryption",
         "service=nowhere": "correct the service file",
         "hots=a dbname=x": '"hots"',
         "postgresql://u:s3%crt@h/x": "%25",

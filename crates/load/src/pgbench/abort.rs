@@ -8,8 +8,8 @@ use crate::transport::Transport;
 
 /// The transaction's statistics are counted before this is found.
 const OPEN_TRANSACTION: &str = "end of script reached without completing the last transaction";
-const CONNECTION_LOST: &str = "server closed the connection unexpectedly\n\
-    \tThis probably means the server terminated abnormally\n\tbefore or while processing the request.";
+/// Of a connection that ended without another word.
+const BACKEND_DIED: &str = "perhaps the backend died while processing";
 
 /// Why a client can't go on.
 pub struct Abort {
@@ -41,9 +41,10 @@ pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abor
             counts: text == OPEN_TRANSACTION,
         };
     }
-    let of_server = || match failure.sqlstate {
-        None if text.starts_with("the connection to the server was lost") => CONNECTION_LOST.to_owned(),
-        _ => failure.libpq_text(interpreter.failed_text(at).as_deref()),
+    let is_lost = failure.sqlstate.is_none() && text.starts_with("the connection to the server was lost");
+    let of_server = || match is_lost {
+        true => BACKEND_DIED.to_owned(),
+        false => failure.libpq_text(interpreter.failed_text(at).as_deref()),
     };
     let failed_in = |name: &str, why: &str| {
         format!("client {number} aborted in command {command} ({name}) of script {script}; {why}")
@@ -58,6 +59,8 @@ pub fn abort_of<T: Transport>(client: &mut Client<T>, failure: &Failure) -> Abor
             "client {number} aborted while rolling back the transaction after an error; {}",
             of_server()
         )]
+    } else if is_lost {
+        vec![failed_in("SQL", BACKEND_DIED)]
     } else if text.ends_with("COPY data") {
         vec!["COPY is not supported in pgbench, aborting".to_owned()]
     } else {
