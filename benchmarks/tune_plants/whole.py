@@ -1,4 +1,7 @@
-"""A planted defect through the whole of `pgassay tune`: data, search, proof, and what stands first."""
+"""A planted defect through the whole of `pgassay tune`: data, search, proof, and what stands first.
+
+No plant has a probed disk: advice that follows from the times of its reads is not counted here.
+"""
 
 import os
 from dataclasses import dataclass, fields, replace

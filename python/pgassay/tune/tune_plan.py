@@ -33,6 +33,7 @@ COLLATION_NOTE = (
     "the dump does not say its database's collation, and the copy's is {locale}: if the source has "
     "another, plans that compare text differ; name the source's with --locale"
 )
+LIKE_NOTE = "; a plain index supports LIKE there, and perhaps not on the source"
 # A set of fixes may have one for each so many statements, or `members_max` where that is more.
 STATEMENTS_PER_MEMBER = 2
 
@@ -139,7 +140,10 @@ def _as_the_dump_s(spec: ArmSpec) -> tuple[ArmSpec, tuple[str, ...]]:
     """The arm with the collation and the encoding that its dump names, and what is said where it can't be."""
     found = collation_of_dump(spec.build, Path(spec.dataset.source))
     if found is None:
-        return spec, (COLLATION_NOTE.format(locale=spec.dataset.locale),)
+        locale = spec.dataset.locale
+        # PostgreSQL's own provider compares byte by byte as well, libc's C.utf8 by its own words does not.
+        is_by_bytes = locale in ("C", "POSIX") or locale.startswith("builtin:")
+        return spec, (COLLATION_NOTE.format(locale=locale) + (LIKE_NOTE if is_by_bytes else ""),)
     locale, said = locale_of(found, installed_locales(), spec.build)
     update = {"locale": locale, "encoding": found.encoding or spec.dataset.encoding}
     return spec.model_copy(update={"dataset": spec.dataset.model_copy(update=update)}), (

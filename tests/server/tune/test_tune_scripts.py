@@ -72,6 +72,31 @@ def test_an_invalid_index_of_a_run_that_broke_off_is_made_anew(server: NativeTes
         assert indexes(server) == []
 
 
+def test_the_copy_that_a_broken_reindex_left_is_dropped_before_the_next(server: NativeTestServer) -> None:
+    long = "by_" + "x" * 60
+    script = apply_script([fix(sql=(f"REINDEX INDEX CONCURRENTLY public.{long}",))], None)
+    left = (f"{long[:57]}_ccnew", f"{long[:56]}_ccold1")
+    with server.query_connection() as session:
+        session.execute(f"CREATE INDEX {long} ON orders (customer)".encode())
+        for name in (*left, "by_xx_ccnew"):
+            session.execute(f"CREATE INDEX {name} ON orders (customer)".encode())
+            session.execute(
+                f"UPDATE pg_index SET indisvalid = false WHERE indexrelid = '{name}'::regclass".encode()
+            )
+        session.execute("CREATE INDEX valid_ccnew ON orders (customer)")
+    for _ in range(2):
+        run(server, script)
+        # Another's stays, and what only has such a name.
+        assert sorted(indexes(server)) == [("by_xx_ccnew", False), (long, True), ("valid_ccnew", True)]
+    short = apply_script([fix(sql=("REINDEX INDEX CONCURRENTLY public.by_xx",))], None)
+    with server.query_connection() as session:
+        session.execute("CREATE INDEX by_xx ON orders (customer)")
+    run(server, short)
+    assert sorted(indexes(server)) == [("by_xx", True), (long, True), ("valid_ccnew", True)]
+    with server.query_connection() as session:
+        session.execute(f"DROP INDEX by_xx, valid_ccnew, {long}".encode())
+
+
 def test_the_script_stops_at_the_first_error_whoever_runs_it(server: NativeTestServer) -> None:
     broken = fix(sql=("CREATE INDEX i ON public.missing (a)",), undo=("DROP INDEX public.i",))
     with pytest.raises(subprocess.CalledProcessError) as stopped:

@@ -43,3 +43,23 @@ def test_a_query_of_a_standby_holds_the_dead_rows_of_its_primary() -> None:
             primary.execute("UPDATE orders SET id = 2")
             with primary.connection() as session:
                 assert holder_of(read_holders(session)) == "replication slot spare"
+
+
+@pytest.mark.slow
+def test_without_a_slot_it_is_the_standby_itself_that_holds_them() -> None:
+    """Its walsender has the feedback: no session that could be ended, nor a slot that could be dropped."""
+    feedback = {"hot_standby_feedback": "on", "wal_receiver_status_interval": "1s"}
+    with source_server(best_build()) as primary:
+        primary.execute("CREATE TABLE orders AS SELECT 1 AS id")
+        with standby_of(primary, **feedback) as standby, standby.connection() as report:
+            report.execute("BEGIN ISOLATION LEVEL REPEATABLE READ")
+            report.execute("SELECT count(*) FROM orders")
+            ends = time.monotonic() + 60
+            while not primary.rows("SELECT FROM pg_stat_replication WHERE backend_xmin IS NOT NULL"):
+                assert time.monotonic() < ends
+                time.sleep(0.1)
+            primary.execute("UPDATE orders SET id = 2")
+            with primary.connection() as session:
+                (holder,) = read_holders(session)
+            assert (holder.kind, holder.transactions) == ("standby", 1)
+            assert holder.name.endswith("(reports)")

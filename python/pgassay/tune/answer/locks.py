@@ -23,8 +23,8 @@ INVALID = (
     *BESIDE_READS_AND_WRITES,
 )
 INVALID_COPY = (
-    "-- If this fails, it leaves an INVALID index whose name ends in _ccnew: drop that with DROP INDEX "
-    "CONCURRENTLY.",
+    "-- If this fails, it leaves an INVALID index whose name ends in _ccnew: run this script again, which "
+    "drops that first.",
     *BESIDE_READS_AND_WRITES,
 )
 HALF_DROPPED = (

@@ -2,23 +2,18 @@
 
 Each is for `psql -f`, statement by statement outside of a transaction: CREATE INDEX CONCURRENTLY and ALTER
 SYSTEM refuse to run in one. What must not be seen half done is in a transaction of its own.
-
-lock_timeout is for what others queue behind. What runs CONCURRENTLY holds up no reads and no writes while it
-waits, but waits for every older transaction, also by the lock manager (VirtualXactLock of
-src/backend/storage/lmgr/lock.c): seconds would end it beside any long query, and leave an invalid index.
 """
 
 from collections.abc import Collection, Iterator, Sequence
 
 from pglast import ast, enums
-from pglast.stream import RawStream
 
 from pgassay.sql_text import constant, qualified
+from pgassay.tune.answer.concurrently import LIMITED, made_concurrently, reindexed, text_of, unlimited
 from pgassay.tune.answer.locks import (
     A_MOMENT,
     HALF_DROPPED,
     INVALID,
-    INVALID_COPY,
     LOCKED_OUT,
     NOT_DROPPED,
     ended,
@@ -31,21 +26,14 @@ from pgassay.tune.candidate import Candidate
 from pgassay.tune.facts.schema import SchemaFacts, TableFacts
 from pgassay.tune.names import bounded
 
-LOCK_TIMEOUT = "5s"
-_LIMITED = f"SET lock_timeout = '{LOCK_TIMEOUT}';"
 _HEAD = (
     "-- Run with: psql -f {name}",
     "\\set ON_ERROR_STOP on",
     "-- A statement that waits for a lock longer than this gives up, so that nobody queues behind it.",
-    _LIMITED,
+    LIMITED,
     "-- Timeouts of the role or the database would cancel long statements.",
     "SELECT pg_catalog.set_config(name, '0', false) FROM pg_catalog.pg_settings "
     "WHERE name IN ('statement_timeout', 'transaction_timeout');",
-)
-# What a broken run left: CREATE INDEX IF NOT EXISTS would pass over it (\gexec runs what the query returns).
-_INVALID_DROPPED = (
-    "SELECT {drop} FROM pg_catalog.pg_index "
-    "WHERE indexrelid = pg_catalog.to_regclass({name}) AND NOT indisvalid \\gexec"
 )
 # initdb has them by default (src/bin/initdb/initdb.c), and pg_upgrade wants both clusters alike.
 _CHECKSUMS_SINCE = 18
@@ -248,39 +236,18 @@ def online(
         table = _table(root.relation, facts)
         if table is not None and table.kind == "partitioned" and facts is not None:
             return list(_by_partition(root, table, facts))
-        return _made_concurrently(root, NOT_DROPPED if is_undo else INVALID)
+        return made_concurrently(root, NOT_DROPPED if is_undo else INVALID)
     if isinstance(root, ast.DropStmt):
         root.missing_ok = True
         if root.removeType == enums.ObjectType.OBJECT_INDEX and len(root.objects or ()) == 1:
             root.concurrent = not is_partitioned and not _drops_of_partitioned(root, facts)
             if root.concurrent:
-                return _unlimited(HALF_DROPPED, [_text(root)])
+                return unlimited(HALF_DROPPED, [text_of(root)])
     if isinstance(root, ast.ReindexStmt) and "concurrently" in {each.defname for each in root.params or ()}:
-        return _unlimited(INVALID_COPY, [_text(root)])
+        return reindexed(root)
     if isinstance(root, ast.CreateStatsStmt):
         root.if_not_exists = True
-    return [*warned, *locks(root), _text(root)]
-
-
-def _made_concurrently(root: ast.IndexStmt, comments: Sequence[str]) -> list[str]:
-    """An index that can be made again: one that a broken run left INVALID goes first, a whole one stays."""
-    root.concurrent = True
-    if not root.idxname or root.relation is None:
-        return _unlimited(comments, [_text(root)])
-    root.if_not_exists = True
-    index = qualified(root.relation.schemaname, str(root.idxname))
-    drop = constant(f"DROP INDEX CONCURRENTLY {index}")
-    dropped = _INVALID_DROPPED.format(drop=drop, name=constant(index))
-    return _unlimited(comments, [dropped, _text(root)])
-
-
-def _unlimited(comments: Sequence[str], statements: Sequence[str]) -> list[str]:
-    """What runs CONCURRENTLY waits for older transactions as long as they take."""
-    return [*comments, "SET lock_timeout = 0;", *statements, _LIMITED]
-
-
-def _text(root: ast.Node | None) -> str:
-    return f"{RawStream()(root)};"
+    return [*warned, *locks(root), text_of(root)]
 
 
 def _table(relation: ast.RangeVar | None, facts: SchemaFacts | None) -> TableFacts | None:
@@ -350,11 +317,11 @@ def _by_partition(root: ast.IndexStmt, table: TableFacts, facts: SchemaFacts) ->
         yield "-- Not all of its partitions are tables, so that this locks it against writes meanwhile."
         if relation is not None:
             relation.inh = True
-        yield _text(root)
+        yield text_of(root)
         return
     relation.inh, root.if_not_exists = False, True
     yield A_MOMENT
-    yield _text(root)
+    yield text_of(root)
     yield from _on_parts(root, table, name, facts, name)
 
 
@@ -369,9 +336,9 @@ def _on_parts(
             schemaname=part.schema_, relname=part.name, inh=not is_parted, relpersistence="p"
         )
         if is_parted:
-            yield _text(root)
+            yield text_of(root)
             yield from _on_parts(root, part, own, facts, name)
         else:
-            yield from _made_concurrently(root, INVALID)
+            yield from made_concurrently(root, INVALID)
         above, attached = qualified(table.schema_, index), qualified(part.schema_, own)
         yield f"ALTER INDEX {above} ATTACH PARTITION {attached};"

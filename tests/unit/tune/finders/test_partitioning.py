@@ -25,6 +25,9 @@ def columns(kind: str, *ends: str) -> Sequence[ColumnFacts]:
     return [each.model_copy(update=changes) if each.name == "b" else each for each in COLUMNS]
 
 
+AN_IDENTITY = COLUMNS[0].model_copy(update={"identity": True})
+
+
 def partitioned(*indexes: object, **fields: object) -> Candidate:
     given = {"pages": 2000, "columns": columns("integer", "1", "2000")} | fields
     known = facts(*indexes, **given)  # type: ignore[arg-type]  # indexes, as the samples make them
@@ -92,6 +95,10 @@ def test_keys_and_references_are_made_again() -> None:
     [
         ({"views": ("looked",)}, "looked would keep using the old table"),
         ({"inherited": True}, "inherit"),
+        ({"triggers": ("seen",)}, "triggers, rules, policies or an identity"),
+        ({"has_rules": True}, "triggers, rules, policies or an identity"),
+        ({"row_security": True}, "triggers, rules, policies or an identity"),
+        ({"columns": [AN_IDENTITY, *columns("integer", "1", "2000")[1:]]}, "rules, policies or an identity"),
         ({"constraints": (FOREIGN.model_copy(update={"valid": False}),)}, "does not hold for all rows"),
         ({"constraints": (KEY.model_copy(update={"kind": "exclusion"}),)}, "exclusion"),
         ({"constraints": (KEY.model_copy(update={"definition": "PRIMARY NONSENSE ("}),)}, "made again"),
@@ -115,6 +122,12 @@ def test_a_last_value_that_stands_for_ever_ends_the_partitions(kind: str, first:
     found = partitioned(columns=columns(kind, first, last))
     bounds = [each.split("TO ('")[1].rstrip("')") for each in found.sql if "TO ('" in each]
     assert bounds[-1] == last.split()[0] and len(set(bounds)) == len(bounds) > 1
+
+
+def test_partitions_of_an_unlogged_table_are_unlogged() -> None:
+    made = [each for each in partitioned(unlogged=True).sql if " PARTITION OF " in each]
+    assert made and all(each.startswith("CREATE UNLOGGED TABLE public.t_p") for each in made)
+    assert not any("UNLOGGED" in each for each in partitioned().sql)
 
 
 def test_names_of_partitions_differ_though_the_tables_name_is_long() -> None:

@@ -194,6 +194,27 @@ def test_memory_makes_a_random_page_as_cheap_as_the_next_one() -> None:
     assert not [each for each in find(replace(symptom(plan(), known=right), machine=here)) if each.settings]
 
 
+def test_the_probe_of_a_disk_says_what_a_random_page_costs() -> None:
+    known = facts(index("i", "a")).model_copy(update={"settings": {"random_page_cost": "40"}})
+    read = plan()
+    seen = read.model_copy(
+        update={"nodes": (read.nodes[0].model_copy(update={"own_buffers_hit": 0, "own_buffers_read": 600}),)}
+    )
+    asked = symptom(seen, known=known)
+    probed = AdvisedMachine(random_read_us=100, sequential_read_mb_s=300)
+    (found,) = [each for each in find(replace(asked, machine=probed)) if each.kind == "planner-costs"]
+    # 8,192 bytes at 300 MB/s take 27.3 µs.
+    assert found.settings == {"random_page_cost": "3.7"} and found.predicted["q"] < 0.3
+    assert "fully read" in found.reason and "though i is there" in found.reason
+    assert "the probe of this machine took 100 µs for a random page" in found.reason
+    assert "100 % of the pages were read" in found.reason
+    for unknown in (AdvisedMachine(), replace(probed, random_read_us=None)):
+        assert not find(replace(asked, machine=unknown))
+    # A cost that is right within a third is left alone.
+    right = known.model_copy(update={"settings": {"random_page_cost": "4"}})
+    assert not find(replace(asked, facts=right, machine=probed))
+
+
 @pytest.mark.parametrize(
     ("common", "shares", "alone"),
     [

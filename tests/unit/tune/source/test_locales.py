@@ -1,10 +1,15 @@
 """The collation of a copy: its source's where the server has it, a dump's own, else said."""
 
+from pathlib import Path
+
 import pytest
 
+import report_examples
 from pgassay.environment.server.initdb import can_have_locale
+from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
 from pgassay.tune.source.locales import Collation, collation_in, locale_of
+from pgassay.tune.tune_plan import _as_the_dump_s
 
 BUILD = Build(origin="apt", version="18.1", major=18, bin_directory="/opt/bin", configure="'--with-icu'")
 HERE = frozenset({"C", "en_US.utf8"})
@@ -69,3 +74,22 @@ def test_a_dump_names_its_database_s_collation(options: str, expected: Collation
     text = f"SET x = 1;\n\nCREATE DATABASE shop WITH TEMPLATE = template0 ENCODING = 'UTF8' {options};\n"
     assert collation_in(text) == expected
     assert collation_in('CREATE TABLE a (b text COLLATE "C");') is None
+
+
+@pytest.mark.parametrize(
+    ("locale", "says"),
+    [("C", True), ("POSIX", True), ("builtin:C.UTF-8", True), ("C.utf8", False), ("en_US.utf8", False)],
+)
+def test_of_a_dump_without_a_collation_it_is_said_what_a_plain_index_proves_nothing_for(
+    locale: str, says: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "shop.sql"
+    head = "--\n-- PostgreSQL database dump\n--\n\n-- Dumped from database version 18.1\n"
+    file.write_text(head + "CREATE TABLE orders (customer text);\n")
+    dataset = DatasetSpec(kind="dump", source=str(file), locale=locale)
+    spec = report_examples.spec({}).model_copy(update={"dataset": dataset})
+    kept, (note,) = _as_the_dump_s(spec)
+    assert kept == spec and f"and the copy's is {locale}" in note
+    assert ("a plain index supports LIKE there" in note) is says
+    file.write_text(f"{head}CREATE DATABASE shop WITH LOCALE_PROVIDER = libc LOCALE = 'C';\n")
+    assert _as_the_dump_s(spec)[0].dataset.locale == "C" and not _as_the_dump_s(spec)[1]

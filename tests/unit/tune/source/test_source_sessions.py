@@ -1,25 +1,31 @@
 """Sessions and programs on a source: what they are opened with, and what is said where one fails."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Self, cast
 
 import psycopg
 import pytest
 
+import report_examples
+import tune_samples
+from finder_samples import facts
 from pgassay.environment.remote.read_only import READING
 from pgassay.environment.server.programs import run_program
 from pgassay.environment.server.sessions import ControlSession
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.planning.request import CompareRequest
+from pgassay.model.tuning.source import TuneSource
 from pgassay.progress import NullProgress
+from pgassay.tune import finder_inputs
 from pgassay.tune.facts.schema import TableFacts
 from pgassay.tune.run_tune import TOOLS
 from pgassay.tune.source import dump, tune_server
 from pgassay.tune.source.copied import settings_of
 from pgassay.tune.source.gather import explained_on, types_of
-from pgassay.tune.source.origin import dead_rows_kept
+from pgassay.tune.source.origin import CopyOrigin, dead_rows_kept
 from pgassay.tune.source.source_server import APPLICATION, SourceServer, SourceSetting
-from pgassay.tune.tune_plan import TuneRequest
+from pgassay.tune.tune_plan import PlannedTune, TuneRequest
 from source_samples import BUILD, KNOWN, source
 
 
@@ -96,3 +102,26 @@ def test_dead_rows_that_somebody_keeps_are_told_of_tables_with_many() -> None:
     told = dead_rows_kept("prepared transaction x17, for 1.00 h", tables)
     assert "x17, for 1.00 h keeps VACUUM from removing dead rows (9,000 of orders, 400 of events)" in told
     assert not dead_rows_kept("", tables) and not dead_rows_kept("session 7", tables[1:2])
+
+
+@pytest.mark.parametrize("holder", ["", "replication slot spare"])
+def test_finders_learn_who_holds_the_dead_rows_of_the_source(
+    holder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("other_versions", "other_storages"):
+        monkeypatch.setattr(finder_inputs, name, lambda *_: ())
+    monkeypatch.setattr(finder_inputs, "last_probe", lambda _: None)
+    request = CompareRequest(factors=(), max_time_s=600.0)
+    planned = SimpleNamespace(
+        statements=tune_samples.STATEMENTS, spec=report_examples.spec({}), request=request,
+        has_physical_state=False, base=SimpleNamespace(protocol=SimpleNamespace(cache="cold")),
+    )  # fmt: skip
+    told = TuneSource(name="db", version="17", seconds=1, statements=3, share=1)
+    origin = CopyOrigin(told, {}, {}, {}, is_here=False, held_by=holder)
+
+    def held_by(origin: CopyOrigin | None) -> str:
+        known = cast("PlannedTune", planned)
+        return finder_inputs.symptom_for(known, tune_samples.BASELINE, {}, facts(), origin, 1.0).held_by
+
+    assert held_by(origin) == holder
+    assert held_by(None) == ""

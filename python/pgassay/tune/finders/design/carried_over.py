@@ -9,6 +9,7 @@ of a partitioned table sets what partitions made later inherit.
 from string import Template
 
 from pgassay.sql_text import constant
+from pgassay.tune.facts.schema import TableFacts
 
 _MARK = "$pgassay$"
 
@@ -40,6 +41,39 @@ BEGIN
     SELECT format('policy %s would be lost', polname), 'Make it on the partitioned table by hand.'
       FROM pg_policy WHERE polrelid = old.oid
     UNION ALL
+    SELECT 'its row security would be lost', 'Enable it on the partitioned table by hand.'
+      WHERE old.relrowsecurity OR old.relforcerowsecurity
+    UNION ALL
+    SELECT format('trigger %s would be lost', tgname), 'Make it on the partitioned table by hand.'
+      FROM pg_trigger WHERE tgrelid = old.oid AND NOT tgisinternal
+    UNION ALL
+    SELECT format('rule %s would be lost', rulename), 'Make it on the partitioned table by hand.'
+      FROM pg_rewrite WHERE ev_class = old.oid
+    UNION ALL
+    SELECT format('column %s would be an identity no more', attname),
+        'ALTER TABLE ... ALTER COLUMN ... DROP IDENTITY first, and give it a sequence as its default.'
+      FROM pg_attribute WHERE attrelid = old.oid AND attidentity <> '' AND NOT attisdropped
+    UNION ALL
+    SELECT format('foreign key %s of %s would refer to the old table', conname, conrelid::regclass),
+        'ALTER TABLE ... DROP CONSTRAINT first, and make it again afterwards.'
+      FROM pg_constraint WHERE contype = 'f' AND confrelid = old.oid
+    UNION ALL
+    SELECT format('%s would keep reading the old table', r.ev_class::regclass),
+        'Drop it first, and create it again afterwards.'
+      FROM pg_depend d JOIN pg_rewrite r ON r.oid = d.objid
+      WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
+        AND d.refobjid = old.oid AND r.ev_class <> old.oid
+    UNION ALL
+    SELECT format('%s would keep using the old table', pg_describe_object(classid, objid, objsubid)),
+        'Drop it first, and create it again afterwards.'
+      FROM pg_depend WHERE deptype = 'n' AND (classid = 'pg_proc'::regclass
+          AND refclassid = 'pg_class'::regclass AND refobjid = old.oid
+        OR classid <> 'pg_rewrite'::regclass AND refclassid = 'pg_type'::regclass
+          AND refobjid = old.reltype)
+    UNION ALL
+    SELECT format('%s inherits from it', inhrelid::regclass), 'ALTER TABLE ... NO INHERIT first.'
+      FROM pg_inherits WHERE inhparent = old.oid
+    UNION ALL
     SELECT format('its security label by %s would be lost', provider), 'Label each partition by hand.'
       FROM pg_seclabel WHERE classoid = 'pg_class'::regclass AND objoid = old.oid
     UNION ALL
@@ -47,6 +81,14 @@ BEGIN
       FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
       WHERE d.classid = 'pg_class'::regclass AND d.objid = old.oid AND d.deptype IN ('e', 'x')
         AND d.refclassid = 'pg_extension'::regclass
+    UNION ALL
+    SELECT format('column %s was added since this script was made', attname), 'Run pgassay tune again.'
+      FROM pg_attribute WHERE attrelid = old.oid AND attnum > 0 AND NOT attisdropped
+        AND attname <> ALL ($columns)
+    UNION ALL
+    SELECT 'keys or indexes were added or dropped since this script was made', 'Run pgassay tune again.'
+      WHERE (SELECT count(*) FROM pg_index WHERE indrelid = old.oid AND indisvalid) <> $indexes
+        OR (SELECT count(*) FROM pg_constraint WHERE conrelid = old.oid AND contype = 'f') <> $foreign
   ) r (what, advice) LIMIT 1;
   IF FOUND THEN
     RAISE EXCEPTION '%', what USING HINT = advice;
@@ -55,6 +97,8 @@ BEGIN
   IF FOUND THEN
     EXECUTE format('ALTER TABLE %s SET TABLESPACE %I', $target::regclass, what);
   END IF;
+  -- until the end of this transaction, for the indexes, which lie where the table does
+  PERFORM set_config('default_tablespace', what, true) WHERE what IS NOT NULL;
   -- until the end of this transaction: the partitions are of the method that the table is of
   PERFORM set_config('default_table_access_method', amname, true) FROM pg_am WHERE oid = old.relam;
 END $mark""")
@@ -181,12 +225,20 @@ BEGIN
 END $mark""")
 
 
-def before_the_rows(old: str, new: str) -> str:
+def before_the_rows(old: str, new: str, table: TableFacts) -> str:
     """A DO block that refuses what can't be carried over, and sets the new table's place and access method.
 
     `old`, `new`: names as SQL has them, with their schemas; `new` is partitioned and has no partitions yet.
+    `table`: the old one as the script knows it, which names its columns, keys and indexes.
     """
-    return _BEFORE.substitute(mark=_MARK, source=constant(old), target=constant(new))
+    return _BEFORE.substitute(
+        mark=_MARK,
+        source=constant(old),
+        target=constant(new),
+        columns=f"ARRAY[{', '.join(constant(each.name) for each in table.columns)}]::name[]",
+        indexes=sum(each.valid for each in table.indexes),
+        foreign=sum(each.kind == "foreign" for each in table.constraints),
+    )
 
 
 def after_the_rows(old: str, new: str) -> str:

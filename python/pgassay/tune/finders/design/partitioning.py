@@ -166,7 +166,7 @@ def _sql(
         f"CREATE TABLE {where} (LIKE {old} INCLUDING DEFAULTS INCLUDING CONSTRAINTS "
         "INCLUDING GENERATED INCLUDING STORAGE INCLUDING COMPRESSION INCLUDING STATISTICS "
         f"INCLUDING COMMENTS) PARTITION BY {how} ({identifier(key)})",
-        before_the_rows(old, where),
+        before_the_rows(old, where, table),
     ]
     made += _partitions(table, parts)
     columns = ", ".join(identifier(column.name) for column in table.columns if not column.generated)

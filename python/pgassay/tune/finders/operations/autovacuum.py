@@ -20,6 +20,8 @@ from pgassay.tune.finders.operations.vacuum import harmed
 _ROWS_MIN = 10_000
 _DEAD_MIN, _CHANGED_MIN, _LATE = 0.1, 1.0, 2.0
 _SCALE_FACTOR, _COST_LIMIT = 0.01, 2000
+# autovacuum_vacuum_max_threshold, from 18 on: so many dead rows are enough, however large the table is.
+_LARGEST_SINCE, _LARGEST = 180_000, 100_000_000
 _ENABLED = ("autovacuum_enabled",)
 _FACTORS = ("autovacuum_vacuum_scale_factor", "autovacuum_vacuum_insert_scale_factor")
 # What parse_bool of src/backend/utils/adt/bool.c takes for false; pg_class keeps it as it was typed.
@@ -47,6 +49,9 @@ def _remedy(
     rows, dead = evidence.rows_of(table), float(table.dead_rows or 0)
     factor = _option(evidence, table, "autovacuum_vacuum_scale_factor", 0.2)
     threshold = _option(evidence, table, "autovacuum_vacuum_threshold", 50) + factor * rows
+    if evidence.facts.version >= _LARGEST_SINCE:
+        largest = _option(evidence, table, "autovacuum_vacuum_max_threshold", _LARGEST)
+        threshold = min(threshold, largest) if largest >= 0 else threshold
     if rows < _ROWS_MIN or dead < _DEAD_MIN * rows:
         return None
     if dead > _LATE * threshold:
