@@ -340,6 +340,14 @@ class ArmCeiling(Recorded):
     read_iops: Number | None = None
     read_iops_from: str = ""
 
+    def is_of_writes(self, name: str, *, shares_ceiling: bool) -> bool:
+        """Whether writes use up the ceiling `name`, too: a cloud volume's, and what a device was measured at.
+
+        The kernel's limits are apart for each direction (Documentation/admin-guide/cgroup-v2.rst, io.max).
+        shares_ceiling: the storage's own limits are for reads and writes together.
+        """
+        return shares_ceiling or getattr(self, f"{name}_from") != "limit"
+
 
 class ProbeCeilings(Recorded):
     """The ceilings of a disk as its last probe stated them (`Ceilings` of `model/probe.py`)."""
