@@ -341,11 +341,7 @@ class ArmCeiling(Recorded):
     read_iops_from: str = ""
 
     def is_of_writes(self, name: str, *, shares_ceiling: bool) -> bool:
-        """Whether writes use up the ceiling `name`, too: a cloud volume's, and what a device was measured at.
-
-        The kernel's limits are apart for each direction (Documentation/admin-guide/cgroup-v2.rst, io.max).
-        shares_ceiling: the storage's own limits are for reads and writes together.
-        """
+        """Whether writes use it up, too: not a limit of the kernel, which has one for each direction."""
         return shares_ceiling or getattr(self, f"{name}_from") != "limit"
 
 

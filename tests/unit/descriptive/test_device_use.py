@@ -162,6 +162,14 @@ def with_writes(
     return replace(stored, experiment=plan, trials=tuple(trials))
 
 
+def told(stored: StoredExperiment, ceiling: dict[str, Any]) -> str:
+    """What is said of its control beside another ceiling."""
+    ceilings = PlannedCeilings(by_arm={CONTROL: ceiling})
+    plan = stored.experiment.model_copy(update={"ceilings": ceilings})
+    (found,) = device_use(replace(stored, experiment=plan))
+    return found.sentence
+
+
 COUNTERS = ("reads", "read_bytes", "read_ms", "writes", "write_bytes", "write_ms", "flushes", "discards")
 VOLUME = {"read_mb_s": 125.0, "read_mb_s_from": "limit", "read_iops": 3000, "read_iops_from": "limit"}
 
@@ -192,6 +200,10 @@ def test_writes_count_where_the_storage_counts_them(
     apart = with_writes(tmp_path / "loop", StorageSpec(kind="loop"), written, load=load)
     (alone,) = device_use(apart)
     assert "wrote" not in alone.sentence and alone.fraction < 0.51
+    # What a probe measured of reads is not the most that a device takes of both.
+    probed = {**VOLUME, "read_mb_s_from": "probe", "read_iops_from": "probe"}
+    assert "read and wrote" in told(apart, probed)
+    assert "wrote" not in told(apart, {**probed, "read_mb_s": 100.0, "read_iops": 2000})
     # Few writes are no matter.
     few = {**written, "writes": 10, "write_bytes": 1e6, "flushes": 0, "discards": 0}
     (reading,) = device_use(with_writes(tmp_path / "few", StorageSpec(kind="volume"), few, load=load))

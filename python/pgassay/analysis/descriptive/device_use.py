@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Literal
 
 from pgassay.analysis.accounts.arm_accounts import measured_spans
 from pgassay.analysis.accounts.threads import Span
@@ -17,6 +17,7 @@ from pgassay.model.trial import TrialRecord
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.words import figure, percent_fixed
 
+Unit = Literal["MB/s", "reads/s", "requests/s"]
 # From this share of its ceiling on, a device delivers the most that it can.
 AT_LIMIT = 0.95
 # A device that delivered so many times its ceiling for a moment was slower when that was measured.
@@ -25,10 +26,11 @@ BEATEN = 1.2
 _BEYOND = 1.1
 # Below this share of a trial's reads from the device, it was not the device that was measured.
 _SHARE_MIN = 0.05
-_BYTES: Final = "MB/s"
-_READS: Final = "reads/s"
-_REQUESTS: Final = "requests/s"
+_BYTES: Unit = "MB/s"
+_READS: Unit = "reads/s"
+_REQUESTS: Unit = "requests/s"
 _LIMIT = "its limit"
+_OF_LIMIT = "limit"
 
 
 def device_use(stored: StoredExperiment) -> tuple[DeviceUse, ...]:
@@ -96,36 +98,43 @@ def _use(
 ) -> DeviceUse | None:
     if not flows:
         return None
-    is_mixed = 2 * sum(flow.is_mixed for flow in flows) > len(flows)
-    with_writes = {
-        each: is_mixed and ceiling.is_of_writes(each, shares_ceiling=shares_ceiling)
-        for each in ("read_mb_s", "read_iops")
-    }
-    mb_s = median(
-        flow.read_mb_s + ((flow.write_mb_s or 0.0) if with_writes["read_mb_s"] else 0.0) for flow in flows
-    )
-    iops = median(
-        (flow.reads_s or 0.0) + ((flow.writes_s or 0.0) if with_writes["read_iops"] else 0.0)
-        for flow in flows
-    )
-    candidates = (
-        (mb_s, ceiling.read_mb_s, "read_mb_s", ceiling.read_mb_s_from),
-        (iops, ceiling.read_iops, "read_iops", ceiling.read_iops_from),
-    )
-    shares = [(value / most, value, most, of, origin) for value, most, of, origin in candidates if most]
-    share, value, most, of, origin = max(shares, key=lambda each: each[0], default=(0.0, 0.0, 0.0, "", ""))
+    candidates = []
+    for unit, name_of in ((_BYTES, "read_mb_s"), (_REQUESTS, "read_iops")):
+        most, origin = getattr(ceiling, name_of), getattr(ceiling, f"{name_of}_from")
+        if not most:
+            continue
+        counts = ceiling.is_of_writes(name_of, shares_ceiling=shares_ceiling)
+        read, both = _rates(flows, unit)
+        # More than the reads that a probe measured as the most: the device takes writes beside these.
+        with_writes = counts and both > read and (origin == _OF_LIMIT or both <= _BEYOND * most)
+        value = both if with_writes else read
+        candidates.append((value / most, value, most, unit, origin, with_writes))
+    nothing = (0.0, 0.0, 0.0, _BYTES, "", False)
+    share, value, most, unit, origin, with_writes = max(candidates, key=lambda each: each[0], default=nothing)
     if share < _SHARE_MIN:
         return None
-    unit = _BYTES if of == "read_mb_s" else _REQUESTS if with_writes[of] else _READS
-    source = _LIMIT if origin == "limit" else "the probe of its device"
+    if unit == _REQUESTS and not with_writes:
+        unit = _READS
+    source = _LIMIT if origin == _OF_LIMIT else "the probe of its device"
     return DeviceUse(
         arm=name,
         value=value,
         ceiling=float(most),
         unit=unit,
         fraction=share,
-        sentence=_sentence(name, value, float(most), unit, source, with_writes=with_writes[of]),
+        sentence=_sentence(name, value, float(most), unit, source, with_writes=with_writes),
     )
+
+
+def _rates(flows: Sequence[DeviceFlow], unit: Unit) -> tuple[float, float]:
+    """A trial's reads in this unit, and its reads and writes: the reads again where few are written."""
+    is_mixed = 2 * sum(flow.is_mixed for flow in flows) > len(flows)
+    pairs = [
+        (flow.read_mb_s, flow.write_mb_s) if unit == _BYTES else (flow.reads_s or 0.0, flow.writes_s)
+        for flow in flows
+    ]
+    read = median(each for each, _ in pairs)
+    return read, median(each + (written or 0.0) for each, written in pairs) if is_mixed else read
 
 
 def _sentence(name: str, value: float, ceiling: float, unit: str, source: str, *, with_writes: bool) -> str:
