@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import report_examples as examples
-from cause_samples import ELAPSED_S, S, account, evidence, item, load_arm, load_record, record
+from cause_samples import ELAPSED_S, S, account, evidence, item, load_arm, load_record
 from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.accounts.work_times import work_times
 from pgassay.analysis.causes.evidence import DeviceFlow
@@ -148,16 +148,13 @@ def test_a_trial_s_writes_are_read_with_flushes_and_discards(kind: str, tmp_path
     tried = load_arm(storage=StorageSpec(kind=kind, wal=wal), server=remote)
     trial = replace(examples.stored().trials[0], folder=tmp_path)
     span = (5 * S, 15 * S)
-    read = {"clock_ns": span, "device_read_bytes": 8_000_000, "device_read_requests": 1000}
-    statement = record().statements[0].model_copy(update=read)
-    for measured in (load_record(clock_ns=span), record(statements=(statement,))):
-        trial = replace(trial, record=measured.model_copy(update={"arm_id": tried.id}))
-        of_trial = evidence_of_trial(trial, tried, {})
-        assert of_trial is not None and of_trial.machine.device is not None
-        assert of_trial.machine.device.writes_s == pytest.approx(100.0)
-        assert of_trial.machine.device.is_mixed
-        shared = (of_trial.machine.shares_ceiling, of_trial.machine.has_own_wal)
-        assert shared == ((True, True) if kind == "volume" else (False, False))
+    trial = replace(trial, record=load_record(arm_id=tried.id, clock_ns=span))
+    of_trial = evidence_of_trial(trial, tried, {})
+    assert of_trial is not None and of_trial.machine.device is not None
+    assert of_trial.machine.device.writes_s == pytest.approx(100.0)
+    assert of_trial.machine.device.is_mixed
+    shared = (of_trial.machine.shares_ceiling, of_trial.machine.has_own_wal)
+    assert shared == ((True, True) if kind == "volume" else (False, False))
 
 
 @pytest.mark.parametrize(("version", "major"), [("18.6", 18), ("19beta4", 19), ("20devel", 20), ("", None)])

@@ -1,7 +1,6 @@
 """The evidence of a stored trial, gathered from its record and its samplers' files."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 
 from pgassay.analysis.accounts.arm_accounts import measured_spans, trial_accounts
@@ -18,7 +17,7 @@ from pgassay.analysis.causes.evidence import (
     Work,
 )
 from pgassay.analysis.causes.observed_evidence import bytes_of_blocks, device_flow, processors_of
-from pgassay.analysis.causes.sampler_files import Requests, moved, requests
+from pgassay.analysis.causes.sampler_files import moved
 from pgassay.analysis.causes.volume_evidence import burst_ends
 from pgassay.analysis.descriptive.round_trips import RoundTrips, trips_of_trial
 from pgassay.model.arm import Arm
@@ -203,16 +202,12 @@ def _statements_flow(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | 
     if not reading or seconds <= 0:
         return DeviceFlow(float(total), 0.0, 0.0, 0.0, 0.0)
     counters = moved(trial.folder, "device", ("weighted_ms",), spans)
-    reading_spans = [Span(*item.clock_ns, True) for item in reading if item.clock_ns]
-    is_timed = len(reading_spans) == len(reading)
-    written = requests(trial.folder, reading_spans, seconds) if is_timed else Requests()
     return DeviceFlow(
         read_bytes=float(total),
         read_mb_s=sum(_device_bytes(item) for item in reading) / seconds / MB,
         reads_s=_requests(reading, seconds),
         seconds=seconds,
         service_s=counters[0] / 1000 if counters else None,
-        **asdict(written),
     )
 
 
