@@ -44,7 +44,8 @@ ADVISING = (
     "environment/doctor",
     "probe",
 )
-# Causes that older versions can't have, or have other advice for.
+# Causes that older versions can't have, or have other advice for: that of storage-iops is tested by
+# tests/unit/causes/test_causes_aio_reads.py, test_advice_on_requests_is_that_of_the_version.
 ARISES_SINCE = {"too-few-io-workers": 18, "too-many-io-workers": 18, "storage-iops": 17}
 # A word that servers also use elsewhere, so that its string tells nothing.
 COMMON_KEYS = frozenset({"Storage"})

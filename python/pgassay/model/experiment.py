@@ -340,6 +340,10 @@ class ArmCeiling(Recorded):
     read_iops: Number | None = None
     read_iops_from: str = ""
 
+    def is_of_writes(self, name: str, *, shares_ceiling: bool) -> bool:
+        """Whether writes use it up, too: not a limit of the kernel, which has one for each direction."""
+        return shares_ceiling or getattr(self, f"{name}_from") != "limit"
+
 
 class ProbeCeilings(Recorded):
     """The ceilings of a disk as its last probe stated them (`Ceilings` of `model/probe.py`)."""

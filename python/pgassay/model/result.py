@@ -134,15 +134,16 @@ class SecondaryResult(Frozen):
 
 
 class DeviceUse(Frozen):
-    """How near an arm came to its device's ceiling: the nearer of bandwidth (10⁶ bytes) and reads a second.
+    """How near an arm came to its device's ceiling: the nearer of bandwidth (10⁶ bytes) and requests.
 
-    `value` and `ceiling` are in `unit`; `fraction` is the one over the other.
+    `value` and `ceiling` are in `unit`; `fraction` is the one over the other. Writes are counted as well
+    where they use up the same ceiling: the unit of requests is 'reads/s' without, 'requests/s' with them.
     """
 
     arm: str
     value: float
     ceiling: float
-    unit: Literal["MB/s", "reads/s"]
+    unit: Literal["MB/s", "reads/s", "requests/s"]
     fraction: float
     sentence: str
 

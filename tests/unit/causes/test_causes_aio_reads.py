@@ -187,3 +187,19 @@ def test_advice_on_latency_is_that_of_the_version(version: str, has: str, lacks:
     assert limit[0].cause == "storage-latency"
     assert has in remedy
     assert not lacks or lacks not in remedy
+
+
+@pytest.mark.parametrize(("version", "is_older"), [("16.9", True), ("17.2", False)])
+def test_advice_on_requests_is_that_of_the_version(version: str, is_older: bool) -> None:
+    planted = {
+        "read_s": 8.0,
+        "cpu_s": 1.0,
+        "device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, 0.4),
+        "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=100),
+    }
+    limit = trial_causes(evidence(**planted, version=version)).limit
+    assert limit is not None
+    remedy = limit[1].remedy or limit[0].remedy
+    assert limit[0].cause == "storage-iops"
+    assert "io_combine_limit" in remedy
+    assert ("io_combine_limit needs PostgreSQL 17" in remedy) == is_older

@@ -109,6 +109,7 @@ def test_counts_of_reads_that_are_hidden_are_no_series(
     seconds = range(21)
     counted = {"clock_ns": [at * S for at in seconds], "read_bytes": [8192.0 * at for at in seconds]}
     levels = {name: [0.0 for _ in seconds] for name in ("reads", "read_time_ms", "statement_s")}
+    counted["writes"] = [3.0 * at for at in seconds]
     write(tmp_path, "server_reads", {**counted, **levels})
     span = Span(0, 20 * S, False)
     found = sql_evidence(tmp_path, [span], uses_uring=False, reads_by_workers=True, vcpus=None)
@@ -117,6 +118,7 @@ def test_counts_of_reads_that_are_hidden_are_no_series(
     # The one second in which counters may come late is left out at the beginning.
     assert is_partial or len(found.intervals) == 9
     assert found.read_bytes == pytest.approx(20 * 8192)
+    assert found.writes == pytest.approx(60)
 
 
 def ask(sql: SqlEvidence, cause: str = "storage-iops", **changes: Any) -> Answer:
@@ -178,6 +180,26 @@ def test_few_reads_in_flight_at_no_ceiling_are_its_latency() -> None:
     many = replace(one, in_flight=8.0)
     assert ask(many, "storage-latency") is None
     assert ask(replace(one, is_partial=True), "storage-latency") is None
+
+
+@pytest.mark.parametrize("requests", [ELAPSED_S * 120, None], ids=["18", "before 18"])
+def test_reads_beside_writes_may_wait_at_a_ceiling_of_both(requests: float | None) -> None:
+    """120 reads and 120 writes a second are full at 240 requests: then more in flight is the wrong advice."""
+    one = replace(AT_CEILING, ceiling=None, in_flight=0.96, requests=requests)
+    found = ask(replace(one, writes=ELAPSED_S * 120), "storage-latency")
+    assert found == Missing("what the storage gives to reads and writes together")
+    for few in (ELAPSED_S * 5, 0.0, None):
+        assert isinstance(ask(replace(one, writes=few), "storage-latency"), Found)
+
+
+def test_records_of_older_versions_have_no_writes(tmp_path: Path) -> None:
+    write(tmp_path, "waits", waits([QUIET], windows=40))
+    names = ("read_bytes", "reads", "read_time_ms", "statement_s")
+    write(tmp_path, "server_reads", {"clock_ns": [0, 20 * S], **{name: [0.0, 9.0] for name in names}})
+    span = Span(0, 20 * S, False)
+    found = sql_evidence(tmp_path, [span], uses_uring=False, reads_by_workers=False, vcpus=None)
+    assert found is not None and found.writes is None
+    assert found.read_bytes == pytest.approx(9.0)
 
 
 @pytest.mark.parametrize(

@@ -265,3 +265,21 @@ def test_what_only_relieved_a_limit_refutes_a_smaller_prediction_all_the_same() 
     assert (refuted.gain_if_lifted, refuted.lifted_by) == (1.91, "storage=large")
     assert "where 10 % faster had been predicted" in sentence(refuted, "small")
     assert withdrawn.gain_if_lifted is None
+
+
+def test_a_prediction_that_missed_between_two_arms_beside_the_control_is_told_too() -> None:
+    """Neither is the control, so there is no interval of one over the other: the gain itself is judged."""
+    control = arm(1.0, storage="none")
+    slow, fast = arm(2.0, "faster", storage="small"), arm(3.8, "faster", storage="large")
+    iops = spill(slow.name, "storage-iops").model_copy(update={"kind": "limit", "gain_if_lifted": 1.1})
+    other = spill(control.name, "backend-core")
+    found, withdrawn = judged([iops, other], [control, slow, fast])
+    assert found.lifted_by == "storage=large"
+    assert found.gain_if_lifted == pytest.approx(1.9)
+    assert found.gain_interval is None
+    assert "with storage=large it is 1.9 × as fast, where 10 % faster had been" in sentence(found, "small")
+    assert withdrawn.gain_if_lifted is None
+    held = iops.model_copy(update={"gain_if_lifted": 1.9})
+    again, kept = judged([held, other], [control, slow, fast])
+    assert "predicted" not in sentence(again, "small")
+    assert kept.gain_if_lifted == 1.5

@@ -1,14 +1,23 @@
 """Which wait counts as what: a parallel query's own, reads, locks of every type, standbys."""
 
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cause_samples import ELAPSED_S, account, evidence, item
+import report_examples as examples
+from cause_samples import ELAPSED_S, S, account, evidence, item, load_arm, load_record
+from pgassay.analysis.accounts.threads import Span
 from pgassay.analysis.accounts.work_times import work_times
 from pgassay.analysis.causes.evidence import DeviceFlow
 from pgassay.analysis.causes.rank import trial_causes
+from pgassay.analysis.causes.sampler_files import requests
+from pgassay.analysis.causes.trial_evidence import evidence_of_trial
+from pgassay.model.arm import RemoteServer
 from pgassay.model.experiment import ArmCeiling
+from pgassay.model.storage import StorageSpec
+from pgassay.record.columns import to_parquet
 
 
 def test_a_leader_that_waits_for_its_workers_is_explained_by_them() -> None:
@@ -109,6 +118,43 @@ def test_writes_count_against_the_ceiling_that_reads_have() -> None:
     # The kernel's limits count each direction by itself: then it is far from full, and each read is slow.
     apart = trial_causes(evidence(**planted, ceiling=volume)).limit
     assert apart is None or apart[0].cause != "storage-iops"
+    # The WAL of another storage is not waited for here.
+    own_wal = trial_causes(evidence(**planted, ceiling=volume, shares_ceiling=True, has_own_wal=True)).limit
+    assert own_wal is not None and own_wal[0].cause == "storage-iops"
+    assert own_wal[1].seconds == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize("kind", ["volume", "loop"])
+def test_a_trial_s_writes_are_read_with_flushes_and_discards(kind: str, tmp_path: Path) -> None:
+    """In 10 s 100 reads of 2 ms, 50 writes of 4 ms, 30 flushes and 20 discards a second."""
+    moved = {
+        "read_bytes": 8e5, "reads": 100.0, "read_ms": 200.0, "weighted_ms": 400.0,
+        "writes": 50.0, "write_bytes": 4e5, "write_ms": 200.0, "flushes": 30.0, "discards": 20.0,
+    }  # fmt: skip
+    columns: dict[str, list[float]] = {name: [0.0, 20 * rate] for name, rate in moved.items()}
+    (tmp_path / "observations").mkdir()
+    file = to_parquet({"clock_ns": [0, 20 * S], **columns}, sampler="device", version=2)
+    (tmp_path / "observations" / "device.parquet").write_bytes(file)
+    found = requests(tmp_path, [Span(5 * S, 15 * S, False)], 10.0)
+    assert found.writes_s == pytest.approx(100.0)
+    assert found.write_mb_s == pytest.approx(0.4)
+    assert found.read_ms == pytest.approx(2.0)
+    assert found.write_ms == pytest.approx(4.0)
+    # The same of a whole trial, on a remote server so that no threads need be observed.
+    wal = StorageSpec(kind="volume") if kind == "volume" else None
+    remote = RemoteServer(
+        name="a", connection="", host="a", port=1, dbname="a", user="a", version="18.1", major=18
+    )
+    tried = load_arm(storage=StorageSpec(kind=kind, wal=wal), server=remote)
+    trial = replace(examples.stored().trials[0], folder=tmp_path)
+    span = (5 * S, 15 * S)
+    trial = replace(trial, record=load_record(arm_id=tried.id, clock_ns=span))
+    of_trial = evidence_of_trial(trial, tried, {})
+    assert of_trial is not None and of_trial.machine.device is not None
+    assert of_trial.machine.device.writes_s == pytest.approx(100.0)
+    assert of_trial.machine.device.is_mixed
+    shared = (of_trial.machine.shares_ceiling, of_trial.machine.has_own_wal)
+    assert shared == ((True, True) if kind == "volume" else (False, False))
 
 
 @pytest.mark.parametrize(("version", "major"), [("18.6", 18), ("19beta4", 19), ("20devel", 20), ("", None)])

@@ -1,12 +1,14 @@
 """How near an arm came to its device, and which ceilings a comparison takes from a probe or from a limit."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import probe_samples as samples
 import report_examples as examples
+from cause_samples import load_observation
 from pgassay.analysis.descriptive.device_use import device_use
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment import last_probe
@@ -14,13 +16,16 @@ from pgassay.environment.linux.device import BlockDevice, device_of
 from pgassay.experiment.running.device_ceilings import arm_ceiling
 from pgassay.model.experiment import PlannedCeilings
 from pgassay.model.storage import StorageSpec
+from pgassay.model.trial import Verification
 from pgassay.probe.analysis.analyse import analyse_probe
+from pgassay.record.columns import to_parquet
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.report.compare import page as comparison
 from pgassay.report.probe import probe_page
 from storage_fixtures import private_home
 
 CONTROL = "io_method=sync"
+S = 1_000_000_000
 
 
 def with_reads(read_bytes: int, elapsed_s: float, requests: int, ceiling: dict[str, Any]) -> StoredExperiment:
@@ -123,3 +128,83 @@ def test_a_limit_is_told_in_the_unit_of_the_rates_and_as_it_was_typed(origin: st
     (found,) = device_use(stored)
     assert f"{CONTROL} read 62 MB/s, 99 % of the device (63 MB/s by " in found.sentence
     assert ("60 MiB/s" in found.sentence) == (origin == "limit")
+
+
+def with_writes(
+    folder: Path, storage: StorageSpec, rates: dict[str, float], *, load: bool
+) -> StoredExperiment:
+    """Trials of 10 s whose device moved so far a second; they ran a load, or one statement each."""
+    stored = with_reads(round(10 * rates["read_bytes"]), 10.0, round(10 * rates["reads"]), VOLUME)
+    clock = [0, 20 * S]
+    moved = {name: [0.0, 20 * rates.get(name, 0.0)] for name in COUNTERS}
+    (folder / "observations").mkdir(parents=True)
+    columns = to_parquet({"clock_ns": clock, **moved}, sampler="device", version=2)
+    (folder / "observations" / "device.parquet").write_bytes(columns)
+    trials = []
+    for trial in stored.trials:
+        span = (5 * S, 15 * S)
+        statement = trial.record.statements[0].model_copy(update={"clock_ns": span})
+        changes: dict[str, Any] = {"statements": (statement,)}
+        if load:
+            delivered = Verification(device_read_bytes=round(10 * rates["read_bytes"]))
+            changes = {
+                "statements": (),
+                "load": load_observation(),
+                "clock_ns": span,
+                "verification": delivered,
+            }
+        trials.append(replace(trial, folder=folder, record=trial.record.model_copy(update=changes)))
+    arms = tuple(
+        arm.model_copy(update={"spec": arm.spec.model_copy(update={"storage": storage})})
+        for arm in stored.experiment.arms
+    )
+    plan = stored.experiment.model_copy(update={"arms": arms})
+    return replace(stored, experiment=plan, trials=tuple(trials))
+
+
+def told(stored: StoredExperiment, ceiling: dict[str, Any]) -> str:
+    """What is said of its control beside another ceiling."""
+    ceilings = PlannedCeilings(by_arm={CONTROL: ceiling})
+    plan = stored.experiment.model_copy(update={"ceilings": ceilings})
+    (found,) = device_use(replace(stored, experiment=plan))
+    return found.sentence
+
+
+COUNTERS = ("reads", "read_bytes", "read_ms", "writes", "write_bytes", "write_ms", "flushes", "discards")
+VOLUME = {"read_mb_s": 125.0, "read_mb_s_from": "limit", "read_iops": 3000, "read_iops_from": "limit"}
+
+
+@pytest.mark.parametrize("load", [True, False], ids=["load", "statements"])
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        (
+            {"reads": 400, "read_bytes": 60e6, "writes": 400, "write_bytes": 60e6},
+            "read and wrote 120 MB/s, 96 % of the device (125 MB/s by its limit, 119 MiB/s): only fewer",
+        ),
+        (
+            {"reads": 1500, "read_bytes": 12e6, "writes": 1000, "flushes": 300, "discards": 140},
+            "read and wrote 2,940 requests/s, 98 % of the device (3,000 requests/s by its limit): only fewer",
+        ),
+    ],
+)
+def test_writes_count_where_the_storage_counts_them(
+    written: dict[str, float], words: str, load: bool, tmp_path: Path
+) -> None:
+    """60 MB/s read beside 60 written on a volume of 125 MB/s had been told to have room for twice as much."""
+    volume = with_writes(tmp_path / "volume", StorageSpec(kind="volume"), written, load=load)
+    (found,) = device_use(volume)
+    assert words in found.sentence
+    assert "can deliver" not in found.sentence
+    # The kernel's limits are apart for each direction.
+    apart = with_writes(tmp_path / "loop", StorageSpec(kind="loop"), written, load=load)
+    (alone,) = device_use(apart)
+    assert "wrote" not in alone.sentence and alone.fraction < 0.51
+    # What a probe measured of reads is not the most that a device takes of both.
+    probed = {**VOLUME, "read_mb_s_from": "probe", "read_iops_from": "probe"}
+    assert "read and wrote" in told(apart, probed)
+    assert "wrote" not in told(apart, {**probed, "read_mb_s": 100.0, "read_iops": 2000})
+    # Few writes are no matter.
+    few = {**written, "writes": 10, "write_bytes": 1e6, "flushes": 0, "discards": 0}
+    (reading,) = device_use(with_writes(tmp_path / "few", StorageSpec(kind="volume"), few, load=load))
+    assert reading.fraction == alone.fraction

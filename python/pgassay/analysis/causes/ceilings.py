@@ -32,15 +32,11 @@ def fractions(evidence: Evidence) -> dict[str, float]:
 
 
 def counts_writes(evidence: Evidence, name: str) -> bool:
-    """Whether writes use up the ceiling `name`, too: a cloud volume's, and what a device was measured at.
-
-    The kernel's limits are apart for each direction (Documentation/admin-guide/cgroup-v2.rst, io.max). Where
-    few are written they are left out, as nothing follows from them.
-    """
+    """Whether writes use up the ceiling `name`, too. Few are left out, as nothing follows from them."""
     flow = evidence.machine.device
     if flow is None or not flow.is_mixed:
         return False
-    return evidence.machine.shares_ceiling or getattr(evidence.machine.ceiling, f"{name}_from") != "limit"
+    return evidence.machine.ceiling.is_of_writes(name, shares_ceiling=evidence.machine.shares_ceiling)
 
 
 def is_used_up(evidence: Evidence, name: str, fraction: float) -> bool:

@@ -27,7 +27,7 @@ def block_bytes(settings: Mapping[str, str]) -> float:
 
 
 # Of a device's requests: fewer writes beside its reads are no matter.
-_WRITES_SHARE_MIN = 0.05
+WRITES_SHARE_MIN = 0.05
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class DeviceFlow:
         """Whether so much is written beside the reads that it counts."""
         if self.writes_s is None or self.reads_s is None:
             return False
-        return self.writes_s >= _WRITES_SHARE_MIN * (self.reads_s + self.writes_s) > 0
+        return self.writes_s >= WRITES_SHARE_MIN * (self.reads_s + self.writes_s) > 0
 
 
 @dataclass(frozen=True)
@@ -151,6 +151,7 @@ class EvidenceMachine:
     """What the server's machine gave. None where that can't be seen.
 
     shares_ceiling: the storage's own limits are for reads and writes together, as those of cloud volumes are.
+    has_own_wal: the WAL lies on another storage than the data, so that waiting for it is none for this one.
     burst_ends: of imitated volumes, those whose burst credits ended meanwhile.
     """
 
@@ -158,6 +159,7 @@ class EvidenceMachine:
     ceiling: ArmCeiling = field(default_factory=ArmCeiling)
     processors: Processors | None = None
     shares_ceiling: bool = False
+    has_own_wal: bool = False
     burst_ends: tuple[BurstEnd, ...] = ()
 
 

@@ -121,9 +121,10 @@ def _ends_over(own: ArmResult, other: ArmResult) -> tuple[float, float] | None:
 
 def _missed(cause: Cause) -> bool:
     """Whether what was measured is not what had been predicted."""
-    if cause.gain_predicted is None or cause.gain_interval is None:
+    if cause.gain_predicted is None or cause.gain_if_lifted is None:
         return False
-    low, high = cause.gain_interval
+    # Between two arms of which neither is the control there is no interval.
+    low, high = cause.gain_interval or (cause.gain_if_lifted, cause.gain_if_lifted)
     least, most = cause.gain_range or (cause.gain_predicted, cause.gain_predicted)
     return not (low / _TOLERANCE <= most and least <= high * _TOLERANCE)
 

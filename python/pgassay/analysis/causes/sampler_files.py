@@ -36,13 +36,15 @@ class Requests:
     write_ms: float | None = None
 
 
+# Counters are sampled five times a second: of less than this, what was written before and after would count.
+_SECONDS_MIN = 1.0
 _WRITTEN = ("reads", "writes", "write_bytes", "read_ms", "write_ms")
 
 
 def requests(folder: Path, spans: Sequence[Span], seconds: float) -> Requests:
     """Writes with flushes and discards, and latencies, by the device's own counters."""
     found = moved(folder, "device", _WRITTEN, spans)
-    if found is None or seconds <= 0:
+    if found is None or seconds < _SECONDS_MIN:
         return Requests()
     reads, writes, write_bytes, read_ms, write_ms = found
     others = moved(folder, "device", ("flushes", "discards"), spans) or [0.0, 0.0]

@@ -62,7 +62,8 @@ class Looks:
 class Counted:
     """Cumulative counters at moments: arrays with a value for each. requests: None before 18.
 
-    statement_s: for how long the longest statement that waited for a read had been running.
+    statement_s: for how long the longest statement that waited for a read had been running. writes: with
+    flushes; None in records of older pgassay.
     """
 
     clock_s: Figures
@@ -70,6 +71,7 @@ class Counted:
     requests: Figures | None
     read_time_s: Figures
     statement_s: Figures
+    writes: Figures | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ class SqlEvidence:
     """The evidence of SQL alone over a trial or an interval of a running server.
 
     intervals: the series of reads. seconds, read_bytes, requests, read_time_s: of the whole; the last is 0
-    where the server does not time its reads (track_io_timing). in_flight, computing: means of the whole.
+    where the server does not time its reads (track_io_timing). writes: with flushes, those of the WAL too;
+    None where they were not recorded. in_flight, computing: means of the whole.
     computing_series: the mean of each interval. ceiling: what these intervals show, or those of all trials on
     the same server. vcpus: the number of the server's processors as the user gave it. is_partial: the role
     may not see other roles' processes, whose reads are counted all the same; then there are no intervals.
@@ -88,6 +91,7 @@ class SqlEvidence:
     read_bytes: float = 0.0
     requests: float | None = None
     read_time_s: float = 0.0
+    writes: float | None = None
     in_flight: float = 0.0
     computing: float = 0.0
     computing_series: tuple[float, ...] = field(default=(), repr=False)
@@ -120,12 +124,14 @@ def sql_evidence(
         return sum(value(one) * one.seconds for one in made) / total_s if total_s > 0 else 0.0
 
     requests = [one.requests for one in made if one.requests is not None]
+    writes = [one.writes for one in made if one.writes is not None]
     return SqlEvidence(
         seconds=total_s,
         intervals=intervals,
         read_bytes=sum(one.read_bytes for one in made),
         requests=sum(requests) if requests else None,
         read_time_s=sum(one.read_time_s for one in made),
+        writes=sum(writes) if writes else None,
         in_flight=mean(lambda one: one.in_flight),
         computing=mean(lambda one: one.computing),
         computing_series=tuple(each for one in made for each in one.computing_series),
@@ -183,6 +189,7 @@ def _counted(columns: Columns) -> Counted | None:
         requests=None if np.isnan(requests).any() else requests,
         read_time_s=floats(columns, "read_time_ms") / 1000,
         statement_s=floats(columns, "statement_s"),
+        writes=floats(columns, "writes") if "writes" in columns else None,
     )
 
 
@@ -204,18 +211,21 @@ def evidence_of_span(
     starts = np.arange(begin_s, end_s - length_s + 1e-6, length_s)
     parts = [inside & (middle >= start) & (middle < start + length_s) for start in starts]
     series = tuple(mean(looks.computing, part) for part in parts if looks.count[part].sum() > 0)
-    read_bytes, requests, read_time_s = 0.0, None, 0.0
+    read_bytes, requests, read_time_s, writes = 0.0, None, 0.0, None
     if counted is not None:
         read_bytes = _moved(counted.clock_s, counted.read_bytes, begin_s, end_s)
         read_time_s = _moved(counted.clock_s, counted.read_time_s, begin_s, end_s)
         if counted.requests is not None:
             requests = _moved(counted.clock_s, counted.requests, begin_s, end_s)
+        if counted.writes is not None:
+            writes = _moved(counted.clock_s, counted.writes, begin_s, end_s)
     return SqlEvidence(
         seconds=end_s - begin_s,
         intervals=() if counted is None else intervals_of(looks, counted, begin_s, end_s),
         read_bytes=read_bytes,
         requests=requests,
         read_time_s=read_time_s,
+        writes=writes,
         in_flight=mean(looks.in_flight, inside),
         computing=mean(looks.computing, inside),
         computing_series=series,

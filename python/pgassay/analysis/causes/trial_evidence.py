@@ -91,6 +91,7 @@ def _of_key(key: _Key) -> Evidence | None:
             ceiling=key.ceiling,
             processors=processors_of(observed, cap_is_clients=is_capped),
             shares_ceiling=arm.spec.storage.kind == "volume",
+            has_own_wal=arm.spec.storage.wal is not None,
             burst_ends=burst_ends(trial.folder, record, spans),
         ),
         work=_work(trial, arm, observed, trips),

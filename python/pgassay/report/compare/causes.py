@@ -148,9 +148,9 @@ def _gained(cause: Cause) -> str:
         words = (
             f"; with {text.clean(cause.lifted_by)} it is {text.amount(cause.gain_if_lifted)}{_between(cause)}"
         )
-        ends = cause.gain_interval
+        ends = cause.gain_interval or (cause.gain_if_lifted, cause.gain_if_lifted)
         least, most = cause.gain_range or (predicted, predicted)
-        if least is None or most is None or ends is None or (ends[0] <= most and least <= ends[1]):
+        if least is None or most is None or (ends[0] <= most and least <= ends[1]):
             return words
         told = text.amount(most) if most == least else text.span((least, most))
         return f"{words}, where {told} had been predicted"

@@ -78,7 +78,8 @@ def _waited_s(evidence: Evidence, name: CeilingName) -> float:
     times = evidence.times
     if not counts_writes(evidence, name):
         return times.read_s
-    return times.read_s + times.wal_s + times.written_s(DATA_WRITE) + times.written_s(EXTENSION)
+    wal_s = 0.0 if evidence.machine.has_own_wal else times.wal_s
+    return times.read_s + wal_s + times.written_s(DATA_WRITE) + times.written_s(EXTENSION)
 
 
 def _of_index_reads(evidence: Evidence, found: Found, remedy: str) -> Found:

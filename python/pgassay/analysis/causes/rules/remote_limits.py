@@ -7,7 +7,7 @@ seen are in `storage.py` and `processors.py`, which ask here where there is noth
 from dataclasses import replace
 
 from pgassay.analysis.causes.base import Answer, Found, Missing, lifted
-from pgassay.analysis.causes.evidence import MB, Evidence, Processors
+from pgassay.analysis.causes.evidence import MB, WRITES_SHARE_MIN, Evidence, Processors
 from pgassay.analysis.causes.read_series import (
     IN_FLIGHT_MIN,
     INTERVALS_MIN,
@@ -80,6 +80,9 @@ def latency(evidence: Evidence, sql: SqlEvidence) -> Answer:
     is_proportional = grown is not None and grown.is_of_latency
     if sql.in_flight > SHALLOW_MAX and not is_proportional:
         return None
+    if _is_mixed(evidence, sql):
+        # At a ceiling that they share, reads wait long too: then more in flight is the wrong advice.
+        return Missing("what the storage gives to reads and writes together")
     figures = _figures(sql) | {"ceiling": "not reached" if is_proportional else "not known"}
     if sql.requests:
         # Little's law; where reads are timed, by the server's own clock, which counts who waits.
@@ -128,6 +131,14 @@ def _why_no_ceiling(sql: SqlEvidence) -> str:
         f"{what}: no rate stayed flat while the reads in flight varied by half, with {IN_FLIGHT_MIN:g} at a "
         "time or more (observe longer, or with other numbers of connections)"
     )
+
+
+def _is_mixed(evidence: Evidence, sql: SqlEvidence) -> bool:
+    """Whether so much is written beside the reads that it counts."""
+    if sql.writes is None:
+        return False
+    reads = sql.read_bytes / evidence.server.block_bytes if sql.requests is None else sql.requests
+    return sql.writes >= WRITES_SHARE_MIN * (reads + sql.writes) > 0
 
 
 def _is_copying(evidence: Evidence, sql: SqlEvidence) -> bool:
