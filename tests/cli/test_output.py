@@ -44,6 +44,27 @@ def test_a_closed_standard_output_is_no_failure_of_ours(tmp_path: Path, words: l
     assert (tmp_path / "plan.txt").read_text() == PLAN
 
 
+def test_a_report_to_a_closed_standard_output_is_no_failure_of_ours(tmp_path: Path) -> None:
+    with tarfile.open(archive.place("equal-copies")) as packed:
+        unpack_archive(packed, tmp_path / "equal")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    for form in ((), ("--json",), ("--markdown",)):
+        finished = subprocess.run(
+            ["sh", "-c", 'exec "$@" >&-', "sh", *whole_tool.COMMAND, "report", "equal", *form],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
+        )
+        assert (finished.returncode, finished.stderr) == (0, "")
+    # Nothing was written into a file that took the number of the closed one.
+    after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    assert {path: after[path] for path in before if path.suffix != ".html"} == {
+        path: text for path, text in before.items() if path.suffix != ".html"
+    }
+
+
 @pytest.mark.parametrize("no_colour", ["", "1"])
 @pytest.mark.parametrize(
     ("words", "heading"),

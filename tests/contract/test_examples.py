@@ -2,8 +2,10 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,20 @@ def test_the_examples_were_found() -> None:
     assert len(EXAMPLES) >= 8
     used = " ".join(example.read_text("utf-8") for example in EXAMPLES)
     assert not [sql.name for sql in (ROOT / "examples").glob("*.sql") if sql.name not in used]
+
+
+def test_examples_have_what_their_published_figures_were_measured_with() -> None:
+    def content(name: str) -> dict[str, Any]:
+        return tomllib.loads((ROOT / "examples" / f"{name}.toml").read_text("utf-8"))
+
+    # Without an index both ways read all accounts.
+    assert any(sql.startswith("CREATE INDEX ") for sql in content("two-ways")["prepare"])
+    # More bytes a second need operations to carry them.
+    assert any("iops=12000" in each for each in content("volume-throughput")["factors"]["storage"])
+    assert "with-published-index.sql" in content("with-index")["factors"]["prepare"]
+    # The system's cache would answer the second visit, which it did not in what was published.
+    second = content("second-visit")
+    assert second.get("set", {}).get("debug_io_direct") == "data" or "memory" in second
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -107,6 +107,16 @@ BANNED_IN_MESSAGES = {
 }
 # Formats that give a figure an exponent: 1.27e+03 is written 1,270.
 EXPONENTS = re.compile(r"\d[eE][+-]\d\d\b")
+# Where results are put into words, by figure() and amount(): all but percentiles and rounded numbers.
+WORDED = (
+    "report",
+    "analysis",
+    "sizing/size_sentences.py",
+    "tune/answer",
+    "tune/running",
+    "tune/symptom.py",
+    "upgrade",
+)
 PYTHON = sorted((ROOT / "python" / "pgassay").rglob("*.py"))
 RUST = sorted((ROOT / "crates").glob("*/src/**/*.rs"))
 _RUST_TEXT = re.compile(r'(?<![\\\'])"((?:[^"\\]|\\.)*)"', re.DOTALL)
@@ -182,3 +192,53 @@ def test_a_banned_phrase_of_a_message_would_be_noticed() -> None:
     )
     rust = '// It goes on.\nfail("the run goes \\\n    on");\n#[cfg(test)]\nfail("it goes on");\n'
     assert banned_in_texts(rust_texts_of(rust)) == ["2: goes on → continue"]
+
+
+def with_exponents(source: str) -> list[int]:
+    """The lines of figures that would have an exponent where they are large or small: `:.3g`, `:g`."""
+    tree = ast.parse(source)
+    rounded = {
+        id(part)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "float"
+        for part in ast.walk(call)
+    }
+    found = []
+    for text in (each for each in ast.walk(tree) if isinstance(each, ast.JoinedStr)):
+        before = ""
+        for part in text.values:
+            is_percentile = before.endswith("p")
+            before = str(part.value) if isinstance(part, ast.Constant) else ""
+            if isinstance(part, ast.Constant) or id(part) in rounded or is_percentile:
+                continue
+            if isinstance(part, ast.FormattedValue) and part.format_spec is not None:
+                format_ = ast.unparse(part.format_spec)
+                found += [part.lineno] if re.search(r"[gG]['\"]", format_) else []
+    return found
+
+
+def test_no_figure_of_a_result_has_an_exponent() -> None:
+    files = [
+        file
+        for place in WORDED
+        for file in (
+            ROOT / "python" / "pgassay" / place,
+            *(ROOT / "python" / "pgassay" / place).rglob("*.py"),
+        )
+        if file.is_file()
+    ]
+    assert len(files) > 200
+    found = {
+        str(file.relative_to(ROOT)): lines
+        for file in files
+        if (lines := with_exponents(file.read_text("utf-8")))
+    }
+    assert not found, "write figure() or amount() of pgassay.words"
+
+
+def test_a_figure_with_an_exponent_would_be_noticed() -> None:
+    source = (
+        'f"{gain:.3g} × as fast"\nf"{value:,.3g}"\nf"{rate:g} IOPS"\n'
+        'f"p{percent:g}"\nfloat(f"{value:.4g}")\nf"{value:,.0f} g"\nf"{a:{\'g\' if b else \'f\'}}"\n'
+    )
+    assert with_exponents(source) == [1, 2, 3, 7]

@@ -16,6 +16,8 @@ from pgassay.model.build import Build
 from pgassay.plans.explain_versions import SIGNS
 from source_servers import SourceServer, source_server
 
+# A name of several words in a sentence.
+WORD = re.compile(r"(?<![\w/.$%-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?![\w-]|\.[a-z])")
 FILE = Path(__file__).with_name("facts.json")
 OLDEST, NEWEST = 16, 19
 MAJORS = range(OLDEST, NEWEST + 1)
@@ -51,6 +53,14 @@ class Facts:
     functions: frozenset[str]
     roles: frozenset[str]
     explain_keys: frozenset[str]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Settings, relations and their columns, wait events, functions, roles, libraries."""
+        libraries = {name.split(".")[0] for name in self.settings if "." in name}
+        events = {event.partition(":")[2] for event in self.events}
+        plain = {*self.settings, *self.relations, *self.functions, *self.roles}
+        return frozenset(plain | libraries | events).union(*self.relations.values())
 
 
 def as_document(found: Mapping[int, Facts]) -> dict[str, Any]:

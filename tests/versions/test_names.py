@@ -2,19 +2,26 @@
 
 import ast
 import io
+import json
 import re
 import tokenize
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+import finder_samples
 from pgassay.analysis.causes.base import Rule
 from pgassay.analysis.causes.registry import RULES
+from pgassay.plans.explain_plan import read_plans
 from pgassay.plans.explain_versions import DEFAULTS, SIGNS
 from pgassay.trial.snapshots.counters import VIEWS
 from pgassay.trial.snapshots.server_statements import COLUMNS, LIBRARY
+from pgassay.tune.candidate import AdvisedMachine
+from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence
+from pgassay.tune.finders.registry import FINDERS as KNOWN_FINDERS
 from project_files import ROOT
 from versions import facts, page
 
@@ -47,6 +54,10 @@ ADVISING = (
 # Causes that older versions can't have, or have other advice for: that of storage-iops is tested by
 # tests/unit/causes/test_causes_aio_reads.py, test_advice_on_requests_is_that_of_the_version.
 ARISES_SINCE = {"too-few-io-workers": 18, "too-many-io-workers": 18, "storage-iops": 17}
+# What pgassay limits itself: remedies that no setting of the server is.
+LIMITED = ("cpus", "memory", "storage")
+FINDERS = ROOT / "python" / "pgassay" / "tune" / "finders"
+ADVISED_SINCE = {"io_method": 18}
 # A word that servers also use elsewhere, so that its string tells nothing.
 COMMON_KEYS = frozenset({"Storage"})
 # Spelt otherwise before there was a view of them.
@@ -58,7 +69,7 @@ EVENT = re.compile(r"(?<![\w/.$%-])[A-Z][A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*(?!
 SET = re.compile(
     r"--set[ =]([a-z_.]+)=|ALTER SYSTEM (?:RE)?SET ([a-z_.]+)|^\s*SET ([a-z_.]+) ?(?:=|TO)", re.MULTILINE
 )
-WORD = re.compile(r"(?<![\w/.$%-])[a-z][a-z0-9]*(?:_[a-z0-9]+)+(?![\w-]|\.[a-z])")
+WORD = facts.WORD
 
 
 def test_the_page_has_the_tables_of_the_facts() -> None:
@@ -160,8 +171,71 @@ def test_advice_names_what_its_version_has(rule: Rule, major: int) -> None:
         for word in everywhere.intersection(WORD.findall(sentence)):
             of_others = re.search(rf"{word} from \d\d on|\d\d and newer; {word}", sentence)
             newer = re.search(rf"\((\w+) from {major} on\)", sentence)
-            is_there = word in _of_version(major) or of_others or newer
+            is_there = word in RECORDED[major].names or of_others or newer
             assert is_there, f"{word} is not in {major}: {sentence}"
+
+
+def test_settings_of_remedies_exist() -> None:
+    """In some version, or they are what pgassay limits."""
+    named = {remedy.name for rule in RULES for remedy in rule.settings}
+    assert len(named) > 10
+    assert named <= frozenset(LIMITED).union(*(found.settings for found in RECORDED.values()))
+
+
+def test_settings_that_tune_advises_are_those_of_every_version() -> None:
+    """Or since which one is known, and older ones are not advised to set them."""
+    advised = {name for path in FINDERS.rglob("*.py") for name in _advised(path)}
+    assert {"work_mem", "jit", "io_method", "autovacuum_vacuum_cost_limit", "random_page_cost"} <= advised
+    for name in advised:
+        first = ADVISED_SINCE.get(name, facts.OLDEST)
+        has = [major for major in facts.MAJORS if name in RECORDED[major].settings]
+        assert has == list(range(first, facts.NEWEST + 1)), name
+    assert ADVISED_SINCE.keys() <= advised
+
+
+@pytest.mark.parametrize("major", facts.MAJORS)
+def test_tune_advises_a_setting_from_its_version_on(major: int) -> None:
+    node = {
+        "Node Type": "Bitmap Heap Scan", "Relation Name": "t", "Alias": "t", "Schema": "public",
+        "Plan Rows": 9, "Plan Width": 12, "Startup Cost": 0, "Total Cost": 100, "Actual Rows": 9,
+        "Actual Loops": 1, "Actual Startup Time": 0.1, "Actual Total Time": 100.0,
+        "Shared Read Blocks": 500, "Shared I/O Read Time": 90.0,
+    }  # fmt: skip
+    (read,) = read_plans(json.dumps([{"Plan": node, "Execution Time": 100.1}]), "made")
+    # As if somebody had a setting of that name in every version.
+    settings = {"io_method": "sync", "effective_io_concurrency": "1"}
+    known = finder_samples.facts().model_copy(update={"version": major * 10_000, "settings": settings})
+    asked = replace(
+        finder_samples.symptom(read, known=known),
+        machine=AdvisedMachine(random_read_us=100.0, memory_bytes=1 << 33),
+    )
+    found = {
+        name
+        for finder in KNOWN_FINDERS
+        for offer in finder.find(FinderEvidence(asked))
+        for name in offer.candidate.settings
+    }
+    assert "effective_io_concurrency" in found
+    assert found <= RECORDED[major].settings.keys()
+    assert ("io_method" in found) is (major >= ADVISED_SINCE["io_method"])
+
+
+def _advised(path: Path) -> Iterator[str]:
+    """The settings of a finder's candidates: keys of what is called so, or names of settings."""
+    known = frozenset().union(*(found.settings for found in RECORDED.values()))
+    for node in ast.walk(ast.parse(path.read_text())):
+        named = False
+        keys: list[ast.expr | None] = []
+        if isinstance(node, ast.keyword) and isinstance(node.value, ast.Dict):
+            named, keys = node.arg == "settings", node.value.keys
+        elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            named, keys = ast.unparse(node.value) == "settings", [node.slice]
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
+            named, keys = ast.unparse(node.targets[0]) == "settings", node.value.keys
+        elif isinstance(node, ast.Dict):
+            keys = node.keys
+        names = [key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+        yield from (name for name in names if named or name in known)
 
 
 def test_sentences_of_advice_name_only_what_exists() -> None:
@@ -187,20 +261,9 @@ def _sentences(path: Path) -> Iterator[str]:
             yield node.value
 
 
-def _of_version(major: int) -> frozenset[str]:
-    return _names(RECORDED[major])
-
-
 @cache
 def _of_postgresql() -> frozenset[str]:
-    return frozenset().union(*map(_names, RECORDED.values()))
-
-
-def _names(found: facts.Facts) -> frozenset[str]:
-    libraries = {name.split(".")[0] for name in found.settings if "." in name}
-    events = {event.partition(":")[2] for event in found.events}
-    plain = {*found.settings, *found.relations, *found.functions, *found.roles}
-    return frozenset(plain | libraries | events).union(*found.relations.values())
+    return frozenset().union(*(found.names for found in RECORDED.values()))
 
 
 @cache

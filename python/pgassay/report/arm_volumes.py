@@ -134,8 +134,9 @@ def _prices(found: Sequence[ArmVolumes]) -> str:
 def _assumed(volume: UsedVolume) -> str:
     known = "; ".join(each for each in volume.assumed if each != "latency")
     latency = (
-        f"a latency of {volume.latency_ms:g} ms, which may be {volume.latency_low_ms:g} to "
-        f"{volume.latency_high_ms:g} ms"
+        f"a latency of {text.figure(volume.latency_ms or 0.0, 6)} ms, which may be "
+        f"{text.figure(volume.latency_low_ms or 0.0, 6)} to "
+        f"{text.figure(volume.latency_high_ms or 0.0, 6)} ms"
         if volume.latency_assumed
         else ""
     )

@@ -108,19 +108,19 @@ def _facts(offer: VolumeOffer, result: VolumesResult) -> Iterator[Labelled]:
     known = "assumed" if latency.assumed else "from the sources"
     yield (
         "latency",
-        f"{latency.median_ms:g} ms median (between {latency.low_ms:g} and {latency.high_ms:g}), "
-        f"{figure(latency.p99_ms)} ms p99: {known}",
+        f"{figure(latency.median_ms, 6)} ms median (between {figure(latency.low_ms, 6)} and "
+        f"{figure(latency.high_ms, 6)}), {figure(latency.p99_ms)} ms p99: {known}",
     )
     if offer.latency.flush_ms > 0:
-        yield "flush", f"{offer.latency.flush_ms:g} ms median"
+        yield "flush", f"{figure(offer.latency.flush_ms, 6)} ms median"
     first = offer.model.first_touch
     if first is not None:
         chunk = f"{first.chunk_bytes // 1024} KiB"
-        wait = f"{first.latency.median_ns / 1e6:g} ms median beyond that, once for each {chunk}"
+        wait = f"{figure(first.latency.median_ns / 1e6, 6)} ms median beyond that, once for each {chunk}"
         yield "first touch", wait
     yield "price", _price_words(offer.price)
     if offer.memory_gib is not None:
-        yield "memory", f"{offer.memory_gib:g} GiB ({offer.spec.instance or ''})"
+        yield "memory", f"{figure(offer.memory_gib, 6)} GiB ({offer.spec.instance or ''})"
     if offer.assumed:
         yield "assumed", "; ".join(offer.assumed)
     sources = [

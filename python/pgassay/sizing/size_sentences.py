@@ -252,8 +252,7 @@ def amount(knee: Knee) -> str:
 
 def _amount(value: float, dimension: Dimension) -> str:
     """Three digits, as the steps of a curve have no more."""
-    rounded = float(f"{value:.3g}")
-    return f"{rounded:{',.0f' if rounded >= 100 else 'g'}} {_UNITS[dimension]}"
+    return f"{figure(value)} {_UNITS[dimension]}"
 
 
 def _offer(volume: SizedVolume, group: SizedGroup) -> str:

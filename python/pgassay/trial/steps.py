@@ -31,6 +31,7 @@ from pgassay.trial.snapshots.server_statements import (
 from pgassay.trial.snapshots.vacuum_state import vacuum_state_or_none
 from pgassay.trial.target import LocalTrialServer, ServerSession, TrialMachine
 from pgassay.trial.trial_state import Observation, Plan, TrialState
+from pgassay.words import figure as in_digits
 
 _OTHER_SESSIONS = """
 SELECT count(*) FROM pg_stat_activity
@@ -219,8 +220,8 @@ def _second(told: LoadProgress) -> str:
     """What the last second of a load had, in words for whoever looks."""
     parts = [f"second {told['second']}", f"{told['transactions']:,} transactions"]
     if told["p50_ms"] is not None and told["p99_ms"] is not None:
-        parts.append(f"p50 {told['p50_ms']:.3g} ms")
-        parts.append(f"p99 {told['p99_ms']:.3g} ms")
+        parts.append(f"p50 {in_digits(told['p50_ms'])} ms")
+        parts.append(f"p99 {in_digits(told['p99_ms'])} ms")
     if told["errors"]:
         parts.append(f"{told['errors']:,} failed")
     if told["queue"]:

@@ -15,8 +15,8 @@ from pgassay.tune.search.selection import Baseline, total_s
 from pgassay.tune.source.origin import CopyOrigin
 from pgassay.tune.tune_plan import PlannedTune
 from pgassay.tune.tuned_statements import MeasuredStatement
+from pgassay.words import figure, size
 from pgassay.words import seconds as in_words
-from pgassay.words import size
 
 # States of the caches in which statements find their data in memory.
 _IN_MEMORY = ("warm-buffers", "warm-pages", "as-is")
@@ -96,7 +96,7 @@ def _machine_words(planned: PlannedTune) -> str:
     processors = planned.spec.cpus or machine.cores_usable()
     in_memory = planned.base.protocol.cache in _IN_MEMORY
     where = "its data in memory" if in_memory else f"its data on {planned.spec.storage.kind}, read cold"
-    return f"{memory} of memory, {processors:g} processors, {where}"
+    return f"{memory} of memory, {figure(processors)} processors, {where}"
 
 
 def storage_notes(storage: StorageSpec, cache: CacheState) -> tuple[str, ...]:
@@ -134,7 +134,7 @@ def plan_line(plan: ExplainedPlan) -> str:
 
 
 def _milliseconds(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return figure(value)
 
 
 def _rows(count: float) -> str:
@@ -210,4 +210,4 @@ def cause_of_plans(baseline: Baseline, plans: Plans) -> TuneCause:
 
 
 def _figure(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.3g}"
+    return value if isinstance(value, str) else figure(value)

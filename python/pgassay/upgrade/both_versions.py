@@ -17,6 +17,7 @@ from pgassay.model.upgrades.upgrade_answer import StatementVerdict
 from pgassay.model.workload import Statement
 from pgassay.plans.plan_comparison import what_changed
 from pgassay.tune.copy import TrialCopy
+from pgassay.words import seconds
 from pgassay.workloads.statements import changes_data
 
 OnStage = Callable[[str, float | None], None]
@@ -164,5 +165,5 @@ def _unended(name: str, before: SeenInVersion, after: SeenInVersion) -> tuple[St
         return "not decided", f"it did not end in {most}, on the {where} version"
     return (
         verdict,
-        f"it took {known_s:.3g} s on the other version, and did not end in {most}, on the {where} one",
+        f"it took {seconds(known_s)} on the other version, and did not end in {most}, on the {where} one",
     )

@@ -13,6 +13,7 @@ from pgassay.progress import Progress
 from pgassay.tune.run_tune import TOOLS, run_held
 from pgassay.tune.source.statement_files import plain_text
 from pgassay.tune.tune_plan import TuneRequest, plan_tune
+from pgassay.words import amount
 
 FOLDER = "fixes"
 # A search and a proof take so long at least.
@@ -64,7 +65,7 @@ def _mended(found: TuneResult, new: Build, script: Path) -> dict[str, Mended]:
         if not own or answer.verdict != "faster" or answer.ratio is None:
             continue
         titles = " and ".join(each.title for each in own)
-        words = f"{titles}: {answer.ratio:.3g} × as fast on {new.version}, proven there"
+        words = f"{titles}: {amount(answer.ratio)} on {new.version}, proven there"
         # As it stands below it may lock out who writes: the script says what each statement locks.
         words += f"; {script} makes it on a server in use"
         mended[answer.name] = Mended(words, "\n".join(each.sql for each in own))

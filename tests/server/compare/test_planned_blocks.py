@@ -6,6 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import whole_tool
 from pgassay.errors import InterruptionError
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running import run_experiment
+from pgassay.model.trial import TrialRecord
 from pgassay.progress import NullProgress
 from pgassay.record.experiment import StoredExperiment, load
 from server_helpers import best_build
@@ -183,3 +185,27 @@ def test_several_blocks_run_on_one_set_of_copies(tmp_path: Path, require: Callab
     assert len(frozenset.union(*used)) == 24
     [arm] = [arm for arm in result["arms"] if arm["verdict"] != "control"]
     assert (arm["blocks"], arm["replicates"]) == (16, 8)
+
+
+@pytest.mark.slow
+def test_the_time_that_was_given_is_kept(tmp_path: Path, require: Callable[..., None]) -> None:
+    """But for the first block: no block begins that would end later, by what its trials take."""
+    require("server")
+    statement = tmp_path / "slow.sql"
+    statement.write_text("-- name: slow\nSELECT pg_sleep(2);\n")
+    words = ("compare", "work_mem=1MB,4MB", "--workload", f"sql:{statement}", *whole_tool.SMALL)
+    began = time.monotonic()
+    result, stored = measured((*words, "--max-time", "60s"), tmp_path / "out")
+    took_s = time.monotonic() - began
+    records = [trial.record for trial in stored.trials]
+    first_s = block_s([record for record in records if record.block == 0])
+    assert result["stopped"] == "max-time" and result["blocks"] >= 1
+    assert took_s <= 60 + first_s
+    # Nor is it left unused: what remains has no room for another block and for what comes after it.
+    assert took_s >= 60 - 3 * first_s
+
+
+def block_s(records: Sequence[TrialRecord]) -> float:
+    """What a block took, from the beginning of its first trial to the end of its last."""
+    begun = min(datetime.fromisoformat(record.started_at) for record in records)
+    return (max(datetime.fromisoformat(record.ended_at) for record in records) - begun).total_seconds()

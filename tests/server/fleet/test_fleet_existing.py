@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,9 @@ def cluster(home: Path) -> Iterator[tuple[str, list[str]]]:
         "--tls-cert", str(identity.certificate), "--tls-key", str(identity.key),
     ]  # fmt: skip
     found = home / "scheduler.json"
+    temporary = home / "temporary"
+    temporary.mkdir()
+    before = scratch()
     started = [
         dask(home, "scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", str(found), *options)
     ]
@@ -43,12 +47,18 @@ def cluster(home: Path) -> Iterator[tuple[str, list[str]]]:
         for process in reversed(started):
             process.terminate()
             process.wait()
+    assert scratch() == before, "all of it is in the folder of its own"
+
+
+def scratch() -> list[Path]:
+    """What Dask leaves in the temporary folder of everybody."""
+    return sorted(Path(tempfile.gettempdir()).glob("dask-*"))
 
 
 def dask(home: Path, *words: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "dask", *words],
-        env=whole_tool.environment(home),
+        env=whole_tool.environment(home, TMPDIR=str(home / "temporary")),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

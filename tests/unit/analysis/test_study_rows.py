@@ -172,6 +172,24 @@ def test_blocks_of_a_set_of_copies_that_has_begun_are_not_to_come_again() -> Non
     assert further[0] >= 4 and further[1] == further[0] - 3
 
 
+def test_a_twin_on_copies_speaks_after_sets_of_blocks() -> None:
+    """Its blocks on one set of copies count as one: of 8 blocks it has 2."""
+    told = [
+        [each for each in analyse(found).warnings if "not yet tested" in each]
+        for found in (
+            measured(owning(experiment(), 1, blocks_per_copy=3), 8, rest=False),
+            measured(experiment(), 3, rest=False),
+        )
+    ]
+    assert told == [
+        [
+            "The twin is not yet tested: its check can't speak before 8 sets of blocks, one for each making "
+            "of the copies, and 2 are complete."
+        ],
+        ["The twin is not yet tested: its check can't speak before block 8, and 3 are complete."],
+    ]
+
+
 def of_copies(seed: int, blocks_per_copy: int = 4) -> Iterator[StoredExperiment]:
     """An experiment after each of its blocks; what a copy is like counts beside what a trial is like."""
     plan = owning(experiment(), 1, blocks_per_copy=blocks_per_copy)

@@ -144,9 +144,12 @@ def test_two_factors_are_told_apart_by_what_is_proven_of_each() -> None:
     large = FactorSize(factor="storage", ratio=2.0, interval=(1.9, 2.2), at_most=2.2)
     small = FactorSize(factor="io_method", at_most=1.02)
     open_ = FactorSize(factor="io_method")
+    huge = FactorSize(factor="storage", ratio=1271.4, interval=(1144.0, 1399.0), at_most=1399.0)
     of = claim(factor="storage", against_factor="io_method", says="larger")
     assert found(of, large, small) == "reproduced"
     assert found(of, large, open_) == "undecided"
+    (each,) = judge((of,), examples.result(stored, effects=effects(huge, small)), stored)
+    assert each.why.startswith("storage: 1,271 ×, at most 1,399 ×; io_method: at most 1.02 ×")
     swapped = claim(factor="io_method", against_factor="storage", says="larger")
     assert found(swapped, large, small) == "refuted"
     (none,) = judge((of,), examples.result(stored), stored)

@@ -81,6 +81,11 @@ def test_hostile_names_are_text_in_both_forms() -> None:
     assert not [node for node in picture.iter() if node.tag not in ("svg", "rect", "title", "text")]
 
 
+def test_large_times_have_no_exponent() -> None:
+    picture = svg(graph_of(FlameNode("all", 1274.4, 52345.6)))
+    assert "all: 1,274 → 52,346 µs" in picture
+
+
 def test_the_page_has_graph_and_table_and_the_other_outputs_the_words(tmp_path: Path) -> None:
     stored = profiled(tmp_path, rounds=12, factors={"palloc": 1.4})
     result = analyse(stored)

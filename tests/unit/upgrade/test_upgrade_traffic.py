@@ -191,3 +191,21 @@ def test_statements_that_did_not_run_for_one_reason_have_one_line() -> None:
     assert f"5 statements: {stopped} (s0, s1, s2 …)" in shown and "other: it has no values" in shown
     assert shown.count("not run") == 1, "in the headline alone, and not in a row each"
     assert "1.25 ms" in shown and "3.690 s" in shown
+
+
+def test_what_is_slower_is_so_many_times_as_slow_and_large_figures_have_no_exponent() -> None:
+    result = compared(look=("slower", 0.287), count=("faster", 1271.4), pay=("slower", 0.8))
+    plays = Plays((play(*map(family, NAMES)),) * 2, (play(*map(family, NAMES)),))
+    whole = whole_of(WORKLOAD, plays, result)
+    assert whole is not None
+    traffic = whole.model_copy(update={"verdict": "slower", "ratio": 0.287, "interval": (0.25, 0.3)})
+    made = answer_of(
+        source=("shop", "17.10"), versions=("17.10", "18.6"), folder=Path("/x"), findings=(),
+        measured=judged_families(WORKLOAD, plays, result, {}), mended={}, result=result, experiment="",
+        margin=0.1, warnings=(), traffic=traffic,
+    )  # fmt: skip
+    shown = " ".join(page_of(made).terminal(width=300).split())
+    assert "slower: look: 3.48 × as slow (between 3.17 and 3.87 × as slow)" in shown
+    assert "18.6 is slower, 3.48 × as slow (between 3.33 and 4 × as slow)" in shown
+    assert "1,271 × as fast between 1,144 and 1,399 × as fast" in shown
+    assert "20 % slower" in shown and "e+" not in shown and "0.287" not in shown

@@ -12,6 +12,7 @@ from pgassay.model.result import ArmCapacity, CompareResult
 from pgassay.model.trial import LoadObservation
 from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment
+from pgassay.words import figure
 
 # From this half width on an arm's rate is known well enough to end the experiment.
 HALF_WIDTH_ENOUGH = 0.15
@@ -88,7 +89,7 @@ def are_known(capacities: Sequence[ArmCapacity]) -> bool:
 def capacity_sentences(result: CompareResult) -> list[str]:
     """'A holds 4,210 [3,900, 4,400] transactions a second with p99 under 20 ms, …', one for each arm."""
     metric = result.metric
-    within = f"with {metric.latency} under {metric.bound_ms:g} ms"
+    within = f"with {metric.latency} under {figure(metric.bound_ms, 6)} ms"
     controls = {each.stratum: each for each in result.capacities if each.ratio is None}
     sentences = []
     for each in result.capacities:

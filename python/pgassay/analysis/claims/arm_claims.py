@@ -132,7 +132,7 @@ def missing_condition(claim: Claim, machine: MachineFacts) -> str:
         return f"needs {plural(needs.cores, 'processor')}; this machine has {cores}"
     memory = machine.memory_bytes
     if needs.memory_gb is not None and memory is not None and memory < needs.memory_gb * _GB:
-        return f"needs {needs.memory_gb:g} GB of memory; this machine has {memory / _GB:.1f} GB"
+        return f"needs {figure(needs.memory_gb, 6)} GB of memory; this machine has {memory / _GB:.1f} GB"
     return ""
 
 

@@ -17,7 +17,7 @@ from pgassay.model.further_results.claims import Claim, ClaimVerdict, JudgedClai
 from pgassay.model.further_results.effects import FactorSize
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.model.volumes.arm import ArmVolumes
-from pgassay.words import Comparative, amount, join
+from pgassay.words import Comparative, amount, figure, join
 
 _DECIDED = ("faster", "slower", "equivalent")
 _PRICE = Comparative("dearer", "cheaper", "the price")
@@ -126,8 +126,8 @@ def _size(size: FactorSize) -> str:
 
 def _words(size: FactorSize) -> Iterator[str]:
     if size.ratio is not None:
-        yield f"{size.ratio:.3g} ×"
+        yield f"{figure(size.ratio)} ×"
     if size.at_most is not None:
-        yield f"at most {size.at_most:.3g} ×"
+        yield f"at most {figure(size.at_most)} ×"
     if size.ratio is None and size.at_most is None:
         yield "not bounded yet"

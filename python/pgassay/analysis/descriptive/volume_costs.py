@@ -9,6 +9,7 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.result import ArmResult
 from pgassay.model.storage import ImitatedFacts, PriceFacts, StorageFacts
 from pgassay.model.volumes.arm import ArmVolumes, UsedVolume
+from pgassay.words import figure
 
 # As providers count a month.
 _MONTH_S = 730 * 3600
@@ -167,7 +168,7 @@ def _type(volume: UsedVolume) -> str:
 
 
 def _range(volume: UsedVolume) -> str:
-    return f"{volume.latency_low_ms:g} to {volume.latency_high_ms:g} ms"
+    return f"{figure(volume.latency_low_ms or 0.0, 6)} to {figure(volume.latency_high_ms or 0.0, 6)} ms"
 
 
 def _overlap(first: UsedVolume, second: UsedVolume) -> bool:

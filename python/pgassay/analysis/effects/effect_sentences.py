@@ -79,7 +79,7 @@ def ends(interval: Interval | None) -> str:
     low, high = (end if end and math.isfinite(end) else None for end in interval)
     shown = [times(end).removesuffix(" ×") if end else "?" for end in (low, high)]
     if shown[0] == shown[1] and low and high:
-        shown = [f"{end:.3g}" if end < 1000 else f"{end:,.0f}" for end in (low, high)]
+        shown = [figure(end) for end in (low, high)]
     return f"[{shown[0]}, {shown[1]}]"
 
 

@@ -9,7 +9,7 @@ from pgassay.analysis.gate.units import findable_effect
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.statistics.starts import STARTS_MIN
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule
-from pgassay.words import duration_rounded, join, percent_rounded, plural
+from pgassay.words import duration_rounded, figure, join, percent_rounded, plural
 
 # Of single trials, where nothing is known of their spread: what a shared virtual machine shows.
 SPREAD_UNKNOWN = 0.07
@@ -138,10 +138,11 @@ def opening(
     if rule is None:
         return [NOTHING_DIFFERS]
     at = f" ({baseline.revision[:12]})" if baseline.revision else ""
-    allowed = f"{rule.false_alarms_per_year:g} false alarm{'s' if rule.false_alarms_per_year != 1 else ''}"
+    alarms = rule.false_alarms_per_year
+    allowed = f"{figure(alarms, 6)} false alarm{'s' if alarms != 1 else ''}"
     sentences = [
         f"gate: {join(names)} against {baseline.name}{at}, {plural(rule.units, 'unit')}; at "
-        f"{rule.runs_per_year:g} runs a year at most {allowed} over all of them are expected"
+        f"{figure(rule.runs_per_year, 6)} runs a year at most {allowed} over all of them are expected"
     ]
     if equal:
         verb = "is" if len(equal) == 1 else "are"

@@ -13,7 +13,7 @@ from pgassay.report.charts.drawing import (
     layer,
     tips,
 )
-from pgassay.words import percent_fixed, seconds
+from pgassay.words import figure, percent_fixed, seconds
 
 _PADDING = {"left": 4, "right": 16, "top": 4, "bottom": 4}
 _KINDS = ("worth its price", "recommended", "another")
@@ -136,7 +136,7 @@ def knees(group: SizedGroup, *, width_px: int) -> Specification:
             {
                 "value": point.value,
                 "time": point.seconds_per_unit,
-                "shown": f"{point.value:,.3g}",
+                "shown": figure(point.value),
                 "shown_time": seconds(point.seconds_per_unit),
             }
             for point in knee.curve

@@ -11,7 +11,7 @@ from pgassay.report.compare.material import Material
 from pgassay.report.compare.within_trials import unit_of_work
 from pgassay.report.labels import arm_at, arm_name
 from pgassay.report.section import ALARM, QUIET, Block, Paragraph, Section, Subheading, plain_table
-from pgassay.words import lost_connections
+from pgassay.words import figure, lost_connections
 
 _EXAMPLE_MAX = 100
 _STATEMENT_MAX = 60
@@ -184,7 +184,7 @@ def connections(material: Material) -> Section:
         [
             arm_at(each),
             _connections(each),
-            f"{each.opened_per_s:.3g}",
+            figure(each.opened_per_s),
             text.seconds(each.opening_ms / 1e3) if each.opened_per_s else "-",
             *(text.seconds(ms / 1e3) for ms in (each.wait_mean_ms, each.wait_p99_ms, each.wait_max_ms)),
             f"{each.lost:,}",
@@ -261,8 +261,9 @@ def capacities(material: Material) -> Section:
     metric = result.metric
     note = (
         f"Transactions per second at which at least half of the trials keep {metric.latency} under "
-        f"{metric.bound_ms:g} ms with no growing queue. All intervals hold together, at any time you look. "
-        "The control's trials include its twin's. All other figures are for the same rates in all arms."
+        f"{figure(metric.bound_ms, 6)} ms with no growing queue. All intervals hold together, at any time "
+        "you look. The control's trials include its twin's. "
+        "All other figures are for the same rates in all arms."
     )
     return Section(
         "Highest rate that each arm sustains",

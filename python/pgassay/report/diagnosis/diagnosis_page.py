@@ -76,7 +76,8 @@ def headline(diagnosis: Diagnosis) -> list[str]:
     server, activity = diagnosis.server, diagnosis.activity
     where = f"on this machine (process {server.postmaster_pid})" if server.is_local else "not on this machine"
     standby = ", a standby" if server.is_standby else ""
-    ended = f", ended before {diagnosis.seconds_asked:g} s were over" if diagnosis.interrupted else ""
+    asked = text.figure(diagnosis.seconds_asked, 6)
+    ended = f", ended before {asked} s were over" if diagnosis.interrupted else ""
     lines = [
         f"{text.clean(server.name)}: PostgreSQL {text.clean(server.version)}, {where}{standby}; "
         f"{diagnosis.seconds:.1f} s{ended}"
@@ -290,5 +291,5 @@ def cost_sentence(diagnosis: Diagnosis) -> str:
     return (
         f"Observing took {text.percent_fixed(cost.share_of_core, 2)} of one core: {cost.tool_cpu_s:.3f} s of "
         f"CPU of pgassay, {cost.observer_cpu_s:.3f} s of its sampler, {sessions}; {cost.samples} looks at "
-        f"threads and waits, {cost.rate_hz:g} a second{missed}."
+        f"threads and waits, {text.figure(cost.rate_hz, 6)} a second{missed}."
     )

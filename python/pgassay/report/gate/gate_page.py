@@ -96,8 +96,9 @@ def rule_sentence(result: GateResult) -> str:
     earlier = f", with {plural(result.earlier_runs, 'earlier run')}" if result.earlier_runs else ""
     return (
         f"A slow-down counts as found at an evidence of {figure(rule.threshold)} "
-        f"({plural(rule.units, 'unit')}{earlier}): without any, {rule.runs_per_year:g} runs have at most "
-        f"{rule.false_alarms_per_year:g} false alarms in expectation. Intervals hold at that level."
+        f"({plural(rule.units, 'unit')}{earlier}): without any, {figure(rule.runs_per_year, 6)} runs "
+        f"have at most {figure(rule.false_alarms_per_year, 6)} false alarms in expectation. "
+        "Intervals hold at that level."
     )
 
 

@@ -63,8 +63,8 @@ def svg(graph: FlameGraph) -> str:
 
 def _frame(node: FlameNode, left_px: float, top_px: float, width_px: float, graph: FlameGraph) -> str:
     name = text.clean(node.name)
-    before = "" if graph.is_of_one else f"{node.control_us:.3g} → "
-    times = f"{name}: {before}{node.arm_us:.3g} µs"
+    before = "" if graph.is_of_one else f"{text.figure(node.control_us)} → "
+    times = f"{name}: {before}{text.figure(node.arm_us)} µs"
     rect = (
         f'<rect x="{left_px:.1f}" y="{top_px}" width="{max(width_px - 0.5, 0.2):.1f}" height="{ROW_PX - 1}" '
         f'style="fill:{colour(node, graph.sample_us)}"><title>{escape(times)}</title></rect>'

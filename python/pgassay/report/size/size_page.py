@@ -185,8 +185,7 @@ def _knees(group: SizedGroup, number: int) -> list[Block]:
 def _value(knee: Knee) -> str:
     if knee.value is None:
         return "none is"
-    number = f"{knee.value:,.0f}" if knee.value >= 100 else f"{knee.value:g}"
-    return f"{number} {_AMOUNTS[knee.dimension]}"
+    return f"{figure(knee.value)} {_AMOUNTS[knee.dimension]}"
 
 
 def _around(knee: Knee) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.report.text import excerpt, percent_fixed, plural, seconds
+from pgassay.report.text import excerpt, figure, percent_fixed, plural, seconds
 
 DIVERGED_SHOWN = 5
 _HEADS = ("statement", "calls", "otherwise", "then", "now", "now/then", "p95 now", "p99 now")
@@ -49,7 +49,7 @@ def _sections(result: ReplayResult, flame: FlameNode | None) -> list[Section]:
 
 
 def _first(result: ReplayResult) -> str:
-    pace = "as fast as their order allows" if result.speed is None else f"at speed {result.speed:g}"
+    pace = "as fast as their order allows" if result.speed is None else f"at speed {figure(result.speed)}"
     return (
         f"{result.folder} on PostgreSQL {result.server_version}, {result.server}, {pace}: "
         f"{plural(result.replayed, 'statement')} of {plural(result.sessions, 'session')} in "

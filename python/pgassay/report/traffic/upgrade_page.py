@@ -26,10 +26,10 @@ from pgassay.report.section import (
     bullets,
     plain_table,
 )
-from pgassay.report.text import percent, percent_fixed, plural, seconds
+from pgassay.report.text import amount, figure, percent, percent_fixed, plural, seconds, span
 from pgassay.words import share
 
-_HEADS = ("statement", "", "before", "after", "× as fast", "95 % interval", "share of time")
+_HEADS = ("statement", "", "before", "after", "new version is", "95 % interval", "share of time")
 _TITLES = (
     ("in the way", "Blockers"),
     ("work", "To do before or right after the upgrade"),
@@ -173,7 +173,7 @@ def _of_traffic(result: UpgradeResult) -> list[Block]:
     wrong = [
         _against(each) for each in result.statements if each.verdict in ("fails", "other rows", "slower")
     ]
-    pace = "as fast as their order allows" if traffic.speed is None else f"at speed {traffic.speed:g}"
+    pace = "as fast as their order allows" if traffic.speed is None else f"at speed {figure(traffic.speed)}"
     before, after = (percent_fixed(1 - share, 2) for share in traffic.otherwise)
     played = (
         f"{traffic.folder}: {plural(traffic.statements, 'statement')} of "
@@ -190,8 +190,7 @@ def _of_traffic(result: UpgradeResult) -> list[Block]:
 def _against(each: UpgradedStatement) -> str:
     part = "" if each.share is None else f", {share(each.share)} of the time"
     if each.verdict == "slower" and each.ratio is not None and each.interval is not None:
-        low, high = each.interval
-        return f"slower: {each.name}: {each.ratio:.3g} × as fast [{low:.3g}, {high:.3g}]{part}"
+        return f"slower: {each.name}: {amount(each.ratio)} ({span(each.interval)}){part}"
     return f"{each.verdict}: {each.name}{part}: {each.reason}"
 
 
@@ -199,9 +198,9 @@ def _whole(result: UpgradeResult, traffic: UpgradeTraffic) -> str:
     words = {"equivalent": "as fast", "inconclusive": "not decided"}.get(traffic.verdict, traffic.verdict)
     said = f"All traffic together, by its {traffic.metric}: {result.to_version} is {words}"
     if traffic.ratio is not None:
-        said += f", {traffic.ratio:.3g} × as fast"
+        said += f", {amount(traffic.ratio)}"
     if traffic.interval is not None:
-        said += f" [{traffic.interval[0]:.3g}, {traffic.interval[1]:.3g}]"
+        said += f" ({span(traffic.interval)})"
     if traffic.note:
         return f"{said} ({traffic.note})."
     undecided = sum(each.verdict == "not decided" for each in result.statements)
@@ -229,8 +228,8 @@ def _row(each: UpgradedStatement) -> tuple[str, ...]:
         each.verdict,
         _ms(each.before_ms),
         _ms(each.after_ms),
-        "" if each.ratio is None else f"{each.ratio:.3g}",
-        "" if each.interval is None else f"{each.interval[0]:.3g} to {each.interval[1]:.3g}",
+        "" if each.ratio is None else amount(each.ratio),
+        "" if each.interval is None else span(each.interval),
         "" if each.share is None else percent(each.share),
     )
 

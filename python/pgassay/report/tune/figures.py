@@ -1,7 +1,7 @@
 """How an answer of `tune` writes its figures: times, gains, their intervals, SQL."""
 
 from pgassay.model.tuning.tune_answer import Ends
-from pgassay.words import seconds
+from pgassay.words import figure, seconds
 
 SQL_SHOWN_MAX = 300
 
@@ -13,7 +13,7 @@ def time_words(value: float, *, at_least: bool) -> str:
 
 def gain_words(value: float, *, at_least: bool = False) -> str:
     """A gain in words; of what was stopped without the fix more than the figure."""
-    words = f"{value:.3g} ×" if value < 100 else f"{value:,.0f} ×"
+    words = f"{figure(value)} ×"
     return f"over {words}" if at_least else words
 
 
@@ -21,14 +21,10 @@ def interval_words(interval: Ends | None) -> str:
     """An interval in words; an end that nothing bounds is not told."""
     if interval is None:
         return ""
-    low, high = (None if end is None else _end(end) for end in interval)
+    low, high = (None if end is None else figure(end) for end in interval)
     if low is None or high is None:
         return f"at least {low}" if low else f"at most {high}" if high else "not bounded yet"
     return f"{low} to {high}"
-
-
-def _end(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def ends_words(interval: Ends | None) -> str:

@@ -34,7 +34,7 @@ from pgassay.report.section import (
 )
 from pgassay.report.tune.figures import ends_words, gain_words, interval_words, time_words
 from pgassay.report.tune.statement_sections import OTHERS_SHOWN_MAX, by_statement
-from pgassay.words import join, plural, seconds, share, size
+from pgassay.words import figure, join, plural, seconds, share, size
 
 _TONES: dict[FixVerdict, Tone] = {
     "recommended": STRONG,
@@ -138,8 +138,7 @@ def _source(source: TuneSource) -> Iterator[Block]:
 
 
 def _sessions(count: float) -> str:
-    words = f"{count:.2g}" if count < 10 else f"{count:.0f}"
-    return f"On average {words} of its sessions are active at the same time"
+    return f"On average {figure(count, 2)} of its sessions are active at the same time"
 
 
 def _milliseconds(value: float | None) -> str:

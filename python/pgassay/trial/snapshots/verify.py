@@ -8,7 +8,7 @@ from pgassay.model.arm import ArmSpec
 from pgassay.model.experiment import CacheState, Protocol
 from pgassay.model.trial import LoadObservation, StatementObservation
 from pgassay.model.workload import LoadSpec
-from pgassay.words import lost_connections, plural
+from pgassay.words import figure, lost_connections, plural
 
 if TYPE_CHECKING:
     from pgassay.environment.server.sessions import ControlSession
@@ -186,6 +186,6 @@ def unaccounted_clients(load: LoadObservation, spec: LoadSpec) -> str:
     if abs(found / spec.clients - 1) <= allowed:
         return ""
     return (
-        f"rate × mean latency accounts for {found:.3g} of {plural(spec.clients, 'client')} (Little's law): "
-        "the load generator lost time or transactions, so these figures are not the server's"
+        f"rate × mean latency accounts for {figure(found)} of {plural(spec.clients, 'client')} "
+        "(Little's law): the load generator lost time or transactions, so these figures are not the server's"
     )

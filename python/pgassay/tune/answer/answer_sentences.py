@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, TuneProof
 from pgassay.tune.answer.proof_verdict import NOT_TOLD, looked_slower
 from pgassay.tune.search.selection import STATEMENT_MARGIN
-from pgassay.words import join, percent, plural
+from pgassay.words import amount, figure, join, percent, plural
 from pgassay.words import seconds as duration
 
 _STATEMENTS_SHOWN_MAX = 6
@@ -87,14 +87,10 @@ def _by_statement(statements: Sequence[StatementAnswer]) -> list[str]:
 
 def _statement(answer: StatementAnswer) -> str:
     low, high = answer.interval or (None, None)
-    gain = _figure(answer.ratio or 1.0)
+    gain = figure(answer.ratio or 1.0)
     if answer.at_least or high is None:
-        return f"{answer.name} at least {_figure(low or answer.ratio or 1.0)} × as fast"
-    return f"{answer.name} {gain} × as fast ({_figure(low or 1.0)} to {_figure(high)})"
-
-
-def _figure(value: float) -> str:
-    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+        return f"{answer.name} at least {figure(low or answer.ratio or 1.0)} × as fast"
+    return f"{answer.name} {gain} × as fast ({figure(low or 1.0)} to {figure(high)})"
 
 
 def _together(proof: TuneProof, clients: int) -> list[str]:
@@ -191,7 +187,7 @@ def _nothing(
     if unclear is not None:
         gain = unclear.gain or 1.0
         return (
-            f"Nothing is recommended: '{unclear.title}' makes what it helps {gain:.3g} × as fast, and looked "
+            f"Nothing is recommended: '{unclear.title}' makes what it helps {amount(gain)}, and looked "
             "slower in all, which may be noise: try again on a quieter "
             "machine, or with more --max-time."
         )
@@ -218,7 +214,7 @@ def _looked(undecided: Sequence[Fix]) -> str:
                 best[name] = (each.ratio, each.at_least, fix.title)
     found = sorted(best.items(), key=lambda item: -item[1][0])
     words = [
-        f"{name} is {'over ' if at_least else ''}{_figure(ratio)} × as fast with {title}"
+        f"{name} is {'over ' if at_least else ''}{figure(ratio)} × as fast with {title}"
         for name, (ratio, at_least, title) in found[:_LOOKED_SHOWN_MAX]
     ]
     more = len(found) - len(words)

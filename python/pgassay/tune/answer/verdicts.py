@@ -18,7 +18,7 @@ from pgassay.tune.search.selection import (
     is_slower,
 )
 from pgassay.tune.tools import REWRITE_SAVES
-from pgassay.words import size
+from pgassay.words import amount, size
 
 # A statement that one timing shows faster by less may be as fast: short ones vary so much.
 _ONCE_MIN = 1.5
@@ -224,7 +224,7 @@ def _once(judged: FoundAndProved, tried: Tried) -> str:
         for name in faster_of(tried.seconds, base) - taken
         if tried.seconds[name] > 0
     }
-    words = (f"{name} {gain:.3g} × as fast" for name, gain in sorted(gains.items()) if gain >= _ONCE_MIN)
+    words = (f"{name} {amount(gain)}" for name, gain in sorted(gains.items()) if gain >= _ONCE_MIN)
     listed = ", ".join(words)
     return ONCE.format(gains=listed) if listed else ""
 

@@ -44,7 +44,7 @@ from pgassay.tune.timeouts.rows import compare_on_data
 from pgassay.tune.timeouts.time_limits import expected_in_proof, proven_state, wait_as_in_proof
 from pgassay.tune.tools import TuneTools, gather
 from pgassay.tune.tune_plan import PlannedTune, TuneRequest
-from pgassay.words import duration
+from pgassay.words import duration, seconds
 
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
 # with the chosen set show.
@@ -140,12 +140,12 @@ def look(
             run.handed_over = hand_over(copy, run.found.members, progress.stage)
 
 
-def loading_took(seconds: float, max_time_s: float) -> str:
+def loading_took(took_s: float, max_time_s: float) -> str:
     """What is said where the data took much of the time, of which little is left for the search; else ''."""
-    if seconds < LOADING_SHARE_TOLD * max_time_s:
+    if took_s < LOADING_SHARE_TOLD * max_time_s:
         return ""
     return (
-        f"loading the data took {duration(seconds)} of the {duration(max_time_s)} that --max-time gives: "
+        f"loading the data took {duration(took_s)} of the {duration(max_time_s)} that --max-time gives: "
         "a longer one leaves more for the search"
     )
 
@@ -175,7 +175,7 @@ def measure_and_gather(run: TuneRun, tools: TuneTools, copy: TrialCopy, progress
         _take_over(run.before, run.baseline, run.found)
     more = "more than " if run.baseline.endless else ""
     progress.message(
-        f"{more}{total_s(run.baseline.calls, run.baseline.seconds):.3g} s for all statements; "
+        f"{more}{seconds(total_s(run.baseline.calls, run.baseline.seconds))} for all statements; "
         f"{len(run.found.candidates)} candidates, {len(run.found.to_try)} to be tried on a copy"
     )
 

@@ -151,6 +151,8 @@ def test_what_helps_and_looked_slower_in_all_is_not_called_nothing_to_do() -> No
     told = summary([fix], None, 5.6, margin=0.05)
     assert told.startswith("Nothing is recommended: 'Index on tickets(customer)' makes what it helps 10.9 × ")
     assert "try again on a quieter machine" in told and "next best" not in told
+    told = summary([fix.model_copy(update={"gain": 1271.4})], None, 5.6, margin=0.05)
+    assert "makes what it helps 1,271 × as fast, and looked" in told
     told = summary([fix.model_copy(update={"gain": 1.01})], None, 5.6, margin=0.05)
     assert told.startswith("Nothing to do: ")
 

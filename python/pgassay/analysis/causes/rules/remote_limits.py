@@ -16,6 +16,7 @@ from pgassay.analysis.causes.read_series import (
     growth_of_bytes,
 )
 from pgassay.analysis.causes.sql_evidence import SqlEvidence
+from pgassay.words import figure
 
 # Who waits less for reads than this share of the time is not limited by them.
 _READING_MIN = 0.05
@@ -128,8 +129,8 @@ def _why_no_ceiling(sql: SqlEvidence) -> str:
             "needed; observe longer, counters do not move while a statement runs)"
         )
     return (
-        f"{what}: no rate stayed flat while the reads in flight varied by half, with {IN_FLIGHT_MIN:g} at a "
-        "time or more (observe longer, or with other numbers of connections)"
+        f"{what}: no rate stayed flat while the reads in flight varied by half, with {figure(IN_FLIGHT_MIN)} "
+        "at a time or more (observe longer, or with other numbers of connections)"
     )
 
 
