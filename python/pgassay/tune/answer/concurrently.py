@@ -25,12 +25,12 @@ _INVALID_DROPPED = (
 _INVALID_COPY_DROPPED = (
     "SELECT pg_catalog.format('DROP INDEX CONCURRENTLY IF EXISTS %s', c.oid::pg_catalog.regclass) "
     "FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid = i.indexrelid, "
-    "pg_catalog.regexp_replace(c.relname, '_cc(new|old)[0-9]*$', '') of_it (name) "
-    "WHERE NOT i.indisvalid AND of_it.name <> c.relname "
+    "pg_catalog.regexp_replace(c.relname, '_cc(new|old)[0-9]*$', '') original (name) "
+    "WHERE NOT i.indisvalid AND original.name <> c.relname "
     "AND i.indrelid = (SELECT indrelid FROM pg_catalog.pg_index "
     "WHERE indexrelid = pg_catalog.to_regclass({place})) "
-    "AND pg_catalog.starts_with({name}, of_it.name) "
-    "AND (of_it.name = {name} OR pg_catalog.octet_length(c.relname::pg_catalog.text) >= 60) \\gexec"
+    "AND pg_catalog.starts_with({name}, original.name) "
+    "AND (original.name = {name} OR pg_catalog.octet_length(c.relname::pg_catalog.text) >= 60) \\gexec"
 )
 
 
