@@ -52,7 +52,7 @@ ADVISING = (
     "probe",
 )
 # Causes that older versions can't have, or have other advice for: that of storage-iops is tested by
-# tests/unit/causes/test_causes_aio_reads.py, test_advice_on_requests_is_that_of_the_version.
+# tests/unit/causes/test_causes_aio_reads.py, test_advice_on_the_device_is_that_of_the_version.
 ARISES_SINCE = {"too-few-io-workers": 18, "too-many-io-workers": 18, "storage-iops": 17}
 # What pgassay limits itself: remedies that no setting of the server is.
 LIMITED = ("cpus", "memory", "storage")

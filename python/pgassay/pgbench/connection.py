@@ -3,7 +3,6 @@
 import getpass
 import os
 import pwd
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +11,7 @@ from typing import TypedDict
 import psycopg
 from psycopg import conninfo
 
-from pgassay.environment.remote.connection_parameters import resolved_from
+from pgassay.environment.remote.connection_parameters import connection_complaint, resolved_from
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
 from pgassay.pgbench.messages import PgbenchError, say, write
 from pgassay.pgbench.options import PgbenchOptions
@@ -21,8 +20,6 @@ APPLICATION = "pgbench"
 # What the load generator speaks.
 MAJOR_MIN = 10
 _NO_PASSWORD = "no password supplied"
-# What psycopg puts before libpq's words.
-_ATTEMPT = re.compile(r"^- host: .*?: connection failed: |^connection (?:failed|is bad): ", re.MULTILINE)
 # Where and in which language, and not how fast.
 _OF_NO_SPEED = (
     "DateStyle",
@@ -116,13 +113,6 @@ def _open(given: Mapping[str, str]) -> ControlSession:
         # The load generator knows no Kerberos: what it would be refused is better found out here.
         usual["gssencmode"] = "disable"
     return psycopg.connect(conninfo.make_conninfo("", **{**usual, **given}), autocommit=True)
-
-
-def connection_complaint(error: psycopg.Error) -> str:
-    """libpq's lines of all attempts to connect, without what psycopg puts around them."""
-    text = str(error).strip()
-    attempts = text.partition("Multiple connection attempts failed. All failures were:\n")[2]
-    return _ATTEMPT.sub("", attempts or text)
 
 
 def _refused(error: psycopg.Error, purpose: str) -> PgbenchError:

@@ -9,7 +9,14 @@ from collections.abc import Iterator, Sequence
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanAdvice, PlanNode
 from pgassay.plans import scan_conditions
 from pgassay.plans.node_wording import Order, label, rows_words, size_kb
-from pgassay.plans.plan_cost import evaluations, limit_above, offset_rows, order_wanted, reads_whole
+from pgassay.plans.plan_cost import (
+    evaluations,
+    limit_above,
+    offset_rows,
+    order_wanted,
+    reads_whole,
+    table_within,
+)
 from pgassay.sql_text import identifier
 
 _LINES_MAX = 4
@@ -232,7 +239,7 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
     outer = plan.nodes[node.parent]
     condition = " ".join(outer.conditions.values())
     about = f"{label(outer)} runs {node.subplan} again for each row, about {times:,.0f} times"
-    if "NOT (ANY" in condition or f"NOT ({node.subplan}" in condition or "<> ALL" in condition:
+    if scan_conditions.is_not_in(condition, node.subplan):
         yield PlanAdvice(
             kind="rewrite",
             node=outer.id,
@@ -252,18 +259,14 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
 
 def _not_exists(plan: ExplainedPlan, top: PlanNode, outer: PlanNode, condition: str) -> str:
     """NOT EXISTS for a NOT IN, with the names that the plan tells; `top`: of the subplan."""
-    inside, inner = {top.id}, top.relation
-    for each in plan.nodes:
-        if each.parent in inside:
-            inside.add(each.id)
-            inner = inner or each.relation
+    table = table_within(plan, top)
     compared = _COMPARED.search(condition)
     # EXPLAIN (VERBOSE) says what the subplan returns.
     returned = _RETURNED.fullmatch(top.output or "")
     column = compared["column"] if compared is not None else "column"
     if "." not in column:
         column = f"{identifier(outer.alias or outer.relation or 'outer_table')}.{column}"
-    inner = identifier(inner) if inner else "inner_table"
+    inner = identifier(table.relation) if table is not None and table.relation else "inner_table"
     own = returned["column"] if returned is not None else "column"
     return f"WHERE NOT EXISTS (SELECT FROM {inner} i WHERE i.{own} = {column})"
 

@@ -71,6 +71,17 @@ def order_wanted(plan: ExplainedPlan, node: PlanNode) -> tuple[PlanNode, tuple[s
     return (above, keys) if limit is not None and limit.type == "Limit" and keys is not None else None
 
 
+def table_within(plan: ExplainedPlan, node: PlanNode) -> PlanNode | None:
+    """The first node that reads a table, of this one and those below it; None where there is none."""
+    inside = {node.id}
+    for each in plan.nodes:
+        if each.parent in inside:
+            inside.add(each.id)
+        if each.id in inside and each.relation is not None:
+            return each
+    return None
+
+
 def _through(plan: ExplainedPlan, node: PlanNode, passed: Sequence[str]) -> PlanNode | None:
     """The node above, without those that only pass rows on."""
     while node.parent is not None:

@@ -3,6 +3,7 @@
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.plans import scan_conditions
 from pgassay.plans.node_wording import rows_words
+from pgassay.plans.plan_cost import table_within
 
 # So often in a statement is again and again.
 _LOOPS_MIN = 100.0
@@ -38,8 +39,7 @@ def _told(inner: str, node: PlanNode, loops: float, outer: str, why: str) -> str
 
 
 def _of_subplan(outer: PlanNode, top: PlanNode) -> str:
-    condition = " ".join(outer.conditions.values())
-    if any(words in condition for words in ("NOT (ANY", f"NOT ({top.subplan}", "<> ALL")):
+    if scan_conditions.is_not_in(" ".join(outer.conditions.values()), top.subplan):
         return "NOT IN over more rows than work_mem holds"
     return "a subquery that is asked for each row"
 
@@ -47,26 +47,15 @@ def _of_subplan(outer: PlanNode, top: PlanNode) -> str:
 def _of_join(plan: ExplainedPlan, join: PlanNode, node: PlanNode) -> str:
     """The join's condition, and that no index is used for it."""
     condition = join.conditions.get("Join Filter", "")
-    table = _scan(plan, node)
+    table = table_within(plan, node)
     column = table and scan_conditions.joined_column(condition, table.alias or table.relation)
     if table is not None and column:
         return f"no index on {table.relation}.{column} is used"
     return f"joined by {condition.strip('()')}" if condition else "joined without a condition"
 
 
-def _scan(plan: ExplainedPlan, node: PlanNode) -> PlanNode | None:
-    """The first table that is read in a node or below it."""
-    inside = {node.id}
-    for each in plan.nodes:
-        if each.parent in inside:
-            inside.add(each.id)
-        if each.id in inside and each.relation is not None:
-            return each
-    return None
-
-
 def _table(plan: ExplainedPlan, node: PlanNode) -> str:
-    found = _scan(plan, node)
+    found = table_within(plan, node)
     return _name(found) if found is not None else ""
 
 

@@ -152,6 +152,11 @@ def hidden_timestamps(condition: str) -> Iterator[HiddenTimestamp]:
                 yield HiddenTimestamp(left, part, part.name, part.as_range(operator, right))
 
 
+def is_not_in(condition: str, subplan: str | None) -> bool:
+    """Whether a condition asks a SubPlan, by its name, for rows that do not hold a value."""
+    return any(words in condition for words in ("NOT (ANY", f"NOT ({subplan}", "<> ALL"))
+
+
 def as_key(expression: str, alias: str | None) -> str:
     """An expression as a key of an index, without its table's name."""
     return _of_own_columns(expression, alias) or f"({expression})"

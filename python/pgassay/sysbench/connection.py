@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import psycopg
 from psycopg import conninfo
 
-from pgassay.environment.remote.connection_parameters import resolved_from
+from pgassay.environment.remote.connection_parameters import connection_complaint, resolved_from
 from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
-from pgassay.pgbench.connection import MAJOR_MIN, ChangedSetting, changed_settings, connection_complaint
+from pgassay.pgbench.connection import MAJOR_MIN, ChangedSetting, changed_settings
 from pgassay.sysbench.options import Options, SysbenchError
 
 APPLICATION = "sysbench"

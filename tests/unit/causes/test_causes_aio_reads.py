@@ -171,35 +171,25 @@ def test_effective_io_concurrency_prefetches_before_asynchronous_reads(version: 
 
 
 @pytest.mark.parametrize(
-    ("version", "has", "lacks"),
-    [("16.9", "asynchronous I/O needs PostgreSQL 18", ""), ("18.1", "", "takes PostgreSQL")],
+    ("version", "cause", "has", "lacks"),
+    [
+        ("16.9", "storage-latency", "asynchronous I/O needs PostgreSQL 18", ""),
+        ("18.1", "storage-latency", "", "takes PostgreSQL"),
+        ("16.9", "storage-iops", "io_combine_limit needs PostgreSQL 17", ""),
+        ("17.2", "storage-iops", "io_combine_limit", "io_combine_limit needs PostgreSQL 17"),
+    ],
 )
-def test_advice_on_latency_is_that_of_the_version(version: str, has: str, lacks: str) -> None:
+def test_advice_on_the_device_is_that_of_the_version(version: str, cause: str, has: str, lacks: str) -> None:
+    device_s, read_iops = {"storage-latency": (7.8, 5000), "storage-iops": (0.4, 100)}[cause]
     planted = {
         "read_s": 8.0,
         "cpu_s": 1.0,
-        "device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, 7.8),
-        "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=5000),
+        "device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, device_s),
+        "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=read_iops),
     }
     limit = trial_causes(evidence(**planted, version=version)).limit
     assert limit is not None
     remedy = limit[1].remedy or limit[0].remedy
-    assert limit[0].cause == "storage-latency"
+    assert limit[0].cause == cause
     assert has in remedy
     assert not lacks or lacks not in remedy
-
-
-@pytest.mark.parametrize(("version", "is_older"), [("16.9", True), ("17.2", False)])
-def test_advice_on_requests_is_that_of_the_version(version: str, is_older: bool) -> None:
-    planted = {
-        "read_s": 8.0,
-        "cpu_s": 1.0,
-        "device": DeviceFlow(8e6, 0.8, 98.0, ELAPSED_S, 0.4),
-        "ceiling": ArmCeiling(read_mb_s=500.0, read_iops=100),
-    }
-    limit = trial_causes(evidence(**planted, version=version)).limit
-    assert limit is not None
-    remedy = limit[1].remedy or limit[0].remedy
-    assert limit[0].cause == "storage-iops"
-    assert "io_combine_limit" in remedy
-    assert ("io_combine_limit needs PostgreSQL 17" in remedy) == is_older

@@ -37,6 +37,8 @@ _SYSTEM_ROOTS = (
 )
 # The parts of libpq's complaints that repeat a keyword and nothing of a value.
 _SAFE_COMPLAINT = re.compile(r'invalid (?:connection option|URI query parameter):? "[a-z_]{1,40}"')
+# What psycopg puts around libpq's words, of one attempt and of several.
+_SEVERAL = "Multiple connection attempts failed. All failures were:"
 _ATTEMPT = re.compile(r"^- host: .*?: connection failed: |^connection (?:failed|is bad): ", re.MULTILINE)
 
 
@@ -228,11 +230,15 @@ def _system_roots(what: str) -> Path:
     raise UsageError(f"{what}: this system has no file of root certificates: name one with sslrootcert=FILE")
 
 
+def connection_complaint(error: psycopg.Error) -> str:
+    """libpq's lines of all attempts to connect, without what psycopg puts around them."""
+    text = str(error).strip()
+    return _ATTEMPT.sub("", text.partition(_SEVERAL)[2].strip() or text)
+
+
 def _complaint(error: psycopg.Error, given: dict[str, str], secrets: list[str]) -> str:
     """libpq's complaint in one sentence, with what to do."""
-    lines = [line.strip() for line in _ATTEMPT.sub("", str(error)).splitlines() if line.strip()]
-    if len(lines) > 1 and lines[0].startswith("Multiple connection attempts failed"):
-        lines = lines[1:]
+    lines = [line.strip() for line in connection_complaint(error).splitlines() if line.strip()]
     message = scrub("; ".join(dict.fromkeys(lines)) or "it ended unexpectedly", secrets).rstrip("?.")
     message = message.replace("FATAL:  ", "")
     if "no password supplied" in message:
