@@ -32,14 +32,14 @@ from pgassay.trial.target import LocalTrialServer, Target, TrialMachine
 from pgassay.trial.trial_state import OnStep, TrialState, outcome
 
 # How many rounds a start has at least, and at most; and one where the fewest would take so long.
-ROUNDS_LEAST, ROUNDS_MAX, ROUNDS_S_LONG = 3, 200, 60.0
+ROUNDS_LEAST, ROUNDS_MAX, ROUNDS_S_LONG = 3, 200, 20.0
 # What the rounds of a start usually take, and how many they are, where nothing is known of their noise yet.
 ROUNDS_S_USUAL, ROUNDS_USUAL, ROUNDS_S_USUAL_MAX = 2.0, 5, 20.0
 # An arm that takes longer needs no execution beside the observed one to tell how long its rounds are.
-REHEARSED_BELOW_S = 0.2
+REHEARSED_BELOW_S = 0.05
 # After a switch the processor's caches hold another arm's data, and the session learns of what is hidden,
-# which costs milliseconds at most.
-DISCARDED_BELOW_S = 0.05
+# which costs milliseconds at most, the same for all arms.
+DISCARDED_BELOW_S = 0.02
 # In a turn a shorter statement is executed until it took so long, at most so often.
 REPEATED_S, REPEATS_MAX = 0.01, 15
 

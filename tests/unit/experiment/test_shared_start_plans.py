@@ -17,10 +17,11 @@ from pgassay.trial.shared_start import planned_turns
     [
         ([[0.001]] * 3, 3, 60, [10]),
         ([[0.01]] * 3, 3, 33, [1]),
+        ([[0.03]] * 3, 3, 22, [0]),
         ([[0.3]] * 3, 3, 5, [0]),
-        ([[6.0]] * 3, 3, 3, [0]),
-        # Starts are what counts: three rounds of minutes would say no more than one.
-        ([[30.0]] * 3, 1, 1, [0]),
+        ([[2.0]] * 3, 3, 3, [0]),
+        # Starts are what counts: three rounds of half a minute would say no more than one.
+        ([[6.0]] * 3, 1, 1, [0]),
         # The slow arm decides for all of them.
         ([[0.001], [0.1]], 3, 19, [0]),
         # A short statement beside a long one is executed several times in each of the few rounds.
@@ -44,8 +45,8 @@ def test_rounds_end_by_the_noise_of_the_contrasts_of_those_arms_that_take_part()
     turns = turns_of(experiment, 0, experiment.arms)
     even, uneven = [[0.3]] * 4, [[0.2], [0.9], [0.4], [0.3]]
     same = [even for _ in experiment.arms]
-    assert turns.are_enough(same, 3.0, 1.0)
-    assert not turns.are_enough([uneven, *same[1:]], 3.0, 1.0)
+    assert turns.are_enough(same, 30.0, 1.0)
+    assert not turns.are_enough([uneven, *same[1:]], 30.0, 1.0)
     # Rounds that cost next to nothing go on for longer than such as take as long as a start.
     noisy = [[[0.3], [0.303], [0.3], [0.303]], *same[1:]]
     assert turns.are_enough(noisy, 1.0, 10.0) and not turns.are_enough(noisy, 100.0, 0.01)

@@ -71,7 +71,9 @@ def is_exact_enough(
     round_s: what a round takes. Of starts that differ by σ and rounds by ω, n rounds tell most in a given
     time at n = ω/σ·√(start_s/round_s) (the optimal allocation of two-stage sampling: Cochran, "Sampling
     Techniques", 1977, section 10.6). A clear difference needs no more rounds than make it clear. Of several
-    statements half must be so.
+    statements half must be so. Rounds never take longer than the start did: on a noisy machine σ is larger
+    than assumed, and whatever σ and ω are, n = start_s/round_s leaves at most twice the smallest variance
+    that this time could, since 2·(σ²·start_s + ω²·round_s) ≤ 2·(σ·√start_s + ω·√round_s)².
 
     Only the amount of a difference counts and never its side: where arms are alike, the figure at which a
     start ends is as likely on the one as on the other, as that of a fixed number of rounds
@@ -80,6 +82,8 @@ def is_exact_enough(
     rounds = logs.shape[-2]
     if rounds < 2:
         return False
+    if rounds * round_s >= start_s:
+        return True
     enough = np.ones(logs.shape[:-2], dtype=bool)
     for arm, controls in contrasts:
         differences = logs[..., arm] - logs[..., list(controls)].mean(axis=-1)
