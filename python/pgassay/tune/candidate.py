@@ -35,14 +35,18 @@ class TunedStatement(Frozen):
 
 
 class StatementRewrite(Frozen):
-    """One rewritten statement. `condition` is why it returns the same rows, in a sentence; `kind` the
-    rewrite."""
+    """One rewritten statement.
+
+    `condition` is why it returns the same rows, in a sentence; `kind` the rewrite; `problem` what makes the
+    statement slow as it is, in a clause.
+    """
 
     statement: str
     sql: str
     condition: str
     proof: RewriteProof
     kind: str = ""
+    problem: str = ""
 
 
 class Candidate(Frozen):

@@ -115,7 +115,7 @@ def _candidate(rewrite: StatementRewrite, number: int) -> Candidate:
         layer="design",
         kind=rewrite.kind,
         title=f"Rewrite {rewrite.statement} ({words})",
-        reason=rewrite.condition,
+        reason="; ".join(filter(None, (rewrite.problem, f"the same rows: {rewrite.condition.rstrip('.')}"))),
         statements=(rewrite.statement,),
         rewrites=(rewrite,),
     )

@@ -1,4 +1,4 @@
-"""What no plan uses as the server is set, and what uses it once a setting was chosen: on a real server."""
+"""What helps nobody alone, and is found with a setting or a rewrite that makes it useful."""
 
 import time
 from dataclasses import replace
@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from pgassay.tune.baseline import baseline_of
+from pgassay.tune.candidate import Candidate
 from pgassay.tune.copy import TrialCopy
+from pgassay.tune.finder_inputs import ask_finders_again, symptom_for
+from pgassay.tune.run_tune import TOOLS
+from pgassay.tune.search.finders_again import search_with_rewrites
 from pgassay.tune.search.on_top import search_with_settings
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.search import search
 from pgassay.tune.search.search_run import Clock, SearchRun
-from pgassay.tune.search.selection import gain_of
+from pgassay.tune.search.selection import Tried, gain_of
 from pgassay.tune.tune_plan import plan_tune
 from tuned_orders import index, request
 
@@ -65,3 +69,62 @@ def test_an_index_that_a_setting_makes_useful_is_found(tmp_path: Path, *, is_cho
         # The copy is as it was: nothing is applied, and the plans are those of the beginning.
         again = copy.estimate(baseline.statements[-1].sql, "slow")
         assert [node.type for node in again.nodes] == [node.type for node in baseline.estimates["slow"].nodes]
+
+
+TICKETS = """
+CREATE TABLE tickets (id int PRIMARY KEY, opened timestamptz NOT NULL, subject text);
+INSERT INTO tickets SELECT n, timestamptz '2021-01-01 00:00+00' + n * 7919 % 150000 * interval '9 minutes',
+    repeat('x', 60) FROM generate_series(1, 150000) n;
+VACUUM ANALYZE;
+"""
+OF_TICKETS = """-- name: of-a-day
+SELECT count(*), max(subject) FROM tickets WHERE opened::date = '2022-03-04';
+-- name: whole
+SELECT max(subject) FROM tickets;
+"""
+
+
+def test_a_rewrite_stays_with_the_index_that_serves_it_and_goes_where_nothing_does(tmp_path: Path) -> None:
+    asked = request(tmp_path, OF_TICKETS, data=TICKETS)
+    compare = replace(asked.compare, settings=("shared_buffers=64MB", "timezone=UTC"))
+    planned = plan_tune(replace(asked, compare=compare), lambda *_: None).with_data_format()
+    with TrialCopy(planned.spec, cache="as-is", statement_timeout_s=60, on_stage=lambda *_: None) as copy:
+        first = baseline_of(copy, planned.statements, goes_on=False)
+        symptom = symptom_for(planned, first.baseline, first.plans, TOOLS.read_facts(copy.session), None, 0.0)
+        day = replace_text(
+            "range",
+            "of-a-day",
+            "SELECT count(*), max(subject) FROM tickets "
+            "WHERE opened >= timestamptz '2022-03-04 00:00 UTC' "
+            "AND opened < timestamptz '2022-03-05 00:00 UTC'",
+        )
+        idle = replace_text("idle", "whole", "SELECT max(subject) FROM tickets WHERE id > 0")
+        # As they may be found alone: neither is faster.
+        tried = {
+            rewrite.id: Tried(rewrite.id, {name: first.baseline.seconds[name] for name in rewrite.statements})
+            for rewrite in (day, idle)
+        }
+        record = SearchRecord(candidates=(day, idle), tried=tried)
+        clock = Clock(time.monotonic() + 240)
+        run = SearchRun(copy, first.baseline, record, clock, print, gain_min=1.1, members_max=4)
+        found = run.found
+        search_with_rewrites(run, ask_finders_again(TOOLS, copy, symptom, {}))
+        assert copy.ground == ()
+    assert found.selection.ids == (day.id, "index:tickets(opened)")
+    made = found.tried["index:tickets(opened)"]
+    assert made.on_top and made.gain(first.baseline.weights, first.baseline.seconds) > 1.1
+    assert "with range: " in found.by_id["index:tickets(opened)"].reason
+
+
+def replace_text(name: str, statement: str, sql: str) -> Candidate:
+    """A rewrite of a statement."""
+    return index(
+        name,
+        id=f"rewrite:{name}",
+        title=name,
+        kind="rewrite",
+        sql=(),
+        undo=(),
+        statements=(statement,),
+        rewrites=({"statement": statement, "sql": sql, "condition": "the same rows", "proof": "proven"},),
+    )

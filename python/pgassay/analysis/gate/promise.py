@@ -124,8 +124,11 @@ def _remedy(time: TimeBudget, rule: GateRule) -> str:
     least = minimum_blocks(pooled=time.pooled, contrasts=rule.units, alpha=alpha) * time.blocks_per_row
     least = STARTS_MIN if time.by_starts else least
     # Below the least number nothing is found whatever the effect; a little above it only large ones are.
-    needed_s = 2 * least * time.trial_s * time.members
-    return f"give it at least {duration_rounded(needed_s)}, or gate fewer statements"
+    least_s = least * time.trial_s * time.members
+    return (
+        f"give it {duration_rounded(2 * least_s)} ({duration_rounded(least_s)} find only a large slow-down), "
+        "or gate fewer statements"
+    )
 
 
 def opening(

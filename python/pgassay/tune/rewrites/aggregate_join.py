@@ -294,4 +294,6 @@ def _summed(name: str, calls: list[ast.FuncCall], parts: Sides) -> ast.RangeSubs
     return ast.RangeSubselect(lateral=False, subquery=select, alias=ast.Alias(aliasname=name))
 
 
-REWRITE = Rewrite("aggregate-before-join", _sites, _edit, moves=True)
+REWRITE = Rewrite(
+    "aggregate-before-join", _sites, _edit, "rows are joined first and aggregated after that", moves=True
+)

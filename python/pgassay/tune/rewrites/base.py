@@ -57,6 +57,7 @@ class Context:
 class Rewrite:
     """A kind of rewrite. `edit` raises `RefusedError` where a site's condition is not proven.
 
+    `problem`: what makes a statement slow that has the pattern, in a clause.
     All sites of a statement are changed together, unless `apart`: then each makes a statement of its own.
     `moves`: conditions come to stand in another order, in which a parameter may get its type elsewhere.
     """
@@ -64,6 +65,7 @@ class Rewrite:
     kind: str
     sites: Callable[[Context], Iterator[Site]]
     edit: Callable[[Context, Site], Edit]
+    problem: str
     apart: bool = False
     moves: bool = False
 

@@ -110,4 +110,6 @@ def _check_argument(count: ast.FuncCall, inner: Scope) -> None:
         raise RefusedError(f"{'.'.join(names_of(value))} may be NULL, and a NULL is not counted")
 
 
-REWRITE = Rewrite("count-exists", _sites, _edit)
+REWRITE = Rewrite(
+    "count-exists", _sites, _edit, "all rows are counted, where only matters whether there is one"
+)

@@ -70,4 +70,10 @@ def _depends_on_row_order(scope: Scope) -> bool:
     )
 
 
-REWRITE = Rewrite("cte-materialized", _sites, _edit, apart=True)
+REWRITE = Rewrite(
+    "cte-materialized",
+    _sites,
+    _edit,
+    "the CTE is planned apart from the query, or computed more than once",
+    apart=True,
+)

@@ -145,4 +145,11 @@ def _check_order(scope: Scope, columns: list[str], kept: Entry) -> None:
         raise RefusedError("two output columns have one name")
 
 
-REWRITE = Rewrite("distinct-exists", _sites, _edit, apart=True, moves=True)
+REWRITE = Rewrite(
+    "distinct-exists",
+    _sites,
+    _edit,
+    "the join makes many copies of each row, which DISTINCT removes again",
+    apart=True,
+    moves=True,
+)

@@ -278,4 +278,4 @@ def _of_parameter(pattern: Pattern, kind: str, operator: str, parameter: ast.Par
     return [operation(pattern.column, said, bound) for said, bound in bounds]
 
 
-REWRITE = Rewrite("function-range", _sites, _edit)
+REWRITE = Rewrite("function-range", _sites, _edit, "a function of the column hides it from an index on it")

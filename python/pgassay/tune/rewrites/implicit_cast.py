@@ -140,4 +140,9 @@ def _cast_column(site: Site, column: ast.TypeCast, operator: str, value: ast.Nod
     return Edit(((site.node, made),), f"{name} is {kind}, and only that value is written {said!r}.")
 
 
-REWRITE = Rewrite("implicit-cast", _sites, _edit)
+REWRITE = Rewrite(
+    "implicit-cast",
+    _sites,
+    _edit,
+    "the column is cast to the type of a constant, which hides it from an index on it",
+)

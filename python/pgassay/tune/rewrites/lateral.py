@@ -206,4 +206,6 @@ def _joins(select: ast.SelectStmt) -> Iterator[ast.JoinExpr]:
             yield node
 
 
-REWRITE = Rewrite("lateral", _sites, _edit, moves=True)
+REWRITE = Rewrite(
+    "lateral", _sites, _edit, "several subqueries look through the same rows for each row", moves=True
+)

@@ -99,4 +99,6 @@ def _with(select: ast.SelectStmt, *more: ast.Node) -> ast.SelectStmt:
     return changed_select(select, targetList=(target(integer(1)),), whereClause=where)
 
 
-REWRITE = Rewrite("not-in", _sites, _edit)
+REWRITE = Rewrite(
+    "not-in", _sites, _edit, "NOT IN is checked row by row, since it can't be planned as a join"
+)

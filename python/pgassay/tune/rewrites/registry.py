@@ -147,6 +147,7 @@ def _made(
         condition=" ".join(conditions),
         proof="proven" if proven else "by test",
         kind=rewrite.kind,
+        problem=rewrite.problem,
     )
 
 

@@ -312,4 +312,4 @@ def _has_key(inner: Scope, keys: list[tuple[ast.ColumnRef, ast.Node]], rest: lis
     return any(set(key) <= fixed for key in key_columns(inner.entries[0].table, nulls=True))
 
 
-REWRITE = Rewrite("scalar-subquery", _sites, _edit, moves=True)
+REWRITE = Rewrite("scalar-subquery", _sites, _edit, "the subquery is executed once for each row", moves=True)

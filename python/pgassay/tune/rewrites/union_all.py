@@ -266,4 +266,6 @@ def _number(node: ast.Node) -> Decimal | None:
     return Decimal(value) if value == int(value) else None
 
 
-REWRITE = Rewrite("union-all", _sites, _edit)
+REWRITE = Rewrite(
+    "union-all", _sites, _edit, "UNION sorts or hashes all rows to remove duplicates that do not exist"
+)

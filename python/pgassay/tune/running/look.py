@@ -21,7 +21,7 @@ from pgassay.tune.proof.proof_experiment import hand_over
 from pgassay.tune.proof.stages import ProofStages
 from pgassay.tune.running.in_time import arms_in_time
 from pgassay.tune.search.executions import most_executions
-from pgassay.tune.search.finders_again import search_with_chosen
+from pgassay.tune.search.finders_again import search_with_chosen, search_with_rewrites
 from pgassay.tune.search.generic_plans import GenericPlan, generic_plans
 from pgassay.tune.search.on_top import search_with_settings
 from pgassay.tune.search.paired_timing import retime_selection
@@ -47,8 +47,8 @@ from pgassay.tune.tune_plan import PlannedTune, TuneRequest
 from pgassay.words import duration, seconds
 
 # Of the search's time: the rest is for what a chosen setting makes worth another try, and for what the plans
-# with the chosen set show.
-FIRST_LOOK_SHARE, SETTINGS_LOOK_SHARE = 0.75, 0.85
+# with the chosen set, and those of rewritten statements, show.
+FIRST_LOOK_SHARE, SETTINGS_LOOK_SHARE, REWRITES_LOOK_SHARE = 0.7, 0.8, 0.9
 # Of the time that is left, where the proof's arms can take turns in one server.
 SHARED_SEARCH_SHARE = 0.5
 # When the best so far is told, as a share of the whole time.
@@ -261,7 +261,9 @@ def _search(
     # From here on a single fix is no news: the whole set is told when the search ends.
     progress.message(whole.best_so_far())
     progress.stage("looking for candidates with the chosen fixes in place")
-    search_with_chosen(whole, ask_finders_again(tools, copy, run.asked, planned.given))
+    ask = ask_finders_again(tools, copy, run.asked, planned.given)
+    search_with_rewrites(replace(whole, clock=Clock(begins_at + REWRITES_LOOK_SHARE * time_s)), ask)
+    search_with_chosen(whole, ask)
     return whole
 
 

@@ -4,6 +4,10 @@ What is slow in a statement decides what finders offer for it: once an index spa
 visits to its rows are what takes time, and an index with the columns beside its keys is worth its space.
 What they offer then is tried on top of what was chosen, and may make a member of that superfluous: an index
 that no plan uses any more is left out.
+
+Nor does a rewrite gain anything where what it makes possible is not there: `day::date = $1` written as a
+range of `day` reads the table whole as before, and an index on `day` serves no statement that has the cast.
+Each was tried alone and helped nobody, so both are tried together (`search_with_rewrites`).
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -12,15 +16,23 @@ from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.plans.explained_plan import ExplainedPlan
 from pgassay.tune.baseline import executed_plan
 from pgassay.tune.candidate import Candidate
-from pgassay.tune.search.on_top import apply_below, nothing_applied_afterwards, search_on_top, take_over
+from pgassay.tune.search.on_top import (
+    apply_below,
+    nothing_applied_afterwards,
+    search_on_top,
+    take_over,
+    with_on_top,
+)
 from pgassay.tune.search.planner_screen import differs, index_made_by
 from pgassay.tune.search.search_run import SearchRun
-from pgassay.tune.search.selection import Baseline
+from pgassay.tune.search.selection import WORSE_MAX, Baseline, faster_of
 
 # How often they are asked again.
 ASKED_MAX = 2
 # What may be tried on top of a set that is full: it may take the place of a member.
 REPLACING_MAX = 2
+# A rewrite that makes its statement slower than that many times is not tried with what it may make possible.
+SLOWER_MAX = 1.5
 # Offered of the catalogs, of counts that the search itself has changed, or on top of a shape that another
 # fix may just have changed.
 _NOT_AGAIN = frozenset({"unneeded-index", "partitioning"})
@@ -39,7 +51,7 @@ def search_with_chosen(run: SearchRun, ask: Ask) -> None:
                 if run.clock.is_over or not found.selection.steps:
                     break
                 upon = _apply_chosen(run)
-                offered = _offered(run, upon, ask)
+                offered = _offered(run, upon, ask, found.members)
                 found.candidates = (*found.candidates, *offered)
                 to_try = [each for each in found.to_try if each in offered]
                 if not to_try:
@@ -54,6 +66,68 @@ def search_with_chosen(run: SearchRun, ask: Ask) -> None:
         except (UsageError, MeasurementError):
             pass  # what was chosen can't be applied once more, or a plan of it not be had: it stays as it is
     found.selection = found.selection.first(run.members_max, run.whole_s)
+
+
+def search_with_rewrites(run: SearchRun, ask: Ask) -> None:
+    """Try rewrites that gained nothing with what the finders offer of their plans; the record is extended.
+
+    A rewrite stays only where its statement gains by something that was chosen on top of it.
+    """
+    found = run.found
+    rewrites = _idle_rewrites(run)
+    taken = tuple(found.members)
+    room = run.members_max - len(taken) - len(rewrites)
+    if not rewrites or room < 1 or run.clock.is_over:
+        return
+    first = with_on_top(run, taken, rewrites)
+    if first is None:
+        return
+    with nothing_applied_afterwards(run.copy):
+        try:
+            upon = apply_below(run, (*taken, *rewrites), first)
+            names = {name for each in rewrites for name in each.statements}
+            offered = _offered(run, upon, ask, (*taken, *rewrites), names)
+            screened = [each for each in found.to_try if each.id in found.screened]
+            to_try = [*offered, *(each for each in screened if names & {*each.statements})]
+            if not to_try:
+                return
+            run.say(f"{len(to_try)} candidates with statements that were rewritten")
+            again = search_on_top(run, upon, to_try, room)
+        except (UsageError, MeasurementError):
+            return
+    if not again.selection.steps:
+        return
+    faster = faster_of(again.selection.steps[-1].seconds, upon.seconds)
+    found.candidates = (*found.candidates, *offered)
+    take_over(run, again, upon, first)
+    for each in rewrites:
+        if not faster & _measured_names(run, each):
+            found.selection = found.selection.less(each.id, 1.0)
+
+
+def _idle_rewrites(run: SearchRun) -> list[Candidate]:
+    """One rewrite of each statement that nothing chosen makes faster: the fastest, which is none alone."""
+    found, baseline = run.found, run.baseline
+    chosen_s = found.selection.steps[-1].seconds if found.selection.steps else baseline.seconds
+    best: dict[str, tuple[float, Candidate]] = {}
+    for each in found.to_try:
+        tried = found.tried.get(each.id)
+        if len(each.rewrites) != 1 or tried is None or tried.refused or tried.stopped:
+            continue
+        names = _measured_names(run, each)
+        if not names or not names <= tried.seconds.keys():
+            continue
+        ratio = max(tried.seconds[name] / baseline.seconds[name] for name in names)
+        is_idle = all(chosen_s[name] >= WORSE_MAX * baseline.seconds[name] for name in names)
+        of = each.rewrites[0].statement
+        if is_idle and ratio <= SLOWER_MAX and (of not in best or ratio < best[of][0]):
+            best[of] = ratio, each
+    return [each for _, each in best.values()]
+
+
+def _measured_names(run: SearchRun, candidate: Candidate) -> frozenset[str]:
+    """The measured statements that a candidate was found for, by their names."""
+    return frozenset(each.name for each in run.baseline.statements if each.of.name in candidate.statements)
 
 
 def _apply_chosen(run: SearchRun) -> Baseline:
@@ -89,14 +163,23 @@ def unused(
     return tuple(id_ for id_, index in names if index is not None and index not in used)
 
 
-def _offered(run: SearchRun, upon: Baseline, ask: Ask) -> list[Candidate]:
-    """What the finders offer of the plans with what is taken, and did not offer before."""
-    taken = run.found.members
+def _offered(
+    run: SearchRun,
+    upon: Baseline,
+    ask: Ask,
+    taken: Sequence[Candidate],
+    names: Collection[str] | None = None,
+) -> list[Candidate]:
+    """What the finders offer of the plans with what is taken, and did not offer before.
+
+    names: of the statements that it is to be for, where not all are asked about.
+    """
     texts = {rewrite.statement: rewrite.sql for each in taken for rewrite in each.rewrites}
     changed = {
         each.of.name
         for each in upon.statements
-        if upon.seconds[each.name] != run.baseline.seconds[each.name]
+        if (names is not None and each.of.name in names)
+        or upon.seconds[each.name] != run.baseline.seconds[each.name]
         or differs(run.baseline.estimates[each.name], upon.estimates[each.name], by_cost=True)
     }
     plans: Plans = {}
@@ -108,7 +191,9 @@ def _offered(run: SearchRun, upon: Baseline, ask: Ask) -> list[Candidate]:
     return [
         found_with(each, taken)
         for each in ask(upon, plans, texts)
-        if each.id not in known and may_be_added(each, taken)
+        if each.id not in known
+        and may_be_added(each, taken)
+        and (names is None or not {*each.statements}.isdisjoint(names))
     ]
 
 

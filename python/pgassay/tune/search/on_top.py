@@ -88,7 +88,7 @@ def search_with_settings(run: SearchRun) -> None:
     has_setting = any(each.settings for each in (*taken, *needed))
     if not screened or room < 1 or run.clock.is_over or not has_setting:
         return
-    first = _with(run, taken, needed)
+    first = with_on_top(run, taken, needed)
     if first is None:
         return
     with nothing_applied_afterwards(run.copy):
@@ -113,13 +113,16 @@ def _needed(run: SearchRun, taken: Sequence[Candidate]) -> tuple[Candidate, ...]
     return tuple(needed)
 
 
-def _with(run: SearchRun, taken: Sequence[Candidate], needed: Sequence[Candidate]) -> FixSelection | None:
-    """The selection with these settings, timed on top of each other; None where one can't be applied."""
+def with_on_top(
+    run: SearchRun, taken: Sequence[Candidate], needed: Sequence[Candidate]
+) -> FixSelection | None:
+    """The selection with these, timed on top of each other; None where one can't be applied."""
     selection, baseline = run.found.selection, run.baseline
     steps = selection.steps
     for place, each in enumerate(needed):
         current = {**(steps[-1].seconds if steps else baseline.seconds)}
-        seconds = seconds_on_top(run, (*taken, *needed[:place]), each, alone=(), current=current)
+        alone = run.found.tried[each.id].touched if each.id in run.found.tried else ()
+        seconds = seconds_on_top(run, (*taken, *needed[:place]), each, alone=alone, current=current)
         if seconds is None:
             return None
         current.update(seconds)

@@ -17,7 +17,7 @@ from pgassay.tune.finders.evidence.building import Key, NewIndex, finds_one, ind
 from pgassay.tune.finders.evidence.conditions import Condition
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan, parents
 from pgassay.tune.finders.evidence.shares import distinct_values, together
-from pgassay.tune.finders.evidence.work import index_ms, is_correlated
+from pgassay.tune.finders.evidence.work import index_ms, is_correlated, rows_counted
 
 KEYS_MAX = 4
 # Of the rows that are looked at now; more are read as fast one after the other, whatever a noisy clock says.
@@ -95,7 +95,7 @@ def _for_filter(evidence: FinderEvidence, scan: TableScan) -> Iterator[FinderOff
     after = index_ms(scan, wanted, evidence.symptom.machine, beside=beside, descents=max(scan.loops, 1.0))
     yield from index_offer(
         evidence, "btree", scan, NewIndex(scan.table, tuple(keys)), scan.ms - after,
-        f"{scan.sentence}; the index finds {wanted:,.0f} rows",
+        f"{scan.sentence}; the index finds {rows_counted(wanted)}",
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from pgassay.tune.finders.design.btree import fetched
 from pgassay.tune.finders.evidence.building import Key, NewIndex, index_offer, is_there
 from pgassay.tune.finders.evidence.conditions import Condition
 from pgassay.tune.finders.evidence.plan_evidence import FinderEvidence, TableScan
-from pgassay.tune.finders.evidence.work import index_ms
+from pgassay.tune.finders.evidence.work import index_ms, rows_counted
 
 _C = ("C", "POSIX", "ucs_basic")
 
@@ -67,7 +67,7 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
             word = f" with {opclass}, which LIKE needs in this collation" if opclass else ""
             yield from index_offer(
                 evidence, "like-prefix", scan, index, scan.ms - after,
-                f"{scan.sentence}; the index{word} finds {wanted:,.0f} rows that begin so",
+                f"{scan.sentence}; the index{word} finds {rows_counted(wanted)} that begin so",
                 analyze=condition.column is None,
             )  # fmt: skip
 

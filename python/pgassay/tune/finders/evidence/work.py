@@ -100,3 +100,8 @@ def size_in_words(size: float) -> str:
         if size >= one:
             return f"{size / one:,.0f} {unit}"
     return f"{size:,.0f} bytes"
+
+
+def rows_counted(count: float) -> str:
+    """'1 row', '1,234 rows'."""
+    return f"{count:,.0f} row" if round(count) == 1 else f"{count:,.0f} rows"
