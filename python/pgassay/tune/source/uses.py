@@ -220,9 +220,10 @@ def _compared(
 ) -> Iterator[Use]:
     """The use of a parameter `value` beside a column `tested`.
 
-    Of several that are put together (`LIKE $1 || $2`) the first is the value, and the others are empty.
+    Of several that are put together (`LIKE $1 || $2`) the first is the value, and the others are empty. Of a
+    value that is moved (`date $1 + $2`) the others are as much as decides nothing: 1, or a day.
     """
-    value, *rest = _put_together(value)
+    value, *rest = _moved(value) or _put_together(value)
     yield from (Use(number, "output") for each in rest if (number := _parameter(each)) is not None)
     number = _parameter(value)
     interval = _age(value) if number is None and kind in ("below", "above") else None
@@ -294,6 +295,15 @@ def _put_together(node: object) -> list[object]:
     if isinstance(node, ast.A_Expr) and node.name is not None and names_of(node.name) == ("||",):
         return [*_put_together(node.lexpr), *_put_together(node.rexpr)]
     return [node]
+
+
+def _moved(node: object) -> list[object]:
+    """The parameters of `$1 + $2` or `$1 - $2 * …`, the one that is moved first; [] for anything else."""
+    if not isinstance(node, ast.A_Expr) or node.kind != A_Expr_Kind.AEXPR_OP:
+        return []
+    is_sum = names_of(node.name) in (("+",), ("-",))
+    first = _moved(node.lexpr) or ([node.lexpr] if _parameter(node.lexpr) is not None else [])
+    return [*first, *_parameters_in(node.rexpr)] if is_sum and first else []
 
 
 def _age(node: object) -> int | None:

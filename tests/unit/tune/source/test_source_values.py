@@ -80,6 +80,21 @@ def test_frequent_and_rare_values_come_from_the_column_that_is_compared(
     assert drawn(sql).sets == sets
 
 
+@pytest.mark.parametrize(
+    ("condition", "sets"),
+    [
+        ("id = $1 + $2", (("500", "1"), ("490", "1"))),
+        ("placed >= date $1 AND placed < date $2 + $3", ((MONTHS[4], MONTHS[7], "1"),)),
+        ("id > $1 - $2 * $3", (("900", "1", "1"), ("990", "1", "1"))),
+    ],
+)
+def test_a_value_that_is_moved_comes_from_the_column_too(
+    condition: str, sets: tuple[tuple[str | None, ...], ...]
+) -> None:
+    """As in `placed < date '2024-03-01' + 7`, which pg_stat_statements shows so."""
+    assert drawn(f"SELECT FROM orders WHERE {condition}", types="integer").sets[: len(sets)] == sets
+
+
 def test_what_was_made_up_is_said() -> None:
     assert drawn("SELECT FROM orders WHERE id = 1").assumed == ()
     said = drawn("SELECT FROM orders WHERE status LIKE $1 AND id = ANY($2) OFFSET $3").assumed
