@@ -7,7 +7,8 @@ figure of an arm is made of its rounds, whose seconds are all kept.
 
 How often a turn executes a short statement, and whether its first execution after a switch is thrown away,
 follows from an execution of each arm before the first round that counts for nothing, so it can't favour an
-arm. How many rounds there are follows from their noise (`is_exact_enough`). Records are written when the last
+arm. A long statement has no execution to spare: what was observed is its first round, and often the only one.
+How many rounds there are follows from their noise (`is_exact_enough`). Records are written when the last
 round has ended: a start either counts for all arms, or for none.
 """
 
@@ -33,10 +34,12 @@ from pgassay.trial.trial_state import OnStep, TrialState, outcome
 
 # How many rounds a start has at least, and at most; and one where the fewest would take so long.
 ROUNDS_LEAST, ROUNDS_MAX, ROUNDS_S_LONG = 3, 200, 20.0
-# What the rounds of a start usually take, and how many they are, where nothing is known of their noise yet.
-ROUNDS_S_USUAL, ROUNDS_USUAL, ROUNDS_S_USUAL_MAX = 2.0, 5, 20.0
+# What a start takes before its rounds beside the observed executions; the rounds take as long at most.
+START_S_USUAL = 1.0
 # An arm that takes longer needs no execution beside the observed one to tell how long its rounds are.
 REHEARSED_BELOW_S = 0.05
+# Where all arms take longer, and pages are in shared buffers, the observed execution is a round as any other.
+OBSERVED_COUNTS_S = 2.0
 # After a switch the processor's caches hold another arm's data, and the session learns of what is hidden,
 # which costs milliseconds at most, the same for all arms.
 DISCARDED_BELOW_S = 0.02
@@ -149,8 +152,12 @@ class _Start:
         self.trials[0].on_step("taking turns")
         rehearsed_s = [self._rehearsed_s(each) for each in ready]
         planned = planned_turns(rehearsed_s)
-        begun_s = time.monotonic()
-        for number in range(ROUNDS_MAX):
+        begun_s, first = time.monotonic(), 0
+        if self._observed_counts(ready):
+            for each, seconds in zip(ready, rehearsed_s, strict=True):
+                each.rounds_s.append(seconds)
+            begun_s, first = begun_s - sum(map(sum, rehearsed_s)), 1
+        for number in range(first, ROUNDS_MAX):
             if number >= planned.least and self._is_done(ready, number, begun_s):
                 break
             for place in self._turns.order(number):
@@ -173,6 +180,18 @@ class _Start:
                     observed.statements, of_arm, zip(*each.rounds_s, strict=True), strict=True
                 )
             ]
+
+    def _observed_counts(self, ready: Sequence[_Ready]) -> bool:
+        """Whether the observed executions, in the drawn order of the block, are the first round.
+
+        What a turn throws away before it, and that shared memory was not touched before, are milliseconds.
+        """
+        observed = [each.trial.observation.statements for each in ready]
+        return ready[0].trial.spec.protocol.cache == "warm-buffers" and all(
+            sum(each.elapsed_s for each in of_arm) >= OBSERVED_COUNTS_S
+            and not any(each.stopped for each in of_arm)
+            for of_arm in observed
+        )
 
     def _is_done(self, ready: Sequence[_Ready], rounds: int, begun_s: float) -> bool:
         """Whether there is no further round, for want of time or since nothing would come of it."""
@@ -232,7 +251,7 @@ def planned_turns(rehearsed_s: Sequence[Sequence[float]]) -> PlannedTurns:
     )
     round_s = max(round_s, 1e-6)
     least = 1 if ROUNDS_LEAST * round_s > ROUNDS_S_LONG else ROUNDS_LEAST
-    usual = max(least, min(ROUNDS_USUAL, int(ROUNDS_S_USUAL_MAX / round_s)), int(ROUNDS_S_USUAL / round_s))
+    usual = max(least, int((START_S_USUAL + round_s) / round_s))
     return PlannedTurns(least, min(ROUNDS_MAX, usual), repeats)
 
 

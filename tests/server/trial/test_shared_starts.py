@@ -93,6 +93,20 @@ def test_statements_of_different_text_share_a_start(require: Callable[..., None]
     assert "took turns in one server" in " ".join(report.stdout.split())
 
 
+@pytest.mark.slow
+def test_a_long_statement_is_executed_once_in_a_start(require: Callable[..., None], tmp_path: Path) -> None:
+    """The observed execution is the start's only round, so that a start takes no longer than trials do."""
+    require("server")
+    file = statement(tmp_path, "long", "SELECT pg_sleep(7);\n")
+    words = ("jit=on,off", "--workload", f"sql:{file}", "--cache", "warm-buffers", "--blocks", "1")
+    _, stored = compared(tmp_path, *words)
+    assert stored.experiment.contract.unit == "start" and len(stored.trials) == 3
+    for trial in stored.trials:
+        (measured,) = trial.record.statements
+        assert measured.rounds_s == (measured.elapsed_s,) and 7 <= measured.elapsed_s < 8
+    assert stored.seconds_used < 3 * 7 + 15
+
+
 def test_a_statement_that_fails_in_one_arm_voids_the_block(
     require: Callable[..., None], tmp_path: Path
 ) -> None:

@@ -15,17 +15,17 @@ from pgassay.trial.shared_start import planned_turns
 @pytest.mark.parametrize(
     ("rehearsed_s", "least", "usual", "repeats"),
     [
-        ([[0.001]] * 3, 3, 60, [10]),
-        ([[0.01]] * 3, 3, 33, [1]),
-        ([[0.03]] * 3, 3, 22, [0]),
-        ([[0.3]] * 3, 3, 5, [0]),
+        ([[0.001]] * 3, 3, 31, [10]),
+        ([[0.01]] * 3, 3, 17, [1]),
+        ([[0.03]] * 3, 3, 12, [0]),
+        ([[0.3]] * 3, 3, 3, [0]),
         ([[2.0]] * 3, 3, 3, [0]),
         # Starts are what counts: three rounds of half a minute would say no more than one.
         ([[6.0]] * 3, 1, 1, [0]),
         # The slow arm decides for all of them.
-        ([[0.001], [0.1]], 3, 19, [0]),
+        ([[0.001], [0.1]], 3, 10, [0]),
         # A short statement beside a long one is executed several times in each of the few rounds.
-        ([[0.5, 0.001], [0.5, 0.0002]], 3, 5, [0, 10]),
+        ([[0.5, 0.001], [0.5, 0.0002]], 3, 3, [0, 10]),
     ],
 )
 def test_turns_follow_from_an_execution_that_counts_for_nothing(

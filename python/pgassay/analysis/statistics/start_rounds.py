@@ -80,10 +80,10 @@ def is_exact_enough(
     (`test_rounds_of_a_start.py`).
     """
     rounds = logs.shape[-2]
-    if rounds < 2:
-        return False
     if rounds * round_s >= start_s:
         return True
+    if rounds < 2:
+        return False
     enough = np.ones(logs.shape[:-2], dtype=bool)
     for arm, controls in contrasts:
         differences = logs[..., arm] - logs[..., list(controls)].mean(axis=-1)
