@@ -37,7 +37,7 @@ ROUNDS_LEAST, ROUNDS_MAX, ROUNDS_S_LONG = 3, 200, 20.0
 # What a start takes before its rounds beside the observed executions; the rounds take as long at most.
 START_S_USUAL = 1.0
 # An arm that takes longer needs no execution beside the observed one to tell how long its rounds are.
-REHEARSED_BELOW_S = 0.05
+REHEARSED_BELOW_S = 0.02
 # Where all arms take longer, and pages are in shared buffers, the observed execution is a round as any other.
 OBSERVED_COUNTS_S = 2.0
 # After a switch the processor's caches hold another arm's data, and the session learns of what is hidden,
