@@ -12,7 +12,7 @@ import pytest
 import whole_tool
 from pgassay.report import schema
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 # A thousandfold difference, which no noise hides; both return the same row.
 SQL = "-- name: rows\nSELECT count(*) > 0 FROM generate_series(1, {rows});\n"

@@ -173,13 +173,12 @@ WRITES_QUIETLY = "SELECT pg_logical_emit_message(true, 'pgassay', repeat('x', 10
 def test_a_read_only_workload_that_writes_is_found_before_the_first_trial(
     tmp_path: Path, require: Callable[..., None]
 ) -> None:
-    """A home that does not know the workload yet rehearses it."""
+    """What the home does not know by its file's place is rehearsed."""
     require("server")
     file = tmp_path / "quiet.sql"
     file.write_text(WRITES_QUIETLY)
-    words = ["compare", "work_mem=1MB,2MB", "--workload", f"sql:{file}", *whole_tool.build(), *ONE_BLOCK]
-    with whole_tool.prepared_home() as home:
-        rehearsed = whole_tool.run(*words, "--out", tmp_path / "rehearsed", home=home)
+    words = ["compare", "work_mem=1MB,2MB", "--workload", f"sql:{file}", *ONE_BLOCK]
+    rehearsed = whole_tool.run(*words, "--out", tmp_path / "rehearsed")
     complaint = whole_tool.assert_one_sentence(rehearsed, 1)
     assert "bytes of WAL were written" in complaint
     assert "writes=yes" in complaint

@@ -174,6 +174,7 @@ def test_an_overlay_is_measured_and_called_so(disk: Path, require: Callable[...,
         subprocess.run(["umount", merged], check=True)
 
 
+@pytest.mark.shares_machine
 def test_a_recommendation_is_proven_on_servers_below_the_folder(
     disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,13 +13,15 @@ import whole_tool
 from pgassay.record.experiment import StoredExperiment, load
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
+# The rounds of a start that are told apart sooner need not go on.
+SHORT = {"pgassay.experiment.running.start_blocks.ROUNDS_S_MAX": 2.0}
 
 GROUPS = "-- name: groups\nSELECT bid, aid % 7, count(*) FROM pgbench_accounts GROUP BY 1, 2;\n"
 
 
 def compared(folder: Path, *words: object) -> tuple[dict[str, Any], StoredExperiment]:
     options = [*whole_tool.SMALL, "--max-time", "5m", "--json", "--quiet"]
-    finished = whole_tool.run("compare", *words, *options, "--out", folder / "out")
+    finished = whole_tool.run("compare", *words, *options, "--out", folder / "out", constants=SHORT)
     return whole_tool.result_of(finished), load(folder / "out")
 
 
@@ -67,7 +69,7 @@ def test_a_block_is_one_start_and_goes_on_with_another_after_a_kill(
     out = tmp_path / "out"
     kept, lost = [trial for trial in stored.trials if trial.record.block == 1][:2]
     shutil.rmtree(lost.folder)
-    whole_tool.run("resume", out, "--blocks", "2", "--json", "--quiet")
+    whole_tool.run("resume", out, "--blocks", "2", "--json", "--quiet", constants=SHORT)
     again = load(out)
     second = [trial.record for trial in again.trials if trial.record.block == 1]
     assert len(second) == 3 and all(each.status == "ok" for each in second)
@@ -154,6 +156,7 @@ def test_indexes_are_switched_in_one_start_and_nothing_of_that_is_left(
             ),
             *("--out", tmp_path / "out"),
             home=home,
+            constants=SHORT,
         )
         (arm,) = [each for each in whole_tool.result_of(finished)["arms"] if each["verdict"] != "control"]
         stored = load(tmp_path / "out")

@@ -13,6 +13,7 @@ from pgassay.environment.datasets import snapshots
 from pgassay.environment.server.validation import with_data_format
 from pgassay.experiment.planning.experiment_plan import parse_request, plan
 from pgassay.experiment.planning.request import CompareRequest
+from pgassay.experiment.running import start_blocks
 from pgassay.experiment.running.run_experiment import host_lock
 from pgassay.progress import NullProgress
 from pgassay.record.experiment import write_experiment
@@ -73,6 +74,7 @@ def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first run has no time for any candidate; a later one tries both, and a third proves nothing new."""
+    monkeypatch.setattr(start_blocks, "ROUNDS_S_MAX", 2.0)
     tools = TuneTools(read_facts, lambda _: (BY_CUSTOMER, BY_NOTE))
     before = {snapshot.key for snapshot in snapshots.list_snapshots()}
     out = tmp_path / "out"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import whole_tool
+from pgassay.experiment.running import start_blocks
 from pgassay.progress import NullProgress
 from pgassay.record.experiment import load
 from pgassay.tune.run_tune import TOOLS, run_tune
@@ -33,6 +34,7 @@ def answer(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     done = whole_tool.run(
         *("tune", "--dataset", f"script:{folder / 'shop.sql'}", "--workload", f"sql:{folder / 'slow.sql'}"),
         *("--max-time", "4m", "--out", folder / "out"),
+        constants={"pgassay.experiment.running.start_blocks.ROUNDS_S_MAX": 3.0},
     )
     assert done.returncode == 0, done.stderr
     return folder / "out", done.stdout.splitlines()
@@ -92,7 +94,10 @@ SELECT count(*), max(note) FROM orders WHERE customer = 4242;
 
 
 @pytest.mark.timeout(300)
-def test_a_write_takes_turns_too_and_no_start_is_lost_by_its_plans(tmp_path: Path) -> None:
+def test_a_write_takes_turns_too_and_no_start_is_lost_by_its_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(start_blocks, "ROUNDS_S_MAX", 2.0)
     result = run_tune(
         request(tmp_path, PLACED, max_time_s=60), TOOLS, NullProgress(), wait=True, isolates=False
     )

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.experiment.running import start_blocks
 from pgassay.progress import NullProgress
 from pgassay.tune.candidate import Candidate, Symptom
 from pgassay.tune.facts.read import read_facts
@@ -31,7 +32,8 @@ SELECT count(*), max(note) FROM orders WHERE customer = $1;
 """
 
 
-def test_an_index_that_only_custom_plans_use_is_told(tmp_path: Path) -> None:
+def test_an_index_that_only_custom_plans_use_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start_blocks, "ROUNDS_S_MAX", 2.0)
     open_ones = "CREATE INDEX open_ones ON orders (id) WHERE status = 'open'"
     by_customer = "CREATE INDEX by_customer ON orders (customer)"
 
