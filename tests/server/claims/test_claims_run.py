@@ -108,6 +108,7 @@ def test_claims_are_decided_once(file: Path, tmp_path: Path) -> None:
     assert sorted((out / "rows").rglob("trial.json")) == trials
 
 
+@pytest.mark.slow
 def test_an_undecided_claim_gets_more_blocks(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "claims"
     folder = out / "rows"

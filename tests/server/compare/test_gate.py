@@ -81,7 +81,6 @@ def test_a_change_that_makes_a_query_a_hundred_times_slower_ends_with_1(
     history, xml = tmp_path / "history", tmp_path / "gate.xml"
     finished = whole_tool.run(
         "gate", str(file), "--baseline", "HEAD~1", "--history", str(history), "--junit", str(xml), "--json",
-        constants={"pgassay.experiment.running.start_blocks.ROUNDS_S_MAX": 2.0},
     )  # fmt: skip
     assert finished.returncode == 1, finished.stderr
     document = json.loads(finished.stdout)

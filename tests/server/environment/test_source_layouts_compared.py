@@ -96,6 +96,7 @@ def test_each_trial_runs_the_layout_of_its_block(recorded: tuple[Path, list[str]
     assert started == {f"{name} {number}" for name in ("master", "changed") for number in (1, 2)}
 
 
+@pytest.mark.slow
 def test_one_layout_is_taken_and_said(recorded: tuple[Path, list[str]], tmp_path: Path) -> None:
     home, names = recorded
     out = tmp_path / "out"

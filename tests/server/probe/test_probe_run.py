@@ -108,7 +108,7 @@ def files_made(folder: Path) -> list[Path]:
 
 
 @pytest.mark.shares_machine
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_probe_leaves_nothing(number: signal.Signals, disk: Path) -> None:
     process = whole_tool.start("probe", disk, "--seconds", "60", "--quiet", home=disk.parent)
     whole_tool.wait_for(lambda: files_made(disk), "its files", process=process)

@@ -13,15 +13,13 @@ import whole_tool
 from pgassay.record.experiment import StoredExperiment, load
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
-# The rounds of a start that are told apart sooner need not go on.
-SHORT = {"pgassay.experiment.running.start_blocks.ROUNDS_S_MAX": 2.0}
 
 GROUPS = "-- name: groups\nSELECT bid, aid % 7, count(*) FROM pgbench_accounts GROUP BY 1, 2;\n"
 
 
 def compared(folder: Path, *words: object) -> tuple[dict[str, Any], StoredExperiment]:
     options = [*whole_tool.SMALL, "--max-time", "5m", "--json", "--quiet"]
-    finished = whole_tool.run("compare", *words, *options, "--out", folder / "out", constants=SHORT)
+    finished = whole_tool.run("compare", *words, *options, "--out", folder / "out")
     return whole_tool.result_of(finished), load(folder / "out")
 
 
@@ -69,7 +67,7 @@ def test_a_block_is_one_start_and_goes_on_with_another_after_a_kill(
     out = tmp_path / "out"
     kept, lost = [trial for trial in stored.trials if trial.record.block == 1][:2]
     shutil.rmtree(lost.folder)
-    whole_tool.run("resume", out, "--blocks", "2", "--json", "--quiet", constants=SHORT)
+    whole_tool.run("resume", out, "--blocks", "2", "--json", "--quiet")
     again = load(out)
     second = [trial.record for trial in again.trials if trial.record.block == 1]
     assert len(second) == 3 and all(each.status == "ok" for each in second)
@@ -77,6 +75,7 @@ def test_a_block_is_one_start_and_goes_on_with_another_after_a_kill(
     assert len({len(each.statements[0].rounds_s) for each in second}) == 1
 
 
+@pytest.mark.slow
 def test_statements_of_different_text_share_a_start(require: Callable[..., None], tmp_path: Path) -> None:
     """The planted difference, ten times the work, is found; and the report says what a start shares."""
     require("server")
@@ -127,7 +126,13 @@ def test_what_needs_servers_of_its_own_has_them_and_says_why(
     assert all(not trial.record.statements[0].rounds_s for trial in stored.trials)
     text = " ".join(whole_tool.run("report", tmp_path / "out").stdout.split())
     assert "Each trial had its own server: a session can't change max_connections." in text
-    shutil.rmtree(tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_what_is_to_have_servers_of_its_own_has_them(require: Callable[..., None], tmp_path: Path) -> None:
+    require("server")
+    file = statement(tmp_path, "groups", GROUPS)
+    words = ("--workload", f"sql:{file}", "--cache", "as-is", "--blocks", "1")
     _, stored = compared(tmp_path, "work_mem=1MB,8MB", *words, "--restart", "each")
     assert stored.experiment.contract.unit == "trial"
     assert stored.experiment.restarts == ""
@@ -156,7 +161,6 @@ def test_indexes_are_switched_in_one_start_and_nothing_of_that_is_left(
             ),
             *("--out", tmp_path / "out"),
             home=home,
-            constants=SHORT,
         )
         (arm,) = [each for each in whole_tool.result_of(finished)["arms"] if each["verdict"] != "control"]
         stored = load(tmp_path / "out")

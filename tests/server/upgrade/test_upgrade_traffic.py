@@ -17,7 +17,7 @@ from pgassay.traffic import manifest
 from server.traffic.captures import Proxy, proxied
 from source_servers import SourceServer, source_server
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.timeout(600)]
 
 SCHEMA = """
 CREATE TABLE tickets (id bigserial PRIMARY KEY, team int NOT NULL, customer int NOT NULL, status text);
