@@ -22,7 +22,8 @@ _ALONE = (settle.SETTLED_BYTES, lock.LOCK_NAME, host.OWN_FOLDER)
 _FLUSHES = libc.syncfs
 # Patched where something has imported it: whoever only waits for a file need not have it.
 _TURNS = "pgassay.experiment.running.start_blocks"
-_TURNS_S_ALONE, _TURNS_S_SHARED = 20.0, 3.0
+_TURNS_S_SHARED = 3.0
+_turns_s_alone: dict[str, float] = {}
 _DISK = os.stat(tempfile.gettempdir()).st_dev  # noqa: PTH116 - before any path is made
 
 
@@ -53,7 +54,8 @@ def set_shared(*, is_shared: bool) -> None:
     lock.LOCK_NAME, host.OWN_FOLDER = lock_name + worker, own_folder + worker
     libc.syncfs = _flush_others if is_shared else _FLUSHES
     if (turns := sys.modules.get(_TURNS)) is not None:
-        turns.ROUNDS_S_MAX = _TURNS_S_SHARED if is_shared else _TURNS_S_ALONE  # type: ignore[attr-defined]
+        alone_s = _turns_s_alone.setdefault(_TURNS, turns.ROUNDS_S_MAX)
+        turns.ROUNDS_S_MAX = _TURNS_S_SHARED if is_shared else alone_s  # type: ignore[attr-defined]
     for module in (durable, settle):
         module.os = _WithoutFlushing("os") if is_shared else os  # type: ignore[attr-defined]
 

@@ -18,14 +18,14 @@ def test_blocks_run_at_rates_of_their_own_and_the_report_says_what_is_held(
     out = tmp_path / "out"
     words = (
         *("compare", "work_mem=4MB,8MB", "--workload", "select-only:clients=2,duration=1s,warmup=100ms"),
-        *("--metric", "throughput-at:p50<1s", *whole_tool.SMALL, "--blocks", "2", "--json", "--quiet"),
+        *("--metric", "throughput-at:p50<1s", *whole_tool.SMALL, "--blocks", "3", "--json", "--quiet"),
         *("--out", out),
     )
     with whole_tool.prepared_home() as home:
         result = whole_tool.result_of(whole_tool.run(*words, *whole_tool.build(), home=home))
     plans = [json.loads(path.read_text()) for path in sorted(out.glob("blocks/*.json"))]
     lowest, highest = json.loads((out / "experiment.json").read_text())["design"]["rates"][""]
-    assert len(plans) == 2 and all(lowest <= plan["rate"] <= highest for plan in plans)
+    assert len(plans) == 3 and all(lowest <= plan["rate"] <= highest for plan in plans)
     trials = [json.loads(path.read_text()) for path in sorted(out.glob("trials/*/attempt-*/trial.json"))]
     for plan in plans:
         due = [
@@ -36,7 +36,7 @@ def test_blocks_run_at_rates_of_their_own_and_the_report_says_what_is_held(
         # Poisson arrivals of a second, the same for all arms of the block.
         assert len(due) == 3 and all(abs(each / plan["rate"] - 1) < 0.3 for each in due)
     control, arm = result["capacities"]
-    assert (control["trials"], arm["trials"]) == (4, 2)
+    assert (control["trials"], arm["trials"]) == (6, 3)
     # Nothing was near a second, so no rate was excluded from below by so few trials.
     assert control["interval"][1] is None and arm["ratio"] is not None
     refused = whole_tool.run("calibrate", "--metric", "throughput-at:p99<20ms", "--workload", "tpcb")
