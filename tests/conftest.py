@@ -73,7 +73,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # What lasts longest begins first, so that all processors have work until the end.
-FIRST = ("server", "statistics", "contract")
+FIRST = ("server", "frozen", "tidy", "statistics", "contract")
 
 
 # These all look through the same files, which one worker then need read only once.

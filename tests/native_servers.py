@@ -57,7 +57,7 @@ class NativeTestServer:
 
     def make_cluster(self, *words: str) -> None:
         """A cluster as `initdb words` makes it; copied, because that takes a second of processor time."""
-        source = _first_cluster(self.bin, words)
+        source = first_cluster(self.bin, words)
         subprocess.run(["cp", "-a", "--reflink=auto", source, self.folder / "data"], check=True)
 
     def run(self, program: str, *arguments: str) -> str:
@@ -150,7 +150,7 @@ def folder_of_account(prefix: str) -> Path:
 
 
 @functools.cache
-def _first_cluster(bin_folder: Path, words: tuple[str, ...]) -> Path:
+def first_cluster(bin_folder: Path, words: tuple[str, ...]) -> Path:
     """One that no server ever runs on, until this process ends."""
     folder = folder_of_account("pgassay-cluster-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

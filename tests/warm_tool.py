@@ -59,10 +59,12 @@ class WarmTool:
         *,
         pictures: bool,
         group: Path | None = None,
+        constants: Mapping[str, float] | None = None,
     ) -> "subprocess.CompletedProcess[str]":
         """As `subprocess.run` of `pgassay words…`, its outputs as text; killed after `timeout_s`.
 
-        `group`: the control group that a shell has joined which starts it.
+        `group`: the control group that a shell has joined which starts it. `constants`: values of the
+        modules' constants in this run alone, by their full names.
         """
         with tempfile.TemporaryDirectory(prefix="pgassay-outputs-") as folder:
             outputs = [Path(folder) / name for name in ("stdout", "stderr")]
@@ -74,6 +76,7 @@ class WarmTool:
                 "timeout_s": timeout_s,
                 "pictures": pictures,
                 "group": str(group) if group else None,
+                "constants": dict(constants or {}),
                 "shares_machine": shared_machine.is_shared(),
             }
             status = self._ask(request)
@@ -221,6 +224,11 @@ def _become(request: dict[str, Any]) -> None:
         os.environ.update(request["environment"])
         random.seed()
         shared_machine.set_shared(is_shared=request["shares_machine"])
+        for constant, value in request["constants"].items():
+            module, _, name = constant.rpartition(".")
+            # One that the module does not have would be of no effect.
+            assert hasattr(importlib.import_module(module), name), constant
+            setattr(sys.modules[module], name, value)
         sys.argv = ["pgassay", *request["words"]]
         status = importlib.import_module("pgassay.cli.main").main(request["words"])
     except SystemExit as ended:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -99,18 +99,21 @@ def run(
     home: Path | None = None,
     pictures: bool = False,
     group: Path | None = None,
+    constants: Mapping[str, float] | None = None,
     **options: Any,
 ) -> "subprocess.CompletedProcess[str]":
     """Run `pgassay words…` to its end, in a process of its own.
 
     `pictures`: its pages have those that a user's have, and not blank ones (`tests/warm_tool.py`).
-    `group`: the control group in which it runs.
+    `group`: the control group in which it runs. `constants`: other values of modules' constants, such as how
+    long a part lasts at least where any time will do.
     """
     options = {"env": environment(home), "timeout": TIMEOUT_S, **options}
     if options.keys() == {"env", "timeout"}:
         typed = [str(word) for word in words]
-        return _warm.run(typed, options["env"], options["timeout"], pictures=pictures, group=group)
-    assert group is None
+        how = {"pictures": pictures, "group": group, "constants": constants}
+        return _warm.run(typed, options["env"], options["timeout"], **how)
+    assert group is None and constants is None
     return subprocess.run(
         [*COMMAND, *map(str, words)],
         stdin=subprocess.DEVNULL,

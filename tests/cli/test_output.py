@@ -71,7 +71,7 @@ def test_a_report_to_a_closed_standard_output_is_no_failure_of_ours(tmp_path: Pa
     [
         (["explain", "plan.txt"], "Seq Scan"),
         (["report", "equal"], "equal"),
-        (["doctor"], "Software"),
+        (["doctor", "--seconds", "0"], "Software"),
     ],
 )
 def test_no_color_is_obeyed(tmp_path: Path, no_colour: str, words: list[str], heading: str) -> None:

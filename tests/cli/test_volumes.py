@@ -1,7 +1,7 @@
 """`pgassay volumes` as its user types it: the list, volumes, a file of one's own, fio's figures, refusals."""
 
+import contextlib
 import json
-import os
 import re
 import shlex
 import shutil
@@ -21,14 +21,8 @@ RECORDED = ROOT / "tests" / "samples" / "fio"
 
 
 def run(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*whole_tool.COMMAND, "volumes", *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "python"), "COLUMNS": "100", "PGASSAY_HOME": str(folder)},
-    )
+    with contextlib.chdir(folder):
+        return whole_tool.run("volumes", *words, env=whole_tool.environment(folder, COLUMNS="100"))
 
 
 def test_the_documented_lines_run(tmp_path: Path) -> None:

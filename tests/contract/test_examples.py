@@ -93,12 +93,12 @@ def shrunk(example: Path, folder: Path) -> Path:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("synchronous-commit", marks=pytest.mark.slow),
-        "with-index",
-        pytest.param("two-ways", marks=pytest.mark.slow),
-        # Cold scans and settings of a session are run by the tests of compare.
-        pytest.param("io-method-cold-scan", marks=pytest.mark.slow),
-        pytest.param("sql-two-settings", marks=pytest.mark.slow),
+        "sql-two-settings",
+        # Loads, data of an arm's own and cold scans are run by the tests of compare.
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("synchronous-commit", "with-index", "two-ways", "io-method-cold-scan")
+        ),
     ],
 )
 def test_an_example_really_runs(name: str, tmp_path: Path, require: Callable[..., None]) -> None:

@@ -33,7 +33,9 @@ def check_carry_over(factors: tuple[str, ...], carry_over: float, runs: int) -> 
 
 
 @pytest.mark.parametrize("runs", NUMBERS_OF_RUNS)
-@pytest.mark.parametrize("carry_over", [0.01, 0.02, 0.05])
+@pytest.mark.parametrize(
+    "carry_over", [*(pytest.param(size, marks=pytest.mark.slow) for size in (0.01, 0.02)), 0.05]
+)
 def test_what_an_arm_leaves_behind_is_warned_of_or_withheld(carry_over, runs):
     check_carry_over(ONE_ARM, carry_over, runs)
 
@@ -51,18 +53,21 @@ def check_failures(factors: tuple[str, ...], failing: float, runs: int) -> None:
 
 
 @pytest.mark.parametrize("runs", NUMBERS_OF_RUNS)
-@pytest.mark.parametrize("failing", [0.5, 1.0])
+@pytest.mark.parametrize("failing", [pytest.param(0.5, marks=pytest.mark.slow), 1.0])
 def test_trials_that_fail_by_their_outcome_are_warned_of_or_withheld(failing, runs):
     check_failures(ONE_ARM, failing, runs)
 
 
-@pytest.mark.parametrize("runs", FEWER_RUNS)
+@pytest.mark.slow
+@pytest.mark.parametrize("runs", [16, 2000])
 def test_trials_of_several_arms_that_fail_by_their_outcome_are_warned_of_or_withheld(runs):
     check_failures(THREE_ARMS, 1.0, runs)
 
 
 @pytest.mark.parametrize("runs", NUMBERS_OF_RUNS)
-@pytest.mark.parametrize("noise", ["normal", "t2.5", "wave"])
+@pytest.mark.parametrize(
+    "noise", ["normal", *(pytest.param(name, marks=pytest.mark.slow) for name in ("t2.5", "wave"))]
+)
 def test_a_difference_of_the_margin_is_seldom_called_equivalent(noise, runs):
     """The truth lies on the edge; alternating sides."""
     wrong = 0

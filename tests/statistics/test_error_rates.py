@@ -26,7 +26,9 @@ def alarms(members: np.ndarray, alpha: float = ALPHA) -> float:
 
 
 @RUNS
-@pytest.mark.parametrize("members", [2, 3], ids=["paired", "pooled"])
+@pytest.mark.parametrize(
+    "members", [pytest.param(2, id="paired", marks=pytest.mark.slow), pytest.param(3, id="pooled")]
+)
 @pytest.mark.parametrize("kind", NOISES)
 def test_type_one_error_and_uniform_miscoverage(kind, members, runs):
     random = np.random.default_rng([1, members, NOISES.index(kind)])
@@ -94,7 +96,13 @@ def four_contrasts() -> tuple[dict[str, int], tuple[Contrast, ...]]:
     return columns, tuple(Contrast(arm_id=arm, control_id="c", twin_id="t", stratum="") for arm in arms)
 
 
-@pytest.mark.parametrize("effects", [(0, 0, 0, 0), (0.03, 0, 0.1, 0)], ids=["all-null", "mixed"])
+@pytest.mark.parametrize(
+    "effects",
+    [
+        pytest.param((0, 0, 0, 0), id="all-null", marks=pytest.mark.slow),
+        pytest.param((0.03, 0, 0.1, 0), id="mixed"),
+    ],
+)
 def test_family_wise_error_of_the_words(effects):
     """No direction for an arm without an effect: ContrastSet and judge, as compare uses them."""
     random = np.random.default_rng(4)

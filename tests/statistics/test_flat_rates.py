@@ -120,7 +120,13 @@ LATENCY_BOUND = {
 }
 
 
-@pytest.mark.parametrize("load", LATENCY_BOUND.values(), ids=LATENCY_BOUND)
+@pytest.mark.parametrize(
+    "load",
+    [
+        pytest.param(load, id=name, marks=pytest.mark.slow if name == "a long look" else ())
+        for name, load in LATENCY_BOUND.items()
+    ],
+)
 def test_reads_that_only_wait_are_no_ceiling(load: Load) -> None:
     assert share_named(Storage(), load, runs=40, seed=15) <= 0.025
 

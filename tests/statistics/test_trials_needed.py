@@ -19,7 +19,11 @@ BLOCKS, SPREAD = 24, 0.03
 @pytest.mark.parametrize("runs", [40, pytest.param(2000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("spread", "known", "unknown"),
-    [(0.01, 18, 18), (0.03, 24, 24), pytest.param(0.07, 84, 84, marks=pytest.mark.slow)],
+    [
+        pytest.param(0.01, 18, 18, marks=pytest.mark.slow),
+        (0.03, 24, 24),
+        pytest.param(0.07, 84, 84, marks=pytest.mark.slow),
+    ],
 )
 def test_trials_until_five_percent_are_found(spread, known, unknown, runs):
     """In the median, on a machine that has run such an experiment before, and on one that has not."""
@@ -84,7 +88,13 @@ def test_identical_statements_are_called_equivalent(runs):
 
 
 @pytest.mark.parametrize(
-    ("factors", "runs"), [(ONE_ARM, 16), (("work_mem=1MB,2MB,3MB",), 6)], ids=["one arm", "two arms"]
+    ("factors", "runs"),
+    [
+        pytest.param(ONE_ARM, 8, id="one arm"),
+        pytest.param(ONE_ARM, 16, id="one arm, all noises twice", marks=pytest.mark.slow),
+        pytest.param(("work_mem=1MB,2MB,3MB",), 2, id="two arms"),
+        pytest.param(("work_mem=1MB,2MB,3MB",), 6, id="two arms, more noises", marks=pytest.mark.slow),
+    ],
 )
 def test_questions_that_are_left_out_change_nothing(factors, runs):
     for run, noise in zip(range(runs), itertools.cycle(NOISES), strict=False):

@@ -71,7 +71,7 @@ def judged(values: np.ndarray, blocks: int) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("runs", RUNS)
 @pytest.mark.parametrize("kind", NOISES)
-@pytest.mark.parametrize("effect", [0.0, 0.05])
+@pytest.mark.parametrize("effect", [pytest.param(0.0, marks=pytest.mark.slow), 0.05])
 def test_the_distribution_changed_is_seldom_said_of_an_arm_that_only_shifts(kind, effect, runs):
     random = np.random.default_rng([11, list(NOISES).index(kind), int(100 * effect)])
     values = NOISES[kind](random, (runs, LOOKS[-1], 3))

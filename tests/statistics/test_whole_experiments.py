@@ -23,27 +23,36 @@ NUMBERS_OF_RUNS = [50, MANY]
 FEWER_RUNS = [16, MANY]
 
 
+# Tails, what lasts, and what is neither; all others in the slow tests.
+USUAL = ("normal", "t2.5", "wave")
+SOME_NOISES = [name if name in USUAL else pytest.param(name, marks=pytest.mark.slow) for name in NOISES]
+
+
 def allowed(runs: int) -> float:
     """The rate of errors that is accepted of so many experiments."""
     return ALPHA + 2 * math.sqrt(ALPHA * (1 - ALPHA) / runs)
 
 
 @pytest.mark.parametrize("runs", NUMBERS_OF_RUNS)
-@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("noise", SOME_NOISES)
 def test_an_equal_arm_is_seldom_given_a_direction(noise, runs):
     wrong = sum(bool(ran(ONE_ARM, run, noise).directions()) for run in range(runs))
     assert wrong / runs <= allowed(runs)
 
 
 @pytest.mark.parametrize("runs", FEWER_RUNS)
-@pytest.mark.parametrize(("factors", "noise"), [(THREE_ARMS, "two-speed"), (GRID, "wave")])
+@pytest.mark.parametrize(
+    ("factors", "noise"), [(THREE_ARMS, "two-speed"), pytest.param(GRID, "wave", marks=pytest.mark.slow)]
+)
 def test_none_of_several_equal_arms_is_given_a_direction_but_seldom(factors, noise, runs):
     wrong = sum(bool(ran(factors, run, noise).directions()) for run in range(runs))
     assert wrong / runs <= allowed(runs)
 
 
 @pytest.mark.parametrize("runs", NUMBERS_OF_RUNS)
-@pytest.mark.parametrize("difference", [0.01, 0.03, 0.05])
+@pytest.mark.parametrize(
+    "difference", [*(pytest.param(size, marks=pytest.mark.slow) for size in (0.01, 0.03)), 0.05]
+)
 def test_copies_that_arms_share_may_differ(difference, runs):
     wrong = sum(
         bool(ran(ONE_ARM, run, "normal", copy_difference=difference).directions()) for run in range(runs)
@@ -52,7 +61,9 @@ def test_copies_that_arms_share_may_differ(difference, runs):
 
 
 @pytest.mark.parametrize("runs", NUMBERS_OF_RUNS)
-@pytest.mark.parametrize("spread", [0.015, 0.03, 0.05])
+@pytest.mark.parametrize(
+    "spread", [*(pytest.param(size, marks=pytest.mark.slow) for size in (0.015, 0.03)), 0.05]
+)
 def test_copies_that_arms_own_may_differ(spread, runs):
     """Each fresh copy draws what chance gave it: 200 blocks on two copies would tell nothing of the arm."""
     wrong = sum(bool(ran(OWN_DATA, run, "normal", copy_spread=spread).directions()) for run in range(runs))

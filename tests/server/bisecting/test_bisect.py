@@ -21,16 +21,16 @@ from pgassay.report.schema import BISECT
 pytestmark = [pytest.mark.server, pytest.mark.timeout(900)]
 # Every lookup reads the whole table: more than a hundred times as slow.
 SLOW = ("enable_indexscan=off", "enable_indexonlyscan=off", "enable_bitmapscan=off")
-COUNT, PLANTED = 6, 4
+COUNT, PLANTED = 4, 2
 ROUNDS = 3
 # Other experiments on the host come first.
 BUSY_S = 1800
-WORKLOAD = ("--workload", "select-only:duration=1s,clients=1,warmup=0s", *whole_tool.SMALL)
+WORKLOAD = ("--workload", "select-only:duration=500ms,clients=1,warmup=0s", *whole_tool.SMALL)
 
 
 @pytest.fixture(scope="module")
 def line() -> Iterator[list[Path]]:
-    """Bin folders 0 to 5, where the account of the servers can enter; the last two use no index."""
+    """Bin folders 0 to 3, where the account of the servers can enter; the last two use no index."""
     real = Path(resolve("18").bin_directory)
     top = Path(tempfile.mkdtemp(prefix="pgassay-test-", dir="/tmp"))
     top.chmod(0o755)
@@ -61,6 +61,7 @@ def _command(line: list[Path], out: Path, *more: str) -> list[str]:
     return ["bisect", f"build={builds}", *WORKLOAD, "--out", str(out), "--max-time", "10m", "--json", *more]
 
 
+@pytest.mark.shares_machine
 def test_the_build_with_another_default_is_found_and_an_interrupted_search_continues(
     line: list[Path], tmp_path: Path
 ) -> None:
@@ -106,7 +107,7 @@ def test_both_sides_of_the_found_step_are_profiled(
 ) -> None:
     """Of three builds the ends find the last or the round after them: what is left of the time is perf's."""
     require("perf")
-    command = _command(line[2:5], tmp_path / "out", "--profile", "--profile-rounds", str(ROUNDS))
+    command = _command(line[:3], tmp_path / "out", "--profile", "--profile-rounds", str(ROUNDS))
     with whole_tool.prepared_home() as home:
         document = whole_tool.result_of(whole_tool.run(*command, home=home, timeout=BUSY_S))
         jsonschema.validate(document, BISECT.schema(), cls=jsonschema.Draft202012Validator)
@@ -127,6 +128,7 @@ def test_both_sides_of_the_found_step_are_profiled(
     assert again["profile"] == found and again["trials"] == document["trials"]
 
 
+@pytest.mark.shares_machine
 def test_ends_that_are_one_program_have_nothing_to_find(line: list[Path], tmp_path: Path) -> None:
     first = str(line[0])
     command = [

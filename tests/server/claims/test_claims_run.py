@@ -12,7 +12,7 @@ import pytest
 import whole_tool
 from pgassay.report import schema
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 # A thousandfold difference, which no noise hides; both return the same row.
 SQL = "-- name: rows\nSELECT count(*) > 0 FROM generate_series(1, {rows});\n"
@@ -108,6 +108,7 @@ def test_claims_are_decided_once(file: Path, tmp_path: Path) -> None:
     assert sorted((out / "rows").rglob("trial.json")) == trials
 
 
+@pytest.mark.slow
 def test_an_undecided_claim_gets_more_blocks(file: Path, tmp_path: Path) -> None:
     out = tmp_path / "claims"
     folder = out / "rows"

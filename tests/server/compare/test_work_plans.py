@@ -246,7 +246,13 @@ def test_restoring_that_takes_too_long_is_put_off_and_what_reads_is_not(
 
 
 @pytest.mark.shares_machine
-@pytest.mark.parametrize("writing", ["", "-- name: locked\nSELECT 1 FROM pgbench_branches FOR UPDATE;\n"])
+@pytest.mark.parametrize(
+    "writing",
+    [
+        pytest.param("", id="reading", marks=pytest.mark.slow),
+        pytest.param("-- name: locked\nSELECT 1 FROM pgbench_branches FOR UPDATE;\n", id="writing as well"),
+    ],
+)
 def test_what_a_trial_stopped_has_no_plan_since_nobody_knows_how_long_it_takes(
     writing: str, tmp_path: Path, require: Callable[..., None]
 ) -> None:

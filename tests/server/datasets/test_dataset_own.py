@@ -22,7 +22,7 @@ from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
-from server_helpers import TINY_SETTINGS, best_build, own_home, run_program, socket_folders
+from server_helpers import TINY_SETTINGS, best_build, empty_cluster, own_home, run_program, socket_folders
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 HOSTILE = 'we"ird </script> tést'
@@ -266,23 +266,20 @@ def test_what_is_no_dump_is_refused(build: Build, home: Path) -> None:
         datasets.parse_dataset(f"dump:{home}/nowhere", build, 1)
 
 
-@pytest.mark.parametrize(
-    ("statement", "complaint"),
-    [
+def test_a_dump_that_asks_for_more_than_there_is(build: Build, home: Path) -> None:
+    dump = home / "plain.sql"
+    for statement, complaint in (
         ("CREATE EXTENSION no_such;", "needs the extension no_such, which PostgreSQL .*--pg /path/to/bin"),
         ("SET default_tablespace = fast;", "into a tablespace: dump with pg_dump --no-tablespaces"),
-    ],
-)
-def test_a_dump_that_asks_for_more_than_there_is(
-    build: Build, home: Path, statement: str, complaint: str
+    ):
+        dump.write_text(f"-- PostgreSQL database dump\n{statement}\n-- PostgreSQL database dump complete\n")
+        with pytest.raises(UsageError, match=complaint):
+            make(build, f"dump:{dump}")
+
+
+def test_a_data_folder_is_copied_and_never_written_its_tablespaces_and_links_too(
+    build: Build, source: Path, home: Path
 ) -> None:
-    dump = home / "plain.sql"
-    dump.write_text(f"-- PostgreSQL database dump\n{statement}\n-- PostgreSQL database dump complete\n")
-    with pytest.raises(UsageError, match=complaint):
-        make(build, f"dump:{dump}")
-
-
-def test_a_data_folder_is_copied_and_never_written(build: Build, source: Path) -> None:
     before = contents(source)
     spec = datasets.parse_dataset(f"folder:{source}", build, 1)
     assert (spec.checksums, spec.wal_segment_mb) == (False, 16)
@@ -299,9 +296,6 @@ def test_a_data_folder_is_copied_and_never_written(build: Build, source: Path) -
     (source / "base" / "1" / "PG_VERSION").touch()
     with pytest.raises(UsageError, match="has changed since the experiment was planned"):
         snapshots.ensure(build, spec.model_copy(update={"database": "shop"}), (), quiet)
-
-
-def test_tablespaces_and_links_of_a_data_folder(build: Build, source: Path, home: Path) -> None:
     wal = home / "wal"
     shutil.move(source / "pg_wal", wal)
     (source / "pg_wal").symlink_to(wal)
@@ -325,9 +319,7 @@ def test_recovery_writes_nothing_where_the_original_has_a_tablespace(
     require("enclosure")
     theirs = reachable(home / "theirs")
     original, copied, place = theirs / "original", theirs / "copied", reachable(theirs / "place")
-    subprocess.run(
-        initdb_command(build, original, DatasetSpec()), check=True, capture_output=True, **identity()
-    )
+    empty_cluster(build, original)
     with Server(build, original, TINY_SETTINGS) as server, control(server) as session:
         session.execute("CREATE TABLE near AS SELECT 1 AS n")
         session.execute("CHECKPOINT")
@@ -345,9 +337,7 @@ def test_recovery_writes_nothing_where_the_original_has_a_tablespace(
 
 def test_a_running_server_another_major_and_no_folder_are_refused(build: Build, home: Path) -> None:
     folder = reachable(home / "theirs") / "data"
-    subprocess.run(
-        initdb_command(build, folder, DatasetSpec()), check=True, capture_output=True, **identity()
-    )
+    empty_cluster(build, folder)
     with (
         Server(build, folder, TINY_SETTINGS) as server,
         pytest.raises(UsageError, match=rf"a server \(process {server.pid}\) is running on"),

@@ -66,9 +66,14 @@ def test_made_once_and_reused(build, home):
         snapshots.remove("../../..")
 
 
-@pytest.mark.usefixtures("home")
-def test_a_prepare_is_a_layer_on_the_same_data(build):
-    base = snapshots.ensure(build, ONE, (), quiet)
+@pytest.fixture(scope="module")
+def base(build):
+    """Data that several tests prepare further, in a home of their own."""
+    with own_home():
+        yield snapshots.ensure(build, ONE, (), quiet)
+
+
+def test_a_prepare_is_a_layer_on_the_same_data(build, base):
     stages = []
     made = snapshots.ensure(build, ONE, INDEX, lambda stage, _: stages.append(stage))
     assert "loading accounts" not in stages
@@ -81,7 +86,7 @@ def test_a_prepare_is_a_layer_on_the_same_data(build):
         assert any("by_branch" in line for (line,) in session.execute(plan).fetchall())
 
 
-@pytest.mark.usefixtures("home")
+@pytest.mark.usefixtures("base")
 def test_a_vacuum_of_a_prepare_marks_and_counts_what_came_just_before(build):
     """Rows that were inserted and deleted a moment ago: their commits are written, their changes counted."""
     statements = (
@@ -101,12 +106,11 @@ def test_a_vacuum_of_a_prepare_marks_and_counts_what_came_just_before(build):
     assert marked is not None and marked[0] == marked[1] > 50
 
 
-@pytest.mark.usefixtures("home")
-def test_a_prepare_that_fails_leaves_the_base_alone(build):
-    base = snapshots.ensure(build, ONE, (), quiet)
+def test_a_prepare_that_fails_leaves_the_base_alone(build, base):
+    before = snapshots.list_snapshots()
     with pytest.raises(UsageError, match=r"'CREATE INDEX ON nowhere .x.' failed .*does not exist"):
         snapshots.ensure(build, ONE, ("CREATE INDEX ON nowhere (x)",), quiet)
-    assert snapshots.list_snapshots() == [base]
+    assert snapshots.list_snapshots() == before and base in before
 
 
 def test_the_key_depends_on_every_layer(build):
@@ -139,6 +143,7 @@ def test_too_little_space_is_said_before_any_work(build):
         snapshots.ensure(build, DatasetSpec(wal_segment_mb=3), (), quiet)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_the_space_asked_for_suffices(build):
     spec = DatasetSpec(scale=8)

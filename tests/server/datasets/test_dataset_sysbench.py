@@ -85,7 +85,7 @@ def test_sizes_are_the_same(sessions):
     assert len(theirs) == 6
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", [TABLES[0], pytest.param(TABLES[1], marks=pytest.mark.slow)])
 def test_every_row_has_sysbench_s_shape(sessions, table):
     right = (
         "SELECT count(*) FILTER (WHERE c ~ '^(\\d{11}-){9}\\d{11} ?$' AND pad ~ '^(\\d{11}-){4}\\d{11} ?$' "

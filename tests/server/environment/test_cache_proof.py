@@ -104,7 +104,7 @@ SELECT length(pg_read_binary_file('{large_file}'));
 
 
 @pytest.mark.shares_machine
-@pytest.mark.parametrize("method", ["sync", "worker", "io_uring"])
+@pytest.mark.parametrize("method", ["sync", pytest.param("worker", marks=pytest.mark.slow), "io_uring"])
 def test_reads_are_counted_whoever_makes_them(method: str, require: Callable[..., None]) -> None:
     """Parallel workers that have ended, I/O workers, and the kernel's threads of io_uring."""
     require("server", "cold-cache", "root", *(["io_uring"] if method == "io_uring" else []))

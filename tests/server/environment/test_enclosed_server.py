@@ -84,7 +84,7 @@ def reached(server: Server, names: Mapping[str, str]) -> dict[str, str]:
     return answers
 
 
-@pytest.mark.parametrize("encloses", [True, False])
+@pytest.mark.parametrize("encloses", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_function_of_the_data_reaches_nothing_outside(
     encloses: bool, place: Path, require: Callable[[str], None]
 ) -> None:

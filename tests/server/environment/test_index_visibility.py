@@ -9,7 +9,7 @@ import pytest
 from native_servers import NativeTestServer, started_server
 from pgassay.environment.server.index_visibility import show_all_but, show_indexes
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 WHOLE = ("public.item_b", "public.item_c", "public.part_a")
 
 

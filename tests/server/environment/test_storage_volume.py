@@ -99,6 +99,7 @@ def test_a_trial_gets_what_the_volume_gives(home: Path) -> None:
         volume.remove()
 
 
+@pytest.mark.slow
 def test_volumes_of_an_experiment_share_one_device(home: Path) -> None:
     first = provided(SLOW)
     second = provided("volume:gp3,size=100GiB")

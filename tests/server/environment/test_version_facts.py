@@ -9,7 +9,10 @@ from versions import facts
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
-@pytest.mark.parametrize("major", facts.MAJORS)
+@pytest.mark.parametrize(
+    "major",
+    [major if major == 18 else pytest.param(major, marks=pytest.mark.slow) for major in facts.MAJORS],
+)
 def test_the_record_is_the_server_s(major: int) -> None:
     kept = facts.recorded()[major]
     try:

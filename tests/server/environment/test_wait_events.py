@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 @pytest.fixture(
-    params=["17", "18", pytest.param("19", marks=pytest.mark.slow)],
+    params=[pytest.param("17", marks=pytest.mark.slow), "18", pytest.param("19", marks=pytest.mark.slow)],
     scope="module",
 )
 def server(request: pytest.FixtureRequest) -> Iterator[SourceServer]:

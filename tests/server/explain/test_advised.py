@@ -26,7 +26,7 @@ VACUUM ANALYZE customers; VACUUM ANALYZE orders
 """
 
 
-@pytest.fixture(scope="module", params=["17", "18"])
+@pytest.fixture(scope="module", params=[pytest.param("17", marks=pytest.mark.slow), "18"])
 def session(request: pytest.FixtureRequest) -> "Iterator[psycopg.Connection[Any]]":
     """A server of each version with customers and their orders."""
     try:

@@ -191,7 +191,8 @@ def test_io_uring_refused_by_the_kernel_or_the_limits(
 
 
 @pytest.mark.shares_machine
-@pytest.mark.parametrize("gate", ["build", pytest.param("kernel", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("gate", ["build", "kernel"])
 def test_the_refused_arm_is_dropped_when_asked_for(
     gate: str, tmp_path: Path, open_folder: Path, require: Callable[..., None]
 ) -> None:

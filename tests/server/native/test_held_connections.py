@@ -49,7 +49,9 @@ def everything(record: Any) -> int:
     return int(record["warmup_transactions"] + record["transactions"] + record["late_transactions"])
 
 
-@pytest.mark.parametrize("protocol", ["prepared", "extended", "simple"])
+@pytest.mark.parametrize(
+    "protocol", ["prepared", *(pytest.param(name, marks=pytest.mark.slow) for name in ("extended", "simple"))]
+)
 def test_clients_share_a_pool_and_their_waits_are_told(server: NativeTestServer, protocol: str) -> None:
     with server.query_connection() as connection:
         connection.execute("truncate pgbench_history")

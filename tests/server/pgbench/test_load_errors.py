@@ -11,6 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+import whole_tool
 from native_servers import NativeTestServer, started_server
 from pgassay.native.load import run_load
 from pgassay.native.process import StatementError
@@ -69,12 +70,15 @@ def test_pgbench_tells_each_sqlstate_with_its_first_message(server: NativeTestSe
     assert "errors" not in json.loads(clean.communicate(timeout=60)[0])
 
 
-@pytest.mark.parametrize("words", [(), ("--json",)], ids=["report", "json"])
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param((), id="report", marks=pytest.mark.slow), pytest.param(("--json",), id="json")],
+)
 def test_pgbench_s_partial_result_says_that_the_server_died(
     server: NativeTestServer, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     run = started(server, tmp_path, "pgbench", "-n", "-c", "4", "-T", "30", "-S", *words, "postgres")
-    time.sleep(4)
+    _wait_for_a_load(server, run, 4)
     _end(server)
     output, errors = run.communicate(timeout=60)
     assert run.returncode == 2 and "the above results are incomplete" in errors
@@ -90,7 +94,10 @@ def test_pgbench_s_partial_result_says_that_the_server_died(
     assert done > 0
 
 
-@pytest.mark.parametrize("words", [(), ("--json",)], ids=["report", "json"])
+@pytest.mark.parametrize(
+    "words",
+    [pytest.param((), id="report"), pytest.param(("--json",), id="json", marks=pytest.mark.slow)],
+)
 def test_sysbench_s_partial_result_says_that_the_server_died(
     server: NativeTestServer, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
@@ -99,7 +106,7 @@ def test_sysbench_s_partial_result_says_that_the_server_died(
     made = started(server, tmp_path, "sysbench", "oltp_point_select", "prepare", *place)
     assert made.wait(60) == 0
     run = started(server, tmp_path, "sysbench", "oltp_point_select", "run", "--time=30", *place, *words)
-    time.sleep(4)
+    _wait_for_a_load(server, run, 3)
     _end(server)
     output, errors = run.communicate(timeout=60)
     assert run.returncode == 1 and errors.startswith("FATAL: "), errors
@@ -133,7 +140,7 @@ def test_a_load_counts_deadlocks_by_sqlstate(server: NativeTestServer) -> None:
     assert record["states"]["40P01"] == {"count": record["errors"], "example": "deadlock detected"}
 
 
-@pytest.mark.parametrize("script", ["select-only", "scripts"])
+@pytest.mark.parametrize("script", ["select-only", pytest.param("scripts", marks=pytest.mark.slow)])
 def test_clients_pause_between_their_transactions(server: NativeTestServer, script: str) -> None:
     """Ten clients that pause for 50 ms: two hundred transactions a second less what they take."""
     text = "\\sleep 1 ms\nSELECT 1;\n"
@@ -153,6 +160,15 @@ def test_clients_pause_between_their_transactions(server: NativeTestServer, scri
     assert time.monotonic() - began < 20
     with pytest.raises(StatementError, match="pauses and a pace"):
         run_load({**spec, "think_s": 0.05, "pace": {"arrivals": "poisson", "rates": [[0.0, 10.0]]}})
+
+
+def _wait_for_a_load(server: NativeTestServer, run: "subprocess.Popen[str]", clients: int) -> None:
+    """Until all clients are at work, and some of their transactions have ended."""
+    working = (
+        "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND query ~ 'accounts|sbtest'"
+    )
+    whole_tool.wait_for(lambda: server.query(working)[0] >= clients, "sessions of the load", process=run)
+    time.sleep(1.5)
 
 
 def _end(server: NativeTestServer) -> None:

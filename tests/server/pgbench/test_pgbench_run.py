@@ -129,7 +129,7 @@ def _logs(folder: Path, prefix: str) -> list[list[str]]:
         ("-t 4 -S -R 500", 7),
         ("-t 4 -S -R 500 -L 1000 --max-tries=2", 8),
         ("-T 2 -S --aggregate-interval=1", 15),
-        ("-T 1 -S -c 2 -j 2 --sampling-rate=0.01", 6),
+        pytest.param("-T 1 -S -c 2 -j 2 --sampling-rate=0.01", 6, marks=pytest.mark.slow),
     ],
 )
 def test_logs_have_pgbench_s_lines(

@@ -108,7 +108,7 @@ def files_made(folder: Path) -> list[Path]:
 
 
 @pytest.mark.shares_machine
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
 def test_an_interrupted_probe_leaves_nothing(number: signal.Signals, disk: Path) -> None:
     process = whole_tool.start("probe", disk, "--seconds", "60", "--quiet", home=disk.parent)
     whole_tool.wait_for(lambda: files_made(disk), "its files", process=process)
@@ -174,6 +174,7 @@ def test_an_overlay_is_measured_and_called_so(disk: Path, require: Callable[...,
         subprocess.run(["umount", merged], check=True)
 
 
+@pytest.mark.shares_machine
 def test_a_recommendation_is_proven_on_servers_below_the_folder(
     disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -306,6 +306,7 @@ def test_an_experiment_file_names_servers_as_well(
     assert all("shared_buffers" in each["settings"] for each in servers.values())
 
 
+@pytest.mark.slow
 def test_levels_that_the_servers_own_settings_make_alike_are_told(
     home: Path, tmp_path: Path, libpq_files: dict[str, str]
 ) -> None:

@@ -17,10 +17,12 @@ from server_helpers import best_build
 from source_servers import SourceServer, source_server, tuned
 
 pytestmark = pytest.mark.server
-SECONDS = "6"
+SECONDS = "4"
 # The others are run by `make test-all`.
 ALWAYS = ("missing index under OLTP", "N+1", "lock queue", "idle in transaction holds vacuum")
 TUNE_S = "60s"
+# What differs a hundredfold is proven in short rounds.
+SHORT_PROOF = {"pgassay.experiment.running.start_blocks.ROUNDS_S_MAX": 2.0}
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +37,7 @@ def diagnosed(server: SourceServer) -> dict[str, Any]:
     return whole_tool.result_of(whole_tool.run("diagnose", server.dsn(), "--seconds", SECONDS, "--json"))
 
 
+@pytest.mark.shares_machine
 def test_a_superuser_plans_nothing_that_calls_a_user_s_function(server: SourceServer) -> None:
     """The planner would execute what is declared immutable, with a superuser's rights."""
     server.execute(
@@ -54,6 +57,7 @@ def test_a_superuser_plans_nothing_that_calls_a_user_s_function(server: SourceSe
     assert theirs["plan"]["nodes"]
 
 
+@pytest.mark.shares_machine
 def test_a_role_without_rights_hears_that_first(server: SourceServer) -> None:
     server.execute("CREATE ROLE nobody LOGIN")
     with under_load(server, PLANTS[0]):
@@ -67,6 +71,7 @@ def test_a_role_without_rights_hears_that_first(server: SourceServer) -> None:
     assert "of other roles took" in " ".join(document["passed_over"])
 
 
+@pytest.mark.shares_machine
 def test_before_and_after_an_index(server: SourceServer, tmp_path: Path) -> None:
     """Two stored diagnoses beside each other, in the terminal and as a page."""
     before, after, page = (tmp_path / name for name in ("before.json", "after.json", "change.html"))
@@ -100,7 +105,7 @@ def run_command(server: SourceServer, command: str, out: Path) -> None:
         subprocess.run([*words[:2], "-v", "ON_ERROR_STOP=1", *words[2:]], check=True, capture_output=True)
         return
     assert words[:3] == ["pgassay", "tune", server.dsn()], command
-    document = tuned(server.dsn(), out, *words[3:], max_time=TUNE_S)
+    document = tuned(server.dsn(), out, *words[3:], max_time=TUNE_S, constants=SHORT_PROOF)
     assert document["statements"]
 
 

@@ -169,11 +169,14 @@ def test_rows_are_frozen_as_they_come(server: NativeTestServer, say: Callable[..
 @pytest.mark.parametrize(
     "words",
     [
-        ("oltp_read_write", "--report-interval=1", "--threads=2"),
-        ("oltp_point_select", "--rate=200", "--report-interval=1"),
-        ("oltp_read_only", "--percentile=0"),
+        pytest.param(("oltp_read_write", "--report-interval=1", "--threads=2"), id="at intervals"),
+        pytest.param(
+            ("oltp_point_select", "--rate=200", "--report-interval=1"),
+            id="at a rate",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(("oltp_read_only", "--percentile=0"), id="without a percentile"),
     ],
-    ids=["at intervals", "at a rate", "without a percentile"],
 )
 def test_the_report_has_sysbench_s_lines(say: Callable[..., Answer], words: tuple[str, ...]) -> None:
     say(OURS, "oltp_read_write", "prepare", *TABLES)

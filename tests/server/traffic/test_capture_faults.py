@@ -219,7 +219,9 @@ def test_a_full_disk_ends_the_capture_and_no_traffic(
                 deadline = time.monotonic() + 120
                 while proxy.progress()["failure"] is None:
                     assert time.monotonic() < deadline
-                    client.execute("SELECT %b::bytea", (random.randbytes(40_000),))
+                    # What is told comes once a second: a disk's fill between two times.
+                    for _ in range(20):
+                        client.execute("SELECT %b::bytea", (random.randbytes(40_000),))
             totals = proxy.end()
         assert "No space" in totals["failure"]
         assert summarise(proxy.folder).sessions <= 1

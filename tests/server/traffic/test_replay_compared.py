@@ -89,6 +89,7 @@ def test_as_fast_as_the_order_allows_the_rate_is_compared_and_each_statement_has
     assert "Differences from the capture" in (out / "report.html").read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_functions_of_a_replay_are_told_per_statement(
     home: Path, captures: Path, tmp_path: Path, require: Callable[..., None]
 ) -> None:

@@ -27,8 +27,7 @@ def test_statements_are_executed_by_so_many_clients(tmp_path: Path, require: Cal
         "compare", "clients=1,3", "--workload", f"sql:{file},clients=2,executions=12", *whole_tool.SMALL,
         "--blocks", "1", "--json", "--quiet", "--out", out,
     )  # fmt: skip
-    with whole_tool.prepared_home() as home:
-        result = whole_tool.result_of(whole_tool.run(*words, *whole_tool.build(), home=home))
+    result = whole_tool.result_of(whole_tool.run(*words))
     assert [arm["name"] for arm in result["arms"]] == ["clients=1", "clients=3"]
     assert [statement["name"] for statement in result["statements"]] == ["read", "change", "insert"]
     trials = [json.loads(file.read_text()) for file in sorted(out.glob("trials/*/attempt-*/trial.json"))]

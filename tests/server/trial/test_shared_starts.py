@@ -75,6 +75,7 @@ def test_a_block_is_one_start_and_goes_on_with_another_after_a_kill(
     assert len({len(each.statements[0].rounds_s) for each in second}) == 1
 
 
+@pytest.mark.slow
 def test_statements_of_different_text_share_a_start(require: Callable[..., None], tmp_path: Path) -> None:
     """The planted difference, ten times the work, is found; and the report says what a start shares."""
     require("server")
@@ -139,7 +140,13 @@ def test_what_needs_servers_of_its_own_has_them_and_says_why(
     assert all(not trial.record.statements[0].rounds_s for trial in stored.trials)
     text = " ".join(whole_tool.run("report", tmp_path / "out").stdout.split())
     assert "Each trial had its own server: a session can't change max_connections." in text
-    shutil.rmtree(tmp_path / "out")
+
+
+@pytest.mark.slow
+def test_what_is_to_have_servers_of_its_own_has_them(require: Callable[..., None], tmp_path: Path) -> None:
+    require("server")
+    file = statement(tmp_path, "groups", GROUPS)
+    words = ("--workload", f"sql:{file}", "--cache", "as-is", "--blocks", "1")
     _, stored = compared(tmp_path, "work_mem=1MB,8MB", *words, "--restart", "each")
     assert stored.experiment.contract.unit == "trial"
     assert stored.experiment.restarts == ""

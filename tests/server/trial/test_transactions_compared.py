@@ -1,7 +1,7 @@
 """Whole comparisons of a file with transactions: by one session, and by clients some of which fail."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -31,26 +31,29 @@ COMMIT;
 """
 
 
-def compared(file: Path, options: str, out: Path) -> tuple[str, list[dict]]:
+@pytest.fixture(scope="module")
+def home(require: Callable[..., None]) -> Iterator[Path]:
+    require("server")
+    with whole_tool.prepared_home() as folder:
+        yield folder
+
+
+def compared(file: Path, options: str, out: Path, home: Path) -> tuple[str, list[dict]]:
     """What the comparison says, and its trials."""
     words = (
         *("compare", "work_mem=4MB,8MB", "--workload", f"sql:{file}{options}", *whole_tool.SMALL),
         *("--blocks", "1", "--quiet", "--details", "--out", out),
     )
-    with whole_tool.prepared_home() as home:
-        done = whole_tool.run(*words, *whole_tool.build(), home=home)
+    done = whole_tool.run(*words, *whole_tool.build(), home=home)
     assert done.returncode == 0, done.stderr
     paths = sorted(out.glob("trials/*/attempt-*/trial.json"))
     return done.stdout, [json.loads(path.read_text()) for path in paths]
 
 
-def test_a_transaction_is_timed_whole_and_its_statements_singly(
-    tmp_path: Path, require: Callable[..., None]
-) -> None:
-    require("server")
+def test_a_transaction_is_timed_whole_and_its_statements_singly(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "transfer.sql"
     file.write_text(TRANSACTIONS)
-    said, trials = compared(file, "", tmp_path / "out")
+    said, trials = compared(file, "", tmp_path / "out", home)
     assert len(trials) == 3 and {trial["status"] for trial in trials} == {"ok"}
     for trial in trials:
         transfer, look = trial["statements"]
@@ -64,11 +67,10 @@ def test_a_transaction_is_timed_whole_and_its_statements_singly(
     assert "Failed executions" not in said
 
 
-def test_refused_executions_are_counted_by_sqlstate(tmp_path: Path, require: Callable[..., None]) -> None:
-    require("server")
+def test_refused_executions_are_counted_by_sqlstate(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "enter.sql"
     file.write_text(SOME_FAIL)
-    said, trials = compared(file, ",clients=2,executions=30", tmp_path / "out")
+    said, trials = compared(file, ",clients=2,executions=30", tmp_path / "out", home)
     assert {trial["status"] for trial in trials} == {"ok"}
     for trial in trials:
         (enter,) = trial["statements"]
@@ -78,10 +80,7 @@ def test_refused_executions_are_counted_by_sqlstate(tmp_path: Path, require: Cal
     assert "Failed executions" in said and "23505" in said
 
 
-def test_a_statement_that_always_fails_is_an_error_with_its_place(
-    tmp_path: Path, require: Callable[..., None]
-) -> None:
-    require("server")
+def test_a_statement_that_always_fails_is_an_error_with_its_place(home: Path, tmp_path: Path) -> None:
     file = tmp_path / "wrong.sql"
     file.write_text(
         "BEGIN; -- name: shrink\nSELECT 1; -- name: divide\nSELECT aid / 0 FROM pgbench_accounts; COMMIT;"
@@ -90,8 +89,7 @@ def test_a_statement_that_always_fails_is_an_error_with_its_place(
         *("compare", "work_mem=4MB,8MB", "--workload", f"sql:{file}", *whole_tool.SMALL),
         *("--blocks", "1", "--quiet", "--out", tmp_path / "out"),
     )
-    with whole_tool.prepared_home() as home:
-        done = whole_tool.run(*words, *whole_tool.build(), home=home)
+    done = whole_tool.run(*words, *whole_tool.build(), home=home)
     assert done.returncode != 0
     said = done.stdout + done.stderr
     assert 'statement "transaction-1": its statement "divide": division by zero' in said

@@ -19,12 +19,18 @@ pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
     ("options", "wanted", "shown"),
     [
         ("LOCALE_PROVIDER icu ICU_LOCALE 'sv-SE' LOCALE 'C'", "icu:sv-SE", ("i", "sv-SE")),
-        (
+        pytest.param(
             "LOCALE_PROVIDER icu ICU_LOCALE 'sv-SE' ICU_RULES '&V << w' LOCALE 'C'",
             "icu:sv-SE",
             ("i", "sv-SE"),
+            marks=pytest.mark.slow,
         ),
-        ("LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LOCALE 'C'", "builtin:C.UTF-8", ("b", "C.UTF-8")),
+        pytest.param(
+            "LOCALE_PROVIDER builtin BUILTIN_LOCALE 'C.UTF-8' LOCALE 'C'",
+            "builtin:C.UTF-8",
+            ("b", "C.UTF-8"),
+            marks=pytest.mark.slow,
+        ),
         ("LOCALE 'C.utf8'", "C.utf8", ("c", None)),
     ],
 )

@@ -10,7 +10,7 @@ from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.candidate import Candidate
 from server_helpers import best_build, run_script
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
 
 @pytest.fixture(scope="module")

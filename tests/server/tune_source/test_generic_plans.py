@@ -12,7 +12,7 @@ from pgassay.tune.stored_search import read_folder
 from pgassay.tune.tools import TuneTools
 from tuned_orders import index, request
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.timeout(600)]
 
 DATA = """
 CREATE TABLE orders (id int, customer int, status text, note text);
@@ -41,7 +41,7 @@ def test_an_index_that_only_custom_plans_use_is_told(tmp_path: Path) -> None:
             index("by_customer", by_customer, statements=("by-customer",)),
         )
 
-    asked = request(tmp_path, STATEMENTS, max_time_s=90, data=DATA)
+    asked = request(tmp_path, STATEMENTS, max_time_s=180, data=DATA)
     result = run_tune(asked, TuneTools(read_facts, finders), NullProgress(), wait=True, isolates=False)
     fixes = {fix.id: fix for fix in result.fixes}
     assert {fix.verdict for fix in fixes.values()} == {"recommended"}

@@ -38,6 +38,7 @@ def test_an_index_is_proven_on_the_new_version(tmp_path: Path) -> None:
     assert "CREATE INDEX CONCURRENTLY" in script.read_text()
 
 
+@pytest.mark.shares_machine
 def test_without_time_it_says_so(tmp_path: Path) -> None:
     mended, why = proven_fixes(
         CompareRequest(factors=()), resolve("18"), [BY_CUSTOMER], tmp_path, 10.0, NullProgress()

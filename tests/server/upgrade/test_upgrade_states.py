@@ -61,6 +61,7 @@ def test_a_join_waits_for_analyze_and_a_look_up_for_the_new_defaults(tmp_path: P
     assert found["by-id"].plan and "the plan is the same" in found["joined"].reason
 
 
+@pytest.mark.shares_machine
 def test_without_time_both_say_so(tmp_path: Path) -> None:
     asked = StatesToMeasure(CompareRequest(factors=()), None, (BY_ID,), {}, HELD, resolve("18"), "off")
     before, defaults = measured_states(asked, tmp_path, 5.0, NullProgress())

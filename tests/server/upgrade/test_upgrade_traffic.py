@@ -17,7 +17,7 @@ from pgassay.traffic import manifest
 from server.traffic.captures import Proxy, proxied
 from source_servers import SourceServer, source_server
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.server, pytest.mark.shares_machine, pytest.mark.timeout(600)]
 
 SCHEMA = """
 CREATE TABLE tickets (id bigserial PRIMARY KEY, team int NOT NULL, customer int NOT NULL, status text);
@@ -79,9 +79,10 @@ def _agent(proxy: Proxy, number: int) -> None:
 @pytest.fixture(scope="module")
 def answer(source: SourceServer, folder: Path) -> dict[str, Any]:
     before = source.rows("SELECT count(*), max(id) FROM tickets"), source.others()
-    words = ("--capture", folder / "monday", "--copy", f"dump:{folder / 'then.dump'}", "--max-time", "45s")
+    words = ("--capture", folder / "monday", "--copy", f"dump:{folder / 'then.dump'}", "--max-time", "20s")
     finished = whole_tool.run(
-        "upgrade", source.dsn(), "--to", "18", *words, "--out", folder / "out", "--json"
+        *("upgrade", source.dsn(), "--to", "18", *words, "--out", folder / "out", "--json"),
+        constants={"pgassay.upgrade.run_upgrade._TIME_MIN_S": 15.0},
     )
     assert finished.returncode == 3, finished.stderr
     document: dict[str, Any] = json.loads(finished.stdout)

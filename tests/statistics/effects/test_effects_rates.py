@@ -72,7 +72,17 @@ def _cells() -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("runs", [FEW, MANY])
-@pytest.mark.parametrize("noise", ["normal", "t2.5", "walk", "wave", "two-speed", "two-speed-persistent"])
+@pytest.mark.parametrize(
+    "noise",
+    [
+        "t2.5",
+        "wave",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("normal", "walk", "two-speed", "two-speed-persistent")
+        ),
+    ],
+)
 def test_equal_cells_are_seldom_told_apart_at_any_round(runs, noise):
     """All kinds together: one family. Intervals are those of 24 looks, so a false one stays false."""
     grid, logs = drawn_rounds(runs, noise, np.random.default_rng([3, runs]))
@@ -124,7 +134,7 @@ def test_a_large_factor_is_found_and_a_small_one_bounded(runs):
     assert (reach[:, others] < math.log(1.05)).mean() >= 0.8
 
 
-@pytest.mark.parametrize("noise", ["normal", "two-speed"])
+@pytest.mark.parametrize("noise", ["normal", pytest.param("two-speed", marks=pytest.mark.slow)])
 def test_whole_experiments_of_equal_arms_name_no_factor(noise):
     """Through plan, schedule and analysis, as `compare` does."""
     wrong = 0

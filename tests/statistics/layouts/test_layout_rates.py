@@ -106,7 +106,13 @@ def rate_of_directions(found: list[list[str]]) -> float:
 
 
 @pytest.mark.parametrize("runs", RUNS)
-@pytest.mark.parametrize(("layouts", "layout", "trial"), [(4, 0.02, 0.01), (4, 0.03, 0.03), (8, 0.02, 0.01)])
+@pytest.mark.parametrize(
+    ("layouts", "layout", "trial"),
+    [
+        (4, 0.02, 0.01),
+        *(pytest.param(*case, marks=pytest.mark.slow) for case in ((4, 0.03, 0.03), (8, 0.02, 0.01))),
+    ],
+)
 def test_equal_trees_get_a_direction_in_five_percent_at_most(layouts, layout, trial, runs):
     """At any of ten looks, which is what people take."""
     rate = rate_of_directions(verdicts(layouts, layout, trial, 0.0, runs))

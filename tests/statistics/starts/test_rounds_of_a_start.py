@@ -58,7 +58,14 @@ def excluded(evidence: EitherWillDo, effect: float) -> float:
 
 
 @pytest.mark.parametrize("runs", RUNS)
-@pytest.mark.parametrize(("between", "within"), [(0.0, 0.01), (0.01, 0.03), (0.01, 0.2)])
+@pytest.mark.parametrize(
+    ("between", "within"),
+    [
+        pytest.param(0.0, 0.01, marks=pytest.mark.slow),
+        (0.01, 0.03),
+        pytest.param(0.01, 0.2, marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize("kind", ["normal", "tails", "rare jumps", "noisy arm"])
 def test_equal_arms_seldom_get_a_direction_by_when_their_rounds_end(
     kind: str, between: float, within: float, runs: int

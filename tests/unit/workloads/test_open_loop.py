@@ -44,7 +44,7 @@ def _balances(record: LoadRecord) -> dict[str, int]:
 def test_a_rate_below_what_the_server_holds_is_kept(
     connect: dict[str, Any], arrivals: str, threads: int
 ) -> None:
-    record = _run(connect, pace={"arrivals": arrivals, "rates": [[0, 500]]}, threads=threads)
+    record = _run(connect, pace={"arrivals": arrivals, "rates": [[0, 1000]]}, threads=threads, duration_s=1.0)
     parts = _balances(record)
     assert parts["skipped"] == parts["failed"] == parts["queued"] == 0
     # Five standard deviations of a count of 1000.
@@ -97,7 +97,7 @@ def test_scripts_and_seconds_have_histograms_that_add_up(connect: dict[str, Any]
     from hdrh.histogram import HdrHistogram
 
     scripts = [{"name": f"{n}.sql", "text": "SELECT 1;", "weight": n} for n in (1, 3)]
-    record = _run(connect, scripts=scripts, script=None, pace={"rates": [[0, 500]]})
+    record = _run(connect, scripts=scripts, script=None, pace={"rates": [[0, 1000]]}, duration_s=1.0)
 
     def counted(text: str) -> int:
         return int(HdrHistogram.decode(text).get_total_count()) if text else 0
