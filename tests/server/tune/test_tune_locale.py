@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pgassay.environment.server.initdb import can_have_locale
+from pgassay.environment.server.initdb import can_have_locale, make_cluster
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.model.arm import DatasetSpec
 from pgassay.tune.source.locales import collation_of_dump, installed_locales, locale_of
-from server_helpers import best_build, make_cluster, own_home
+from server_helpers import best_build, own_home
 from source_servers import source_server
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
