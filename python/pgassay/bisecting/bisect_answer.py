@@ -139,7 +139,7 @@ def _headline(
     left_s: float | None,
 ) -> str:
     if verdict == "no difference" and _ends_alike(found):
-        return "Both ends build the same programs: nothing to find."
+        return "Both ends build the same server: nothing to find."
     if verdict == "no difference":
         return f"The ends do not differ beyond {percent(found.margin)}: nothing to find."
     of = f"The {step_name(whole and whole[0])} of {times(whole)}"
