@@ -180,6 +180,7 @@ _WHERE_KNOWN = {
     "ProbeResult": ("proof",),
     "GateUnit": ("starts",),
     "BisectionResult": ("profile",),
+    **dict.fromkeys(("ProfileResult", "ServerProfile"), ("counted",)),
     "ReplayResult": ("profile",),
     "UpgradeResult": ("traffic", "pg_upgrade", "states"),
     "UpgradedStatement": ("calls",),
