@@ -21,8 +21,6 @@ SIMILAR_MIN = 0.7
 LINES_MIN = 3
 # Two trees that differ by more names are other versions, whose bodies would be compared for minutes.
 NAMES_MAX = 400
-# How a compiler calls another form of a function: such a symbol is no name of the sources.
-_FORM = re.compile(r"\.")
 _SOURCE = "/../src/"
 _IDENTIFIER = r"\b{}\b"
 
@@ -89,8 +87,12 @@ def _addresses(build: Build) -> dict[str, int]:
     found: dict[str, int] = {}
     for line in _said(["nm", "--defined-only", "--format=posix", str(_program(build))]).splitlines():
         parts = line.split()
-        if len(parts) >= 3 and parts[1] in ("T", "t") and _FORM.search(parts[0]) is None:
-            found[parts[0]] = int(parts[2], 16)
+        if len(parts) < 3 or parts[1] not in ("T", "t"):
+            continue
+        # Another form of a function, 'name.isra.0', may be all that a compiler left of it.
+        name, form, _ = parts[0].partition(".")
+        if not form or name not in found:
+            found[name] = int(parts[2], 16)
     return found
 
 

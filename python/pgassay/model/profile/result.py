@@ -48,6 +48,13 @@ class CountedEvent(Frozen):
     arms: tuple[CountedArm, ...]
 
 
+class RenamedFunctions(Frozen):
+    """By arm id the names that functions have in its control, by their names in the arm."""
+
+    format: int = 1
+    renamed: dict[str, dict[str, str]]
+
+
 class FunctionArm(Frozen):
     """A function's time in one arm: the mean of its trials in µs per transaction, None in an arm without any.
 
