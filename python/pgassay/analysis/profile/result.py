@@ -3,8 +3,8 @@
 import math
 from collections.abc import Collection, Sequence
 
-from pgassay.analysis.profile.processor_counts import counted_events, counters_note
 from pgassay.analysis.profile.judge_functions import gather, judged, total_us
+from pgassay.analysis.profile.processor_counts import counted_events, counters_note
 from pgassay.analysis.profile.waits import wait_times
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.profile.result import (
