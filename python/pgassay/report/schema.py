@@ -179,7 +179,7 @@ _WHERE_KNOWN = {
     "SysbenchResult": ("error_examples", "ended_by", "reconnects"),
     "ProbeResult": ("proof",),
     "GateUnit": ("starts",),
-    "BisectionResult": ("profile",),
+    "BisectionResult": ("profile", "machine", "built_with"),
     **dict.fromkeys(("ProfileResult", "ServerProfile"), ("counted",)),
     "ReplayResult": ("profile",),
     "UpgradeResult": ("traffic", "pg_upgrade", "states"),
