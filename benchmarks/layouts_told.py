@@ -1,7 +1,7 @@
 """What one layout and several make of trees that are equally fast: which directions does `compare` say?
 
-    python benchmarks/layouts_told.py --clone ~/postgres [--revision HEAD] [--repetitions 5] [--layouts 1,4]
-        [--max-time 10m] [--workload select-only:clients=1,duration=3s] [--scale 10] [--out FOLDER]
+    python benchmarks/layouts_told.py --clone ~/postgres [--revision HEAD] [--repetitions 1] [--layouts 1,4]
+        [--max-time 90s] [--workload select-only:clients=1,duration=1s] [--scale 1] [--out FOLDER]
 
 From a revision of a clone, which is only read, it makes a repository of its own with three more trees: one
 whose client says another word (the server is the same program), and two with functions that nobody calls, at
@@ -10,7 +10,8 @@ revision, with each number of layouts and each seed in random order; printed are
 interval and verdict, and for each number of layouts how often a direction was said, how far ratios spread,
 and the mean share of the spread that is layout. Several layouts are to say none in 95 of 100; one may say one
 each time. Exit code 1 where several layouts said a direction in more than 5 % of the runs. Run it on a
-machine with nothing else to do: the first builds take ten minutes on two processors, a run up to --max-time.
+machine with nothing else to do: the first builds take ten minutes on two processors, a run up to --max-time,
+so that all of it ends within twenty. For figures take --repetitions 5 --max-time 10m, which takes five hours.
 """
 
 import argparse
@@ -169,20 +170,20 @@ def git(folder: Path | None, *words: str) -> str:
     return done.stdout.strip()
 
 
-def _options() -> argparse.Namespace:
+def _options(words: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--clone", type=Path, required=True)
     parser.add_argument("--revision", default="HEAD")
-    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--repetitions", type=int, default=1)
     parser.add_argument("--layouts", type=_numbers, default=(1, 4))
-    parser.add_argument("--max-time", default="10m")
-    parser.add_argument("--workload", default="select-only:clients=1,duration=3s")
-    parser.add_argument("--scale", type=int, default=10)
+    parser.add_argument("--max-time", default="90s")
+    parser.add_argument("--workload", default="select-only:clients=1,duration=1s")
+    parser.add_argument("--scale", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path)
-    return parser.parse_args()
+    return parser.parse_args(words)
 
 
 def _numbers(text: str) -> tuple[int, ...]:

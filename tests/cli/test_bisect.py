@@ -1,12 +1,16 @@
 """`pgassay bisect` as it is typed: what can't be meant is refused in a sentence; the script for git."""
 
+import argparse
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import whole_tool
+from pgassay.bisecting.script import _FLAGS, _kept
+from pgassay.cli import main
 from samples.builds.source_tree import clone_of_one, git
 
 WORKLOAD = ("--workload", "select-only")
@@ -26,6 +30,9 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     git(clone, "checkout", "--quiet", "-b", "aside", "v1")
     (clone / "src/bin/initdb.c").write_text("int main(void) { return 1; }\n")
     git(clone, "commit", "--quiet", "--all", "--message=aside")
+    git(clone, "checkout", "--quiet", "--orphan", "lone")
+    git(clone, "commit", "--quiet", "--message=lone")
+    git(clone, "branch", "words", "master~1")
     git(clone, "checkout", "--quiet", "master")
     return clone
 
@@ -37,10 +44,15 @@ def _refused(capsys: Any, *words: str) -> str:
 def test_what_is_no_line_is_refused_with_what_to_type(capsys: Any, clone: Path) -> None:
     good, bad = f"git:{clone}@v1", f"git:{clone}@master"
     for words, told in (
-        ((bad, good), "does not come after"),
+        ((bad, good), f"name the older one first, as {good} {bad}"),
+        ((f"git:{clone}@aside", bad), "name as the first git:"),
+        ((f"git:{clone}@lone", bad), "they have no common commit in it"),
+        ((f"git:{clone}/..@a", f"git:{clone}/..@b"), "is not a clone that git reads"),
         ((good, f"git:{clone}@nonesuch"), "no revision 'nonesuch'"),
-        ((good, f"git:{clone}@v1"), "no commit that changes what is built"),
+        ((good, good), "are one commit"),
+        ((good, f"git:{clone}@words"), "no commit that changes what is built: name two revisions"),
         ((good, bad, "--path", "contrib"), "no commit that changes what is built below contrib"),
+        ((good, bad, "--path", "/etc"), "no commit that changes what is built below /etc"),
         ((good,), "bisect takes two revisions"),
         ((good, "npm:18"), "npm:18 is not a revision of a clone"),
         (("version=17.0",), "is not a range of releases"),
@@ -49,6 +61,8 @@ def test_what_is_no_line_is_refused_with_what_to_type(capsys: Any, clone: Path) 
         (("build=npm:18",), "is one build"),
     ):
         assert told in _refused(capsys, *words, *WORKLOAD)
+    profiled = ("--profile", "--cache", "cold-each")
+    assert "--profile can't follow a server" in _refused(capsys, good, bad, *WORKLOAD, *profiled)
     assert "no workload 'nonesuch'" in _refused(capsys, good, bad, "--workload", "nonesuch")
     assert "--workload" in _refused(capsys, good, bad)
     assert "knows no releases" in _refused(capsys, "build=npm:17,npm:18", *WORKLOAD, "--script", "x.sh")
@@ -67,8 +81,7 @@ def test_the_script_for_git_is_one_that_the_shell_reads(capsys: Any, clone: Path
         f"git:{clone}@v1",
         f"git:{clone}@master",
         *WORKLOAD,
-        "--scale=1",
-        "--quiet",
+        *("--scale=1", "--quiet", "--text", "--profile", "--jobs", "1", "--prepare", "one.sql"),
         "--script",
         str(script),
     )
@@ -78,10 +91,55 @@ def test_the_script_for_git_is_one_that_the_shell_reads(capsys: Any, clone: Path
     assert f"git bisect run {script}" in ended.stdout
     subprocess.run(["sh", "-n", str(script)], check=True)
     text = script.read_text()
-    assert "--workload select-only --scale=1 \\" in text
+    assert "--workload select-only --scale=1 --jobs 1 --prepare one.sql \\" in text
+    # git runs it in the clone, and files were named from here.
+    assert f"cd {Path.cwd()} || exit 125" in text
     # At the good end itself nothing need be measured.
     git(clone, "checkout", "--quiet", "v1")
     try:
         assert subprocess.run([str(script)], cwd=clone, check=False).returncode == 0
     finally:
         git(clone, "checkout", "--quiet", "master")
+
+
+def test_each_option_of_bisect_is_known_to_the_script_by_whether_it_has_a_value() -> None:
+    """One that has none must not take the next word with it."""
+    actions = [each for each in main.parser()._actions if isinstance(each, argparse._SubParsersAction)]
+    bisect = actions[0].choices["bisect"]
+    switches = {flag for each in bisect._actions if each.nargs == 0 for flag in each.option_strings}
+    assert switches - {"-h", "--help"} == {*_FLAGS}
+    words = ["pgassay", "bisect", "a", "b", "--profile", "--scale", "2", "--text", "--html", "x", "--seed=1"]
+    assert _kept(words) == ["--scale", "2", "--seed=1"]
+
+
+def test_a_change_of_a_client_alone_is_none_of_the_server(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    """Real small builds: one commit changes a client program, the next one does not build."""
+    require("source-tools")
+    clone = clone_of_one(tmp_path / "postgres")
+    with (clone / "meson.build").open("a") as stream:
+        stream.write("executable('pgbench', 'src/bin/pgbench.c', install: true)\n")
+    main_of = "int main(void) {{ return {}; }}\n"
+    for subject, name, content in (
+        ("v1", "src/bin/pgbench.c", main_of.format(1)),
+        ("client", "src/bin/pgbench.c", main_of.format(2)),
+        ("broken", "src/backend/other.c", "int other(void) { return nonesuch; }\n"),
+    ):
+        (clone / name).write_text(content)
+        git(clone, "add", "--all")
+        git(clone, "commit", "--quiet", f"--message={subject}")
+        git(clone, "tag", subject)
+
+    def searched(bad: str) -> "subprocess.CompletedProcess[str]":
+        ends = (f"git:{clone}@v1", f"git:{clone}@{bad}")
+        words = (*WORKLOAD, "--layouts", "1", "--quiet", "--out", tmp_path / bad)
+        return whole_tool.run("bisect", *ends, *words, home=home)
+
+    with whole_tool.private_home() as home:
+        told = searched("client")
+        assert told.returncode == 0, told.stderr
+        assert "Both ends build the same server: nothing to find." in told.stdout
+        sentence = whole_tool.assert_one_sentence(searched("broken"), 2)
+    assert "does not build: src/backend/other.c:1: " in sentence
+    assert len(git(clone, "worktree", "list").splitlines()) == 1

@@ -33,15 +33,22 @@ def profiled(
     spread: float = 0.03,
     seed: int = 1,
     arms: int = 1,
+    instructions: Mapping[str, float] | None = None,
+    renamed: Mapping[str, str] | None = None,
 ) -> StoredExperiment:
     """A load's experiment with a profile of so many rounds below `folder`.
 
     `factors`: what the innermost functions take in the compared arms, as multiples of the control's time.
-    Every trial's samples have that spread, and are counted.
+    Every trial's samples have that spread, and are counted. `instructions`: of a transaction by the role of
+    an arm, with a hundredth of that spread; without it the machine has no counters. `renamed`: what functions
+    are called in the compared arms.
     """
     plan = experiment(statements=0, arms=arms)
     judged = stored(plan, simulate(plan, 6), "decided")
-    profile = _profile(plan, folder, rounds, factors or {}, np.random.default_rng(seed), spread)
+    random = np.random.default_rng(seed)
+    profile = _profile(plan, folder, rounds, factors or {}, random, spread, renamed or {})
+    if instructions is not None:
+        profile = _counted(profile, instructions, random, spread / 100)
     return replace(judged, folder=folder, profile=profile)
 
 
@@ -52,6 +59,7 @@ def _profile(
     factors: Mapping[str, float],
     random: np.random.Generator,
     spread: float,
+    renamed: Mapping[str, str],
 ) -> StoredExperiment:
     trials = []
     for block in range(rounds):
@@ -60,7 +68,10 @@ def _profile(
             stacks = {}
             for stack, mean in STACKS.items():
                 factor = factors.get(stack.rpartition(";")[2], 1.0) if arm.role == "arm" else 1.0
-                stacks[stack] = int(random.poisson(mean * factor * np.exp(random.normal(0, spread))))
+                shown = stack
+                if arm.role == "arm":
+                    shown = ";".join(renamed.get(frame, frame) for frame in stack.split(";"))
+                stacks[shown] = int(random.poisson(mean * factor * np.exp(random.normal(0, spread))))
             made = record(plan, number, block, arm.id, TRANSACTIONS / 100_000)
             facts = made.facts.updated(
                 profile=ProfileFacts(
@@ -69,6 +80,7 @@ def _profile(
                     stacks="frame pointers",
                     samples=sum(stacks.values()),
                     lost=0,
+                    counters=False,
                 )
             )
             place = layout.attempt_folder(folder / layout.PROFILE_FOLDER, number, 1)
@@ -78,3 +90,20 @@ def _profile(
     contract = plan.contract.model_copy(update={"blocks_max": rounds})
     changed = plan.model_copy(update={"contract": contract})
     return StoredExperiment(folder / layout.PROFILE_FOLDER, changed, tuple(trials), "blocks")
+
+
+def _counted(
+    profile: StoredExperiment, instructions: Mapping[str, float], random: np.random.Generator, spread: float
+) -> StoredExperiment:
+    """The same on a machine with counters, where a cycle is half an instruction."""
+    roles = {arm.id: arm.role for arm in profile.experiment.arms}
+
+    def counted(trial: StoredTrial) -> StoredTrial:
+        mine = instructions["arm" if roles[trial.record.arm_id] == "arm" else "control"]
+        count = mine * TRANSACTIONS * np.exp(random.normal(0, spread))
+        facts = trial.record.facts
+        made = facts.profile.updated(counters=True, instructions=count, cycles=count / 2)
+        record = trial.record.model_copy(update={"facts": facts.updated(profile=made)})
+        return replace(trial, record=record)
+
+    return replace(profile, trials=tuple(counted(trial) for trial in profile.trials))

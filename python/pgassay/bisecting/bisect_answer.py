@@ -18,7 +18,7 @@ from pgassay.model.further_results.bisection import (
 )
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
-from pgassay.words import duration_rounded, join, percent, percent_fixed, plural
+from pgassay.words import duration_rounded, join, percent, percent_fixed, plural, size
 
 CULPRITS_TOLD_MAX = 5
 # Around the peak of the posterior, at the end of the search.
@@ -78,6 +78,8 @@ def answer(found: Answered) -> BisectionResult:
         seconds_left=left_s,
         notes=_notes(found, verdict, steps),
         profile=None if found.profiled is None else profile_result(found.profiled),
+        machine=_machine(found),
+        built_with=_built_with(found),
         command=found.command,
     )
 
@@ -139,7 +141,7 @@ def _headline(
     left_s: float | None,
 ) -> str:
     if verdict == "no difference" and _ends_alike(found):
-        return "Both ends build the same programs: nothing to find."
+        return "Both ends build the same server: nothing to find."
     if verdict == "no difference":
         return f"The ends do not differ beyond {percent(found.margin)}: nothing to find."
     of = f"The {step_name(whole and whole[0])} of {times(whole)}"
@@ -288,6 +290,28 @@ def _inverse(sized: Sized | None) -> Sized | None:
         return None
     value, ends = sized
     return 1 / value, (None if ends is None else (1 / ends[1], 1 / ends[0]))
+
+
+def _machine(found: Answered) -> str:
+    """The machine that measured, as a mail has it; '' before anything was."""
+    if not found.stored:
+        return ""
+    machine = found.stored[0].experiment.environment.machine
+    cores = f"{machine.cores_online} cores" if machine.cores_online else ""
+    kernel = f"kernel {machine.kernel}" if machine.kernel else ""
+    facts = (machine.cpu_model, cores, size(machine.memory_bytes), machine.virtualisation)
+    return ", ".join(fact for fact in (*facts, machine.distribution, kernel) if fact)
+
+
+def _built_with(found: Answered) -> str:
+    """Compiler and flags, the same for all trees; '' for packages, and before anything was built."""
+    builds = [arm.spec.build for each in found.stored[:1] for arm in each.experiment.arms]
+    build = next((build for build in builds if build.source is not None), None)
+    if build is None or build.source is None:
+        return ""
+    # Warnings make no code.
+    flags = " ".join(flag for flag in build.cflags.split() if not flag.startswith("-W"))
+    return ", ".join(part for part in (build.source.compiler, flags) if part)
 
 
 def _seconds_left(found: Answered) -> float | None:

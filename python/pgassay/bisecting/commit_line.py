@@ -1,5 +1,6 @@
 """The line that is searched: the commits between two revisions of a clone, releases, or a list of builds."""
 
+import os
 import re
 import subprocess
 from collections.abc import Sequence
@@ -54,22 +55,48 @@ def _commits(good: str, bad: str, path: str | None) -> CommitLine:
     if trees[1].place.resolve() != clone.resolve():
         raise UsageError(f"{good} and {bad} are from two clones: name two revisions of one")
     first, last = (_commit(clone, tree.text, tree.revision) for tree in trees)
-    if _git(clone, ["merge-base", "--is-ancestor", first, last]).returncode != 0:
-        base = _git(clone, ["merge-base", first, last]).stdout.strip()
-        instead = f"git:{clone}@{base[:_SHORT]}, where they part" if base else "one that does"
-        raise UsageError(f"{bad} does not come after {good} in {clone}: name as the first {instead}")
-    known = _log(clone, f"{first}..{last}", path)
+    if first == last:
+        raise UsageError(f"{good} and {bad} are one commit ({first[:_SHORT]}): name two revisions")
+    _refuse_unordered(clone, (good, first), (bad, last))
+    below = None if path is None else _in_clone(clone, path)
+    known = _log(clone, f"{first}..{last}", below)
     wanted = [each for each in known if each.is_candidate]
-    if not wanted:
-        where = f" below {path}" if path else ""
+    if not wanted and path is not None:
         raise UsageError(
-            f"{good}..{bad} has no commit that changes what is built{where}: name two revisions that differ"
+            f"{good}..{bad} has no commit that changes what is built below {path}: name a path as git "
+            "lists it, such as src/backend, or leave --path out"
+        )
+    if not wanted:
+        raise UsageError(
+            f"{good}..{bad} has no commit that changes what is built: name two revisions that differ"
         )
     places = [_place(clone, each) for each in wanted]
     # The bad end is built as it was typed, whatever of no interest comes after the last candidate.
     places[-1] = places[-1].model_copy(update={"build": f"{GIT}{clone}@{last}"})
     start = Place(name=good.rpartition("@")[2] or first[:_SHORT], build=f"{GIT}{clone}@{first}")
     return CommitLine("commits", (start, *places), len(known) - len(wanted))
+
+
+def _refuse_unordered(clone: Path, good: tuple[str, str], bad: tuple[str, str]) -> None:
+    """Raise UsageError unless the second comes after the first; each is what was typed, and its commit."""
+    if _git(clone, ["merge-base", "--is-ancestor", good[1], bad[1]]).returncode == 0:
+        return
+    base = _git(clone, ["merge-base", good[1], bad[1]]).stdout.strip()
+    if base == bad[1]:
+        instead = f"name the older one first, as {bad[0]} {good[0]} (it may be the slower one)"
+    elif base:
+        instead = f"name as the first git:{clone}@{base[:_SHORT]}, where they part"
+    else:
+        instead = "they have no common commit in it, as in a clone made with --depth: fetch all of it first"
+    raise UsageError(f"{bad[0]} does not come after {good[0]} in {clone}: {instead}")
+
+
+def _in_clone(clone: Path, path: str) -> str | None:
+    """A path as git lists it; None for the clone itself, which is every path."""
+    top = _git(clone, ["rev-parse", "--show-toplevel"]).stdout.strip() or str(clone)
+    is_absolute = Path(path).is_absolute()
+    within = os.path.relpath(path, os.path.realpath(top)) if is_absolute else os.path.normpath(path)
+    return None if within == "." else within
 
 
 @dataclass(frozen=True)
@@ -114,6 +141,12 @@ def _counts(name: str, path: str | None) -> bool:
 def _commit(clone: Path, text: str, revision: str) -> str:
     result = _git(clone, ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"])
     if result.returncode != 0:
+        seen = _git(clone, ["rev-parse", "--git-dir"])
+        if seen.returncode != 0:
+            said = next(iter(seen.stderr.splitlines()), "").removeprefix("fatal: ")
+            raise UsageError(
+                f"{text}: {clone} is not a clone that git reads ({said}): name the folder of one"
+            )
         raise UsageError(
             f"{text}: the clone {clone} has no revision '{revision}': write a branch, tag or commit of it"
         )
@@ -121,7 +154,7 @@ def _commit(clone: Path, text: str, revision: str) -> str:
 
 
 def _git(clone: Path, words: list[str]) -> "subprocess.CompletedProcess[str]":
-    command = ["git", "-C", str(clone), "-c", "core.quotePath=false", *words]
+    command = ["git", "-C", str(clone), "-c", "core.quotePath=false", "-c", "log.showSignature=false", *words]
     try:
         return subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False

@@ -24,16 +24,9 @@ def reverted_build(culprit: Place, bad: Place, out: Path, provide: Callable[[str
     """The bad end without the commit, built; or why there is none."""
     tree = parse_source(culprit.build)
     # The last candidate is built as the bad end was typed, so its own name says which commit it is.
-    words = [
-        "git",
-        "-C",
-        str(tree.place),
-        "diff",
-        "--binary",
-        "--full-index",
-        culprit.name,
-        f"{culprit.name}^1",
-    ]
+    # diff-tree does not read how this account likes its diffs: git could not apply some of them.
+    diff = ("diff-tree", "-p", "--binary", "--full-index")
+    words = ["git", "-C", str(tree.place), *diff, culprit.name, f"{culprit.name}^1"]
     patch = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if patch.returncode != 0 or not patch.stdout:
         return Reverted(name=culprit.name, why="git can't create a patch for it")

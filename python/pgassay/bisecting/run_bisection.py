@@ -1,7 +1,7 @@
 """The search over real builds: ends first, then rounds, each an experiment; what is recorded is continued."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +20,7 @@ from pgassay.bisecting.rounds import (
     run_round,
 )
 from pgassay.environment.builds.registry import SOURCE_ORIGIN, resolve
+from pgassay.environment.builds.source import server_of
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
 from pgassay.environment.source_builds.tree_syntax import is_source
 from pgassay.errors import InterruptionError, MeasurementError, UsageError
@@ -70,6 +71,14 @@ def run_bisection(options: BisectOptions, progress: Progress, *, wait: bool) -> 
     return answer(run.answered()), is_interrupted
 
 
+def beside_the_answer(step: Callable[[], None], progress: Progress) -> None:
+    """Take a step that adds to an answer: where it fails, that is said and the answer stands."""
+    try:
+        step()
+    except (UsageError, MeasurementError) as error:
+        progress.message(f"the answer stands without what was to follow: {error}")
+
+
 class _Run:
     """One run: the state on disk, the search that follows from it, the builds at hand."""
 
@@ -108,10 +117,9 @@ class _Run:
             if found is not None:
                 self._one(found)
                 chosen_again = 0
-        if self._has_time():
-            self._confirm()
-        if self._has_time():
-            self._profile()
+        for step in (self._confirm, self._profile):
+            if self._has_time():
+                beside_the_answer(step, self._progress)
 
     def _confirm(self) -> None:
         """Revert the one commit that was found on the bad end, and compare."""
@@ -219,7 +227,7 @@ class _Run:
         return time.monotonic() < self._ends_at
 
     def _provide(self, place: int) -> str | None:
-        """The programs of a place, built where they are not yet; None where the tree does not build."""
+        """What names the server of a place, built where it is not yet; None where the tree does not build."""
         if place in self._built:
             return self._built[place]
         text = self.state.places[place].build
@@ -238,8 +246,8 @@ class _Run:
             self._search.untestable.add(place)
             self._write(untestable=tuple(sorted(self._search.untestable)))
             return None
-        self._built[place] = build.bin_directory
-        return build.bin_directory
+        self._built[place] = server_of(build)
+        return self._built[place]
 
     def _from_source(self, text: str) -> Build:
         options = self._options

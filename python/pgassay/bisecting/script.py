@@ -8,12 +8,16 @@ from pgassay.bisecting.commit_line import CommitLine
 from pgassay.environment.source_builds.tree_syntax import GIT, parse_source
 from pgassay.errors import UsageError
 
-_DROPPED = ("--script", "--path", "--out", "--jobs", "--max-time", "--margin")
+# Of the search or of what it prints: each step is a comparison of its own.
+_DROPPED = ("--script", "--path", "--out", "--max-time", "--margin", "--profile-rounds", "--html")
+_FLAGS = ("--quiet", "--no-wait", "--json", "--markdown", "--text", "--profile")
 _TEXT = """#!/bin/sh
 # For 'git bisect run': 0 is good, 1 is bad, 125 is undecided. Each commit is measured in the same blocks as
 # the good end; one that can't be distinguished from it in {time} is skipped.
 commit=$(git rev-parse HEAD) || exit 125
 [ "$commit" = {first} ] && exit 0
+# Files among the options were named from here.
+cd {here} || exit 125
 answer=$(pgassay bisect build={good},{clone}@"$commit" {options} \\
   --margin {margin} --max-time {time} --quiet --json) || exit 125
 case $answer in
@@ -37,6 +41,7 @@ def write_script(target: Path, line: CommitLine, words: Sequence[str], margin: f
     clone = parse_source(good).place
     text = _TEXT.format(
         first=good.rpartition("@")[2],
+        here=shlex.quote(str(Path.cwd())),
         good=shlex.quote(good),
         clone=shlex.quote(f"{GIT}{clone}"),
         options=shlex.join(_kept(words)),
@@ -72,6 +77,3 @@ def _kept(words: Sequence[str]) -> list[str]:
         if name not in _DROPPED:
             kept += [word] if equals else [word, value]
     return kept
-
-
-_FLAGS = ("--quiet", "--no-wait", "--json", "--markdown")

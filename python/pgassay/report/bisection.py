@@ -4,6 +4,7 @@ from functools import partial
 
 from pgassay.model.further_results.bisection import BisectionResult
 from pgassay.model.profile.result import ProfileResult
+from pgassay.report import text
 from pgassay.report.page import Page
 from pgassay.report.section import (
     QUIET,
@@ -84,5 +85,9 @@ def _quiet(result: BisectionResult) -> list[Block]:
     blocks: list[Block] = [Paragraph(f"{line}. {took}.", QUIET)]
     if result.verdict == "undecided":
         blocks.append(Paragraph("The same command continues; --max-time applies to each run."))
+    if result.machine:
+        blocks.append(Paragraph(f"Machine: {text.clean(result.machine)}", QUIET))
+    if result.built_with:
+        blocks.append(Paragraph(f"Built with: {text.clean(result.built_with)}", QUIET))
     blocks.append(Paragraph(f"Again: {result.command}", QUIET))
     return blocks

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import psycopg
@@ -10,6 +10,7 @@ import psycopg
 from pgassay.analysis.profile.flame import FlameNode
 from pgassay.analysis.profile.one_server import Sampled, flame_of, profile_of
 from pgassay.environment.linux.perf import Perf, PerfRecording, Stacks, find_perf
+from pgassay.environment.linux.perf_counters import PerfCounting, has_counters
 from pgassay.environment.linux.processes import children_of, process_stat
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.profile.result import ServerProfile
@@ -42,9 +43,11 @@ class ProfiledServer:
         samples = ServerSamples(self)
         recording = self._begun()
         try:
-            began_ns = time.monotonic_ns()
-            yield samples
-            ended_ns = time.monotonic_ns()
+            with self._counting() as counting:
+                began_ns = time.monotonic_ns()
+                yield samples
+                ended_ns = time.monotonic_ns()
+            samples.counted = None if counting is None else counting.counts(began_ns, ended_ns)
             recording.stop()
             reader = ScriptReader(recording.lines())
             samples.stacks.update(
@@ -53,6 +56,11 @@ class ProfiledServer:
             samples.lost = reader.lost
         finally:
             recording.close()
+
+    def _counting(self) -> "AbstractContextManager[PerfCounting | None]":
+        if not has_counters(self.perf):
+            return nullcontext()
+        return PerfCounting(self.perf, [self.postmaster_pid, *children_of(self.postmaster_pid)])
 
     def _begun(self) -> PerfRecording:
         """A recording that runs: of a list with a process that has just ended perf samples none."""
@@ -74,6 +82,7 @@ class ServerSamples:
         self._server = server
         self.stacks: dict[str, int] = {}
         self.lost = 0
+        self.counted: dict[str, float] | None = None
 
     def profile(self, units: int, unit: str) -> tuple[ServerProfile, FlameNode]:
         """The functions by their time per unit, of which there were so many, and the stacks as a tree.
@@ -86,7 +95,7 @@ class ServerSamples:
                 "--profile out"
             )
         perf, stacks = self._server.perf, self._server.stacks
-        sampled = Sampled(self.stacks, self.lost, RATE_HZ, perf.event, stacks)
+        sampled = Sampled(self.stacks, self.lost, RATE_HZ, perf.event, stacks, self.counted)
         return profile_of(sampled, units, unit), flame_of(sampled, units)
 
 

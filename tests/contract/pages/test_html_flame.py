@@ -6,10 +6,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pytest
 from profile_for_tests import profiled
 
 from browser_visits import visit
+from pgassay.analysis.profile.flame import NODES_MAX
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.record import layout
+from pgassay.record.experiment import StoredExperiment
+from pgassay.record.stacks import STACKS_FILE, to_folded
 from pgassay.report.compare.page import page_of
 
 # Acts in the frame as a reader would, by events of the frame's own kind, and says what is there then.
@@ -83,3 +89,40 @@ def test_the_graph_is_drawn_searched_and_enlarged(browser: Path, tmp_path: Path)
     assert "palloc" not in seen["clicked"] and "secure_read" in seen["clicked"]
     assert seen["overflow"] <= 0
     assert seen["resources"] == []
+
+
+SAMPLES, DRAWN_MS_MAX = 1_000_000, 2000
+
+
+def of_many_samples(folder: Path) -> StoredExperiment:
+    """A profile of a million samples in 20,000 ways through the code, up to 40 deep."""
+    stored = profiled(folder, rounds=2)
+    assert stored.profile is not None
+    random = np.random.default_rng(7)
+    ways = []
+    for depth in random.integers(2, 40, 20_000).tolist():
+        calls = enumerate(random.geometric(0.5, depth).tolist())
+        ways.append(";".join(["PostgresMain", *(f"function_{level}_{number}" for level, number in calls)]))
+    for trial in stored.profile.trials:
+        counts = random.multinomial(
+            SAMPLES // len(stored.profile.trials) + 1, np.full(len(ways), 1 / len(ways))
+        )
+        stacks: dict[str, int] = {}
+        for way, count in zip(ways, counts.tolist(), strict=True):
+            stacks[way] = stacks.get(way, 0) + count
+        path = trial.folder / layout.OBSERVATIONS_FOLDER / STACKS_FILE
+        path.write_bytes(to_folded({way: count for way, count in stacks.items() if count}))
+    return stored
+
+
+@pytest.mark.slow
+def test_a_million_samples_are_drawn_within_two_seconds(browser: Path, tmp_path: Path) -> None:
+    stored = of_many_samples(tmp_path / "results")
+    page = tmp_path / "report.html"
+    page.write_text(page_of(analyse(stored), stored).html(), "utf-8")
+    document, log = visit(browser, page, tmp_path, "--host-resolver-rules=MAP * ~NOTFOUND")
+    assert "CONSOLE" not in log, log
+    found = re.search(r'data-flames-ms="(\d+)"', document)
+    assert found and int(found[1]) < DRAWN_MS_MAX
+    frames = document.count('role="treeitem"')
+    assert 500 < frames <= NODES_MAX + 1

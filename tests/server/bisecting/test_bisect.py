@@ -140,4 +140,4 @@ def test_ends_that_are_one_program_have_nothing_to_find(line: list[Path], tmp_pa
     ]
     ended = whole_tool.run(*command, "--quiet")
     assert ended.returncode == 0, ended.stderr
-    assert "Both ends build the same programs: nothing to find." in ended.stdout
+    assert "Both ends build the same server: nothing to find." in ended.stdout

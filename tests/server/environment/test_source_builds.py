@@ -83,7 +83,9 @@ def test_two_revisions_of_postgresql_are_built_and_compared(
     assert "-fno-omit-frame-pointer" in build.cflags and "-O2" in build.cflags
     assert _has_debug_information(Path(build.bin_directory) / "postgres")
     whole = ["compare", f"build={','.join(names)}", "--workload", "select-only:duration=1s", "--scale", "1"]
-    ended = whole_tool.run(*whole, "--blocks", "2", "--out", tmp_path / "out", "--quiet", home=home)
+    ended = whole_tool.run(
+        *whole, "--blocks", "2", "--out", tmp_path / "out", "--quiet", home=home, timeout=3600
+    )
     assert ended.returncode == 0, ended.stderr
     plan = json.loads((tmp_path / "out" / "experiment.json").read_text())
     assert plan["dataset_loads"] == 1

@@ -3,12 +3,17 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import whole_tool
+from pgassay.environment.linux.perf import find_perf
+from pgassay.environment.linux.perf_counters import PerfCounting
 from pgassay.environment.server.server_processes import processes_of
 from pgassay.record.layout import PROFILE_FOLDER
 from pgassay.record.stacks import folded_stacks
@@ -40,6 +45,8 @@ def test_the_functions_of_both_arms_are_sampled_and_told(
     assert [arm["name"] for arm in found["arms"]] == ["work_mem=1MB", "work_mem=2MB"]
     for arm in found["arms"]:
         assert arm["trials"] >= 1 and arm["samples"] > 0 and arm["us"] > 0
+    # What the machine can't count is said.
+    assert ("counted" in found) is not any("cycles are not counted" in note for note in found["notes"])
     # Every statement goes through it, whatever the compiler made of the other functions.
     assert "PortalRun" in {each["name"] for each in found["callers"]}
     # The judged trials are one block of three; the profile's lie apart.
@@ -62,6 +69,25 @@ def test_the_functions_of_both_arms_are_sampled_and_told(
     again = [record["number"] for record in whole_tool.valid_trials(folder / PROFILE_FOLDER)]
     assert set(again) | {int(trials[-1].parent.name)} >= set(profiled)
     assert not [pid for pid in processes_of(folder) if pid != os.getpid()]
+
+
+def test_what_a_process_does_meanwhile_is_counted(require: Callable[..., None]) -> None:
+    """By an event of the kernel's, which every machine has."""
+    require("perf")
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as busy:
+        try:
+            with PerfCounting(find_perf(), [busy.pid], ("task-clock",)) as counting:
+                first_ns = time.monotonic_ns()
+                time.sleep(0.5)
+                last_ns = time.monotonic_ns()
+            (clock_ms,) = counting.counts(first_ns, last_ns).values()
+        finally:
+            busy.kill()
+    assert 0 < clock_ms < 1.2 * (last_ns - first_ns) / 1e6
+    # Of a process that is not there perf counts nothing, and a profile goes on without.
+    with PerfCounting(find_perf(), [busy.pid], ("task-clock",)) as counting:
+        pass
+    assert counting.counts(first_ns, last_ns) == {}
 
 
 @pytest.mark.slow

@@ -1,14 +1,17 @@
 """The answer in sentences: from simulated searches, at their end and in the middle of them."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from profile_for_tests import profiled
 
+import report_examples as examples
 from pgassay.analysis.bisection.search import Search
 from pgassay.bisecting.bisect_answer import Answered, answer
+from pgassay.model.build import SourceTree
 from pgassay.model.further_results.bisection import BisectionResult, BisectionState, Place
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.experiment import StoredExperiment
@@ -23,6 +26,7 @@ def _answered(
     verdict: str = "slower",
     untestable: tuple[int, ...] = (),
     profiled: StoredExperiment | None = None,
+    stored: tuple[StoredExperiment, ...] = (),
 ) -> BisectionResult:
     places = tuple(
         Place(name=f"c{number:03d}", build=f"git:x@c{number:03d}", subject=f"change {number}", author="A")
@@ -35,7 +39,7 @@ def _answered(
             state=state,
             search=search,
             ends=CompareResult.model_construct(arms=(arm,)),
-            stored=(),
+            stored=stored,
             folder="out",
             margin=0.02,
             aside=3,
@@ -116,6 +120,33 @@ def test_every_output_begins_with_the_sentence() -> None:
     assert "c041 'change 41' (A)." in " ".join(shown.split())
     assert "3 more do not change anything under the searched path" in shown
     assert "| c041 change 41 |" in page_of(found).markdown()
+
+
+def test_a_mail_has_the_machine_the_compiler_and_the_command() -> None:
+    measured = examples.stored(levels=["good", "bad"])
+    tree = SourceTree(name="git:x@good", tree="1", compiler="gcc (Debian 12) 12.2.0", options=())
+    arms = tuple(
+        arm.model_copy(
+            update={
+                "spec": arm.spec.model_copy(
+                    update={
+                        "build": arm.spec.build.model_copy(update={"source": tree, "cflags": "-Wall -O2 -g"})
+                    }
+                )
+            }
+        )
+        for arm in measured.experiment.arms
+    )
+    measured = replace(measured, experiment=measured.experiment.model_copy(update={"arms": arms}))
+    search = _searched(lambda place: -0.27 if place >= 41 else 0.0)
+    mail = page_of(_answered(search, stored=(measured,))).text()
+    words = " ".join(mail.split())
+    machine = measured.experiment.environment.machine
+    assert f"Machine: {machine.cpu_model}" in words if machine.cpu_model else "Machine: " in words
+    assert "Built with: gcc (Debian 12) 12.2.0, -O2 -g" in words
+    assert "Again: pgassay bisect" in words
+    assert max(map(len, mail.splitlines())) <= 72
+    assert "Machine:" not in page_of(_answered(search)).text()
 
 
 def test_the_functions_over_the_step_are_told(tmp_path: Path) -> None:

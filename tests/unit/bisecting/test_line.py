@@ -48,9 +48,12 @@ def test_commits_that_change_nothing_that_is_built_are_no_candidates(clone: Path
 
 
 def test_a_path_leaves_out_what_lies_elsewhere(clone: Path) -> None:
-    line = line_of([f"git:{clone}@v1", f"git:{clone}@master"], "src/backend/")
-    assert len(line.places) == 3
-    assert line.aside == 5
+    ends = [f"git:{clone}@v1", f"git:{clone}@master"]
+    for path in ("src/backend/", "./src/backend", f"{clone}/src/backend"):
+        line = line_of(ends, path)
+        assert len(line.places) == 3
+        assert line.aside == 5
+    assert line_of(ends, str(clone)) == line_of(ends, ".") == line_of(ends, None)
 
 
 def test_what_a_merge_brings_is_one_candidate(clone: Path) -> None:

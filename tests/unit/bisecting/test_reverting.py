@@ -11,10 +11,12 @@ import pytest
 
 import report_examples as examples
 from pgassay.bisecting.revert_check import PATCH_FILE, judged, reverted_build
+from pgassay.bisecting.run_bisection import beside_the_answer
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
-from pgassay.errors import UsageError
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.build import Build
 from pgassay.model.further_results.bisection import Place, Reverted
+from pgassay.progress import NullProgress
 
 
 def git(folder: Path, *words: str) -> str:
@@ -65,6 +67,9 @@ def applying(clone: Path, tmp_path: Path) -> Callable[[str], Build]:
 
 def test_a_revert_is_a_patch_of_the_bad_end(clone: Path, tmp_path: Path) -> None:
     provide = applying(clone, tmp_path)
+    # However this account likes its diffs.
+    for name, value in (("diff.noprefix", "true"), ("color.ui", "always"), ("diff.external", "false")):
+        git(clone, "config", name, value)
     built = reverted_build(place(clone, "HEAD~1"), place(clone, "HEAD"), tmp_path, provide)
     assert built == f"git:{clone}@HEAD+patch:{tmp_path / PATCH_FILE}"
     assert provide(built).bin_directory == "/a-b-c"
@@ -95,6 +100,20 @@ def test_what_can_not_be_reverted_says_why(clone: Path, tmp_path: Path) -> None:
 
     found = reverted_build(place(clone, "HEAD"), place(clone, "HEAD"), tmp_path, fails)
     assert isinstance(found, Reverted) and "does not build" in found.why
+
+
+def test_what_fails_behind_the_answer_does_not_take_it_away() -> None:
+    said: list[str] = []
+
+    class Told(NullProgress):
+        def message(self, content: str) -> None:
+            said.append(content)
+
+    def fails() -> None:
+        raise MeasurementError("perf did not sample")
+
+    beside_the_answer(fails, Told())
+    assert said == ["the answer stands without what was to follow: perf did not sample"]
 
 
 @pytest.mark.parametrize(

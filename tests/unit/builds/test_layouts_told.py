@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.value_syntax import quantities
 from project_files import ROOT
 from samples.builds import source_tree
 
@@ -47,6 +48,13 @@ def test_its_trees_differ_in_what_makes_no_work(clone: Path, tmp_path: Path) -> 
         names = [line.split()[-1] for line in symbols.stdout.splitlines()]
         assert len([name for name in names if name.startswith("nobody_calls_")]) == layouts_told.UNUSED_COUNT
         assert "last" in names
+
+
+def test_without_options_it_ends_within_twenty_minutes() -> None:
+    """Ten of them are the first build's."""
+    chosen = layouts_told._options(["--clone", "x"])
+    runs = (len(layouts_told.UNUSED) + 1) * len(chosen.layouts) * chosen.repetitions
+    assert runs * quantities.seconds(chosen.max_time) <= 10 * 60
 
 
 @pytest.mark.parametrize(("directions", "status"), [(0, 0), (1, 0), (3, 1)])

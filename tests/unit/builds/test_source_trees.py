@@ -1,12 +1,13 @@
 """Source trees as they are typed: which tree is meant, and what is said where none is."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
 import whole_tool
-from pgassay.environment.source_builds.build_step import first_error
+from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError, first_error, run_step
 from pgassay.environment.source_builds.tree_syntax import is_source, parse_source
 from pgassay.environment.source_builds.trees import data_format, find_tree
 from pgassay.errors import UsageError
@@ -170,3 +171,23 @@ def test_only_a_tree_is_a_tree() -> None:
 )
 def test_the_first_error_has_its_place_in_the_tree(lines: list[str], said: str) -> None:
     assert first_error(lines) == said
+
+
+@pytest.mark.parametrize(
+    ("said", "is_the_tree"),
+    [
+        ("a.c:1:1: fatal error: error writing to /tmp/x.s: No space left on device", False),
+        ("gcc: fatal error: Killed signal terminated program cc1", False),
+        ('a.c:1:1: error: x undeclared\n    1 |  errmsg("Cannot allocate memory", x)', True),
+    ],
+)
+def test_a_machine_at_its_end_is_no_tree_that_does_not_build(
+    tmp_path: Path, said: str, is_the_tree: bool
+) -> None:
+    """A search would leave the commit out for good."""
+    command = ["sh", "-c", f"printf '%s\n' '{said}'; exit 1"]
+    with pytest.raises(UsageError) as raised:
+        run_step("git:x@y", command, {"PATH": os.environ["PATH"]}, tmp_path / "log.txt")
+    assert isinstance(raised.value, TreeDoesNotBuildError) is is_the_tree
+    assert "\n" not in str(raised.value)
+    assert ("type the same again" in str(raised.value)) is not is_the_tree

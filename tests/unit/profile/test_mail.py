@@ -70,6 +70,16 @@ def test_functions_that_differ_stand_in_the_mail(tmp_path: Path) -> None:
     assert "- palloc takes " in text and "more [" in words
     rows = [line.split()[0] for line in text.partition("  function ")[2].splitlines()[2:] if line.strip()]
     assert rows[0] == "palloc"
+    assert "Instructions:" not in text
+    assert max(map(len, text.splitlines())) <= COLUMNS
+
+
+def test_counted_instructions_stand_in_the_mail(tmp_path: Path) -> None:
+    counts = {"control": 41_000.0, "arm": 38_950.0}
+    text = mail(profiled(tmp_path, rounds=8, instructions=counts))
+    words = " ".join(text.split())
+    assert "Instructions: 41,000 in io_method=sync; 38,9" in words or "Instructions: 41,0" in words
+    assert "(0.950x, 0.9" in words
     assert max(map(len, text.splitlines())) <= COLUMNS
 
 

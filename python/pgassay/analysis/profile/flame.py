@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pgassay.analysis.profile import stacks
 from pgassay.analysis.profile.judge_functions import units_of
 from pgassay.record.experiment import StoredExperiment, StoredTrial
+from pgassay.record.renames import renames_of
 
 # More frames than this can't be told apart on a page, and those that are left out are its narrowest.
 NODES_MAX = 4000
@@ -47,6 +48,7 @@ def flames(stored: StoredExperiment, most: int) -> tuple[Flame, ...]:
         return ()
     experiment = stored.profile.experiment
     arms = {arm.id: arm for arm in experiment.arms}
+    renamed = renames_of(stored.profile.folder)
     trials: dict[str, list[StoredTrial]] = {}
     for trial in stored.profile.trials:
         if trial.record.status == "ok":
@@ -55,7 +57,7 @@ def flames(stored: StoredExperiment, most: int) -> tuple[Flame, ...]:
     for contrast in experiment.contrasts[:most]:
         if contrast.arm_id in trials and contrast.control_id in trials:
             arm, control = arms[contrast.arm_id], arms[contrast.control_id]
-            root = tree(mean_us(trials[control.id]), mean_us(trials[arm.id]))
+            root = tree(mean_us(trials[control.id]), mean_us(trials[arm.id], renamed.get(arm.id, {})))
             mine = [*trials[control.id], *trials[arm.id]]
             samples = sum(trial.record.facts.profile.samples or 0 for trial in mine)
             sample_us = (root.control_us + root.arm_us) / max(1, samples)
@@ -63,13 +65,15 @@ def flames(stored: StoredExperiment, most: int) -> tuple[Flame, ...]:
     return tuple(found)
 
 
-def mean_us(trials: Sequence[StoredTrial]) -> dict[tuple[str, ...], float]:
-    """By stack its own time in µs per unit, the mean over trials."""
+def mean_us(
+    trials: Sequence[StoredTrial], names: Mapping[str, str] | None = None
+) -> dict[tuple[str, ...], float]:
+    """By stack its own time in µs per unit, the mean over trials; names: other ones for some functions."""
     found: dict[tuple[str, ...], float] = {}
     profiled = [(trial.record, counted) for trial in trials if (counted := stacks.stacks_of(trial.folder))]
     for record, counted in profiled:
         each_us = 1e6 / float(record.facts.profile.rate_hz or 1) / units_of(record) / len(profiled)
-        for frames, count in counted.items():
+        for frames, count in stacks.under_names(counted, names or {}).items():
             found[frames] = found.get(frames, 0.0) + count * each_us
     return found
 

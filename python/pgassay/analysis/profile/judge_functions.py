@@ -45,10 +45,12 @@ class Profiled:
     whole: Mapping[str, FloatArray]
 
 
-def gather(study: Study, trials: Sequence[StoredTrial]) -> Profiled | None:
+def gather(
+    study: Study, trials: Sequence[StoredTrial], renamed: Mapping[str, Mapping[str, str]]
+) -> Profiled | None:
     """The samples of a profile's trials; None where no complete block was profiled.
 
-    Raises UsageError for a damaged file.
+    renamed: by arm id the names that functions have in the control. Raises UsageError for a damaged file.
     """
     folders = {(trial.record.number, trial.record.attempt): trial.folder for trial in trials}
     shape = len(study.table.rows), len(study.table.arm_ids)
@@ -62,6 +64,7 @@ def gather(study: Study, trials: Sequence[StoredTrial]) -> Profiled | None:
             found = None if record is None else stacks.stacks_of(folders[record.number, record.attempt])
             if record is None or found is None:
                 continue
+            found = stacks.under_names(found, renamed.get(arm_id, {}))
             rate_hz = float(record.facts.profile.rate_hz or rate_hz)
             units[block, column] = units_of(record)
             totals[block, column] = sum(found.values())

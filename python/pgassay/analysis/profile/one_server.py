@@ -16,7 +16,8 @@ from pgassay.model.profile.result import ProfileFacts, ServerFunction, ServerPro
 class Sampled:
     """What perf sampled: the samples of each folded stack, and how.
 
-    lost: samples that perf could not keep; followed: how callers were found, a key of STACK_WORDS.
+    lost: samples that perf could not keep; followed: how callers were found, a key of STACK_WORDS; counted:
+    instructions and cycles, {} where perf failed to count them, None on a machine without counters.
     """
 
     folded: Mapping[str, int]
@@ -24,6 +25,7 @@ class Sampled:
     rate_hz: float
     event: str
     followed: str
+    counted: Mapping[str, float] | None = None
 
 
 def profile_of(sampled: Sampled, units: int, unit: str) -> ServerProfile:
@@ -31,7 +33,13 @@ def profile_of(sampled: Sampled, units: int, unit: str) -> ServerProfile:
     found = stacks.by_frames(sampled.folded)
     profiled = _as_one_trial(sampled, found, units)
     functions, callers = (_functions(profiled, units, own=own) for own in (True, False))
-    facts = ProfileFacts(event=sampled.event, samples=sum(found.values()), lost=sampled.lost)
+    counted = sampled.counted or {}
+    facts = ProfileFacts(
+        event=sampled.event,
+        samples=sum(found.values()),
+        lost=sampled.lost,
+        counters=sampled.counted is not None,
+    ).updated(**counted)
     return ServerProfile(
         unit=unit,
         rate_hz=sampled.rate_hz,
@@ -43,6 +51,7 @@ def profile_of(sampled: Sampled, units: int, unit: str) -> ServerProfile:
         functions=functions,
         callers=callers,
         notes=limits([facts], [each.name for each in functions]),
+        counted={event: count / units for event, count in counted.items()},
     )
 
 

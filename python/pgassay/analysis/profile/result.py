@@ -1,9 +1,10 @@
 """The profile of a stored experiment, from its trials to sentences."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pgassay.analysis.profile.judge_functions import gather, judged, total_us
+from pgassay.analysis.profile.processor_counts import counted_events, counters_note
 from pgassay.analysis.profile.waits import wait_times
 from pgassay.analysis.verdicts.study import Study, gather_study
 from pgassay.model.profile.result import (
@@ -15,6 +16,7 @@ from pgassay.model.profile.result import (
     ServerFunction,
 )
 from pgassay.record.experiment import StoredExperiment, StoredTrial
+from pgassay.record.renames import Renames, renames_of
 from pgassay.words import AMOUNT, amount, bounds, figure, is_multiple, percent_rounded, plural, seconds, span
 
 SENTENCES_MAX = 8
@@ -38,7 +40,8 @@ def profile_result(stored: StoredExperiment) -> ProfileResult | None:
     if stored.profile is None:
         return None
     study = gather_study(stored.profile)
-    profiled = gather(study, stored.profile.trials) if study.blocks else None
+    renamed = renames_of(stored.profile.folder)
+    profiled = gather(study, stored.profile.trials, renamed) if study.blocks else None
     if profiled is None:
         return None
     functions = judged(study, profiled, own=True)
@@ -63,8 +66,10 @@ def profile_result(stored: StoredExperiment) -> ProfileResult | None:
         sentences=sentences(functions, unit),
         notes=(
             *_too_few(study, functions),
+            *_renamed(study, renamed, {each.name for each in (*functions, *callers)}),
             *limits([trial.record.facts.profile for trial in valid], [each.name for each in functions]),
         ),
+        counted=counted_events(study),
     )
 
 
@@ -117,6 +122,18 @@ def _too_few(study: Study, functions: Sequence[FunctionTimes]) -> tuple[str, ...
     )
 
 
+def _renamed(study: Study, renamed: Renames, shown: Collection[str]) -> list[str]:
+    """Which functions are shown under the name that they have in the control."""
+    arms = study.arms
+    return [
+        f"{new} in {arms[arm_id].name} is compared as {old}, since their lines are the same but for a few"
+        for arm_id, names in renamed.items()
+        if arm_id in arms
+        for new, old in sorted(names.items())
+        if old in shown
+    ]
+
+
 def limits(facts: Sequence[ProfileFacts], names: Sequence[str]) -> tuple[str, ...]:
     """What limits figures that were sampled so, of functions of these names."""
     notes = []
@@ -127,6 +144,8 @@ def limits(facts: Sequence[ProfileFacts], names: Sequence[str]) -> tuple[str, ..
     samples, lost = sum(each.samples or 0 for each in facts), sum(each.lost or 0 for each in facts)
     if lost > samples / 100:
         notes.append(f"perf lost {lost} samples in addition to {samples}: times are too low by that share")
+    if counters := counters_note(facts):
+        notes.append(counters)
     files = [name for name in names if name.startswith("[")]
     if files:
         notes.append(

@@ -50,6 +50,18 @@ def by_frames(folded: Mapping[str, int]) -> Counter[tuple[str, ...]]:
     return stacks
 
 
+def under_names(
+    stacks: Mapping[tuple[str, ...], int], names: Mapping[str, str]
+) -> Mapping[tuple[str, ...], int]:
+    """The same stacks with some functions under another name."""
+    if not names:
+        return stacks
+    found: Counter[tuple[str, ...]] = Counter()
+    for frames, count in stacks.items():
+        found[tuple(names.get(frame, frame) for frame in frames)] += count
+    return found
+
+
 def own_samples(stacks: Mapping[tuple[str, ...], int]) -> Counter[str]:
     """By function the samples that it was in itself."""
     found: Counter[str] = Counter()

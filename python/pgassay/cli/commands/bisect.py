@@ -82,6 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     from pgassay.bisecting.run_bisection import BisectOptions, run_bisection
     from pgassay.bisecting.script import write_script
     from pgassay.errors import UsageError
+    from pgassay.experiment.planning.experiment_plan import check_profile
     from pgassay.experiment.planning.request import parse_settings
     from pgassay.options.table import options_for
     from pgassay.progress import NullProgress
@@ -97,7 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     # Whether a plan changed is told; what its parts took is for those who ask why.
     request = options.request_of(arguments, out=None, command=(), plans="estimate")
-    # A slip in the workload is said before anything is built.
+    # A slip in the workload, and a perf that may not sample, are said before anything is built.
+    check_profile(request)
     parse_settings(request.settings)
     parse_workload(request.workload)
     fields = [each.field for each in options_for("bisect") if each.field not in _OF_THE_RUN]

@@ -50,6 +50,14 @@ def trees_of(build: Build) -> tuple[SourceTree, ...]:
     )
 
 
+def server_of(build: Build) -> str:
+    """What is the same for builds whose servers are, however their client programs differ."""
+    kept = None
+    if build.origin == kept_builds.ORIGIN:
+        kept = kept_builds.read(Path(build.bin_directory).parent)
+    return kept.server if kept is not None and kept.server else build.bin_directory
+
+
 def _build_in(folder: Path, record: kept_builds.Kept, text: str = "") -> Build:
     """The build in a folder with what `record` says of its tree; `text`: what it is called now."""
     source = _tree(record, text or record.names[-1]).model_copy(update={"layouts": hashes_of(folder)})

@@ -72,7 +72,7 @@ def _try(perf: Perf) -> str:
         command = [*_record(perf, 99, "none", Path(folder) / "data"), "--", "true"]
         try:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, env=_environment(), timeout=30
+                command, stdin=subprocess.DEVNULL, capture_output=True, env=perf_environment(), timeout=30
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             return first_line(error)
@@ -90,7 +90,8 @@ def _version(path: str) -> str:
     return said.strip().removeprefix("perf version ")
 
 
-def _environment() -> dict[str, str]:
+def perf_environment() -> dict[str, str]:
+    """The environment of every perf."""
     return {**os.environ, **_ENVIRONMENT}
 
 
@@ -144,7 +145,7 @@ class PerfRecording:
                 stdin=subprocess.DEVNULL,
                 stdout=errors,
                 stderr=errors,
-                env=_environment(),
+                env=perf_environment(),
                 pass_fds=(control_read, answer_write),
                 start_new_session=True,  # Ctrl-C is for us: what runs is stopped below
             )
@@ -190,7 +191,11 @@ class PerfRecording:
         with (
             self._errors.open("wb") as errors,
             subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors, env=_environment()
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=perf_environment(),
             ) as process,
         ):
             if process.stdout is None:

@@ -20,6 +20,14 @@ _LINKER = re.compile(
     r"(?P<file>[^\s:]+\.c):(?P<line>\d+): (?P<text>undefined reference to .+|multiple definition of .+)$"
 )
 _OTHER = re.compile(r"(?:\b(?:error|fatal|undefined reference|cannot find)\b).*", re.IGNORECASE)
+# What is said where the machine came to its end: the tree is not to blame. A compiler also shows lines of the
+# sources, which may hold the same words.
+_OF_THE_MACHINE = re.compile(
+    r"no space left on device|disk quota exceeded|read-only file system|cannot allocate memory"
+    r"|virtual memory exhausted|cc1: out of memory|killed signal terminated program",
+    re.IGNORECASE,
+)
+_SHOWN = re.compile(r"^\s*\d*\s*\|")
 _FAILED = "FAILED: "
 _TEXT_MAX = 200
 
@@ -37,7 +45,8 @@ def run_step(
 ) -> None:
     """Run a command with its output appended to `log`; raises UsageError with the first error in it.
 
-    name: the tree, as it was typed. on_fraction: told how far ninja is, 0 to 1.
+    That is a TreeDoesNotBuildError unless the machine lacked space or memory. name: the tree, as typed.
+    on_fraction: told how far ninja is, 0 to 1.
     """
     lines = []
     with (
@@ -69,10 +78,20 @@ def run_step(
             process.wait()
             raise
     if process.returncode != 0:
+        lacking = next((each for each in lines if _says_what_is_lacking(each)), "").strip()
+        if lacking:
+            raise UsageError(
+                f"{name} can't be built for lack of space or memory ({lacking[:_TEXT_MAX]}): free some "
+                f"(builds are in {log.parent.parent}) and type the same again, or use fewer --jobs"
+            )
         raise TreeDoesNotBuildError(
             f"{name} does not build: {first_error(lines)}: name another revision, or repair this one "
             f"(all output is in {log})"
         )
+
+
+def _says_what_is_lacking(line: str) -> bool:
+    return _OF_THE_MACHINE.search(line) is not None and _SHOWN.match(line) is None
 
 
 def _dying_with_us() -> list[str]:

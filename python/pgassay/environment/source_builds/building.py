@@ -35,6 +35,8 @@ from pgassay.errors import UsageError
 from pgassay.model.build import LAYOUTS_DEFAULT
 
 _KEY_CHARACTERS = 24
+# Of the programs what serves, and what makes its data and its settings; all others are clients.
+_OF_THE_SERVER = ("postgres", "initdb")
 # Programs that write sources, and what they are made from: what depends on them is not always said.
 _GENERATORS = (".pl", ".pm", ".py", ".sh", ".in", "meson_options.txt")
 
@@ -157,7 +159,7 @@ def _built(order: _Order, jobs: int | None, on_step: OnStep) -> Built:
     _set_up(typed, tree, tools, recipe, work)
     _ninja(typed, tools, recipe, work, jobs, lambda fraction: on_step(what, fraction))
     staged = _installed(typed, tools, recipe, work)
-    files = _hash_of_files(staged)
+    files, server = _hashes_of_files(staged)
     if order.linker is not None:
         on_step(f"{what}: {len(order.layouts)} layouts", None)
         link_layouts(typed.text, recipe.environment, order.linker, work.folder, order.layouts, staged)
@@ -171,6 +173,7 @@ def _built(order: _Order, jobs: int | None, on_step: OnStep) -> Built:
         lacking=recipe.lacking,
         data_format=trees.data_format(tree),
         files=files,
+        server=server,
         seconds=round(time.monotonic() - begun, 1),
         linker="" if order.linker is None else order.linker.name,
     )
@@ -253,9 +256,9 @@ def _installed(typed: TypedTree, tools: BuildTools, recipe: Recipe, work: BuildW
     return staged
 
 
-def _hash_of_files(staged: Path) -> str:
-    """A hash of all that a server or a client program loads, debug information aside."""
-    digest = hashlib.sha256()
+def _hashes_of_files(staged: Path) -> tuple[str, str]:
+    """Hashes of all that a server or a client program loads, debug information aside, and of the server's."""
+    whole, server = hashlib.sha256(), hashlib.sha256()
     stripped = staged.parent / "stripped"
     for path in sorted(staged.rglob("*")):
         relative = path.relative_to(staged)
@@ -267,6 +270,9 @@ def _hash_of_files(staged: Path) -> str:
         command = ["objcopy", *options, str(path), str(stripped)]
         done = top != "share" and subprocess.run(command, capture_output=True, check=False).returncode == 0
         content = (stripped if done else path).read_bytes()
-        digest.update(f"{relative}\0".encode() + hashlib.sha256(content).digest())
+        file = f"{relative}\0".encode() + hashlib.sha256(content).digest()
+        whole.update(file)
+        if top != "bin" or path.name in _OF_THE_SERVER:
+            server.update(file)
     stripped.unlink(missing_ok=True)
-    return digest.hexdigest()
+    return whole.hexdigest(), server.hexdigest()

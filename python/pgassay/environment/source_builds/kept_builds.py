@@ -23,8 +23,9 @@ class Kept(Frozen):
     """One finished build, as its record has it.
 
     names: what was typed for it, the latest last. trees: git's hashes of the trees that build it. files: a
-    hash of its programs, libraries and shared files without debug information. same_as: the folder of the
-    build that has the same files, '' when this one has its own. linker: what linked its layouts, '' for none.
+    hash of its programs, libraries and shared files without debug information. server: the same of what a
+    server loads and its data are made with, so without client programs. same_as: the folder of the build that
+    has the same files, '' when this one has its own. linker: what linked its layouts, '' for none.
     """
 
     names: tuple[str, ...]
@@ -36,6 +37,7 @@ class Kept(Frozen):
     lacking: tuple[str, ...]
     data_format: str
     files: str
+    server: str = ""
     seconds: float
     same_as: str = ""
     linker: str = ""

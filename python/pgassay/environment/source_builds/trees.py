@@ -200,9 +200,9 @@ def _git(
 ) -> str:
     result = _run(_command(arguments), _environment(objects, where or {}), folder)
     if result.returncode != 0:
-        raise UsageError(
-            f"{text}: git {arguments[0]} failed ({_said(result)}): check the clone with 'git fsck'"
-        )
+        is_full = "No space left" in result.stderr
+        remedy = f"free some space in {home()}" if is_full else "check the clone with 'git fsck'"
+        raise UsageError(f"{text}: git {arguments[0]} failed ({_said(result)}): {remedy}")
     return result.stdout
 
 

@@ -7,6 +7,7 @@ data, its own order, and a protocol in which perf runs: nothing of it enters a v
 import math
 from dataclasses import replace
 
+from pgassay.environment.source_builds.function_renames import renamed_functions
 from pgassay.experiment.running.loop import (
     ExperimentTrials,
     RunLimits,
@@ -17,6 +18,7 @@ from pgassay.model.experiment import Experiment
 from pgassay.progress import Progress, WithoutEstimates
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, load, write_experiment
+from pgassay.record.renames import Renames, write_renames
 from pgassay.trial.target import Target
 from pgassay.words import duration, plural
 
@@ -36,6 +38,9 @@ def run_profile(stored: StoredExperiment, target: Target, progress: Progress) ->
     folder = stored.folder / layout.PROFILE_FOLDER
     if not (folder / layout.EXPERIMENT_FILE).is_file():
         write_experiment(folder, profile_experiment(stored.experiment))
+        renamed = renamed_in_arms(stored.experiment)
+        if renamed:
+            write_renames(folder, renamed)
     profile = load(folder)
     if profile.stopped == "blocks":
         return replace(stored, profile=profile)
@@ -88,6 +93,16 @@ def profile_experiment(experiment: Experiment) -> Experiment:
             "design": design,
         }
     )
+
+
+def renamed_in_arms(experiment: Experiment) -> Renames:
+    """By arm id the functions that its build has under another name than its control's."""
+    builds = {arm.id: arm.spec.build for arm in experiment.arms}
+    found = {
+        each.arm_id: renamed_functions(builds[each.control_id], builds[each.arm_id])
+        for each in experiment.contrasts
+    }
+    return {arm_id: names for arm_id, names in found.items() if names}
 
 
 def _announcement(stored: StoredExperiment, rounds: int) -> str:

@@ -108,7 +108,7 @@ class BisectionResult(Frozen):
     ratio, interval: speed of the good end over that of the bad one. candidates: the commits or builds that
     were searched; aside: commits between the ends that are none. seconds_left: what is likely to be lacking,
     None where nothing is or nobody knows. profile: of both sides of the step, not written without one.
-    command: repeats or continues the search.
+    machine, built_with: in words, once something was measured. command: repeats or continues the search.
     """
 
     schema_: int = Field(default=BISECTION_SCHEMA, alias="schema")
@@ -134,4 +134,6 @@ class BisectionResult(Frozen):
     seconds_left: float | None
     notes: tuple[str, ...]
     profile: ProfileResult | None = Field(default=None, exclude_if=lambda profile: profile is None)
+    machine: str = Field(default="", exclude_if=lambda words: not words)
+    built_with: str = Field(default="", exclude_if=lambda words: not words)
     command: str

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from pydantic import Field
+
 from pgassay.model.base import Frozen, Number, Recorded
 
 TimeVerdict = Literal["less", "more", "inconclusive", "control"]
@@ -12,7 +14,8 @@ class ProfileFacts(Recorded):
 
     `rate_hz`: samples of each running process a second, by perf's `event`. `stacks`: how callers were found,
     'frame pointers', 'unwound' or 'none'. `samples`: those within the measured part, `lost` those that perf
-    could not keep. `reading_s`: what reading the recording took after the trial.
+    could not keep. `reading_s`: what reading the recording took after the trial. `instructions` and `cycles`
+    that the processor's counters counted in the measured part; `counters` is False on a machine without them.
     """
 
     perf: str | None = None
@@ -22,6 +25,34 @@ class ProfileFacts(Recorded):
     samples: int | None = None
     lost: int | None = None
     reading_s: Number | None = None
+    counters: bool | None = None
+    instructions: Number | None = None
+    cycles: Number | None = None
+
+
+class CountedArm(Frozen):
+    """What an arm's processors counted per unit: the mean of its trials; the rest as in `FunctionArm`."""
+
+    name: str
+    stratum: str = ""
+    count: float | None
+    ratio: float | None
+    interval: tuple[float | None, float | None] | None
+    verdict: TimeVerdict
+
+
+class CountedEvent(Frozen):
+    """An event of the processor's own counters, 'instructions' or 'cycles', in each arm."""
+
+    event: str
+    arms: tuple[CountedArm, ...]
+
+
+class RenamedFunctions(Frozen):
+    """By arm id the names that functions have in its control, by their names in the arm."""
+
+    format: int = 1
+    renamed: dict[str, dict[str, str]]
 
 
 class FunctionArm(Frozen):
@@ -66,7 +97,7 @@ class ServerProfile(Frozen):
     """The functions of one server while a capture was replayed on it, compared with nothing.
 
     `unit`: what a time is of, as 'statement'; `us`: all CPU time of the server's processes per unit. The rest
-    as in `ProfileResult`.
+    as in `ProfileResult`. `counted`: instructions and cycles per unit, {} on machines without counters.
     """
 
     unit: str
@@ -79,6 +110,7 @@ class ServerProfile(Frozen):
     functions: tuple[ServerFunction, ...]
     callers: tuple[ServerFunction, ...]
     notes: tuple[str, ...]
+    counted: dict[str, float] = Field(default_factory=dict, exclude_if=lambda counts: not counts)
 
 
 class WaitMeaning(Frozen):
@@ -118,7 +150,8 @@ class ProfileResult(Frozen):
     by its `event`. `stacks`: how callers were found, by arm where arms differ. `lost`: samples that perf
     could not keep. `functions`: those with most time of their own, in falling order; `callers`: those with
     most time in what they call. Each is one family with a false discovery rate of at most alpha (e-BH).
-    `sentences`: what differs, the largest difference first; `notes`: what limits all of it.
+    `sentences`: what differs, the largest difference first; `notes`: what limits all of it. `counted`:
+    instructions and cycles, where the machine has counters.
     """
 
     unit: str
@@ -133,3 +166,4 @@ class ProfileResult(Frozen):
     waits: tuple[WaitTimes, ...]
     sentences: tuple[str, ...]
     notes: tuple[str, ...]
+    counted: tuple[CountedEvent, ...] = Field(default=(), exclude_if=lambda events: not events)

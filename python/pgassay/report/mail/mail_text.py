@@ -10,14 +10,14 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from pgassay.analysis.profile.result import function_name, time_words
-from pgassay.model.profile.result import ProfileResult
+from pgassay.model.profile.result import CountedEvent, ProfileResult
 from pgassay.model.result import ArmResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report import text
 from pgassay.report.compare import summary, verdicts
 from pgassay.report.compare.material import Material
 from pgassay.report.labels import levels_alone
-from pgassay.report.profile.functions import wait_name
+from pgassay.report.profile.functions import counted_words, wait_name
 
 COLUMNS = 72
 INDENT = "  "
@@ -171,6 +171,8 @@ def _functions(material: Material) -> list[str]:
         if len(names) != 2 or max(map(len, names)) > HEAD_MAX:
             names = ["control", "arm"]
         parts.append(table(("function", *names, "ratio", "interval"), rows))
+    if found.counted:
+        parts.append(_paragraphs(map(counted_line, found.counted)))
     if found.waits:
         heads = ("wait", *(["control", "arm"] if len(found.arms) == 2 else [arm.name for arm in found.arms]))
         waits = [
@@ -179,6 +181,16 @@ def _functions(material: Material) -> list[str]:
         ]
         parts.append(f"Waits of the connections per {found.unit} (sampled):\n{table(heads, waits)}")
     return parts
+
+
+def counted_line(counted: CountedEvent) -> str:
+    """'Instructions: 41,000 in A; 38,950 in B (0.950x, 0.949-0.951).'."""
+    parts = []
+    for arm in counted.arms:
+        ends = text.interval_or_why(arm.interval, arm.ratio).replace(" – ", "-")
+        compared = "" if arm.verdict == "control" else f" ({text.ratio(arm.ratio)}, {ends})"
+        parts.append(f"{counted_words(arm.count)} in {arm.name}{compared}")
+    return f"{counted.event.capitalize()}: {'; '.join(parts)}."
 
 
 def _function_rows(found: ProfileResult) -> list[Cells]:

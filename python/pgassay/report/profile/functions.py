@@ -29,6 +29,7 @@ from pgassay.report.section import (
     Table,
     plain_table,
 )
+from pgassay.words import figure
 
 HEADING = "Functions"
 ANCHOR = "functions"
@@ -63,10 +64,37 @@ def section(material: Material) -> Section:
         _table(material, found.functions, ROWS_PAGE, "function", HTML),
         _table(material, found.callers, ROWS_PAGE, "including callees", HTML),
     ]
+    if found.counted:
+        blocks.append(counted_table(found, names_of(material, found)))
     blocks += _waits(material, found)
     if found.notes:
         blocks.append(Paragraph(" ".join(f"{_sentence(note)}" for note in found.notes), QUIET))
     return Section(HEADING, ANCHOR, tuple(blocks), link=HEADING, folded=MARKDOWN)
+
+
+def names_of(material: Material, found: ProfileResult) -> list[str]:
+    """The profile's arms as a table's heads."""
+    names = {(arm.name, arm.stratum): material.label_at(arm) for arm in material.result.arms}
+    return [names.get((arm.name, arm.stratum), text.clean(arm.name)) for arm in found.arms[:ARMS_MAX]]
+
+
+def counted_table(found: ProfileResult, names: Sequence[str]) -> Table:
+    """Instructions and cycles per unit in each arm, and of two arms how they differ."""
+    is_pair = len(found.arms) == 2
+    heads = (f"per {found.unit}", *names, *(("change", "interval") if is_pair else ()))
+    rows = []
+    for each in found.counted:
+        row = [each.event, *(counted_words(arm.count) for arm in each.arms[:ARMS_MAX])]
+        if is_pair:
+            compared = next((arm for arm in each.arms if arm.verdict != "control"), each.arms[-1])
+            row += [text.ratio(compared.ratio), text.interval(compared.interval)]
+        rows.append(tuple(row))
+    return plain_table(heads, rows, where=EVERYWHERE)
+
+
+def counted_words(count: float | None) -> str:
+    """A number of instructions or cycles: '41,200'."""
+    return "-" if count is None else figure(count)
 
 
 def _graphs(material: Material, found: ProfileResult) -> list[Block]:
@@ -126,9 +154,7 @@ def _waits(material: Material, found: ProfileResult) -> list[Block]:
     """What the connections waited for, and what is known of it."""
     if not found.waits:
         return []
-    names = {(arm.name, arm.stratum): material.label_at(arm) for arm in material.result.arms}
-    arms = found.arms[:ARMS_MAX]
-    heads = ("wait", *(names.get((arm.name, arm.stratum), text.clean(arm.name)) for arm in arms))
+    heads = ("wait", *names_of(material, found))
     rows = [
         (wait_name(wait), *("-" if us is None else time_words(us) for us in wait.us[:ARMS_MAX]))
         for wait in found.waits

@@ -20,6 +20,7 @@ from pgassay.report.section import (
     Table,
     plain_table,
 )
+from pgassay.words import figure, join
 
 _ROWS_TERMINAL, _ROWS_PAGE = 12, 40
 _LEGEND = (
@@ -46,6 +47,9 @@ def section_of(found: ServerProfile, server: str, flame: FlameNode | None) -> Se
         blocks.append(FlameGraph("flame-1", name, name, found.unit, flame, sample_us))
     blocks.append(_table(found.functions[:_ROWS_PAGE], found.unit, "function", HTML))
     blocks.append(_table(found.callers[:_ROWS_PAGE], found.unit, "including callees", HTML))
+    if found.counted:
+        counted = join([f"{figure(count)} {event}" for event, count in found.counted.items()])
+        blocks.append(Paragraph(f"Counted by the processor per {found.unit}: {counted}."))
     if found.notes:
         notes = " ".join(f"{note[:1].upper()}{note[1:]}." for note in map(text.clean, found.notes))
         blocks.append(Paragraph(notes, QUIET, where=EVERYWHERE))

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from pgassay.environment.linux.perf import PerfRecording, Stacks, find_perf
+from pgassay.environment.linux.perf_counters import PerfCounting, has_counters
 from pgassay.errors import MeasurementError
 from pgassay.model.build import Build
 from pgassay.record.stacks import STACKS_FILE, to_folded
@@ -32,9 +33,11 @@ def profiled(trial: TrialState, local: LocalTrialServer | None) -> Iterator[None
         yield
         return
     perf, stacks = find_perf(), stacks_of(trial.arm.build)
-    recording = PerfRecording(perf, local.running.server.process_ids(), rate_hz, stacks)
+    pids = local.running.server.process_ids()
+    recording = PerfRecording(perf, pids, rate_hz, stacks)
+    counting = PerfCounting(perf, pids) if has_counters(perf) else None
     try:
-        with recording:
+        with recording, counting or nullcontext():
             began_ns = time.monotonic_ns()
             yield
             ended_ns = time.monotonic_ns()
@@ -58,5 +61,7 @@ def profiled(trial: TrialState, local: LocalTrialServer | None) -> Iterator[None
         "samples": samples,
         "lost": reader.lost,
         "reading_s": round(time.monotonic() - began_s, 3),
+        "counters": counting is not None,
+        **({} if counting is None else counting.counts(first_ns, last_ns)),
     }
     trial.observations[STACKS_FILE] = to_folded(folded)
