@@ -3,8 +3,10 @@
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +19,8 @@ def own_server(programs: Path, options: str, scale: int = 1) -> Iterator[Path]:
 
     options: of the postmaster, as pg_ctl's -o takes them.
     """
+    # `timeout` ends a program so: its server goes with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp(prefix="pgassay-bench-", dir="/tmp"))
     account = {}
     if os.geteuid() == 0:

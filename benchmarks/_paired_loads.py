@@ -10,7 +10,7 @@ import argparse
 import math
 import os
 import random
-import signal
+import shutil
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -135,11 +135,24 @@ def on_processors(processors: set[int] | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+def _home() -> Path:
+    return Path(os.environ.get("PGASSAY_HOME", "/var/cache/pgassay"))
+
+
+def has_sysbench() -> bool:
+    """Whether there is sysbench: the machine's own, else what `make setup` unpacked; says so if not."""
+    private = _home() / "tools" / "sysbench" / "bin"
+    os.environ["PATH"] = os.pathsep.join([os.environ.get("PATH", os.defpath), str(private)])
+    found = shutil.which("sysbench") is not None
+    if not found:
+        print("There is no sysbench on this machine, so nothing is compared; install the package sysbench.")
+    return found
+
+
 def default_bin_directory() -> Path:
     """The newest PostgreSQL at hand: pgassay's own build of 18, else one that is installed."""
-    home = Path(os.environ.get("PGASSAY_HOME", "/var/cache/pgassay"))
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
-    found = [*installed, *sorted(home.glob("builds/apt/18*/usr/lib/postgresql/18/bin"))]
+    found = [*installed, *sorted(_home().glob("builds/apt/18*/usr/lib/postgresql/18/bin"))]
     if not found:
         raise SystemExit("There is no PostgreSQL on this machine; type `make setup`, or name one with --bin.")
     return found[-1]
@@ -186,8 +199,6 @@ def run_placements(
     prepare: Callable[[Server], None] = lambda _: None,
 ) -> None:
     """Call `compare` with a running server for each placement and number of connections."""
-    # `timeout` ends a program so: its server goes with it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     order = random.Random(arguments.seed)
     processors = sorted(os.sched_getaffinity(0))
     half = max(1, len(processors) // 2)

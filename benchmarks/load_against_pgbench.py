@@ -79,7 +79,9 @@ def run_floor(server: Server, clients: int, seconds: float, _seed: int) -> Outco
 
 def run_pgbench(server: Server, clients: int, seconds: float, seed: int) -> Outcome:
     command = [server.bin / "pgbench", "-S", "-M", "prepared", "-n", "-c", str(clients), "-j", "1"]
-    whole = [*command, "-T", str(math.ceil(seconds + WARMUP_S)), "-P", "1", f"--random-seed={seed}"]
+    # One second more than is read: the last one ends together with the program, which may leave out its line.
+    first, end = math.ceil(WARMUP_S), math.ceil(seconds + WARMUP_S)
+    whole = [*command, "-T", str(end + 1), "-P", "1", f"--random-seed={seed}"]
     whole += ["-h", str(server.folder), "-U", "postgres", "postgres"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     finished = subprocess.run(whole, capture_output=True, text=True, check=True)
@@ -87,7 +89,10 @@ def run_pgbench(server: Server, clients: int, seconds: float, seed: int) -> Outc
     count = int(_found(r"actually processed: (\d+)", finished.stdout))
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     per_second = [float(each) for each in re.findall(r"^progress: .* s, ([\d.]+) tps", finished.stderr, re.M)]
-    return Outcome(statistics.mean(per_second[math.ceil(WARMUP_S) :]), cpu_s / count * 1e6)
+    measured = per_second[first:end]
+    if not measured:
+        raise SystemExit(f"pgbench reported no second after the first:\n{finished.stderr}")
+    return Outcome(statistics.mean(measured), cpu_s / count * 1e6)
 
 
 def _found(pattern: str, text: str) -> str:

@@ -18,7 +18,6 @@ import math
 import random
 import re
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -31,6 +30,7 @@ from _paired_loads import (
     Server,
     arguments_of,
     cpu_ratio,
+    has_sysbench,
     print_medians,
     run_blocks,
     run_placements,
@@ -54,15 +54,17 @@ def sysbench(server: Server, script: str, *words: str) -> str:
 def run_sysbench(
     server: Server, clients: int, seconds: float, seed: int, *, range_size: int, script: str
 ) -> Outcome:
-    # Its warm-up has a report of its own only in the newest versions: as many seconds as pgassay altogether.
-    duration = [f"--time={math.ceil(seconds + WARMUP_S)}", "--report-interval=1"]
+    # Its warm-up has a report of its own only in the newest versions. One second more than is read: the
+    # last one ends together with the program, which may leave out its line.
+    first, end = math.ceil(WARMUP_S), math.ceil(seconds + WARMUP_S)
+    duration = [f"--time={end + 1}", "--report-interval=1"]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     words = [f"--threads={clients}", *duration, f"--rand-seed={seed}", f"--range_size={range_size}"]
     output = sysbench(server, script, *words, "run")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     match = re.search(r"transactions:\s+(\d+)\s", output)
     per_second = [float(each) for each in re.findall(r"^\[ \d+s \].* tps: ([\d.]+)", output, re.M)]
-    measured = per_second[math.ceil(WARMUP_S) :]
+    measured = per_second[first:end]
     if match is None or not measured:
         raise SystemExit(f"sysbench's output tells no transactions:\n{output}")
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
@@ -102,8 +104,7 @@ def main() -> int:
         parser.add_argument("--script", default="oltp_read_only")
 
     arguments = arguments_of(__doc__, "1,10", add)
-    if shutil.which("sysbench") is None:
-        print("There is no sysbench on this machine, so nothing is compared; install the package sysbench.")
+    if not has_sysbench():
         return 0
 
     def compare(server: Server, here: str, clients: int, order: random.Random) -> None:

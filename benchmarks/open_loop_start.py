@@ -4,7 +4,7 @@ select-only, prepared, one thread, Poisson arrivals, in the two placements of _p
 each run: the rate, and how much later than intended requests were sent (the load generator's own delay; at
 most 50 µs at p99 where the client has a processor for itself, `apart`).
 
-    python benchmarks/open_loop_start.py [--blocks 8] [--seconds 5] [--clients 8,50] [--bin FOLDER]
+    python benchmarks/open_loop_start.py [--blocks 16] [--seconds 2] [--clients 8,50] [--bin FOLDER]
 """
 
 import random

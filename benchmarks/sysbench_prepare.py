@@ -11,7 +11,6 @@ import argparse
 import functools
 import os
 import random
-import shutil
 import statistics
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import time
 from pathlib import Path
 
 from _own_server import own_server
-from _paired_loads import default_bin_directory, ratio_of, times_in_turn
+from _paired_loads import default_bin_directory, has_sysbench, ratio_of, times_in_turn
 
 # PostgreSQL's own settings, but for the size of its memory and of its WAL.
 SETTINGS = "-c shared_buffers=1GB -c max_wal_size=8GB -c listen_addresses='' -c autovacuum=off"
@@ -69,8 +68,7 @@ def main() -> int:
     parser.add_argument("--rows", type=int, default=500_000, help="of each table")
     parser.add_argument("--bin", type=Path, default=None, help="PostgreSQL's programs")
     arguments = parser.parse_args()
-    if shutil.which("sysbench") is None:
-        print("There is no sysbench on this machine, so nothing is compared; install the package sysbench.")
+    if not has_sysbench():
         return 0
     order = random.Random(1)
     with own_server(arguments.bin or default_bin_directory(), SETTINGS) as folder:
