@@ -92,7 +92,7 @@ DATABASE = (
     ),
     SysbenchOption("pgsql-db", "text", "sbtest", "the database"),
     SysbenchOption(
-        *("pgsql-sslmode", "text", "", "how the connection is encrypted (without it PGSSLMODE, or prefer)"),
+        *("pgsql-sslmode", "text", "", "encryption, as libpq's sslmode (without it PGSSLMODE counts)"),
         words=("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
     ),
 )

@@ -86,17 +86,16 @@ def packed(counts: bytes) -> bytes:
     return HISTOGRAM[:4] + len(compressed).to_bytes(4, "big") + compressed
 
 
-# A damaged file, and one whose content was damaged before it was compressed.
+def with_bytes(is_inside: bool, place: int, value: bytes, end: int) -> bytes:
+    """A damaged file, or one whose content was damaged before it was compressed."""
+    whole = COUNTS if is_inside else HISTOGRAM
+    at = place % len(whole)
+    changed = (whole[:at] + value + whole[at + len(value) :])[:end]
+    return packed(changed) if is_inside else changed
+
+
 DAMAGED = st.builds(
-    lambda inside, place, value, end: (packed if inside else bytes)(
-        (whole := COUNTS if inside else HISTOGRAM)[: place % len(whole)]
-        + value
-        + whole[place % len(whole) + len(value) : end]
-    ),
-    st.booleans(),
-    st.integers(0, 100),
-    st.binary(max_size=4),
-    st.integers(0, 100),
+    with_bytes, st.booleans(), st.integers(0, 100), st.binary(max_size=4), st.integers(0, 100)
 )
 
 

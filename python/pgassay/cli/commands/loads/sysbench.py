@@ -41,9 +41,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         added = parser.add_argument_group(title)
         for option in group:
             shown = f"{option.help} (default {option.default})" if option.default else option.help
-            word = "|".join(option.words) or {"whole": "N", "number": "X", "switch": "on|off"}.get(
-                option.kind, "TEXT"
-            )
+            # More words than fit beside an option are left to its help.
+            words = "|".join(option.words) if len(option.words) <= 5 else ""
+            word = words or {"whole": "N", "number": "X", "switch": "on|off"}.get(option.kind, "TEXT")
             nargs = "?" if option.kind == "switch" else None
             added.add_argument(f"--{option.name}", metavar=word, nargs=nargs, help=shown.replace("%", "%%"))
     added = parser.add_argument_group("others")
