@@ -124,7 +124,15 @@ def latencies_by_second(trial: Path) -> dict[int, list[tuple[int, int]]]:
             if tag == "Tag=second":
                 start_s, _, _, histogram_text = rest.split(",")
                 found[round(float(start_s))] = _middles(HdrHistogram.decode(histogram_text))
-    except (HdrCookieException, HdrLengthException, OSError, ValueError, IndexError, zlib.error) as error:
+    except (
+        HdrCookieException,
+        HdrLengthException,
+        OSError,
+        ValueError,
+        IndexError,
+        OverflowError,
+        zlib.error,
+    ) as error:
         raise damaged(path, str(error) or "no histogram log") from error
     return found
 
@@ -139,7 +147,15 @@ def histogram(trial: Path) -> "HdrHistogram | None":
         return None
     try:
         return HdrHistogram.decode(base64.b64encode(path.read_bytes()))
-    except (HdrCookieException, HdrLengthException, OSError, ValueError, IndexError, zlib.error) as error:
+    except (
+        HdrCookieException,
+        HdrLengthException,
+        OSError,
+        ValueError,
+        IndexError,
+        OverflowError,
+        zlib.error,
+    ) as error:
         why = str(error) or "no HdrHistogram V2"
         raise damaged(path, why) from error
 

@@ -1,4 +1,4 @@
-"""Connecting as sysbench does: its five options, else libpq's environment and files."""
+"""Connecting as sysbench does: its own options, else libpq's environment and files."""
 
 import os
 from dataclasses import dataclass, field
@@ -32,6 +32,7 @@ def connect(chosen: Options) -> SysbenchServer:
         "user": chosen.text("pgsql-user"),
         "password": chosen.text("pgsql-password"),
         "dbname": chosen.text("pgsql-db"),
+        "sslmode": chosen.text("pgsql-sslmode"),
         "fallback_application_name": APPLICATION,
         "client_encoding": "UTF8",
     }

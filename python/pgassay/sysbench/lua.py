@@ -34,6 +34,11 @@ def name_of(typed: str) -> str:
     """The script that is meant; raises UsageError for a user's Lua file, and for a name that is none."""
     if typed in SCRIPTS:
         return typed
+    if not typed:
+        raise UsageError(
+            f"a script is missing: write one of {', '.join(SCRIPTS)}, and behind it prepare, run, warmup or "
+            "cleanup; pgassay sysbench --help says more"
+        )
     path = Path(typed)
     if path.suffix != ".lua":
         close = get_close_matches(typed, SCRIPTS, n=1)

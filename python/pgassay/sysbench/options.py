@@ -91,6 +91,10 @@ DATABASE = (
         "pgsql-password", "text", "", "its password; PGPASSWORD or a password file shows it to nobody"
     ),
     SysbenchOption("pgsql-db", "text", "sbtest", "the database"),
+    SysbenchOption(
+        *("pgsql-sslmode", "text", "", "encryption, as libpq's sslmode (without it PGSSLMODE counts)"),
+        words=("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+    ),
 )
 OF_SCRIPTS = (
     SysbenchOption("tables", "whole", "1", "tables sbtest1, sbtest2, …", 1, 10_000),
@@ -117,12 +121,21 @@ GROUPS = {"general": GENERAL, "random numbers": RANDOM, "database": DATABASE, "s
 BY_NAME = {option.name: option for group in GROUPS.values() for option in group}
 # Other names, with the word that sysbench says of old ones.
 ALIASES = {"random-ranges": "number-of-ranges"}
+# Which script has an option that the others have not.
+OF_ONE_SCRIPT = {
+    "random-points": "select_random_points",
+    "number-of-ranges": "select_random_ranges",
+    "delta": "select_random_ranges",
+}
 DEPRECATED = {"num-threads": "threads", "max-time": "time", "max-requests": "events", "tx-rate": "rate"}
 _HERE = "leave it out"
 REFUSED = {
     "report-checkpoints": f"there is one report, at the end: {_HERE}, or use --report-interval",
     "forced-shutdown": f"what runs when time is over is always waited for: {_HERE}",
     "thread-stack-size": f"connections have no thread of their own here: {_HERE}",
+    "thread-init-timeout": f"how long a connection is waited for is fixed: {_HERE}",
+    "luajit-cmd": f"there is no Lua here: {_HERE}",
+    "create-table-options": f"tables are made as sysbench makes them without it: {_HERE}",
     "config-file": "options are read from the command line alone: write them there",
     "validate": f"sysbench's OLTP scripts validate nothing: {_HERE}",
     "debug": f"sysbench's own internals are not here: {_HERE}",
@@ -184,9 +197,26 @@ def parse(words: Sequence[str]) -> Options:
             chosen.command = word
         else:
             raise SysbenchError(f"Unrecognized command line argument: {word}")
+    if chosen.command == "run" and not chosen.whole("time") and not chosen.whole("events"):
+        chosen.warnings.append("WARNING: Both event and time limits are disabled, running an endless test")
     if chosen.switch("histogram") and chosen.whole("percentile") == 0:
         raise SysbenchError("--histogram cannot be used with --percentile=0")
     return chosen
+
+
+def options_of(script: str) -> list[SysbenchOption]:
+    """What a script has beside the options that all have. bulk_insert looks at none, as sysbench's."""
+    if script == "bulk_insert":
+        return []
+    return [option for option in OF_SCRIPTS if OF_ONE_SCRIPT.get(option.name, script) == script]
+
+
+def refuse_options_of_others(chosen: Options) -> None:
+    """Raises SysbenchError for an option that only another script has, once the script's name is known."""
+    for name in chosen.values:
+        whose = OF_ONE_SCRIPT.get(name, chosen.script)
+        if chosen.script not in (whose, "bulk_insert"):
+            raise SysbenchError(f"invalid option: --{name}: {whose} has it, {chosen.script} has not")
 
 
 def _split(word: str) -> tuple[str, str | None]:

@@ -35,13 +35,13 @@ def lines(run: Run) -> Iterator[str]:
     yield "Latency (ms):"
     for name in ("min", "mean", "max"):
         word = {"mean": "avg"}.get(name, name)
-        yield f"         {word}:                            {latency[name]:10.2f}"
+        yield f"         {word}:                              {latency[name]:10.2f}"
     if chosen.whole("percentile"):
         place = chosen.whole("percentile")
-        yield f"        {place:3d}th percentile:                {record['percentile_ms']:10.2f}"
+        yield f"        {place:3d}th percentile:                  {record['percentile_ms']:10.2f}"
     else:
         yield "         percentile stats:               disabled"
-    yield f"         sum:                            {record['latency_sum_ms']:10.2f}"
+    yield f"         sum:                              {record['latency_sum_ms']:10.2f}"
     yield ""
     yield "Threads fairness:"
     of_events = [float(each["events"]) for each in record["connections"]]

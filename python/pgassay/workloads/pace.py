@@ -114,15 +114,8 @@ def _curve(typed: str) -> tuple[tuple[float, float], ...]:
     path, speed = Path(match["path"] if match else typed.strip()), float(match["speed"]) if match else 1.0
     if not speed > 0:
         raise UsageError(f"workload option curve: a speed of {speed:g} stands still: write {path}@288")
-    try:
-        if path.stat().st_size > CURVE_BYTES_MAX:
-            raise UsageError(f"{path} is larger than 64 MB: keep one line for each minute or second")
-        text = path.read_text("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise UsageError(f"can't read the curve {path} ({why}): name a CSV file of seconds,rate") from error
     points: list[tuple[float, float]] = []
-    for line, row in enumerate(csv.reader(text.splitlines()), start=1):
+    for line, row in _rows(path):
         if not row or row[0].lstrip().startswith("#"):
             continue
         try:
@@ -133,6 +126,10 @@ def _curve(typed: str) -> tuple[tuple[float, float], ...]:
             raise UsageError(f"{path}, line {line}: write two numbers, seconds,rate") from error
         if not (math.isfinite(seconds) and seconds >= 0 and 0 <= rate <= RATE_MAX):
             raise UsageError(f"{path}, line {line}: seconds are from 0 on, a rate from 0 to {RATE_MAX:.0f}")
+        if not math.isfinite(seconds / speed):
+            raise UsageError(
+                f"{path}, line {line}: the curve never ends at a speed of {speed:g}: leave it out"
+            )
         points.append((seconds / speed, rate))
     if len(points) < 2 or len(points) > POINTS_MAX:
         raise UsageError(
@@ -143,3 +140,22 @@ def _curve(typed: str) -> tuple[tuple[float, float], ...]:
     if all(rate == 0 for _, rate in points) or points[-1][0] <= 0:
         raise UsageError(f"{path}: no transaction would ever run: give rates above 0 for some time")
     return tuple(points)
+
+
+def _rows(path: Path) -> list[tuple[int, list[str]]]:
+    """The rows of a CSV file with the numbers of their lines; raises UsageError."""
+    instead = "name a CSV file of seconds,rate"
+    try:
+        # A pipe would never answer, and /dev/zero never end.
+        if path.exists() and not path.is_file():
+            raise UsageError(f"the curve {path} is no file: {instead}")
+        if path.stat().st_size > CURVE_BYTES_MAX:
+            raise UsageError(f"{path} is larger than 64 MB: keep one line for each minute or second")
+        reader = csv.reader(path.read_text("utf-8-sig").splitlines())
+        return [(reader.line_num, row) for row in reader]
+    except csv.Error as error:
+        raise UsageError(f"{path} is no CSV file ({error}): write seconds,rate on each line") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None)
+        why = why or ("it is not UTF-8" if isinstance(error, UnicodeDecodeError) else error)
+        raise UsageError(f"can't read the curve {path!s:.200} ({why}): {instead}") from error

@@ -1,18 +1,23 @@
 """Mean and standard deviation of latencies: as if all transactions of all trials were in one list."""
 
 import base64
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hdrh.histogram import HdrHistogram
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from load_records import write_load
 from pgassay.analysis.descriptive.latencies import arm_latencies
 from pgassay.analysis.verdicts.compare import analyse
+from pgassay.errors import UsageError
+from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment
-from pgassay.record.observations import moments_us, stddev_ms
+from pgassay.record.observations import histogram, latencies_by_second, moments_us, stddev_ms
 from pgassay.report.compare.page import page_of
 
 
@@ -63,6 +68,51 @@ def test_moments_of_a_histogram_are_the_library_s_to_the_last_digit(values: list
     assert moments_us(histogram) == expected
     stored = base64.b64decode(histogram.encode())
     assert stddev_ms(stored) == expected[1] / 1000
+
+
+def histogram_bytes() -> bytes:
+    histogram = HdrHistogram(1, 3_600_000_000, 3)
+    for value in (1, 5, 2000, 2000, 90_000):
+        histogram.record_value(value)
+    return base64.b64decode(histogram.encode())
+
+
+HISTOGRAM = histogram_bytes()
+COUNTS = bytes(zlib.decompress(HISTOGRAM[8:]))
+
+
+def packed(counts: bytes) -> bytes:
+    compressed = zlib.compress(counts)
+    return HISTOGRAM[:4] + len(compressed).to_bytes(4, "big") + compressed
+
+
+def with_bytes(is_inside: bool, place: int, value: bytes, end: int) -> bytes:
+    """A damaged file, or one whose content was damaged before it was compressed."""
+    whole = COUNTS if is_inside else HISTOGRAM
+    at = place % len(whole)
+    changed = (whole[:at] + value + whole[at + len(value) :])[:end]
+    return packed(changed) if is_inside else changed
+
+
+DAMAGED = st.builds(
+    with_bytes, st.booleans(), st.integers(0, 100), st.binary(max_size=4), st.integers(0, 100)
+)
+
+
+@settings(max_examples=40)
+@given(DAMAGED, st.sampled_from(["0", "7.4", "inf", "nan", "-1", "x"]))
+def test_a_damaged_histogram_is_a_sentence(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, start: str
+) -> None:
+    trial = tmp_path_factory.getbasetemp()
+    (trial / layout.HISTOGRAM_FILE).write_bytes(content)
+    line = f"Tag=second,{start},1.0,0.5,{base64.b64encode(content).decode()}\n"
+    (trial / layout.HISTOGRAM_LOG_FILE).write_text(line, encoding="utf-8")
+    for read in (histogram, latencies_by_second):
+        try:
+            read(trial)
+        except UsageError as error:
+            assert "is damaged (" in str(error) and "restore it from a copy" in str(error)
 
 
 def test_every_output_has_it_beside_the_mean(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`rate=`, `curve=`, `arrivals=`, `latency_limit=` and `--metric`: what is read, and what refused."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,37 @@ def test_a_curve_is_a_file_and_lasts_as_long_as_that(tmp_path: Path) -> None:
         file.write_text(text, encoding="utf-8")
         with pytest.raises(UsageError, match=words):
             parse_workload(f"select-only:curve={file}")
+
+
+@given(st.binary(max_size=60) | st.text('0123456789.,-+einfa "#\r\n\0x', max_size=60).map(str.encode))
+def test_any_file_is_a_curve_or_one_sentence(
+    tmp_path_factory: pytest.TempPathFactory, content: bytes
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "any.csv"
+    file.write_bytes(content)
+    try:
+        pace = load(f"select-only:curve={file},duration=5s").pace
+    except UsageError as error:
+        assert str(file) in str(error) and "\n" not in str(error).replace(str(file), "")
+    else:
+        assert pace is not None and len(pace.rates) >= 2
+        assert all(0 <= seconds < float("inf") and rate >= 0 for seconds, rate in pace.rates)
+
+
+def test_what_is_no_file_of_a_curve_is_refused(tmp_path: Path) -> None:
+    (wide := tmp_path / "wide.csv").write_text("0,1\n" + "9" * 200_000 + ",2\n", encoding="utf-8")
+    (endless := tmp_path / "endless.csv").write_text("0,1\n1e308,2\n", encoding="utf-8")
+    os.mkfifo(pipe := tmp_path / "pipe")
+    for typed, words in (
+        (str(wide), r"wide\.csv is no CSV file \(field larger than field limit"),
+        (f"{endless}@0.000001", r"endless\.csv, line 2: the curve never ends at a speed of 1e-06"),
+        (str(pipe), "the curve .*pipe is no file: name a CSV file"),
+        ("/dev/zero", "the curve /dev/zero is no file: name a CSV file"),
+        (str(tmp_path), "is no file: name a CSV file"),
+        ("day\0.csv", r"can't read the curve day.*null byte"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            parse_workload(f"select-only:curve={typed}")
 
 
 def test_rates_arrivals_and_limits_are_factors() -> None:

@@ -4,10 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.cli.main import main
 from pgassay.errors import UsageError
 from pgassay.native.sysbench_commands import SysbenchProgress
 from pgassay.sysbench.lua import as_pgbench_script, name_of, nearest_script, statements_of
-from pgassay.sysbench.options import Options, SysbenchError, document_of, parse
+from pgassay.sysbench.options import (
+    Options,
+    SysbenchError,
+    document_of,
+    parse,
+    refuse_options_of_others,
+)
 from pgassay.sysbench.run_load import progress_lines
 
 
@@ -52,12 +59,71 @@ def test_old_names_are_taken_with_sysbench_s_warning() -> None:
         ("--mysql-host=h", "--mysql-host is an option for MySQL: leave it out"),
         ("--report-checkpoints=5", "--report-checkpoints is not possible: there is one report"),
         ("--validate", "--validate is not possible"),
+        ("--thread-init-timeout=9", "--thread-init-timeout is not possible: how long a connection is waited"),
+        ("--create_table_options=x", "--create-table-options is not possible: tables are made as sysbench"),
+        ("--pgsql-sslmode=on", "write disable or allow or prefer or require or verify-ca or verify-full"),
     ],
 )
 def test_what_is_refused_says_what_to_write(word: str, complaint: str) -> None:
     with pytest.raises(SysbenchError) as caught:
         parse(["oltp_read_only", "run", word])
     assert complaint in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("script", "option", "is_taken"),
+    [
+        ("oltp_read_only", "--random-points=3", False),
+        ("select_random_points", "--random-points=3", True),
+        ("select_random_points", "--delta=3", False),
+        ("select_random_ranges", "--delta=3", True),
+        ("oltp_insert", "--number_of_ranges=3", False),
+        ("bulk_insert", "--delta=3", True),
+    ],
+)
+def test_an_option_of_another_script_is_refused_as_by_sysbench(
+    script: str, option: str, is_taken: bool
+) -> None:
+    chosen = parse([script, "run", option])
+    if is_taken:
+        refuse_options_of_others(chosen)
+        return
+    with pytest.raises(SysbenchError, match=f"^invalid option: --.* has it, {script} has not$"):
+        refuse_options_of_others(chosen)
+
+
+@pytest.mark.parametrize("command", ["run", "prepare"])
+def test_a_run_without_an_end_is_warned_of(command: str) -> None:
+    chosen = parse(["oltp_read_only", command, "--time=0"])
+    endless = "WARNING: Both event and time limits are disabled, running an endless test"
+    assert chosen.warnings == ([endless] if command == "run" else [])
+    assert parse(["oltp_read_only", "run", "--time=0", "--events=1"]).warnings == []
+
+
+@pytest.mark.parametrize(
+    ("script", "first", "others"),
+    [
+        ("oltp_read_only", "oltp_read_only options:", ["--point-selects=N", "--skip-trx[=on|off]"]),
+        ("select_random_ranges", "select_random_ranges options:", ["--number-of-ranges=N", "--delta=N"]),
+        ("bulk_insert", "bulk_insert has no options of its own", []),
+    ],
+)
+def test_help_of_a_script_names_its_options_and_asks_no_server(
+    capsys: pytest.CaptureFixture[str], script: str, first: str, others: list[str]
+) -> None:
+    assert main(["sysbench", script, "help", "--pgsql-host=/nowhere"]) == 0
+    assert main(["sysbench", f"/usr/share/sysbench/{script}.lua", "help"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{first}\n") and said.count(first) == 2
+    words = [line.split()[0] for line in said.splitlines() if line.startswith("  --")]
+    assert set(others) <= set(words) and ("--random-points=N" in words) is False
+
+
+def test_what_is_missing_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sysbench"]) == 2
+    assert "a script is missing: write one of oltp_read_only" in capsys.readouterr().err
+    assert main(["sysbench", "oltp_delete"]) == 1
+    assert "A command is missing: write prepare, run" in capsys.readouterr().err
 
 
 def test_what_is_refused_can_be_switched_off() -> None:

@@ -87,7 +87,7 @@ def are_known(capacities: Sequence[ArmCapacity]) -> bool:
 
 
 def capacity_sentences(result: CompareResult) -> list[str]:
-    """'A holds 4,210 [3,900, 4,400] transactions a second with p99 under 20 ms, …', one for each arm."""
+    """'A sustains 4,210 [3,900, 4,400] transactions a second with p99 under 20 ms, …', one for each arm."""
     metric = result.metric
     within = f"with {metric.latency} under {figure(metric.bound_ms, 6)} ms"
     controls = {each.stratum: each for each in result.capacities if each.ratio is None}

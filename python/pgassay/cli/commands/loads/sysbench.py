@@ -41,9 +41,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         added = parser.add_argument_group(title)
         for option in group:
             shown = f"{option.help} (default {option.default})" if option.default else option.help
-            word = "|".join(option.words) or {"whole": "N", "number": "X", "switch": "on|off"}.get(
-                option.kind, "TEXT"
-            )
+            # More words than fit beside an option are left to its help.
+            words = "|".join(option.words) if len(option.words) <= 5 else ""
+            word = words or {"whole": "N", "number": "X", "switch": "on|off"}.get(option.kind, "TEXT")
             nargs = "?" if option.kind == "switch" else None
             added.add_argument(f"--{option.name}", metavar=word, nargs=nargs, help=shown.replace("%", "%%"))
     added = parser.add_argument_group("others")
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def is_own(words: "Sequence[str]") -> bool:
     """Whether the words are sysbench's to read, and not a question for help that argparse answers."""
-    return words[:1] == [NAME] and len(words) > 1 and "--help" not in words and words[-1] != "help"
+    return words[:1] == [NAME] and len(words) > 1 and "--help" not in words
 
 
 def run_words(words: "Sequence[str]") -> int:
@@ -81,12 +81,16 @@ def run_words(words: "Sequence[str]") -> int:
 
 def _do(chosen: "Options") -> int:
     from pgassay.sysbench.lua import name_of
-    from pgassay.sysbench.options import COMMANDS, SysbenchError
+    from pgassay.sysbench.options import COMMANDS, SysbenchError, refuse_options_of_others
 
     chosen.script = name_of(chosen.script)
+    refuse_options_of_others(chosen)
     if chosen.command not in COMMANDS:
         said = f"Unknown command: {chosen.command}" if chosen.command else "A command is missing"
         raise SysbenchError(f"{said}: write prepare, run, warmup or cleanup after {chosen.script}")
+    if chosen.command == "help":
+        _print_options(chosen.script)
+        return 0
     from pgassay.sysbench import tables
     from pgassay.sysbench.connection import connect
 
@@ -106,6 +110,17 @@ def _do(chosen: "Options") -> int:
         else:
             tables.warm_up(chosen, server, say)
     return 0
+
+
+def _print_options(script: str) -> None:
+    from pgassay.sysbench.options import options_of
+
+    own = options_of(script)
+    print(f"{script} options:" if own else f"{script} has no options of its own")
+    for option in own:
+        value = "[=on|off]" if option.kind == "switch" else "=N"
+        print(f"  {f'--{option.name}{value}':<27} {option.help} [{option.default}]")
+    print("\nOptions that all scripts have: pgassay sysbench --help")
 
 
 def _run(chosen: "Options", server: "SysbenchServer", say: "Callable[[str], None]") -> int:
