@@ -22,6 +22,19 @@ pub struct Look {
     pub writes: bool,
     /// Whether it asks for row locks or calls for what may wait for others.
     pub locks: bool,
+    /// The table that the first INTO names, without its schema.
+    pub target: Option<String>,
+    into: Into,
+}
+
+/// Where the table behind INTO is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Into {
+    #[default]
+    Before,
+    NameComes,
+    NameCame,
+    Behind,
 }
 
 const WRITING: [&str; 16] = [
@@ -89,7 +102,15 @@ fn token(text: &[u8], at: usize, found: &mut Look, hasher: &mut DefaultHasher) -
             let name = String::from_utf8_lossy(&text[from..end]).to_lowercase();
             word(name, found, hasher);
         }
-        Kind::Other => (2_u8, byte).hash(hasher),
+        Kind::Other => {
+            (2_u8, byte).hash(hasher);
+            found.into = match (found.into, byte) {
+                (Into::Before, _) => Into::Before,
+                // What came was a schema.
+                (Into::NameCame, b'.') => Into::NameComes,
+                _ => Into::Behind,
+            };
+        }
     }
     end
 }
@@ -103,6 +124,15 @@ fn run(text: &[u8], from: usize, is_in: impl Fn(u8) -> bool) -> usize {
 
 fn word(word: String, found: &mut Look, hasher: &mut DefaultHasher) {
     (3_u8, &word).hash(hasher);
+    found.into = match found.into {
+        Into::Before if word == "into" => Into::NameComes,
+        Into::NameComes => {
+            found.target = Some(word.clone());
+            Into::NameCame
+        }
+        Into::NameCame => Into::Behind,
+        other => other,
+    };
     found.words.push(word);
 }
 
@@ -160,6 +190,18 @@ mod tests {
                 .words
                 .contains(&"Orders".to_owned())
         );
+    }
+
+    #[test]
+    fn the_table_behind_into_is_the_target() {
+        let target = |text: &str| look(text.as_bytes()).target;
+        assert_eq!(target("insert into t values (1)").as_deref(), Some("t"));
+        assert_eq!(
+            target("WITH a AS (SELECT 1) INSERT INTO s . \"T\" (a) SELECT b FROM u").as_deref(),
+            Some("T")
+        );
+        assert_eq!(target("INSERT INTO t AS u VALUES (1)").as_deref(), Some("t"));
+        assert_eq!(target("SELECT 'into t'"), None);
     }
 
     #[test]

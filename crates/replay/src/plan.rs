@@ -1,10 +1,13 @@
 //! What is sent when, what each step waits for, and what came back then: worked out by one reading of the capture.
 
 mod early;
+pub mod forms;
+mod links;
 mod messages;
 mod order;
 mod parts;
 mod reading;
+mod requests;
 mod session;
 mod shared;
 mod texts;

@@ -12,8 +12,8 @@ from pgassay.durable import replace_file
 
 FILE = "manifest.json"
 FORMAT = 1
-# These hold or may hold secrets.
-_SECRET_SETTINGS = ("primary_conninfo", "ssl_passphrase_command")
+# These hold or may hold secrets: connection strings, keys in commands, an application's own settings.
+_SECRET_SETTINGS = ("%conninfo", "%\\_command", "%.%")
 _QUERIES = {
     "version": "SELECT version()",
     "version_num": "SELECT current_setting('server_version_num')::int",
@@ -24,7 +24,7 @@ _QUERIES = {
 }
 _SETTINGS = (
     "SELECT name, setting, unit FROM pg_settings "
-    "WHERE source NOT IN ('default', 'override', 'client') AND name <> ALL(%s) "
+    "WHERE source NOT IN ('default', 'override', 'client') AND name NOT ILIKE ALL(%s) "
     "AND setting NOT ILIKE '%%password%%' ORDER BY name"
 )
 _DATABASES = (

@@ -59,7 +59,11 @@ def traffic_workload(text: str, database: str, families: int) -> WorkloadSpec:
     """
     name, given = check_capture(text)
     options = {"speed": "max", "families": str(families)} | given
-    if "database" not in given and database in (found := databases_of(Path(name))) and len(found) > 1:
+    if (
+        not {"database", "databases"} & given.keys()
+        and database in (found := databases_of(Path(name)))
+        and len(found) > 1
+    ):
         options["database"] = database
     return parse_workload(_text(name, options))
 

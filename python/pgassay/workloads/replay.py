@@ -15,7 +15,10 @@ from pgassay.value_syntax import quantities
 from pgassay.workloads.pace import MEAN_LATENCY
 
 FAMILY = "replay"
-OPTIONS = (*("speed", "from", "until", "users", "database", "sample", "max_diverged", "writes", "families"),)
+OPTIONS = (
+    *("speed", "from", "until", "users", "database", "databases"),
+    *("sample", "max_diverged", "writes", "families"),
+)
 # What a trial compares: at a pace the same is done whatever it takes.
 THROUGHPUT = Metric(name="throughput", unit="statements/s", better="higher")
 SPEED_MIN, SPEED_MAX = 0.5, 50.0
@@ -124,7 +127,9 @@ def _part(folder: Path, given: dict[str, str]) -> PartOfCapture:
     """Which sessions of the capture, and how long."""
     users = tuple(name for name in given.get("users", "").split("+") if name)
     found = list(play_plan.databases_of(folder, users))
-    database = given.get("database", found[0] if len(found) == 1 else "")
+    # As the option of `pgassay replay` is called.
+    named = given.get("database", given.get("databases"))
+    database = named if named is not None else found[0] if len(found) == 1 else ""
     if not found:
         raise UsageError(
             f"{folder} has no sessions of {', '.join(users) or 'anybody'}: see pgassay capture show {folder} "

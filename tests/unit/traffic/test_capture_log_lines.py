@@ -1,13 +1,20 @@
 """Entries of logs as services and settings write them."""
 
+import argparse
 import json
 from pathlib import Path
 
 import pytest
 
+from captures_for_tests import captured
+from pgassay.cli.commands.traffic import capture
 from pgassay.errors import UsageError
+from pgassay.traffic.capturing import make_folder
+from pgassay.traffic.events import events
+from pgassay.traffic.logs.convert_log import convert
 from pgassay.traffic.logs.entries import Log, LogEntry, prefix_pattern, unix_ns
 from pgassay.traffic.logs.logged_statements import Edge, Logged, Reader, parameters
+from pgassay.traffic.statement_executions import statements
 
 SECOND_NS = 1_000_000_000
 RDS = "2026-11-27 18:32:25 UTC:10.0.0.1(5432):app@shop:[4711]:LOG:  duration: 1.5 ms  statement: SELECT 1"
@@ -72,6 +79,9 @@ def test_a_plan_of_auto_explain_counts_once() -> None:
     [
         "plan:\nQuery Text: SELECT $1,\n  2\nQuery Parameters: $1 = 'x'\nResult  (cost=0.00..0.01 rows=1)",
         'plan:\n{"Query Text": "SELECT $1,\\n  2", "Query Parameters": "$1 = \'x\'", "Plan": {}}',
+        'plan:\nQuery Text: "SELECT $1,\\n  2"\nQuery Parameters: "$1 = \'x\'"\nPlan: \n  Node: "A"',
+        "plan:\n<explain>\n  <Query-Text>SELECT $1,\n  2</Query-Text>\n"
+        "  <Query-Parameters>$1 = &apos;x&apos;</Query-Parameters>\n  <Plan>\n</explain>",
     ],
 )
 def test_a_plan_s_text_may_have_several_lines_and_parameters(plan: str) -> None:
@@ -88,6 +98,27 @@ def test_an_export_of_cloud_logging_holds_lines_of_stderr(tmp_path: Path) -> Non
     assert [each.values for each in found] == [("x",)] and log.cut == 2
 
 
+@pytest.mark.parametrize("end", ["", "cut"])
+def test_a_list_that_logs_explorer_wrote_is_read_in_the_order_of_time(tmp_path: Path, end: str) -> None:
+    """Its entries have several lines each, the latest comes first, and some hold no text."""
+    path = tmp_path / "downloaded.json"
+    head, detail = CLOUD_SQL.split("\n")
+    payloads = [head, detail, head.replace("execute <unnamed>: SELECT $1", "statement: SELECT 9\n, 2")]
+    entries: list[dict[str, object]] = [
+        {"insertId": str(number), "textPayload": text, "timestamp": f"2026-11-27T18:32:2{5 + number // 2}.5Z"}
+        for number, text in enumerate(payloads)
+    ]
+    entries.append({"jsonPayload": {}, "timestamp": "2026-11-27T18:32:29Z"})
+    text = json.dumps(entries[::-1], indent=2)
+    path.write_text(text[:-60] if end else text)
+    log = Log([path])
+    found = read(list(log.entries()))
+    # Cut off at its end it lacks the earliest entry, whose DETAIL then belongs to nothing.
+    assert [each.text for each in found] == ([] if end else ["SELECT $1"]) + ["SELECT 9\n, 2"]
+    assert [each.values for each in found][:1] == ([()] if end else [("x",)])
+    assert log.cut == (2 if end else 1)
+
+
 def test_the_phases_of_the_extended_protocol_are_one_execution() -> None:
     found = read(
         [
@@ -98,6 +129,38 @@ def test_the_phases_of_the_extended_protocol_are_one_execution() -> None:
         ]
     )
     assert [(each.name, each.values) for each in found] == [("s1", ("a",)), ("s1", ())]
+
+
+def test_only_the_chosen_sessions_of_a_log_are_written(tmp_path: Path) -> None:
+    parts = [(1, "app", "shop", "SELECT 'mine'"), (2, "web", "shop", "SELECT 'theirs'")]
+    captured(tmp_path, *parts)
+    for number, (only, kept) in enumerate([({"users": ("app",)}, "mine"), ({"users": ("web",)}, "theirs")]):
+        folder = tmp_path / str(number)
+        make_folder(folder)
+        found = convert([tmp_path / "postgresql.log"], folder, None, only)
+        assert (found.sessions, found.statements, found.not_selected) == (1, 1, 1)
+        texts = [each.text for each in statements(events(folder)) if each.protocol != "sync"]
+        assert texts == [f"SELECT '{kept}'"]
+    make_folder(tmp_path / "none")
+    with pytest.raises(UsageError, match="names 2 other sessions"):
+        convert([tmp_path / "postgresql.log"], tmp_path / "none", None, {"databases": ("stock",)})
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--log", "a.csv", "--out", "x", "--no-copy-data"), "--no-copy-data does nothing with --log"),
+        (("show", "monday", "--only", "users=app"), "--only does nothing with show"),
+        (("redact", "monday", "--out", "x", "--max-time", "5m"), "--max-time does nothing with redact"),
+        (("host=db", "--out", "x", "--log-prefix", "%m "), "--log-prefix is for --log FILE"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(words: tuple[str, ...], said: str) -> None:
+    parser = argparse.ArgumentParser()
+    capture.register(parser.add_subparsers())
+    arguments = parser.parse_args(["capture", *words])
+    with pytest.raises(UsageError, match=said):
+        arguments.run(arguments)
 
 
 def test_transactions_follow_from_their_words() -> None:

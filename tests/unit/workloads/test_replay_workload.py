@@ -101,6 +101,8 @@ def test_several_databases_must_be_told_apart(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"several databases: shop, stock: .*database=shop"):
         parse_workload(f"replay:{folder}")
     assert options_of(f"replay:{folder},database=stock").statements == 1
+    # As `pgassay replay` has it.
+    assert options_of(f"replay:{folder},databases=stock").statements == 1
 
 
 def test_without_a_capture_it_is_refused(tmp_path: Path) -> None:

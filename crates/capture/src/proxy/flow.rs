@@ -5,9 +5,19 @@ use std::collections::{HashSet, VecDeque};
 use crate::secrets::contains;
 
 /// Words of statements with values that the server makes and others use.
-const MAKING: [&str; 6] = ["returning", "nextval", "currval", "lastval", "setval", "uuid"];
-/// What is longer, a load of data as INSERT, is not looked through.
+const MAKING: [&str; 8] = [
+    "returning",
+    "nextval",
+    "currval",
+    "lastval",
+    "setval",
+    "uuid",
+    "ctid",
+    "xmin",
+];
+/// Of what is longer, a load of data as INSERT, only the end is looked through, where RETURNING stands.
 const LOOKED_THROUGH_BYTES_MAX: usize = 64 << 10;
+const END_BYTES: usize = 4 << 10;
 const NAMES_MAX: usize = 10_000;
 /// Of a client that asks so much ahead no rows are kept any more.
 const AHEAD_MAX: usize = 100_000;
@@ -125,7 +135,13 @@ fn set(names: &mut HashSet<Vec<u8>>, name: &[u8], is_in: bool) {
 }
 
 fn makes_values(text: &[u8]) -> bool {
-    text.len() <= LOOKED_THROUGH_BYTES_MAX && MAKING.iter().any(|word| contains(text, word.as_bytes()))
+    let looked_through = match text.len() > LOOKED_THROUGH_BYTES_MAX {
+        true => &text[text.len() - END_BYTES..],
+        false => text,
+    };
+    MAKING
+        .iter()
+        .any(|word| contains(looked_through, word.as_bytes()))
 }
 
 #[cfg(test)]
@@ -148,6 +164,17 @@ mod tests {
         flow.completed();
         flow.ready();
         assert!(!flow.keeps_rows() && flow.requests.is_empty());
+    }
+
+    #[test]
+    fn of_a_long_load_the_end_says_whether_rows_are_kept() {
+        let rows = "(1, 'some text'), ".repeat(10_000);
+        assert!(makes_values(
+            format!("INSERT INTO t VALUES {rows}(2, 'b') RETURNING id").as_bytes()
+        ));
+        assert!(!makes_values(
+            format!("INSERT INTO t VALUES {rows}(2, 'b')").as_bytes()
+        ));
     }
 
     #[test]

@@ -216,6 +216,8 @@ pub enum Form {
     Integer,
     /// 16 bytes.
     Uuid,
+    /// A row's place in its table, six bytes.
+    Place,
 }
 
 /// A column whose values are followed.
@@ -247,8 +249,10 @@ pub struct Place {
     pub at: u64,
     /// How long it is.
     pub length: u32,
-    /// Whether its length stands in the four bytes before it (a parameter).
-    pub is_parameter: bool,
+    /// Where the parameter begins that it is (of); its length stands in the four bytes before that.
+    pub parameter: Option<u64>,
+    /// Whether it is an element of a binary array, with its own length before it.
+    pub is_element: bool,
     /// How it is written.
     pub form: Form,
     /// The source.
@@ -259,24 +263,13 @@ pub struct Place {
     pub slot: u32,
 }
 
-#[cfg(test)]
 impl Place {
-    pub(crate) fn new(
-        message: u64,
-        at: u64,
-        length: u32,
-        is_parameter: bool,
-        (source, value): (u32, u32),
-    ) -> Self {
-        Self {
-            message,
-            at,
-            length,
-            is_parameter,
-            form: Form::Text,
-            source,
-            value,
-            slot: 0,
-        }
+    /// Where lengths stand that change with the value's: the message's, the parameter's, the element's.
+    pub fn lengths(&self) -> [Option<u64>; 3] {
+        [
+            Some(self.message + 1),
+            self.parameter.map(|at| at - 4),
+            self.is_element.then(|| self.at - 4),
+        ]
     }
 }

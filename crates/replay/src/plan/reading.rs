@@ -8,6 +8,7 @@ use pgassay_capture::format::event::{Begin, EndReason, What};
 use pgassay_capture::store::reader::Capture;
 
 use super::early::{Earlier, Held};
+use super::links::Links;
 use super::order::Order;
 use super::parts::{Plan, Session, Wanted};
 use super::session::Reading;
@@ -43,7 +44,8 @@ pub fn read(folder: &Path, wanted: &Wanted) -> Result<Plan, Fault> {
                     let at_ns = early.begun(&event);
                     from_ns.get_or_insert(at_ns);
                     let session = begun(begin, database, at_ns, shared.order.ended());
-                    open.insert(event.session, Reading::new(session, begin.database()));
+                    let number = shared.values.database(&begin.database());
+                    open.insert(event.session, Reading::new(session, begin.database(), number));
                 }
                 None => shared.plan.left_out += 1,
             }
@@ -146,17 +148,13 @@ fn together(shared: Shared<'_>, mut done: Vec<Reading>) -> Plan {
         values,
     } = shared;
     done.sort_by_key(|reading| reading.session.begin_ns);
-    let is_linked = values.linked();
     let all = std::mem::take(&mut plan.places);
+    let links = Links::new(&values, &all);
     // Places were written in the order of steps, and a step's lie together.
     for step in done.iter_mut().flat_map(|reading| &mut reading.session.steps) {
         let from = plan.places.len();
-        plan.places.extend(
-            all[step.places.range()]
-                .iter()
-                .filter(|place| is_linked(place))
-                .cloned(),
-        );
+        plan.places
+            .extend(links.chosen(&all[step.places.range()]).cloned());
         step.places = span(from, plan.places.len());
     }
     plan.queues = order.ended_queue() as usize + 1;

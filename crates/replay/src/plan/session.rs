@@ -9,39 +9,27 @@ use pgassay_capture::format::event::{Answer, Message, Rows};
 use super::messages::{Touched, write};
 use super::order::{Begun, Order};
 use super::parts::{Expected, Kind, Returned, Session, Span, Step};
+use super::requests::{Portal, Request, hangs_on_timing};
 use super::shared::{Shared, span};
-use super::texts::Text;
-use super::values::Used;
+use super::texts::{Text, sequence};
+use super::values::{Answering, Used};
 
 /// Behind them no parameter of a statement is followed.
 const LITERALS_FROM: usize = 1 << 16;
-
-struct Request {
-    text: Arc<Text>,
-    is_query: bool,
-    step: u32,
-    /// It is over with this many ReadyForQuery.
-    cycle: u32,
-    sent_ns: u64,
-    is_lacking: bool,
-    formats: Option<Arc<[u16]>>,
-}
-
-struct Portal {
-    text: Arc<Text>,
-    formats: Arc<[u16]>,
-}
 
 /// A session while it is read.
 pub struct Reading {
     pub session: Session,
     database: String,
+    database_number: u32,
     requests: VecDeque<Request>,
     statements: HashMap<Vec<u8>, Arc<Text>>,
     portals: HashMap<Vec<u8>, Portal>,
     descriptions: HashMap<u32, Arc<[u8]>>,
     begun: VecDeque<(u32, Begun)>,
     written: Vec<u32>,
+    /// The statement that made rows last.
+    wrote_last: Option<Arc<Text>>,
     /// By table, how far the open transaction's writes reach in the order of writes.
     reaches: HashMap<u32, u32>,
     syncs: u32,
@@ -53,16 +41,18 @@ pub struct Reading {
 }
 
 impl Reading {
-    pub fn new(session: Session, database: String) -> Self {
+    pub fn new(session: Session, database: String, database_number: u32) -> Self {
         Self {
             session,
             database,
+            database_number,
             requests: VecDeque::new(),
             statements: HashMap::new(),
             portals: HashMap::new(),
             descriptions: HashMap::new(),
             begun: VecDeque::new(),
             written: Vec::new(),
+            wrote_last: None,
             reaches: HashMap::new(),
             syncs: 0,
             readies: 0,
@@ -132,23 +122,15 @@ impl Reading {
                 let text = shared.texts.get(&self.database, text);
                 write(message, text.has_secret, &mut shared.plan.bytes);
                 touched.add(&text);
-                for (index, range) in text.values.iter().enumerate() {
-                    let value = &message.body[range.clone()];
-                    let used = Used {
-                        family: text.family,
-                        index: LITERALS_FROM + index,
-                        message: start,
-                        at: start + 5 + range.start as u64,
-                        ..Used::default()
-                    };
-                    shared.values.used(used, value, &mut shared.plan);
-                }
+                self.literals(&text, message, (start, 0), shared);
                 self.ask(Some(text), step, at_ns, true, None);
             }
             (b'P', Some(text)) => {
                 let text = shared.texts.get(&self.database, text);
                 write(message, text.has_secret, &mut shared.plan.bytes);
-                self.statements.insert(name(&message.body).to_vec(), text);
+                let statement = name(&message.body);
+                self.literals(&text, message, (start, statement.len() + 1), shared);
+                self.statements.insert(statement.to_vec(), text);
             }
             (b'B', _) => {
                 write(message, false, &mut shared.plan.bytes);
@@ -156,14 +138,12 @@ impl Reading {
             }
             (b'E', _) => {
                 write(message, false, &mut shared.plan.bytes);
-                let portal = self.portals.get(name(&message.body));
-                let (text, formats) = portal
-                    .map(|portal| (Arc::clone(&portal.text), Arc::clone(&portal.formats)))
-                    .unzip();
+                let portal = self.portals.get(name(&message.body)).cloned();
+                let text = portal.as_ref().map(|portal| Arc::clone(&portal.text));
                 if let Some(text) = &text {
                     touched.add(text);
                 }
-                self.ask(text, step, at_ns, false, formats);
+                self.ask(text, step, at_ns, false, portal);
             }
             (b'F', _) => {
                 write(message, false, &mut shared.plan.bytes);
@@ -184,7 +164,7 @@ impl Reading {
         step: u32,
         sent_ns: u64,
         is_query: bool,
-        formats: Option<Arc<[u16]>>,
+        portal: Option<Portal>,
     ) {
         let is_lacking = text.as_ref().is_none_or(|text| text.has_secret);
         self.requests.push_back(Request {
@@ -194,8 +174,28 @@ impl Reading {
             cycle: self.syncs + u32::from(!is_query),
             sent_ns,
             is_lacking,
-            formats,
+            portal,
         });
+    }
+
+    /// Values in a statement's text, which begins at a place of the message's body.
+    fn literals(&self, text: &Text, message: &Message, (start, from): (u64, usize), shared: &mut Shared<'_>) {
+        // An empty statement is sent instead.
+        if text.has_secret {
+            return;
+        }
+        for (index, range) in text.values.iter().enumerate() {
+            let used = Used {
+                database: self.database_number,
+                family: text.family,
+                index: LITERALS_FROM + index,
+                message: start,
+                at: start + 5 + (from + range.start) as u64,
+                ..Used::default()
+            };
+            let value = &message.body[from + range.start..from + range.end];
+            shared.values.used(used, text, value, &mut shared.plan);
+        }
     }
 
     fn bind(&mut self, message: &Message, start: u64, shared: &mut Shared<'_>) {
@@ -208,6 +208,7 @@ impl Reading {
                 continue;
             };
             let used = Used {
+                database: self.database_number,
                 family: text.family,
                 index,
                 message: start,
@@ -215,13 +216,17 @@ impl Reading {
                 is_binary: format_of(&bind.formats, index) == 1,
                 is_parameter: true,
             };
-            shared
-                .values
-                .used(used, &message.body[range.clone()], &mut shared.plan);
+            let value = &message.body[range.clone()];
+            shared.values.used(used, &text, value, &mut shared.plan);
         }
-        let formats = Arc::from(bind.result_formats);
-        self.portals
-            .insert(bind.portal.to_vec(), Portal { text, formats });
+        let first = bind.values.iter().flatten().next();
+        let named = first.filter(|_| text.asks_sequence);
+        let portal = Portal {
+            text,
+            formats: Arc::from(bind.result_formats),
+            sequence: named.map(|range| Arc::from(sequence(&message.body[range.clone()]))),
+        };
+        self.portals.insert(bind.portal.to_vec(), portal);
     }
 
     /// Answers that came together.
@@ -269,11 +274,16 @@ impl Reading {
                 let Some(description) = self.descriptions.get(&request.text.family) else {
                     return;
                 };
-                let formats = request.formats.as_deref();
-                let found =
-                    shared
-                        .values
-                        .columns(request.text.family, description, formats, &mut shared.plan);
+                let portal = request.portal.as_ref();
+                let answering = Answering {
+                    database: self.database_number,
+                    text: &request.text,
+                    sequence: portal.and_then(|portal| portal.sequence.as_deref()),
+                    wrote_last: self.wrote_last.as_deref(),
+                    description,
+                    formats: portal.map(|portal| &*portal.formats),
+                };
+                let found = shared.values.columns(&answering, &mut shared.plan);
                 self.columns = Some(found);
                 found
             }
@@ -305,6 +315,9 @@ impl Reading {
         self.free_ns = at_ns;
         shared.plan.longest_ns = shared.plan.longest_ns.max(expected.busy_ns);
         let is_error = matches!(expected.kind, Kind::Error(_));
+        if !is_error && request.text.inserts {
+            self.wrote_last = Some(Arc::clone(&request.text));
+        }
         self.session.expected.push(expected);
         let (is_query, cycle) = (request.is_query, request.cycle);
         if !is_query {
@@ -376,9 +389,4 @@ impl Reading {
             self.settle(settled);
         }
     }
-}
-
-/// Deadlocks, serialization failures, locks that were not there in time, statements that were cancelled.
-fn hangs_on_timing(kind: &Kind) -> bool {
-    matches!(kind, Kind::Error(sqlstate) if [b"40P01", b"40001", b"55P03", b"57014"].contains(&sqlstate))
 }

@@ -1,10 +1,11 @@
 //! Statements' texts, each looked through once.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::parts::{Family, Wanted};
-use crate::lexer::look;
+use crate::lexer::{Look, look};
 
 /// More texts are looked through again when they come again.
 const TEXTS_KEPT_MAX: usize = 200_000;
@@ -23,7 +24,19 @@ pub struct Text {
     /// Whether it reads without locks.
     pub is_plain: bool,
     /// Where values stand.
-    pub values: Vec<std::ops::Range<usize>>,
+    pub values: Vec<Range<usize>>,
+    /// Tables whose keys it may hold: those that it names, and those that its foreign keys look into.
+    pub looked_into: Vec<u32>,
+    /// Tables in which it makes keys.
+    pub made_in: Vec<u32>,
+    /// Whether it makes rows.
+    pub inserts: bool,
+    /// Whether it asks a sequence for a value: nextval, currval, setval.
+    pub asks_sequence: bool,
+    /// Sequences that it names, in their order.
+    pub sequences: Vec<Box<[u8]>>,
+    /// Whether it asks for the last value of any sequence.
+    pub asks_last: bool,
     /// Whether it ends a transaction.
     pub commits: bool,
     /// Whether a secret was taken out of it.
@@ -90,9 +103,32 @@ impl<'a> Texts<'a> {
             list.sort_unstable();
             list.dedup();
         }
+        let target = self
+            .wanted
+            .names
+            .get(database)
+            .and_then(|names| names.get(look.target.as_ref()?));
+        let made_in = target.map_or_else(|| written.clone(), |target| target.reads.clone());
+        let mut looked_into = touched.clone();
+        if let Some(target) = target {
+            // A new row has no key of its own table yet, unless rows refer to each other.
+            looked_into.retain(|table| !target.reads.contains(table) || target.refers.contains(table));
+        }
+        let has = |word: &str| look.words.iter().any(|known| known == word);
+        let asks_sequence = has("nextval") || has("currval") || has("setval");
         self.families[family as usize].writes |= !written.is_empty();
         Text {
             family,
+            looked_into,
+            made_in,
+            inserts: look.target.is_some(),
+            sequences: if asks_sequence {
+                strings(text, &look)
+            } else {
+                Vec::new()
+            },
+            asks_sequence,
+            asks_last: has("lastval"),
             is_plain: !look.locks && written.is_empty(),
             commits: look.words.iter().any(|word| word == "commit" || word == "end"),
             touched,
@@ -101,4 +137,20 @@ impl<'a> Texts<'a> {
             has_secret: text.windows(SECRET.len()).any(|window| window == SECRET),
         }
     }
+}
+
+/// The strings of a text, as names of sequences: without their schema and quotes.
+fn strings(text: &[u8], look: &Look) -> Vec<Box<[u8]>> {
+    let is_string = |range: &&Range<usize>| range.start > 0 && text[range.start - 1] == b'\'';
+    look.values
+        .iter()
+        .filter(is_string)
+        .map(|range| sequence(&text[range.clone()]))
+        .collect()
+}
+
+/// The name of a sequence, without its schema and quotes.
+pub fn sequence(name: &[u8]) -> Box<[u8]> {
+    let last = name.rsplit(|byte| *byte == b'.').next().unwrap_or(name);
+    last.iter().copied().filter(|byte| *byte != b'"').collect()
 }

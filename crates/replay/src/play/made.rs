@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::plan::values::{canonical, field, written};
-use crate::plan::{Expected, Place, Plan, Step};
+use crate::plan::forms::{canonical, field, is_uuid, written};
+use crate::plan::{Expected, Form, Place, Plan, Step};
 
 /// By source and number of the value then: the value now, as text, where it is another one.
 #[derive(Default)]
@@ -37,44 +37,59 @@ impl Made {
     pub fn write(&self, plan: &Plan, step: &Step, output: &mut Vec<u8>) -> u64 {
         let bytes = &plan.bytes;
         let mut from = at(step.from);
-        // Messages that were changed: where they are in the plan and in the output, and by how much they grew.
-        let mut changed: Vec<(u64, usize, i64)> = Vec::new();
+        // Lengths that change, and by how much; of each kind the latest.
+        let mut changed: Vec<Length> = Vec::new();
+        let mut latest = [usize::MAX; 3];
         let mut replaced = 0;
         for place in &plan.places[step.places.range()] {
             let Some(value) = self.other(plan, place) else {
                 continue;
             };
-            if changed
-                .last()
-                .is_none_or(|(message, ..)| *message != place.message)
-            {
-                changed.push((place.message, output.len() + at(place.message) - from, 0));
+            let by = i64::try_from(value.len()).unwrap_or(0) - i64::from(place.length);
+            for (known, length) in latest.iter_mut().zip(place.lengths()) {
+                let Some(length) = length else { continue };
+                if changed.get(*known).is_none_or(|known| known.of != length) {
+                    *known = changed.len();
+                    changed.push(Length {
+                        of: length,
+                        output_at: output.len() + at(length) - from,
+                        by: 0,
+                    });
+                }
+                changed[*known].by += by;
             }
-            let before = at(place.at) - if place.is_parameter { 4 } else { 0 };
-            output.extend_from_slice(&bytes[from..before]);
-            if place.is_parameter {
-                output.extend_from_slice(&u32::try_from(value.len()).unwrap_or(0).to_be_bytes());
-            }
+            output.extend_from_slice(&bytes[from..at(place.at)]);
             output.extend_from_slice(&value);
             from = at(place.at) + place.length as usize;
-            if let Some((.., grown)) = changed.last_mut() {
-                *grown += i64::try_from(value.len()).unwrap_or(0) - i64::from(place.length);
-            }
             replaced += 1;
         }
         output.extend_from_slice(&bytes[from..at(step.to)]);
-        for (_, begin, grown) in changed {
-            lengthen(&mut output[begin + 1..begin + 5], grown);
+        for length in changed {
+            lengthen(&mut output[length.output_at..length.output_at + 4], length.by);
         }
         replaced
     }
 
     fn other(&self, plan: &Plan, place: &Place) -> Option<Vec<u8>> {
-        let value = self.now.get(&(place.source, place.value))?;
-        let value = written(value, place.form, place.length as usize)?;
+        let now = self.now.get(&(place.source, place.value))?;
         let then = &plan.bytes[at(place.at)..at(place.at) + place.length as usize];
-        (value != then).then_some(value)
+        if canonical(then, place.form).as_deref() == Some(&**now) {
+            return None;
+        }
+        let mut value = written(now, place.form, then.len())?;
+        // A client that writes UUIDs in capitals goes on doing so.
+        if place.form == Form::Text && is_uuid(then) && then.iter().any(u8::is_ascii_uppercase) {
+            value.make_ascii_uppercase();
+        }
+        Some(value)
     }
+}
+
+/// A length in the messages, where it is written, and by how much it changes.
+struct Length {
+    of: u64,
+    output_at: usize,
+    by: i64,
 }
 
 /// A place in the plan's bytes, which are in memory.
@@ -92,8 +107,21 @@ fn lengthen(length: &mut [u8], grown: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Form;
     use crate::plan::Span;
+
+    fn place(message: u64, value_at: u64, length: u32, parameter: Option<u64>, value: u32) -> Place {
+        Place {
+            message,
+            at: value_at,
+            length,
+            parameter,
+            is_element: false,
+            form: Form::Text,
+            source: 1,
+            value,
+            slot: 0,
+        }
+    }
 
     #[test]
     fn a_replaced_value_changes_its_own_length_and_its_message_s() {
@@ -105,8 +133,8 @@ mod tests {
         let value_at = 16;
         let literal_at = bind.len() as u64 + 5 + 7;
         plan.places = vec![
-            Place::new(0, value_at, 2, true, (1, 1)),
-            Place::new(bind.len() as u64, literal_at, 1, false, (1, 2)),
+            place(0, value_at, 2, Some(value_at), 1),
+            place(bind.len() as u64, literal_at, 1, None, 2),
         ];
         let step = Step {
             from: 0,
@@ -128,6 +156,42 @@ mod tests {
         ]
         .concat();
         assert_eq!(output, expected);
-        assert_eq!(plan.places[0].form, Form::Text);
+    }
+
+    #[test]
+    fn elements_of_arrays_change_the_parameter_s_length_too() {
+        // An array as text, and one of texts in its binary form.
+        let text = b"B\0\0\0\x14\0s\0\0\0\0\x01\0\0\0\x0a{9,NULL,5}\0\0";
+        let binary = b"B\0\0\0\x40\0s\0\0\0\0\x01\0\0\0\x21ARRAY HEADER OF 20 B\0\0\0\x01a\0\0\0\x04bbbb\0\0";
+        let mut plan = Plan::default();
+        plan.bytes.extend_from_slice(text);
+        let second = plan.bytes.len() as u64;
+        plan.bytes.extend_from_slice(binary);
+        let element = |at: u64, length| Place {
+            is_element: true,
+            ..place(second, second + at, length, Some(second + 16), 2)
+        };
+        plan.places = vec![
+            place(0, 17, 1, Some(16), 1),
+            place(0, 24, 1, Some(16), 1),
+            element(40, 1),
+            element(45, 4),
+        ];
+        let step = Step {
+            to: plan.bytes.len() as u64,
+            places: Span { from: 0, to: 4 },
+            ..Step::default()
+        };
+        let mut made = Made::default();
+        made.now.insert((1, 1), Box::from(&b"123"[..]));
+        made.now.insert((1, 2), Box::from(&b"cc"[..]));
+        let mut output = Vec::new();
+        assert_eq!(made.write(&plan, &step, &mut output), 4);
+        let expected = [
+            &b"B\0\0\0\x18\0s\0\0\0\0\x01\0\0\0\x0e{123,NULL,123}\0\0"[..],
+            b"B\0\0\0\x3f\0s\0\0\0\0\x01\0\0\0\x20ARRAY HEADER OF 20 B\0\0\0\x02cc\0\0\0\x02cc\0\0",
+        ]
+        .concat();
+        assert_eq!(output, expected);
     }
 }

@@ -3,8 +3,10 @@
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeAlias
 
 from pgassay.errors import UsageError
@@ -35,6 +37,7 @@ class Converted:
     sessions: int = 0
     statements: int = 0
     cut: int = 0
+    not_selected: int = 0
     lacks: list[dict[str, object]] = field(default_factory=list)
 
 
@@ -50,10 +53,16 @@ class _Gathered:
     missing: Counter[str] = field(default_factory=Counter)
     missing_ns: Counter[str] = field(default_factory=Counter)
     whole_ns: int = 0
+    only: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Names of sessions that are not chosen, as long as they last.
+    left_out: set[str] = field(default_factory=set)
+    not_selected: int = 0
 
     def add(self, part: Logged | Edge) -> None:
         if isinstance(part, Edge):
             self._edge(part)
+            return
+        if part.session in self.left_out:
             return
         number = self.numbers[part.session]
         self.statements += 1
@@ -71,13 +80,29 @@ class _Gathered:
 
     def _edge(self, edge: Edge) -> None:
         if edge.parameters is None:
+            if edge.session in self.left_out:
+                self.left_out.remove(edge.session)
+                return
             number = self.numbers.pop(edge.session)
             self._happened(edge.at_ns, number, {"end": {}})
+            return
+        self.left_out.discard(edge.session)
+        if not self._is_chosen(dict(edge.parameters)):
+            self.left_out.add(edge.session)
+            self.not_selected += 1
             return
         self.sessions += 1
         self.numbers[edge.session] = self.sessions
         self.prepared[self.sessions] = {}
         self._happened(edge.at_ns, self.sessions, {"begin": list(edge.parameters)})
+
+    def _is_chosen(self, parameters: Mapping[str, str]) -> bool:
+        """As the proxy chooses: without a database's name it is the user's."""
+        user = parameters.get("user", "")
+        users, databases = self.only.get("users", ()), self.only.get("databases", ())
+        return (not users or user in users) and (
+            not databases or (parameters.get("database") or user) in databases
+        )
 
     def _sent(self, number: int, part: Logged) -> dict[str, object]:
         if part.name is None:
@@ -98,26 +123,35 @@ def _missing(part: Logged) -> list[str]:
     return found if part.has_duration else [*found, "duration"]
 
 
-def convert(paths: list[Path], folder: Path, prefix: str | None = None) -> Converted:
-    """Write a capture into an empty folder from log files, in the order given.
+def convert(
+    paths: list[Path],
+    folder: Path,
+    prefix: str | None = None,
+    only: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+) -> Converted:
+    """Write a capture into an empty folder from log files, in the order given; `only`: these sessions.
 
     Raises UsageError for files that are no logs, or hold no statements.
     """
     log = Log(paths, prefix)
-    gathered = _Gathered()
+    gathered = _Gathered(only=only)
     reader = Reader()
     for part in reader.read(log.entries()):
         gathered.add(part)
     if not gathered.statements:
         raise UsageError(
-            f"--log {paths[0]}: no statement was logged: set log_min_duration_statement = 0 on the server, "
-            "or log_statement = all with log_duration, and log again"
+            f"--log {paths[0]}: no statement of the sessions chosen by --only is in it: it names "
+            f"{gathered.not_selected} other sessions"
+            if gathered.not_selected
+            else f"--log {paths[0]}: no statement was logged: set log_min_duration_statement = 0 on the "
+            "server, or log_statement = all with log_duration, and lc_messages = C (other languages are "
+            "not read), and log again"
         )
     # Sorting is stable: what a session did at one time stays in its order.
     gathered.events.sort(key=lambda event: event[0])
     started_unix_ns = gathered.events[0][0]
     written = _write(gathered.events, folder, started_unix_ns)
-    converted = Converted(gathered.sessions, gathered.statements, log.cut)
+    converted = Converted(gathered.sessions, gathered.statements, log.cut, gathered.not_selected)
     whole = max(gathered.whole_ns, 1)
     converted.lacks = [
         {"reason": _REASONS[reason], "count": count, "share": gathered.missing_ns[reason] / whole}
@@ -127,8 +161,14 @@ def convert(paths: list[Path], folder: Path, prefix: str | None = None) -> Conve
         lost = {"reason": "lines of the log that were cut or can't be understood", "count": log.cut}
         converted.lacks.append({**lost, "share": None})
     notes = ["log_line_prefix has %t: times are whole seconds; %m has more"] if log.is_coarse else []
-    begun = manifest.begun("log", started_unix_ns, None, {"files": [str(path) for path in paths]}, notes)
-    totals = {"sessions": converted.sessions, "statements": converted.statements, "written_bytes": written}
+    options = {"files": [str(path) for path in paths], **{key: list(names) for key, names in only.items()}}
+    begun = manifest.begun("log", started_unix_ns, None, options, notes)
+    totals = {
+        "sessions": converted.sessions,
+        "statements": converted.statements,
+        "written_bytes": written,
+        "not_selected": converted.not_selected,
+    }
     ended = {"ended_at": manifest.moment(gathered.events[-1][0]), "totals": totals}
     manifest.write(folder, begun | ended | {"lacks": converted.lacks})
     return converted

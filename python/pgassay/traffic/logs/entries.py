@@ -80,7 +80,9 @@ class Log:
     def _file(self, path: Path, lines: Iterable[str]) -> Iterator[LogEntry]:
         if path.suffix == ".json":
             first, lines = _first_of(lines)
-            if '"textPayload"' in first:
+            if first.lstrip().startswith("["):
+                yield from self._stderr(path, self._exported(path, lines))
+            elif '"textPayload"' in first:
                 yield from self._stderr(path, self._payloads(lines))
             else:
                 yield from self._json(lines)
@@ -130,17 +132,37 @@ class Log:
         )
 
     def _payloads(self, lines: Iterable[str]) -> Iterator[str]:
-        """The lines of stderr that an export of Cloud Logging holds."""
+        """The lines of stderr that an export of Cloud Logging holds, one entry in each line."""
         for line in lines:
             try:
                 text = json.loads(line)["textPayload"]
             except (ValueError, KeyError, TypeError):
                 self.cut += bool(line.strip())
                 continue
-            head, *more = str(text).split("\n")
-            yield head
-            # What follows in the same payload belongs to it, with the server's tab or without.
-            yield from ("\t" + each.removeprefix("\t") for each in more)
+            yield from _payload(str(text))
+
+    def _exported(self, path: Path, lines: Iterable[str]) -> Iterator[str]:
+        """The same of an export that is one list, as Logs Explorer and gcloud write it, the latest first."""
+        text = "".join(lines)
+        start, decoder = text.index("[") + 1, json.JSONDecoder()
+        found: list[tuple[str, str]] = []
+        while (start := _behind_spaces(text, start)) < len(text) and text[start] != "]":
+            try:
+                entry, start = decoder.raw_decode(text, start)
+                found.append((str(entry.get("timestamp", "")), str(entry["textPayload"])))
+            except (KeyError, AttributeError):
+                self.cut += 1
+            except ValueError:
+                # The rest was cut.
+                self.cut += 1
+                break
+        if not found:
+            raise UsageError(f"--log {path} is a list without textPayload: name an export of Cloud Logging")
+        # The order of the list breaks ties: entries of one time stand in it as the others do.
+        if found[0][0] > found[-1][0]:
+            found.reverse()
+        for _, payload in sorted(found, key=lambda each: each[0]):
+            yield from _payload(payload)
 
     def _json(self, lines: Iterable[str]) -> Iterator[LogEntry]:
         for line in lines:
@@ -202,6 +224,19 @@ class Log:
                 self.is_coarse = "%t" in prefix
                 return pattern
         return None
+
+
+def _payload(text: str) -> Iterator[str]:
+    head, *more = text.split("\n")
+    yield head
+    # What follows in the same payload belongs to it, with the server's tab or without.
+    yield from ("\t" + each.removeprefix("\t") for each in more)
+
+
+def _behind_spaces(text: str, start: int) -> int:
+    while start < len(text) and text[start] in " \t\r\n,":
+        start += 1
+    return start
 
 
 def _first_of(lines: Iterable[str]) -> tuple[str, Iterable[str]]:

@@ -1,5 +1,6 @@
 """Statements out of a log's entries: text, parameters, duration, outcome."""
 
+import html
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,8 @@ _STEP = re.compile(r"(statement|execute|parse|bind) ?(.*?): (.*)$", re.DOTALL)
 _PLAN = re.compile(r"plan:\s*(.*)$", re.DOTALL)
 # The text ends where its parameters or the plan's first node begin.
 _PLAN_TEXT = re.compile(r"Query Text: (.*?)(?:\nQuery Parameters: ([^\n]*))?(?=\n[^\n]*  \(|\n?$)", re.DOTALL)
+_PLAN_XML = re.compile(r"<Query-(Text|Parameters)>(.*?)</Query-", re.DOTALL)
+_PLAN_YAML = re.compile(r'^Query (Text|Parameters): ("(?:[^"\\]|\\.)*")', re.MULTILINE | re.DOTALL)
 _PARAMETER = re.compile(r"\$(\d+) = (NULL|'(?:[^']|'')*')(?:, |$)", re.DOTALL)
 _AUTHORIZED = re.compile(r"connection authorized: user=(\S+)(?: database=(\S+))?(?: application_name=(\S+))?")
 _CUT = "..."
@@ -231,13 +234,21 @@ def parameters(detail: str) -> tuple[tuple[str | None, ...], bool]:
 
 
 def _of_plan(plan: str) -> tuple[str, str]:
-    """Text and parameters of a plan that auto_explain wrote, as text or JSON; '' where it has none."""
+    """Text and parameters of a plan that auto_explain wrote, in any of its formats; '' where it has none."""
     if plan.startswith("{"):
         try:
             found = json.loads(plan)
         except ValueError:
             return "", ""
         return str(found.get("Query Text", "")), str(found.get("Query Parameters", ""))
+    if plan.startswith("<"):
+        found = {name: html.unescape(text) for name, text in _PLAN_XML.findall(plan)}
+        return found.get("Text", ""), found.get("Parameters", "")
+    quoted = dict(_PLAN_YAML.findall(plan)) if plan.startswith('Query Text: "') else {}
+    if quoted and "\nPlan:" in plan:
+        return json.loads(quoted["Text"], strict=False), json.loads(
+            quoted.get("Parameters", '""'), strict=False
+        )
     match = _PLAN_TEXT.match(plan)
     return (match[1].strip(), match[2] or "") if match else ("", "")
 

@@ -91,6 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.log is not None:
         if words:
             raise UsageError(f"--log needs no server: leave '{words[0]}' out")
+        _refuse_others(arguments, "--log", ("out", "only", "log", "log_prefix"))
         return _convert(arguments)
     if not words:
         raise UsageError(
@@ -102,6 +103,7 @@ def run(arguments: argparse.Namespace) -> int:
                 f"capture {words[0]} takes one folder: write pgassay capture {words[0]} DIR"
                 f"{' --out FOLDER' if words[0] == 'redact' else ''}"
             )
+        _refuse_others(arguments, words[0], ("out",) if words[0] == "redact" else ())
         return _show(arguments) if words[0] == "show" else _redact(arguments)
     if len(words) > 1:
         raise UsageError(
@@ -112,7 +114,25 @@ def run(arguments: argparse.Namespace) -> int:
             f"'{words[0]}' is not a connection string: write postgresql://USER@HOST:PORT/DATABASE, or "
             "pgassay capture show DIR for what was captured"
         )
+    if arguments.log_prefix is not None:
+        raise UsageError("--log-prefix is for --log FILE: leave it out, or name the log instead of a server")
     return _capture(arguments)
+
+
+def _refuse_others(arguments: argparse.Namespace, what: str, taken: tuple[str, ...]) -> None:
+    """Raise UsageError for an option that would do nothing: who gave it may rely on it."""
+    for name in (
+        "listen",
+        "out",
+        "max_time",
+        "no_copy_data",
+        "only",
+        "tls_certificate",
+        "tls_key",
+        "log_prefix",
+    ):
+        if name not in taken and getattr(arguments, name):
+            raise UsageError(f"--{name.replace('_', '-')} does nothing with {what}: leave it out")
 
 
 def _show(arguments: argparse.Namespace) -> int:
@@ -199,8 +219,11 @@ def _convert(arguments: argparse.Namespace) -> int:
 
     if arguments.out is None:
         raise UsageError("say where to write the capture: --out DIR")
+    only = _only(arguments.only)
     make_folder(arguments.out)
-    converted = convert(arguments.log, arguments.out, arguments.log_prefix)
+    converted = convert(arguments.log, arguments.out, arguments.log_prefix, only)
+    if converted.not_selected:
+        print(f"{converted.not_selected:,} other sessions are left out, as --only says", file=sys.stderr)
     print(
         f"{converted.statements:,} statements of {converted.sessions:,} sessions in {arguments.out}, which "
         f"holds your users' data: pgassay capture show {arguments.out}",

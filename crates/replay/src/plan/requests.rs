@@ -1,0 +1,32 @@
+//! What a session has asked for: requests on their way, portals, and answers that hang on timing.
+
+use std::sync::Arc;
+
+use super::parts::Kind;
+use super::texts::Text;
+
+/// A request whose answer has not come.
+pub struct Request {
+    pub text: Arc<Text>,
+    pub is_query: bool,
+    pub step: u32,
+    /// It is over with this many ReadyForQuery.
+    pub cycle: u32,
+    pub sent_ns: u64,
+    pub is_lacking: bool,
+    pub portal: Option<Portal>,
+}
+
+/// A portal: its statement, with what Bind said of it.
+#[derive(Clone)]
+pub struct Portal {
+    pub text: Arc<Text>,
+    pub formats: Arc<[u16]>,
+    /// The name of a sequence that is a parameter.
+    pub sequence: Option<Arc<[u8]>>,
+}
+
+/// Deadlocks, serialization failures, locks that were not there in time, statements that were cancelled.
+pub fn hangs_on_timing(kind: &Kind) -> bool {
+    matches!(kind, Kind::Error(sqlstate) if [b"40P01", b"40001", b"55P03", b"57014"].contains(&sqlstate))
+}
