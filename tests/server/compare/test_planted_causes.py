@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 import whole_tool
+from pgassay.environment.builds.registry import resolve
+from pgassay.errors import UsageError
 
 # The bench is no package: its table is found as its own script finds it.
 sys.path.insert(0, str(whole_tool.ROOT / "benchmarks"))
@@ -37,6 +39,9 @@ CAPABILITIES = {
 # A limit of the device and a setting: the shortest of the ways of planting. A cap around the command,
 # a missing index and dead rows have tests of their own; the others are planted in the slow test.
 DEFAULT = ("storage-iops", "temp-spill")
+# What writes wait for is counted and named otherwise by each version, so that each is asked.
+WRITE_SIDE = ("backend-writes", "checkpoint", "wal-insert", "slru", "extension", "checkpoint-wait")
+VERSIONS = ("16", "17", "18", "19")
 # Whether these are found depends on how much of the processors other processes leave.
 NEEDS_THE_MACHINE = frozenset({"all-cores", "backend-core", "noise", "autovacuum", "connections"})
 FIRST = {plant.name: plant for plant in reversed(PLANTS)}
@@ -49,11 +54,11 @@ def home() -> Iterator[Path]:
         free_memory_disk()
 
 
-def compare(plant: Plant, home: Path, folder: Path) -> dict[str, Any]:
+def compare(plant: Plant, home: Path, folder: Path, version: str = "18") -> dict[str, Any]:
     """Run it once; the JSON document."""
     folder.mkdir()
     with plant.outside(home) as given, plant.around(home) as before:
-        words = [*plant.words(folder, given), *(() if plant.is_remote else whole_tool.build())]
+        words = [*plant.words(folder, given), *(() if plant.is_remote else whole_tool.build(version))]
         if not before:
             return whole_tool.result_of(whole_tool.run(*words, home=home))
         finished = subprocess.run(
@@ -67,9 +72,11 @@ def compare(plant: Plant, home: Path, folder: Path) -> dict[str, Any]:
         return whole_tool.result_of(finished)
 
 
-def assert_named(plant: Plant, home: Path, folder: Path, with_decoy: bool) -> dict[str, Any]:
+def assert_named(
+    plant: Plant, home: Path, folder: Path, with_decoy: bool, version: str = "18"
+) -> dict[str, Any]:
     """The cause in the arms that have it, and neither it nor a fault in the others."""
-    result = compare(plant, home, folder / "planted")
+    result = compare(plant, home, folder / "planted", version)
     judgement = judge(plant, result)
     if judgement.is_none:
         pytest.skip(
@@ -79,7 +86,7 @@ def assert_named(plant: Plant, home: Path, folder: Path, with_decoy: bool) -> di
     assert judgement.is_clean is not False, str(judgement)
     decoy = plant.harmless()
     if decoy is not None and with_decoy:
-        for named in both(decoy, compare(decoy, home, folder / "decoy")):
+        for named in both(decoy, compare(decoy, home, folder / "decoy", version)):
             assert is_harmless(plant, named), str(named)
     return result
 
@@ -123,9 +130,24 @@ def test_the_late_disk_is_late_where_it_should_be(require: Callable[..., None], 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in FIRST if name not in NEEDS_THE_MACHINE])
+@pytest.mark.parametrize("name", [name for name in FIRST if name not in (*NEEDS_THE_MACHINE, *WRITE_SIDE)])
 def test_every_planted_cause_is_named_and_its_decoy_is_not(
     name: str, require: Callable[..., None], home: Path, tmp_path: Path
 ) -> None:
     require_all(FIRST[name], require)
     assert_named(FIRST[name], home, tmp_path, with_decoy=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", WRITE_SIDE)
+def test_what_writes_wait_for_is_named_on_each_version(
+    name: str, version: str, require: Callable[..., None], home: Path, tmp_path: Path
+) -> None:
+    """The other arm has a disk, or a setting, that does not let it wait: nothing is named there."""
+    require_all(FIRST[name], require)
+    try:
+        resolve(version)
+    except UsageError:
+        pytest.skip(f"no PostgreSQL {version} at hand")
+    assert_named(FIRST[name], home, tmp_path, with_decoy=True, version=version)
