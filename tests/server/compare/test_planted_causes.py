@@ -37,10 +37,10 @@ CAPABILITIES = {
     "memory-cap": "cgroup-memory",
     "imitated-volume": "fuse",
 }
-# A limit of the device, a setting, and writes that come late: the shortest of the ways of planting. A cap around
-# the command, a missing index and dead rows have tests of their own; the others are planted in the slow tests.
+# A limit of the device, a setting, and late writes: the shortest of the ways of planting. A cap around the
+# command, a missing index and dead rows have tests of their own; the others are planted in the slow tests.
 DEFAULT = ("storage-iops", "temp-spill", "wal-insert")
-# What writes wait for is counted and named otherwise by each version, so that each is asked.
+# Each version counts and names otherwise what writes wait for, so each is asked.
 WRITE_SIDE = ("backend-writes", "checkpoint", "wal-insert", "slru", "extension", "checkpoint-wait")
 VERSIONS = ("16", "17", "18", "19")
 # Whether these are found depends on how much of the processors other processes leave.
