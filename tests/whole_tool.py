@@ -74,9 +74,9 @@ def _owned_like(path: Path) -> list[str]:
     return ["-m", "700", "-o", str(status.st_uid), "-g", str(status.st_gid)]
 
 
-def build() -> tuple[str, str]:
+def build(version: str = "18") -> tuple[str, str]:
     """`--pg` and the machine's best build: a home of one's own knows only the builds unpacked in it."""
-    return "--pg", resolve("18").bin_directory
+    return "--pg", resolve(version).bin_directory
 
 
 def environment(home: Path | None = None, **variables: str) -> dict[str, str]:

@@ -42,6 +42,11 @@ class StorageSpec(Extended):
         return None if self.read_mb_s is None else self.read_mb_s * MIB_BYTES / 1e6
 
     @property
+    def shares_ceiling(self) -> bool:
+        """Whether its limits are for reads and writes together, as those of cloud volumes are."""
+        return self.kind == "volume"
+
+    @property
     def is_limited(self) -> bool:
         """Whether any rate limit is asked for."""
         limits = (self.read_mb_s, self.write_mb_s, self.read_iops, self.write_iops)

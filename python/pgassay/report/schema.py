@@ -158,6 +158,7 @@ def _close_causes(schema: dict[str, Any], published: Path) -> None:
 
 # Keys that are written only where there is something, by the model: documents before them had none.
 _WHERE_KNOWN = {
+    "Activity": ("device_write_mb_s",),
     **dict.fromkeys(("ArmResult", "SecondaryArmResult"), ("starts", "assumption")),
     "Cause": ("gain_range",),
     "CompareResult": (

@@ -10,12 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import whole_tool
+from pgassay.environment.builds.registry import resolve
+from pgassay.errors import UsageError
 
 # The bench is no package: its table is found as its own script finds it.
 sys.path.insert(0, str(whole_tool.ROOT / "benchmarks"))
@@ -34,12 +37,19 @@ CAPABILITIES = {
     "memory-cap": "cgroup-memory",
     "imitated-volume": "fuse",
 }
-# A limit of the device and a setting: the shortest of the ways of planting. A cap around the command,
-# a missing index and dead rows have tests of their own; the others are planted in the slow test.
-DEFAULT = ("storage-iops", "temp-spill")
+# A limit of the device, a setting, and late writes: the shortest of the ways of planting. A cap around the
+# command, a missing index and dead rows have tests of their own; the others are planted in the slow tests.
+DEFAULT = ("storage-iops", "temp-spill", "wal-insert")
+# Each version counts and names otherwise what writes wait for, so each is asked.
+WRITE_SIDE = ("backend-writes", "checkpoint", "wal-insert", "slru", "extension", "checkpoint-wait")
+VERSIONS = ("16", "17", "18", "19")
 # Whether these are found depends on how much of the processors other processes leave.
 NEEDS_THE_MACHINE = frozenset({"all-cores", "backend-core", "noise", "autovacuum", "connections"})
 FIRST = {plant.name: plant for plant in reversed(PLANTS)}
+# What is named after five seconds is so after two.
+SHORT = replace(
+    FIRST["wal-insert"], workload="pgbench:file=wal.sql,writes=yes,clients=8,duration=2s,warmup=0s"
+)
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +59,11 @@ def home() -> Iterator[Path]:
         free_memory_disk()
 
 
-def compare(plant: Plant, home: Path, folder: Path) -> dict[str, Any]:
+def compare(plant: Plant, home: Path, folder: Path, version: str = "18") -> dict[str, Any]:
     """Run it once; the JSON document."""
     folder.mkdir()
     with plant.outside(home) as given, plant.around(home) as before:
-        words = [*plant.words(folder, given), *(() if plant.is_remote else whole_tool.build())]
+        words = [*plant.words(folder, given), *(() if plant.is_remote else whole_tool.build(version))]
         if not before:
             return whole_tool.result_of(whole_tool.run(*words, home=home))
         finished = subprocess.run(
@@ -67,9 +77,11 @@ def compare(plant: Plant, home: Path, folder: Path) -> dict[str, Any]:
         return whole_tool.result_of(finished)
 
 
-def assert_named(plant: Plant, home: Path, folder: Path, with_decoy: bool) -> dict[str, Any]:
+def assert_named(
+    plant: Plant, home: Path, folder: Path, with_decoy: bool, version: str = "18"
+) -> dict[str, Any]:
     """The cause in the arms that have it, and neither it nor a fault in the others."""
-    result = compare(plant, home, folder / "planted")
+    result = compare(plant, home, folder / "planted", version)
     judgement = judge(plant, result)
     if judgement.is_none:
         pytest.skip(
@@ -79,7 +91,7 @@ def assert_named(plant: Plant, home: Path, folder: Path, with_decoy: bool) -> di
     assert judgement.is_clean is not False, str(judgement)
     decoy = plant.harmless()
     if decoy is not None and with_decoy:
-        for named in both(decoy, compare(decoy, home, folder / "decoy")):
+        for named in both(decoy, compare(decoy, home, folder / "decoy", version)):
             assert is_harmless(plant, named), str(named)
     return result
 
@@ -98,7 +110,7 @@ def require_all(plant: Plant, require: Callable[..., None]) -> None:
 def test_a_planted_cause_is_named(
     name: str, require: Callable[..., None], home: Path, tmp_path: Path
 ) -> None:
-    plant = FIRST[name]
+    plant = SHORT if name == SHORT.name else FIRST[name]
     require_all(plant, require)
     result = assert_named(plant, home, tmp_path, with_decoy=False)
     found = [cause for cause in result["causes"] if cause["cause"] == plant.cause]
@@ -123,9 +135,24 @@ def test_the_late_disk_is_late_where_it_should_be(require: Callable[..., None], 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in FIRST if name not in NEEDS_THE_MACHINE])
+@pytest.mark.parametrize("name", [name for name in FIRST if name not in (*NEEDS_THE_MACHINE, *WRITE_SIDE)])
 def test_every_planted_cause_is_named_and_its_decoy_is_not(
     name: str, require: Callable[..., None], home: Path, tmp_path: Path
 ) -> None:
     require_all(FIRST[name], require)
     assert_named(FIRST[name], home, tmp_path, with_decoy=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", WRITE_SIDE)
+def test_what_writes_wait_for_is_named_on_each_version(
+    name: str, version: str, require: Callable[..., None], home: Path, tmp_path: Path
+) -> None:
+    """The other arm has a disk, or a setting, that does not let it wait: nothing is named there."""
+    require_all(FIRST[name], require)
+    try:
+        resolve(version)
+    except UsageError:
+        pytest.skip(f"no PostgreSQL {version} at hand")
+    assert_named(FIRST[name], home, tmp_path, with_decoy=True, version=version)

@@ -157,6 +157,26 @@ def test_processes_groups_and_devices_tell_of_events(tmp_path: Path) -> None:
     assert not [each for each in disproved if each.kind == "device limit"]
 
 
+def test_writes_count_with_reads_where_the_storage_counts_both(tmp_path: Path) -> None:
+    """50 MB/s read, from second 5 on 50 written: a volume of 102 MB/s is full, a limit of reads is not."""
+    half_seconds = [place / 2 for place in range(2 * SECONDS + 1)]
+    read, written = ([50e6 * max(0.0, second - since) for second in half_seconds] for since in (0.0, 5.0))
+    flushes = [5000 * max(0.0, second - 10.0) for second in half_seconds]
+    counters = {"read_bytes": read, "reads": [each / 8192 for each in read], "write_bytes": written}
+    counters |= {"writes": [each / 8192 for each in written], "flushes": flushes}
+    counters["discards"] = [0.0] * len(flushes)
+    write(tmp_path, "device", {"clock_ns": clocks(*half_seconds), **counters})
+    trial = StoredTrial(record(), {}, tmp_path)
+    full = ArmCeiling(read_mb_s=102.0, read_mb_s_from="limit", read_iops=17_000, read_iops_from="limit")
+    told = [(each.what, each.began_s) for each in trial_events(trial, full, shares_ceiling=True)]
+    words = "reading and writing at the most that the device gives"
+    assert told == [(f"{words} (102 MB/s)", 5.0), (f"{words} (17,000 requests/s)", 10.0)]
+    assert trial_events(trial, full) == ()
+    # A device that a probe found to read 50 MB/s takes the writes beside them.
+    (probed,) = trial_events(trial, ArmCeiling(read_mb_s=50.0, read_mb_s_from="probe"))
+    assert (probed.what, probed.began_s) == ("reading at the most that the device delivers (50 MB/s)", None)
+
+
 def test_a_rate_that_flickers_around_a_threshold_is_one_span(tmp_path: Path) -> None:
     """Throttled from 5 s on with a break of a second, and for half a second at 1 s."""
     half_seconds = [place / 2 for place in range(2 * SECONDS + 1)]

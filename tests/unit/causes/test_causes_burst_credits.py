@@ -162,6 +162,10 @@ def test_who_waits_for_something_else_is_not_limited_by_them(tmp_path: Path) -> 
     # Who commits waits behind the one that flushes.
     waiting = {"lwlocks": {"WALWrite": 12.0 * SECONDS}, "wal_s": 2.0 * SECONDS}
     assert isinstance(ENDED.find(evidence(**busy, burst_ends=idle, **waiting)), Found)
+    # Who writes pages out, or adds them to a file, waits for the same volume.
+    written = {"data write": {"DataFileWrite": 9.0 * SECONDS}, "extension": {"DataFileExtend": 5.0 * SECONDS}}
+    found = ENDED.find(evidence(**busy, burst_ends=idle, writing=written))
+    assert isinstance(found, Found) and found.weight_s == pytest.approx(14.0 * SECONDS)
 
 
 def shown_by_title(found: StoredTrial) -> dict[str, dict[float, float]]:

@@ -136,6 +136,10 @@ def test_reads_at_a_flat_rate_are_named_by_what_was_flat() -> None:
     assert found.figures["ceiling_read_iops"] == 121.0
     assert found.figures["share_of_ceiling"] == pytest.approx(120 / 121)
     assert found.gain is None, "nothing is known of the processors"
+    # What is written beside them uses up the same.
+    written = ask(replace(AT_CEILING, writes=ELAPSED_S * 60))
+    assert isinstance(written, Found) and written.figures["write_iops"] == 60.0
+    assert "write_iops" not in found.figures
     assert ask(AT_CEILING, "storage-throughput") is None
     assert ask(AT_CEILING, "storage-latency") is None
     half = replace(AT_CEILING, read_bytes=AT_CEILING.read_bytes / 2, requests=ELAPSED_S * 60)

@@ -2,6 +2,8 @@
 
 from itertools import product
 
+import pytest
+
 import report_examples as examples
 from pgassay.analysis.causes.crossover import crossover_sentences
 from pgassay.model.arm import Arm
@@ -33,6 +35,15 @@ def limit(arm: Arm, cause: str) -> Cause:
         trials=1,
         observed=1,
     )
+
+
+@pytest.mark.parametrize(
+    "cause", ["backend-writes", "extension", "wal-insert", "wal-fsync", "checkpoint-wait"]
+)
+def test_what_writes_wait_for_is_on_the_storage_s_side(cause: str) -> None:
+    arms = grid(clients=["1", "50"])
+    (sentence,) = crossover_sentences(arms, [limit(arms[0], cause), limit(arms[1], "all-cores")])
+    assert sentence == "Along clients the limit moves from the storage to the processors (1 → 50)."
 
 
 def test_the_levels_between_which_it_moves_are_named() -> None:

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import analysis_samples
-from pgassay.analysis.causes.difference import ITEMS, differences, items_of
+from cause_samples import account, item
+from pgassay.analysis.accounts.work_times import work_times
+from pgassay.analysis.causes.difference import ITEMS, differences, items_of, seconds_of_connections
 from pgassay.analysis.verdicts.study import Study, gather_study
 from simulated_noise import noise
 
@@ -56,3 +58,26 @@ def test_what_moved_is_told_and_what_was_not_used_is_not(study: Study) -> None:
     assert high is not None
     assert low < -0.4 < high < 0
     assert not items_of(differences(simulated("normal", np.random.default_rng(33), {}), study, ALPHA), 0)
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        ("IO:DataFileWrite", "writes"),
+        ("IO:DataFileExtend", "writes"),
+        ("LWLock:WALInsert", "writes"),
+        ("IO:SlruRead", "writes"),
+        ("IPC:CheckpointDone", "writes"),
+        ("IO:WalSync", "WAL"),
+        ("Lock:relation", "other locks"),
+        ("IPC:SyncRep", "standbys"),
+    ],
+)
+def test_time_that_moved_in_any_wait_is_an_item(event: str, told: str) -> None:
+    """Who waited for nothing but backend writes had no item that could have moved."""
+    times = work_times([account("backend", item("wait", 4.0, event), item("cpu", 1.0))])
+    known = {name: value for (_, name), value in zip(ITEMS, seconds_of_connections(times), strict=False)}
+    assert {name: value for name, value in known.items() if value} == {
+        "on CPU": 1.0,
+        f"waiting for {told}": 4.0,
+    }

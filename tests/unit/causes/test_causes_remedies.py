@@ -216,11 +216,14 @@ def test_a_sentence_names_the_next_limit() -> None:
     assert "without that, the machine's processors would limit it just as much" in sentence(full, "a")
 
 
-def test_a_measured_gain_replaces_the_predicted_one() -> None:
+@pytest.mark.parametrize(
+    "cause", ["storage-iops", "backend-writes", "extension", "wal-insert", "checkpoint-wait"]
+)
+def test_a_measured_gain_replaces_the_predicted_one(cause: str) -> None:
     """An arm with more IOPS is 91 % faster where 10 % were predicted: both are said, and nobody else's is."""
     slow, fast = arm(1.0, storage="small"), arm(1.91, "faster", 0.3, storage="large")
     third = arm(0.99, "equivalent", work_mem="64MB", storage="small")
-    iops = spill(slow.name, "storage-iops").model_copy(
+    iops = spill(slow.name, cause).model_copy(
         update={"kind": "limit", "gain_if_lifted": 1.1, "gain_interval": (1.05, 1.19)}
     )
     other = spill(third.name, "backend-core")

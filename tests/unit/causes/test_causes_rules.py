@@ -161,11 +161,21 @@ def test_few_samples_do_not_turn_a_computation_into_copying() -> None:
 
 
 def throttled(
-    folder: Path, rates_mb_s: list[float], waiting: bool = True, slow_request_bytes: int = 131072
+    folder: Path,
+    rates_mb_s: list[float],
+    waiting: bool = True,
+    slow_request_bytes: int = 131072,
+    written_mb_s: float = 0.0,
+    flushes_s: float = 0.0,
 ) -> Evidence:
-    """A trial whose device delivered so much in each second; requests of 128 kB while it is fast."""
-    clocks, read, reads = [0], [0.0], [0.0]
+    """A trial whose device delivered so much in each second; requests of 128 kB while it is fast.
+
+    written_mb_s, flushes_s: what it wrote and flushed while it was slow.
+    """
+    clocks, read, reads, written, flushes = [0], [0.0], [0.0], [0.0], [0.0]
     for place, rate in enumerate(rates_mb_s):
+        written.append(written[-1] + (0.0 if rate > 90 else written_mb_s * 1e6))
+        flushes.append(flushes[-1] + (0.0 if rate > 90 else flushes_s))
         clocks.append((place + 1) * S)
         read.append(read[-1] + rate * 1e6)
         reads.append(reads[-1] + rate * 1e6 / (131072 if rate > 90 else slow_request_bytes))
@@ -173,6 +183,10 @@ def throttled(
         "clock_ns": clocks,
         "read_bytes": read,
         "reads": reads,
+        "write_bytes": written,
+        "writes": [each / 131072 for each in written],
+        "flushes": flushes,
+        "discards": [0.0] * len(flushes),
     }
     kinds = len(rates_mb_s) * ["backend"]
     waits = {
@@ -210,5 +224,9 @@ def test_a_limit_that_drops_is_found_with_when_from_and_to(tmp_path: Path) -> No
     assert "throttle-change" not in faults_of(throttled(tmp_path / "pages", rates, slow_request_bytes=8192))
     # A server that waits for its client while less is read: the work changed, not the device.
     assert "throttle-change" not in faults_of(throttled(tmp_path / "work", rates, waiting=False))
+    # A checkpoint that takes the device, by bytes or by requests, is no change of the device.
+    assert "throttle-change" not in faults_of(throttled(tmp_path / "checkpoint", rates, written_mb_s=60.0))
+    assert "throttle-change" not in faults_of(throttled(tmp_path / "flushes", rates, flushes_s=400.0))
+    assert "throttle-change" in faults_of(throttled(tmp_path / "little", rates, written_mb_s=10.0))
     steady = [100 + 3 * (place % 3) for place in range(40)]
     assert "throttle-change" not in faults_of(throttled(tmp_path / "steady", steady))

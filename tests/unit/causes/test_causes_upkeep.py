@@ -13,6 +13,7 @@ from pgassay.analysis.causes.rank import trial_causes
 from pgassay.analysis.causes.rules.autovacuum import AUTOVACUUM
 from pgassay.analysis.causes.trial_evidence import evidence_of_trial
 from pgassay.model.arm import RemoteServer
+from pgassay.model.experiment import ArmCeiling
 from pgassay.model.vacuum_state import Holder, TableState, VacuumState
 from pgassay.record.experiment import StoredTrial
 from pgassay.trial.snapshots.vacuum_state import row_bytes
@@ -272,6 +273,16 @@ def test_autovacuum_s_share_of_a_full_device_is_told_by_bytes_of_any_version() -
         found = faults_of(load(counted, **base))
         assert found["autovacuum"].seconds == pytest.approx(30.0)
         assert found["autovacuum"].figures["share_of_bytes"] == pytest.approx(0.5)
+    # A volume that counts writes with reads is waited for by those who write as well.
+    mixed = replace(FLOW, reads_s=1000.0, writes_s=1000.0, write_mb_s=8.0)
+    volume = ArmCeiling(read_iops=2000, read_iops_from="limit")
+    writing = {"data write": {"DataFileWrite": 30.0}, "extension": {"DataFileExtend": 10.0}}
+    both = base | {"read_s": 20.0, "writing": writing, "device": mixed, "ceiling": volume}
+    found = faults_of(load(rows(read_bytes=4e6), **both, shares_ceiling=True))
+    assert found["autovacuum"].seconds == pytest.approx(30.0)
+    apart = faults_of(load(rows(read_bytes=4e6), **both))
+    assert "autovacuum" not in apart
+    found = faults_of(load(rows(read_bytes=4e6), **base))
     assert "autovacuum_worked_s" not in found["autovacuum"].figures
     worked = {"relname": "t", "total_autovacuum_time": 1500.0, "total_autoanalyze_time": 250.0}
     told = faults_of(load(rows(read_bytes=4e6) | {"pg_stat_user_tables": [worked]}, **base))

@@ -135,8 +135,8 @@ def with_writes(
 ) -> StoredExperiment:
     """Trials of 10 s whose device moved so far a second; they ran a load, or one statement each."""
     stored = with_reads(round(10 * rates["read_bytes"]), 10.0, round(10 * rates["reads"]), VOLUME)
-    clock = [0, 20 * S]
-    moved = {name: [0.0, 20 * rates.get(name, 0.0)] for name in COUNTERS}
+    clock = [second * S for second in range(21)]
+    moved = {name: [second * rates.get(name, 0.0) for second in range(21)] for name in COUNTERS}
     (folder / "observations").mkdir(parents=True)
     columns = to_parquet({"clock_ns": clock, **moved}, sampler="device", version=2)
     (folder / "observations" / "device.parquet").write_bytes(columns)

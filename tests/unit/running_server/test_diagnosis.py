@@ -234,9 +234,11 @@ def test_statements_share_the_busy_time() -> None:
     assert (second.query_id, second.waits) == ("77", {"idle in transaction": 1.0})
 
 
-def write_device(folder: Path, read_mb_s: float) -> None:
+def write_device(folder: Path, read_mb_s: float, **more: float) -> None:
+    """more: by the counter's name, what it moved by in each second."""
     seconds = range(SECONDS + 1)
-    columns = {name: [100.0 * at for at in seconds] for name in ("reads", "weighted_ms")}
+    moved = dict.fromkeys(("reads", "weighted_ms"), 100.0) | more
+    columns = {name: [rate * at for at in seconds] for name, rate in moved.items()}
     columns["read_bytes"] = [read_mb_s * 1e6 * at for at in seconds]
     write(folder, "device", {"clock_ns": [at * S for at in seconds], **columns})
 
@@ -251,9 +253,23 @@ def test_a_limit_of_the_server_s_own_is_held_against_its_own_reads(tmp_path: Pat
     assert "storage-throughput" not in {cause.cause for cause in found.causes}
     assert found.activity.server_read_mb_s == pytest.approx(4.0)
     assert found.activity.device_read_mb_s == pytest.approx(40.0)
+    assert found.activity.device_write_mb_s is None
     # What a probe found is the device's, whoever reads.
     shared = ArmCeiling(read_mb_s=42.0, read_mb_s_from="probe")
     assert limit(diagnose(interval(tmp_path, ceiling=shared, has_thread_bytes=True))) == "storage-throughput"
+
+
+def test_the_time_of_writes_is_no_latency_of_reads(tmp_path: Path) -> None:
+    """The device took 10 ms a second for reads and nearly 2 s for writes, which may be others'."""
+    writes = {"writes": 400.0, "write_bytes": 5e6, "write_ms": 1900.0, "read_ms": 10.0, "weighted_ms": 1910.0}
+    write_device(tmp_path, 4.0, **writes)
+    write_threads(tmp_path, {1: 0.1}, read_bytes=SECONDS * 4_000_000)
+    write_waits(tmp_path, [(1, BACKEND, "IO", "DataFileRead", "D", 100)])
+    limited = ArmCeiling(read_mb_s=100.0, read_mb_s_from="limit", read_iops=9000, read_iops_from="limit")
+    found = diagnose(interval(tmp_path, ceiling=limited, has_thread_bytes=True))
+    assert "storage-latency" not in {cause.cause for cause in found.causes}
+    assert found.activity.device_write_mb_s == pytest.approx(5.0)
+    assert "5 MB/s written to it" in report.page_of(found).terminal(width=200, unicode=False)
 
 
 def write_processors(folder: Path, count: int) -> None:

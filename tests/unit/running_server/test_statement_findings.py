@@ -321,6 +321,24 @@ def test_checkpoints_are_looked_up_where_the_version_counts_them(version: str, v
     assert told.sentence.endswith("(128MB), one every 7 s: 40 % of the time of connections.")
 
 
+@pytest.mark.parametrize(
+    ("cause", "probed"),
+    [("backend-writes", "/data"), ("extension", "/data"), ("wal-insert", "/data/pg_wal"), ("slru", "")],
+)
+def test_what_writes_wait_for_is_followed_by_a_look_at_its_disk(cause: str, probed: str) -> None:
+    """The head of a server that waits for its writes sent its reader to a statement's plan."""
+    given = {"layer": "infrastructure", "phrase": "", "remedy": "", "next_step": ""}
+    limit = Cause.model_construct(cause=cause, kind="limit", share=0.5, evidence={}, **given)
+    seen = interval(server=SERVER.model_copy(update={"data_directory": "/data"}))
+    told = headline(seen, (limit,), (), ())
+    assert told.command.startswith(f"pgassay probe {probed}" if probed else "pgassay watch ")
+    # Checkpoints that come too often make both the WAL and the writes.
+    figures: dict[str, float | str] = {"seconds_between": 7.0, "max_wal_size": "128MB"}
+    fault = Cause.model_construct(cause="checkpoint", kind="fault", share=None, evidence=figures, **given)
+    is_first = headline(seen, (limit, fault), (), ()).cause == "checkpoint"
+    assert is_first is (cause in ("backend-writes", "wal-insert"))
+
+
 def test_two_diagnoses_are_told_by_statement(tmp_path: Path) -> None:
     before = diagnose(interval(BY_CUSTOMER, folder=tmp_path))
     faster = BY_CUSTOMER.model_copy(update={"total_s": 0.01, "mean_ms": 0.1})

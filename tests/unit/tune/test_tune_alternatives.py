@@ -127,7 +127,18 @@ def test_a_volume_is_offered_where_its_bytes_or_its_operations_hold_the_reads_ba
     assert "for +20.00 USD a month" in found.title and "bytes let through" in found.reason
     single = {"Node Type": "Index Scan", "Index Name": "i", "Shared Read Blocks": 240, "I/O Read Time": 90.0}
     (found,) = volumes_offered(plan(**single), volume())
-    assert "operations let through" in found.reason
+    assert "operations let through" in found.reason and "for reads, at" in found.reason
+
+
+def test_a_volume_counts_what_a_statement_writes_with_what_it_reads() -> None:
+    """750 pages read and 750 written in 90 ms fill it as 1500 that are read do; half of that does not."""
+    update = {"Shared Read Blocks": 750, "I/O Read Time": 45.0}
+    mixed = plan(**update, **{"Shared Written Blocks": 750, "I/O Write Time": 45.0})
+    (found,) = volumes_offered(mixed, volume())
+    assert found.predicted["q"] == pytest.approx(1 - 90 / 2 / 100.1, abs=0.001)
+    assert "for reads and writes, at 137 MB/s" in found.reason
+    slow = plan(**update, **{"Shared Written Blocks": 2, "I/O Write Time": 45.0})
+    assert not volumes_offered(slow, volume())
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """How near a device is to the most that it delivers, by bytes and by requests."""
 
 from pgassay.analysis.causes.evidence import Evidence
-from pgassay.analysis.descriptive.device_use import BEATEN
+from pgassay.analysis.descriptive.device_use import BEATEN, BEYOND
 
 # As near as this to its ceiling, a device is full: both are measured with an error of some percent.
 FULL = 0.85
@@ -32,11 +32,20 @@ def fractions(evidence: Evidence) -> dict[str, float]:
 
 
 def counts_writes(evidence: Evidence, name: str) -> bool:
-    """Whether writes use up the ceiling `name`, too. Few are left out, as nothing follows from them."""
-    flow = evidence.machine.device
+    """Whether writes use up the ceiling `name`, too. Few are left out, as nothing follows from them.
+
+    A device that reads and writes more than the most that a probe measured of reads takes writes beside them.
+    """
+    flow, ceiling = evidence.machine.device, evidence.machine.ceiling
     if flow is None or not flow.is_mixed:
         return False
-    return evidence.machine.ceiling.is_of_writes(name, shares_ceiling=evidence.machine.shares_ceiling)
+    if not ceiling.is_of_writes(name, shares_ceiling=evidence.machine.shares_ceiling):
+        return False
+    read, written = (
+        (flow.read_mb_s, flow.write_mb_s) if name == "read_mb_s" else (flow.reads_s, flow.writes_s)
+    )
+    is_limit, most = getattr(ceiling, f"{name}_from") == "limit", getattr(ceiling, name) or 0.0
+    return is_limit or (read or 0.0) + (written or 0.0) <= BEYOND * most
 
 
 def is_used_up(evidence: Evidence, name: str, fraction: float) -> bool:

@@ -14,7 +14,8 @@ from pgassay.model.cause import Cause
 STORAGE = frozenset(
     {
         *("storage-throughput", "storage-iops", "storage-latency", "burst-credits"),
-        *("wal-fsync", "too-few-io-workers"),
+        *("wal-fsync", "wal-insert", "backend-writes", "extension", "checkpoint-wait"),
+        "too-few-io-workers",
     }
 )
 PROCESSORS = frozenset({"backend-core", "all-cores", "cpu-quota", "cached"})

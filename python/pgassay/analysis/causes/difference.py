@@ -7,13 +7,13 @@ by the typical time of the first block. All items of all comparisons share α.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pgassay.analysis.accounts.arm_accounts import trial_accounts
-from pgassay.analysis.accounts.work_times import WorkTimes, work_times
+from pgassay.analysis.accounts.work_times import WRITE_SIDE, WorkTimes, work_times
 from pgassay.analysis.statistics.contrasts import ContrastSet
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.verdicts.study import Study
@@ -22,17 +22,21 @@ from pgassay.model.cause import Explanation, MovedItem
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 
 CONNECTIONS = "connections"
-# The names of the items of connections and their parallel workers, and the figures they are.
-_OF_CONNECTIONS: Mapping[str, str] = {
-    "on CPU": "cpu_s",
-    "waiting for a CPU": "runnable_s",
-    "waiting for reads": "read_s",
-    "waiting for temporary files": "temporary_s",
-    "waiting for WAL": "wal_s",
-    "waiting for rows": "row_lock_s",
-    "waiting for LWLocks": "lwlock_s",
-    "waiting for the client": "client_s",
-    "sending and receiving": "network_s",
+# The items of connections and their parallel workers. Writes: of pages and files, of the status of
+# transactions, for room in the buffers of WAL, and for checkpoints.
+_OF_CONNECTIONS: Mapping[str, Callable[[WorkTimes], float]] = {
+    "on CPU": lambda times: times.cpu_s,
+    "waiting for a CPU": lambda times: times.runnable_s,
+    "waiting for reads": lambda times: times.read_s,
+    "waiting for temporary files": lambda times: times.temporary_s,
+    "waiting for WAL": lambda times: times.wal_s,
+    "waiting for writes": lambda times: sum(map(times.written_s, WRITE_SIDE)),
+    "waiting for rows": lambda times: times.row_lock_s,
+    "waiting for other locks": lambda times: times.lock_s,
+    "waiting for LWLocks": lambda times: times.lwlock_s,
+    "waiting for standbys": lambda times: times.standby_s,
+    "waiting for the client": lambda times: times.client_s,
+    "sending and receiving": lambda times: times.network_s,
 }
 # Whoever reads for the connections, and the event in which it has nothing to do.
 _HELPERS: Mapping[str, str] = {"io worker": "I/O workers", "io_uring worker": "io_uring's kernel workers"}
@@ -135,11 +139,12 @@ def _of_trial(trial: StoredTrial) -> list[float] | None:
     if load is not None and not load.transactions:
         return None
     unit = 1000 / load.transactions if load is not None else 1.0
-    return [value * unit for value in (*_connections(times), *_helpers(accounts))]
+    return [value * unit for value in (*seconds_of_connections(times), *_helpers(accounts))]
 
 
-def _connections(times: WorkTimes) -> list[float]:
-    return [float(getattr(times, name)) for name in _OF_CONNECTIONS.values()]
+def seconds_of_connections(times: WorkTimes) -> list[float]:
+    """The seconds of the first of ITEMS, which are those of connections, in their order."""
+    return [seconds(times) for seconds in _OF_CONNECTIONS.values()]
 
 
 def _helpers(accounts: Sequence[Account]) -> list[float]:

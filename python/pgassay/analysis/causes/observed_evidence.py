@@ -1,9 +1,9 @@
 """What the evidence of a trial and that of a live interval are made of alike, from what was observed."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from pgassay.analysis.causes.evidence import MB, DeviceFlow, Observed, Processors
-from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, Requests, moved, requests
+from pgassay.analysis.causes.sampler_files import PROCESSOR_TAKEN, moved, requests
 from pgassay.model.experiment import ArmCeiling
 from pgassay.model.trial import figure
 from pgassay.record.observations import PROCESSOR_FREE
@@ -45,9 +45,10 @@ def device_flow(
     share = 1.0 if own_bytes is None or read_bytes <= 0 else min(1.0, own_bytes / read_bytes)
     bytes_share = share if limits is not None and limits.read_mb_s_from == _LIMIT else 1.0
     reads_share = share if limits is not None and limits.read_iops_from == _LIMIT else 1.0
-    # Under such a limit all that is written may be others'.
-    is_limited = limits is not None and _LIMIT in (limits.read_iops_from, limits.read_mb_s_from)
-    written = Requests() if is_limited else requests(observed.folder, observed.spans, seconds)
+    written = requests(observed.folder, observed.spans)
+    if limits is not None and _LIMIT in (limits.read_iops_from, limits.read_mb_s_from):
+        # Under such a limit, which is one of reads alone, all that is written may be others'.
+        written = replace(written, writes_s=None, write_mb_s=None)
     return DeviceFlow(
         read_bytes=read_bytes if own_bytes is None else own_bytes,
         read_mb_s=bytes_share * read_bytes / seconds / MB,

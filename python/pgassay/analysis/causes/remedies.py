@@ -35,7 +35,10 @@ _UNITS = {
 
 
 _OF_STORAGE = frozenset(
-    {"storage-throughput", "storage-iops", "storage-latency", "burst-credits", "wal-fsync", "backend-writes"}
+    {
+        *("storage-throughput", "storage-iops", "storage-latency", "burst-credits", "wal-fsync"),
+        *("backend-writes", "extension", "wal-insert", "checkpoint-wait"),
+    }
 )
 _STORAGE = SettingRemedy("storage", "higher", "Another storage")
 # As far as a prediction may lie from what was measured, as the bench of the causes has it.

@@ -1,6 +1,7 @@
 """The evidence of a stored trial, gathered from its record and its samplers' files."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import lru_cache
 
 from pgassay.analysis.accounts.arm_accounts import measured_spans, trial_accounts
@@ -17,7 +18,7 @@ from pgassay.analysis.causes.evidence import (
     Work,
 )
 from pgassay.analysis.causes.observed_evidence import bytes_of_blocks, device_flow, processors_of
-from pgassay.analysis.causes.sampler_files import moved
+from pgassay.analysis.causes.sampler_files import Requests, moved, requests
 from pgassay.analysis.causes.volume_evidence import burst_ends
 from pgassay.analysis.descriptive.round_trips import RoundTrips, trips_of_trial
 from pgassay.model.arm import Arm
@@ -90,7 +91,7 @@ def _of_key(key: _Key) -> Evidence | None:
             device=_device(trial, observed),
             ceiling=key.ceiling,
             processors=processors_of(observed, cap_is_clients=is_capped),
-            shares_ceiling=arm.spec.storage.kind == "volume",
+            shares_ceiling=arm.spec.storage.shares_ceiling,
             has_own_wal=arm.spec.storage.wal is not None,
             burst_ends=burst_ends(trial.folder, record, spans),
         ),
@@ -202,12 +203,16 @@ def _statements_flow(trial: StoredTrial, spans: Sequence[Span]) -> DeviceFlow | 
     if not reading or seconds <= 0:
         return DeviceFlow(float(total), 0.0, 0.0, 0.0, 0.0)
     counters = moved(trial.folder, "device", ("weighted_ms",), spans)
+    timed = [Span(*item.clock_ns, True) for item in reading if item.clock_ns]
+    # Of a part of them the writes are not told.
+    written = requests(trial.folder, timed) if len(timed) == len(reading) else Requests()
     return DeviceFlow(
         read_bytes=float(total),
         read_mb_s=sum(_device_bytes(item) for item in reading) / seconds / MB,
         reads_s=_requests(reading, seconds),
         seconds=seconds,
         service_s=counters[0] / 1000 if counters else None,
+        **asdict(written),
     )
 
 

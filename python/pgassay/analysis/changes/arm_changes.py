@@ -187,7 +187,7 @@ def _arm(arm: Arm, looked: Sequence[_TrialChanges], ceiling: ArmCeiling | None) 
     # The trial whose greatest change is of middle size stands for all.
     changed = sorted((each for each in kept if each.changes), key=_TrialChanges.size)
     shown = changed[(len(changed) - 1) // 2]
-    events = trial_events(shown.trial, ceiling)
+    events = trial_events(shown.trial, ceiling, shares_ceiling=arm.spec.storage.shares_ceiling)
     return ArmChanges(
         arm=arm.name,
         stratum=arm.stratum,

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from pgassay.analysis.causes.evidence import WRITES_SHARE_MIN
 from pgassay.analysis.changes.rate_series import MB, FloatArray, measured_s, rates_of, read
 from pgassay.analysis.changes.server_log import log_events
 from pgassay.analysis.changes.volume_series import ended_s
@@ -28,11 +29,14 @@ _SPAN_BINS_MIN = 2
 _TOGETHER_S = 0.5
 
 
-def trial_events(trial: StoredTrial, ceiling: ArmCeiling | None = None) -> tuple[Event, ...]:
+def trial_events(
+    trial: StoredTrial, ceiling: ArmCeiling | None = None, *, shares_ceiling: bool = False
+) -> tuple[Event, ...]:
     """The events of one trial, in seconds of its measured part, in the order in which they began.
 
-    ceiling: what the arm's device delivers at most (`by_arm` of experiment.json's ceilings). A source that
-    the record doesn't hold tells nothing.
+    ceiling: what the arm's device delivers at most (`by_arm` of experiment.json's ceilings). shares_ceiling:
+    the limits of its storage are for reads and writes together. A source that the record doesn't hold tells
+    nothing.
     """
     record, span_s = trial.record, measured_s(trial.record)
     if record.clock_ns is None or span_s <= 0:
@@ -44,7 +48,7 @@ def trial_events(trial: StoredTrial, ceiling: ArmCeiling | None = None) -> tuple
         *_workers(threads, record, logged.workers),
         *_io_workers(threads, record),
         *_throttling(read(trial, "control_group"), record, span_s),
-        *_at_limit(read(trial, "device"), record, span_s, ceiling),
+        *(_at_limit(read(trial, "device"), record, ceiling, shares_ceiling) if ceiling else ()),
         *_burst_credits(trial),
         *_statements(record),
     ]
@@ -112,19 +116,40 @@ def _throttling(group: Columns, record: TrialRecord, span_s: float) -> Iterator[
 
 
 def _at_limit(
-    device: Columns, record: TrialRecord, span_s: float, ceiling: ArmCeiling | None
+    device: Columns, record: TrialRecord, ceiling: ArmCeiling, shares_ceiling: bool
 ) -> Iterator[Event]:
-    """The device delivered, to whoever read from it, what is known to be its most."""
-    edges = _edges(span_s)
+    """The device gave, to whoever used it, what is known to be its most: reads, and writes that count."""
+    edges = _edges(measured_s(record))
     rates = rates_of(device, record, ("read_bytes", "reads"), edges)
-    if rates is None or ceiling is None:
+    if rates is None:
         return
-    limits = ((ceiling.read_mb_s, "MB/s", rates[0] / MB), (ceiling.read_iops, "reads/s", rates[1]))
-    for limit, unit, values in limits:
-        if limit is None or limit <= 0 or float(values.max()) > BEATEN * limit:
+    written = _written(device, record, edges)
+    is_mixed = written[1].sum() >= WRITES_SHARE_MIN * (rates[1] + written[1]).sum() > 0
+    for name, unit, delivered, beside in (
+        ("read_mb_s", "MB/s", rates[0] / MB, written[0] / MB),
+        ("read_iops", "reads/s", rates[1], written[1]),
+    ):
+        limit, is_limit = getattr(ceiling, name), getattr(ceiling, f"{name}_from") == "limit"
+        if limit is None or limit <= 0:
             continue
-        what = f"reading at the most that the device delivers ({limit:,.0f} {unit})"
-        yield from _spans("device limit", what, values >= AT_LIMIT * limit, edges)
+        values, what = delivered, f"reading at the most that the device delivers ({limit:,.0f} {unit})"
+        most = float((delivered + beside).max())
+        # More than the most that a probe measured of reads: the device takes writes beside these.
+        counts = is_mixed and (is_limit or most <= BEATEN * limit)
+        if counts and ceiling.is_of_writes(name, shares_ceiling=shares_ceiling):
+            unit = "requests/s" if unit == "reads/s" else unit
+            what = f"reading and writing at the most that the device gives ({limit:,.0f} {unit})"
+            values = delivered + beside
+        if float(values.max()) <= BEATEN * limit:
+            yield from _spans("device limit", what, values >= AT_LIMIT * limit, edges)
+
+
+def _written(device: Columns, record: TrialRecord, edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Bytes, and writes with flushes and discards, a second; zeros where they were not recorded."""
+    nothing = np.zeros(len(edges) - 1)
+    found = rates_of(device, record, ("write_bytes", "writes"), edges) or [nothing, nothing]
+    others = rates_of(device, record, ("flushes", "discards"), edges) or [nothing]
+    return found[0], found[1] + sum(others, nothing)
 
 
 def _burst_credits(trial: StoredTrial) -> Iterator[Event]:

@@ -58,10 +58,12 @@ class Timeline:
     changes: tuple[Change, ...]
 
 
-def timeline(trial: StoredTrial, ceiling: ArmCeiling | None = None) -> Timeline | None:
+def timeline(
+    trial: StoredTrial, ceiling: ArmCeiling | None = None, *, shares_ceiling: bool = False
+) -> Timeline | None:
     """What the record holds of the trial over time; None when nothing was sampled.
 
-    ceiling: as for `trial_events`.
+    ceiling, shares_ceiling: as for `trial_events`.
     """
     record = trial.record
     span_s = measured_s(record)
@@ -76,7 +78,7 @@ def timeline(trial: StoredTrial, ceiling: ArmCeiling | None = None) -> Timeline 
         *_machine(trial, edges),
     ]
     shown = tuple(panel for panel in panels if any(point.value > 0 for point in panel.points))
-    events = trial_events(trial, ceiling)
+    events = trial_events(trial, ceiling, shares_ceiling=shares_ceiling)
     if not shown:
         return None
     return Timeline(record.number, span_s, shown, events, trial_changes(trial).changes)

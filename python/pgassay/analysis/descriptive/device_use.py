@@ -23,7 +23,7 @@ AT_LIMIT = 0.95
 # A device that delivered so many times its ceiling for a moment was slower when that was measured.
 BEATEN = 1.2
 # Above its ceiling by more than this, the ceiling is not this device's.
-_BEYOND = 1.1
+BEYOND = 1.1
 # Below this share of a trial's reads from the device, it was not the device that was measured.
 _SHARE_MIN = 0.05
 _BYTES: Unit = "MB/s"
@@ -45,7 +45,7 @@ def device_use(stored: StoredExperiment) -> tuple[DeviceUse, ...]:
             trial for trial in stored.trials if trial.record.status == "ok" and trial.record.arm_id == arm.id
         ]
         flows = [flow for trial in trials if (flow := _flow(trial)) is not None]
-        found = _use(arm.name, ceiling, flows, shares_ceiling=arm.spec.storage.kind == "volume")
+        found = _use(arm.name, ceiling, flows, shares_ceiling=arm.spec.storage.shares_ceiling)
         if found is not None:
             made.append(found)
     return tuple(made)
@@ -75,7 +75,7 @@ def _flow(trial: StoredTrial) -> DeviceFlow | None:
 def _with_writes(
     folder: Path, spans: Sequence[Span], seconds: float, read_bytes: float, reads: float | None
 ) -> DeviceFlow:
-    written = requests(folder, spans, seconds) if spans else Requests()
+    written = requests(folder, spans) if spans else Requests()
     return DeviceFlow(
         read_bytes=float(read_bytes),
         read_mb_s=read_bytes / seconds / MB,
@@ -106,7 +106,7 @@ def _use(
         counts = ceiling.is_of_writes(name_of, shares_ceiling=shares_ceiling)
         read, both = _rates(flows, unit)
         # More than the reads that a probe measured as the most: the device takes writes beside these.
-        with_writes = counts and both > read and (origin == _OF_LIMIT or both <= _BEYOND * most)
+        with_writes = counts and both > read and (origin == _OF_LIMIT or both <= BEYOND * most)
         value = both if with_writes else read
         candidates.append((value / most, value, most, unit, origin, with_writes))
     nothing = (0.0, 0.0, 0.0, _BYTES, "", False)
@@ -145,7 +145,7 @@ def _sentence(name: str, value: float, ceiling: float, unit: str, source: str, *
         limit += f", {ceiling * 1e6 / MIB_BYTES:,.0f} MiB/s"
     did = "read and wrote" if with_writes else "read"
     sentence = f"{name} {did} {value:,.0f} {unit}, {percent_fixed(share)} of the device ({limit})"
-    if share > _BEYOND:
+    if share > BEYOND:
         return f"{sentence}: more than its recorded maximum, so measure it again with 'pgassay probe'."
     if share >= AT_LIMIT:
         # Neighbouring pages read in one request leave room for others (io_combine_limit, read-ahead).

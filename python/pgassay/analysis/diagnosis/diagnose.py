@@ -143,7 +143,9 @@ def _activity(interval: Interval, found: Accounts, seen: Evidence) -> Activity:
     device, processors = seen.machine.device, seen.machine.processors
     seconds = interval.seconds
     span = Span(interval.begin_ns, interval.end_ns, False)
-    moved_bytes = moved(interval.folder, "device", ("read_bytes",), [span])
+    read_bytes, written_bytes = (
+        moved(interval.folder, "device", (name,), [span]) for name in ("read_bytes", "write_bytes")
+    )
 
     def rate(view: str, name: str, unit: float = 1.0) -> float:
         # A view whose row did not move is not among the differences.
@@ -160,7 +162,8 @@ def _activity(interval: Interval, found: Accounts, seen: Evidence) -> Activity:
         temporary_mb_s=rate("pg_stat_database", "temp_bytes", MB),
         wal_mb_s=rate("pg_stat_wal", "wal_bytes", MB),
         server_read_mb_s=device.read_bytes / MB / seconds if device else None,
-        device_read_mb_s=moved_bytes[0] / MB / seconds if moved_bytes else None,
+        device_read_mb_s=read_bytes[0] / MB / seconds if read_bytes else None,
+        device_write_mb_s=written_bytes[0] / MB / seconds if written_bytes else None,
         server_cpus=seen.server.server_cpu_s / seconds if processors else None,
         clients_cpus=interval.clients_cpu_s / seconds if processors else None,
         others_cpus=processors.others_s / seconds if processors else None,

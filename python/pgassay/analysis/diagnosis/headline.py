@@ -39,10 +39,17 @@ _FAULTS_FIRST = (
     *("bloat-held", "bloat", "connections", "checkpoint", "temp-spill", "autovacuum", "memory", "noise"),
 )
 # What limits it may follow from these faults, whose own seconds can't be told.
-_WITHOUT_SECONDS: Mapping[str, tuple[str, ...]] = dict.fromkeys(
-    ("all-cores", "backend-core", "cpu-quota", "wal-fsync", "lwlocks", "client-bound", UNKNOWN),
-    ("connections", "checkpoint", "temp-spill"),
-)
+_WITHOUT_SECONDS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        ("all-cores", "backend-core", "cpu-quota", "wal-fsync", "lwlocks", "client-bound", UNKNOWN),
+        ("connections", "checkpoint", "temp-spill"),
+    ),
+    # After each checkpoint pages go whole into the WAL, and what it writes is in the way of other writes.
+    **dict.fromkeys(("wal-insert", "backend-writes"), ("checkpoint",)),
+}
+# What a probe of the folder of the data, or of the WAL, says more of.
+_OF_DATA = ("storage-throughput", "storage-iops", "storage-latency", "backend-writes", "extension")
+_OF_WAL = ("wal-fsync", "wal-insert")
 # Findings that come from a plan, and say what it needs.
 _BY_PLAN = frozenset({"whole-table", "foreign-key", "plan"})
 # What to do first of a statement, by the kind of its first finding; else it is tried on a copy.
@@ -304,9 +311,9 @@ def _next_of_limit(interval: Interval, limit: Cause, top: DiagnosedStatement | N
         return psql(interval, f"{_SESSION} WHERE cardinality(pg_blocking_pids(pid)) > 0")
     if limit.cause == "client-bound":
         return psql(interval, f"{_SESSION} WHERE state LIKE $$idle in transaction%$$ ORDER BY xact_start")
-    if folder and limit.cause in ("storage-throughput", "storage-iops", "storage-latency"):
+    if folder and limit.cause in _OF_DATA:
         return f"pgassay probe {shlex.quote(folder)}"
-    if folder and limit.cause == "wal-fsync":
+    if folder and limit.cause in _OF_WAL:
         return f"pgassay probe {shlex.quote(folder + '/pg_wal')}"
     if top is not None and top.query_id is not None:
         return f"pgassay tune {dsn} --only={top.query_id}"

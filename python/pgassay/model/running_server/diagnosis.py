@@ -39,9 +39,9 @@ class Activity(Frozen):
     without work, whose time counts nowhere; `parallel_workers`: processes that helped them. Rates are
     those of the whole server, all databases.
     `server_read_mb_s`: what the device delivered to the server's processes (to anybody where these are
-    hidden); `device_read_mb_s`: to anybody. `server_cpus`, `clients_cpus`, `others_cpus`: processors that the
-    server, its clients on this machine and all other processes used; `others`: the greatest of the last by
-    name.
+    hidden); `device_read_mb_s`: to anybody; `device_write_mb_s`: what anybody wrote to it. `server_cpus`,
+    `clients_cpus`, `others_cpus`: processors that the server, its clients on this machine and all other
+    processes used; `others`: the greatest of the last by name.
     """
 
     connections_busy: float | None
@@ -59,6 +59,7 @@ class Activity(Frozen):
     others_cpus: float | None
     others: dict[str, float]
     parallel_workers: float | None = None
+    device_write_mb_s: float | None = Field(default=None, exclude_if=lambda rate: rate is None)
 
 
 class SampledStatement(Frozen):

@@ -47,7 +47,7 @@ def arm_timelines(stored: StoredExperiment, damaged: list[str]) -> tuple[str, tu
         if trial is None:
             continue
         damaged += _unreadable(trial)
-        shown = timeline(trial, ceilings.get(arm.name))
+        shown = timeline(trial, ceilings.get(arm.name), shares_ceiling=arm.spec.storage.shares_ceiling)
         name = short_name(arm, factors)
         if arm.stratum and not stratum:
             name = f"{name} at {clean(arm.stratum)}"

@@ -15,6 +15,7 @@ _ACTIVITY = (
     ("server_cpus", "processors used by the server"),
     ("postgres_read_mb_s", "MB/s read by PostgreSQL"),
     ("server_read_mb_s", "MB/s from the device"),
+    ("device_write_mb_s", "MB/s written to the device"),
     ("temporary_mb_s", "MB/s of temporary files"),
     ("wal_mb_s", "MB/s of WAL"),
 )

@@ -89,6 +89,7 @@ def headline(diagnosis: Diagnosis) -> list[str]:
         *_figure(activity.transactions_s, "transactions/s"),
         *_figure(activity.postgres_read_mb_s, "MB/s read by PostgreSQL"),
         *_figure(activity.server_read_mb_s, "MB/s from the device"),
+        *_figure(activity.device_write_mb_s, "MB/s written to it"),
         *_figure(activity.wal_mb_s, "MB/s of WAL"),
         *_figure(activity.server_cpus, "processors used by the server"),
         *_figure(activity.clients_cpus or None, "by its clients here"),

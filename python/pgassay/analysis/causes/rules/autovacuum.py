@@ -4,8 +4,9 @@ Its workers are ordinary processes: their CPU is the scheduler's count, their by
 (src/backend/postmaster/autovacuum.c; "cost-based vacuum delay" is what holds them back).
 """
 
+from pgassay.analysis.accounts.wait_groups import DATA_WRITE, EXTENSION
 from pgassay.analysis.causes.base import Answer, Missing, Rule, lifted
-from pgassay.analysis.causes.ceilings import is_full
+from pgassay.analysis.causes.ceilings import counts_writes, fractions, is_full
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.processors import is_machine_full
 from pgassay.model.trial import CounterRow, figure
@@ -37,11 +38,11 @@ def _autovacuum(evidence: Evidence) -> Answer:
     processor_s = _processor_seconds(evidence, cpu_s)
     share = _share_of_bytes(evidence)
     full = is_full(evidence)
-    read_s = times.read_s * share if share and full else 0.0
+    waited_s = _waited_for_device_s(evidence) * (share or 0.0)
     wal_s = times.wal_s * _share_of_wal(evidence)
-    seconds = processor_s + read_s + wal_s
+    seconds = processor_s + (waited_s if full else 0.0) + wal_s
     if times.share(seconds) < _SHARE_MIN:
-        if full is None and share and times.share(times.read_s * share) >= _SHARE_MIN:
+        if full is None and times.share(waited_s) >= _SHARE_MIN:
             return Missing("whether the device that autovacuum reads from as well is full")
         return None
     figures: dict[str, float | str] = {"autovacuum_cpu_s": cpu_s, "autovacuum_waiting_s": waits_s}
@@ -63,6 +64,14 @@ def _processor_seconds(evidence: Evidence, cpu_s: float) -> float:
     if processors is None or not is_machine_full(evidence) or processors.own_s <= 0:
         return 0.0
     return min(times.runnable_s, times.total_s * min(1.0, cpu_s / processors.own_s))
+
+
+def _waited_for_device_s(evidence: Evidence) -> float:
+    """For reads, and where the device counts writes with them for pages that are written as well."""
+    times = evidence.times
+    if not any(counts_writes(evidence, name) for name in fractions(evidence)):
+        return times.read_s
+    return times.read_s + times.written_s(DATA_WRITE) + times.written_s(EXTENSION)
 
 
 def _bytes(row: CounterRow, operation: str, block_bytes: float) -> float:

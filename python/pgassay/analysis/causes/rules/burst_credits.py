@@ -7,6 +7,7 @@ volume's own account: the first request that waited for credits and for nothing 
 
 from dataclasses import replace
 
+from pgassay.analysis.accounts.wait_groups import DATA_WRITE, EXTENSION
 from pgassay.analysis.causes.base import DEVICE, Answer, Missing, Rule, between, lifted
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.volume_evidence import BurstEnd
@@ -27,7 +28,8 @@ def _burst_credits(evidence: Evidence) -> Answer:
     worst = max(ends, key=lambda end: end.lost_s)
     times = evidence.times
     queued_for_wal_s = sum(seconds for name, seconds in times.lwlocks.items() if name in _WAL_WRITE)
-    seen_s = storage_s = times.read_s + times.wal_s + times.temporary_s + queued_for_wal_s
+    written_s = times.written_s(DATA_WRITE) + times.written_s(EXTENSION)
+    seen_s = storage_s = times.read_s + times.wal_s + times.temporary_s + queued_for_wal_s + written_s
     if worst.is_full:
         # A full resource sets the speed (the utilisation law): who waits for a lock waits for one who waits
         # for the volume, to write pages out among other things.

@@ -142,7 +142,7 @@ def _latency(evidence: Evidence) -> Answer:
         return Missing("the ceiling of the device ('pgassay probe' measures it)")
     figures = _figures(flow) | {
         "ceiling": "not known" if full is None else "not reached",
-        "requests_in_flight": flow.service_s / flow.seconds,
+        "requests_in_flight": service_s / flow.seconds,
         "read_latency_ms": 1000 * service_s / (flow.reads_s * flow.seconds),
         "device_service_s": service_s,
     }
@@ -150,8 +150,8 @@ def _latency(evidence: Evidence) -> Answer:
 
 
 def _reading_s(flow: DeviceFlow) -> float:
-    """The device's time for its reads: of all its requests where nearly all are reads."""
-    if flow.is_mixed and flow.read_ms is not None and flow.reads_s is not None:
+    """The device's time for its reads; of all its requests where it is not told apart."""
+    if flow.read_ms is not None and flow.reads_s is not None:
         return flow.read_ms / 1000 * flow.reads_s * flow.seconds
     return flow.service_s or 0.0
 

@@ -50,7 +50,7 @@ def ceiling(evidence: Evidence, sql: SqlEvidence, name: CeilingName) -> Answer:
     rate = amount / sql.seconds
     if rate < _FULL * found.rate:
         return None
-    figures = _figures(sql) | {
+    figures = _figures(evidence, sql) | {
         f"ceiling_{name}": found.rate,
         "ceiling_from": "a rate that stayed flat",
         "share_of_ceiling": rate / found.rate,
@@ -84,7 +84,7 @@ def latency(evidence: Evidence, sql: SqlEvidence) -> Answer:
     if _is_mixed(evidence, sql):
         # At a ceiling that they share, reads wait long too: then more in flight is the wrong advice.
         return Missing("what the storage gives to reads and writes together")
-    figures = _figures(sql) | {"ceiling": "not reached" if is_proportional else "not known"}
+    figures = _figures(evidence, sql) | {"ceiling": "not reached" if is_proportional else "not known"}
     if sql.requests:
         # Little's law; where reads are timed, by the server's own clock, which counts who waits.
         waited_s = sql.read_time_s or sql.in_flight * sql.seconds
@@ -147,10 +147,12 @@ def _is_copying(evidence: Evidence, sql: SqlEvidence) -> bool:
     return sql.read_bytes / _COPIED_BYTES_S_MIN > _COPYING_MAX * evidence.times.read_s
 
 
-def _figures(sql: SqlEvidence) -> dict[str, float | str]:
+def _figures(evidence: Evidence, sql: SqlEvidence) -> dict[str, float | str]:
     figures: dict[str, float | str] = {"read_mb_s": sql.read_bytes / MB / sql.seconds}
     if sql.requests is not None:
         figures["read_iops"] = sql.requests / sql.seconds
+    if sql.writes is not None and _is_mixed(evidence, sql):
+        figures["write_iops"] = sql.writes / sql.seconds
     return figures | {"reads_in_flight": sql.in_flight, "seen_by": "SQL alone"}
 
 

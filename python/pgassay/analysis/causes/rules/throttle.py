@@ -1,8 +1,8 @@
 """The device's rate changed within a trial although the same reads went on: a limit or a credit did.
 
 Per second, the bytes that the device delivered; its change points (`analysis/statistics/change_points.py`)
-count where the size of requests did not move along and the server waited for reads on both sides, so that it
-is not the work that changed.
+count where the size of requests did not move along, the server waited for reads on both sides, and writes did
+not take what the reads lost, so that it is not the work that changed.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,13 @@ _SECONDS_MIN = 12
 _RATIO_MIN = 1.33
 _SAME_SIZE = 1.25
 _READING_MIN = 0.5
+# Writes that grew by this share of what the reads fell by have taken their place at the device.
+_TAKEN_MIN = 0.5
 _S = 1_000_000_000
+_READ_AND_WRITTEN = (
+    (("read_bytes",), ("write_bytes",)),
+    (("reads",), ("writes", "flushes", "discards")),
+)
 
 
 def _throttle(evidence: Evidence) -> Answer:
@@ -75,10 +81,26 @@ def _is_same_work(evidence: Evidence, before: Span, after: Span, is_slower: bool
         if counters is None or counters[1] <= 0 or _reading_share(evidence, span) < _READING_MIN:
             return False
         sizes.append(counters[0] / counters[1])
+    if _is_taken_by_writes(evidence, *((before, after) if is_slower else (after, before))):
+        return False
     growth = sizes[1] / sizes[0]
     # Work that changes moves size and rate alike (from a scan to single pages). Requests that are held back
     # wait together and are merged (block/blk-merge.c): a lower rate with larger ones is the device's.
     return growth >= 1 / _SAME_SIZE if is_slower else growth <= _SAME_SIZE
+
+
+def _is_taken_by_writes(evidence: Evidence, faster: Span, slower: Span) -> bool:
+    """Whether more was written while fewer reads came, by bytes or by requests: a checkpoint, for one."""
+
+    def per_second(names: Sequence[str], span: Span) -> float:
+        counters = moved(evidence.server.folder, "device", names, [span]) or [0.0]
+        return sum(counters) * _S / (span.end_ns - span.begin_ns)
+
+    for read, written in _READ_AND_WRITTEN:
+        fallen = per_second(read, faster) - per_second(read, slower)
+        if per_second(written, slower) - per_second(written, faster) >= _TAKEN_MIN * fallen > 0:
+            return True
+    return False
 
 
 def _reading_share(evidence: Evidence, span: Span) -> float:

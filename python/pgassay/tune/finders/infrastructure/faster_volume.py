@@ -1,9 +1,10 @@
-"""The next faster volume, where the data lie on an imitated one and its limits hold the reads back.
+"""The next faster volume, where the data lie on an imitated one and its limits hold reads and writes back.
 
-Evidence: executed plans whose reads took a third of the statement's time (track_io_timing) at 0.7 of the
-volume's bytes a second, or whose pages came at 0.7 of its operations a second. Threshold: both, since limits
-that do not bind make nothing faster when they grow, whatever that costs. Prediction: the time of the reads
-shrinks as that limit grows. The price is the difference of a month's bill, by the catalogue's price lists.
+Evidence: executed plans whose reads and writes of pages took a third of the statement's time
+(track_io_timing) at 0.7 of the volume's bytes a second, or whose pages came and went at 0.7 of its operations
+a second: a volume counts both. Threshold: both, since limits that do not bind make nothing faster when they
+grow, whatever that costs. Prediction: the time of both shrinks as that limit grows. The price is the
+difference of a month's bill, by the catalogue's price lists.
 """
 
 from collections.abc import Iterator
@@ -20,19 +21,24 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
         savings, sentences = [], []
         for statement, number, plan in evidence.plans:
             top, whole = plan.nodes[0], statement_ms(plan)
-            read = (top.buffers_read or 0) * evidence.facts.block_bytes
-            # A node's time of reads is that of all below it, over all processes.
-            waited = (top.io_read_ms or 0.0) / max((node.processes for node in plan.nodes), default=1.0)
-            if not read or waited < READ_SHARE_MIN * whole:
+            written = top.buffers_written or 0
+            moved = ((top.buffers_read or 0) + written) * evidence.facts.block_bytes
+            # A node's time is that of all below it, over all processes.
+            waited = (top.io_read_ms or 0.0) + (top.io_write_ms or 0.0)
+            waited /= max((node.processes for node in plan.nodes), default=1.0)
+            if not moved or waited < READ_SHARE_MIN * whole:
                 continue
-            rate = read / (waited / 1e3)
-            single = sum(node.own_buffers_read or 0 for node in plan.nodes if node.type != "Seq Scan")
+            rate = moved / (waited / 1e3)
+            single = (
+                sum(node.own_buffers_read or 0 for node in plan.nodes if node.type != "Seq Scan") + written
+            )
             factor, limit = _bound(other, rate, single / (waited / 1e3))
             if factor <= 1:
                 continue
             savings.append(ExpectedSaving(statement.name, number, waited * (1 - 1 / factor)))
             sentences.append(
-                f"{statement.name} waited {waited:.0f} of {whole:.0f} ms for reads, at {rate / 1e6:,.0f} "
+                f"{statement.name} waited {waited:.0f} of {whole:.0f} ms for reads"
+                f"{' and writes' if written else ''}, at {rate / 1e6:,.0f} "
                 f"MB/s, which is what the volume's {limit} let through"
             )
         if savings:
