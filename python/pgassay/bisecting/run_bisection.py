@@ -117,9 +117,9 @@ class _Run:
             if found is not None:
                 self._one(found)
                 chosen_again = 0
-        for step in (self._confirm, self._profile):
+        for further in (self._confirm, self._profile):
             if self._has_time():
-                beside_the_answer(step, self._progress)
+                beside_the_answer(further, self._progress)
 
     def _confirm(self) -> None:
         """Revert the one commit that was found on the bad end, and compare."""

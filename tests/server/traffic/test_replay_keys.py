@@ -175,7 +175,7 @@ def generated_uuids(client: Connection, other: Connection) -> None:
         assert other.execute(text.replace("%s", "%b"), (texts,)).fetchall() == expected
 
 
-def places_of_rows(client: Connection, other: Connection) -> None:
+def places_of_rows(client: Connection, _other: Connection) -> None:
     """Jobs are taken by their ctid, and a row's xmin is its version."""
     for turn in range(12):
         client.execute("INSERT INTO jobs (id, name) VALUES (%s, %s)", (turn, f"job {turn}"))
@@ -212,10 +212,9 @@ def before(server: NativeTestServer) -> None:
     sql(server, SCHEMA, "shapes_before")
 
 
+@pytest.mark.usefixtures("before")
 @pytest.mark.parametrize("shape", SHAPES)
-def test_keys_of_each_shape_are_the_new_ones(
-    server: NativeTestServer, before: None, tmp_path: Path, shape: Shape
-) -> None:
+def test_keys_of_each_shape_are_the_new_ones(server: NativeTestServer, tmp_path: Path, shape: Shape) -> None:
     for name in ("shapes", "copy"):
         sql(server, f"DROP DATABASE IF EXISTS {name}")
         sql(server, f"CREATE DATABASE {name} TEMPLATE shapes_before")

@@ -5,8 +5,8 @@ import json
 from pathlib import Path
 
 import pytest
-
 from captures_for_tests import captured
+
 from pgassay.cli.commands.traffic import capture
 from pgassay.errors import UsageError
 from pgassay.traffic.capturing import make_folder
