@@ -138,5 +138,6 @@ def test_every_option_is_documented() -> None:
     commands = next(action for action in main.parser()._actions if isinstance(action.choices, dict))
     assert isinstance(commands.choices, dict)
     known = {name for action in commands.choices["explain"]._actions for name in action.option_strings}
-    rows = {line.split("`")[1] for line in page.splitlines() if line.startswith("| `--")}
+    lines = [line for line in page.splitlines() if line.startswith("| `--")]
+    rows = {name for line in lines for name in re.findall(r"`(--[a-z-]+)`", line.split(" | ")[0])}
     assert rows == known - {"-h", "--help"}

@@ -1,4 +1,4 @@
-//! A server's own traffic, captured: the file that it is kept in (`docs/capture-format.md`), its writer and its reader.
+//! A server's own traffic, captured: the file that it is kept in (`crates/capture/FORMAT.md`), its writer and its reader.
 //!
 //! What is read may be damaged, and what is recorded comes from strangers: whatever the bytes are, the outcome is an
 //! event, a [`Fault`], or a session that is left out of the capture and counted.

@@ -84,7 +84,6 @@ class DataOptions:
         (*COPIES, "upgrade"),
         otherwise="by the workload",
         guide="`cold`, `cold-each`, `warm-buffers`, `warm-pages` or `as-is`: [cache "
-        "states](cache-states.md). Default: `cold-each` for statements that read; `warm-pages` for "
-        "loads, writes and `maintenance`; `as-is` on remote servers and where arms "
-        "[take turns in one server](compare-how-it-works.md#arms-in-one-server)",
+        "states](cache-states.md). Default: [that of the workload](workloads.md); `as-is` on remote servers "
+        "and where arms [take turns in one server](compare-how-it-works.md#arms-in-one-server)",
     )

@@ -55,10 +55,9 @@ class ServerOptions:
         "you like; repeatable. It replaces the catalogue's price",
         ("compare", FILE),
         servers="own",
-        guide="what a storage of `storage=` costs in a month by your own bill, as "
-        "`volume:rds-gp2,size=40GiB=4.60 USD 2026-01` (the date can be left out); repeatable. It replaces "
-        "[the catalogue's "
-        "price](storage.md#cloud-volumes)",
+        guide="what a storage costs in a month by your own bill, not by [the "
+        "catalogue](storage.md#cloud-volumes): `volume:rds-gp2,size=40GiB=4.60 USD 2026-01` (the date is "
+        "optional); repeatable",
     )
     memory: str | None = maybe(
         "--memory SIZE",
@@ -136,8 +135,8 @@ class ServerOptions:
         text,
         "number of processors of the running servers, which SQL can't show",
         servers="running",
-        guide="the processors of the remote servers, one number for all or one for each: "
-        "[why](remote.md#what-limits-the-server-by-sql-alone)",
+        guide="[the processors](remote.md#what-limits-the-server-by-sql-alone) of the remote servers, one "
+        "number for all or one for each",
     )
     allow_writes: str | None = maybe(
         "--allow-writes DATABASE",

@@ -89,8 +89,7 @@ class SizeOptions:
         "run the workload on the recommended volume and its neighbours, imitated",
         _SIZE,
         guide="runs the workload on the recommended volume, the next cheaper and the next faster one: two "
-        "blocks, within `--max-time` once more, with root and FUSE, without burst credits. Volumes that "
-        "can't be imitated here are left out with a warning",
+        "blocks, within `--max-time` once more, with root and FUSE, without burst credits",
     )
     proof: "tuple[Path, ...]" = several_of(
         "--proof FOLDER",
@@ -103,6 +102,5 @@ class SizeOptions:
         "--vary NAME=LEVEL,LEVEL",
         "a factor, each of whose levels is sized: any setting, or clients, memory, cpus",
         _SIZE,
-        guide="a factor whose levels are sized one by one, as `io_method=sync,worker`: is `io_method` worth "
-        "as much as 1,000 IOPS? Repeatable",
+        guide="a factor whose levels are sized one by one, as `io_method=sync,worker`; repeatable",
     )

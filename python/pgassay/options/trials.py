@@ -53,9 +53,9 @@ class TrialOptions:
         "in it, in warm caches, and a block is one start; all others have a separate trial for each arm, as "
         "with each",
         default="needed",
-        guide="`needed`: arms that can share one running server (session settings, SQL texts, indexes) "
-        "[take turns in it](compare-how-it-works.md#arms-in-one-server), in warm caches. `each`: a separate "
-        "trial for each arm",
+        guide="`needed`: arms that can [share one running "
+        "server](compare-how-it-works.md#arms-in-one-server) take turns in it, in warm caches. `each`: a "
+        "separate trial for each arm",
     )
     plans: "PlanKind | None" = maybe(
         "--plans",
@@ -63,9 +63,8 @@ class TrialOptions:
         "work: execute each statement once for each arm with EXPLAIN ANALYZE, outside "
         "of all timing; estimate: only EXPLAIN",
         otherwise="work; on running servers estimate",
-        guide="`work` (own servers) executes each statement's plan once for each arm; `estimate` (remote "
-        "servers) keeps estimates; `off` nothing: "
-        "[how](compare-how-it-works.md#plans-with-their-work)",
+        guide="`work` [executes each statement once](compare-how-it-works.md#plans-with-their-work) for each "
+        "arm; `estimate` keeps estimates; `off` nothing",
     )
     # None: as many as builds from source are linked with, where they are compared.
     layouts: int | None = maybe(
@@ -84,8 +83,8 @@ class TrialOptions:
         "after the verdict, run further trials in which perf samples the servers, and report "
         "which functions take more or less time per transaction",
         ("compare", "bisect", FILE),
-        guide="after the verdict, further rounds with perf: [which functions](profile.md) take more or less"
-        " time per transaction",
+        guide="after the verdict, further rounds with perf: [which functions](profile.md) make the "
+        "difference",
     )
     profile_rounds: int | None = maybe(
         "--profile-rounds N",

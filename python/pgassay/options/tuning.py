@@ -71,8 +71,7 @@ class TuneOptions:
         _TUNE,
         guide="`sql:FILE`: queries, INSERT, UPDATE, DELETE, MERGE; required without a DSN. Include the "
         "statements that write: what an index costs them is seen only then. Writes are rolled back. "
-        "`replay:DIR`: the families that took most of a capture's time, as often as there, with their most "
-        "frequent and their slowest values",
+        "`replay:DIR`: the families that took most of a capture's time, with frequent and slow values",
     )
     clients: int | None = maybe(
         "--clients N",

@@ -1,4 +1,4 @@
-"""A capture's files, cut into blocks whose checksums are right: docs/capture-format.md."""
+"""A capture's files, cut into blocks whose checksums are right: crates/capture/FORMAT.md."""
 
 import struct
 import zlib
