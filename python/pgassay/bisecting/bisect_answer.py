@@ -52,7 +52,7 @@ def answer(found: Answered) -> BisectionResult:
     """The answer as it stands."""
     state, search = found.state, found.search
     whole = _inverse(size_of(search.blocks, search.last, 0))
-    steps = tuple(_step(found, part) for part in search.parts) if whole is not None else ()
+    steps = tuple(_step(found, part) for part in _told_parts(search)) if whole is not None else ()
     verdict = _verdict(found)
     left_s = _seconds_left(found) if verdict == "undecided" else None
     return BisectionResult(
@@ -113,9 +113,15 @@ def _verdict(found: Answered) -> BisectionVerdict:
         return "undecided"
     if search.is_gradual:
         return "gradual"
-    if not all(search.is_found(part) for part in search.parts):
+    parts = _told_parts(search)
+    if not all(search.is_found(part) for part in parts):
         return "undecided"
-    return "two steps" if search.was_parted else "found"
+    return "two steps" if len(parts) > 1 else "found"
+
+
+def _told_parts(search: Search) -> list[LinePart]:
+    """The parts that may have a step: noise parts a line now and then, and one side of it has none."""
+    return [part for part in search.parts if not part.is_stepless] or search.parts
 
 
 def _ends_alike(found: Answered) -> bool:

@@ -9,7 +9,8 @@ import pytest
 from profile_for_tests import profiled
 
 import report_examples as examples
-from pgassay.analysis.bisection.search import Search
+from pgassay.analysis.bisection.line_search import Line
+from pgassay.analysis.bisection.search import STEPLESS_BLOCKS, LinePart, Search
 from pgassay.bisecting.bisect_answer import Answered, answer
 from pgassay.model.build import SourceTree
 from pgassay.model.further_results.bisection import BisectionResult, BisectionState, Place
@@ -83,6 +84,27 @@ def test_two_steps_name_both() -> None:
     assert "c012" in found.headline and "c050" in found.headline
 
 
+def test_a_part_without_a_step_is_none_of_the_answer() -> None:
+    """Noise parted the line; on one side forty blocks show no step, on the other one commit is left."""
+    world, random = step(LAST, 41, -0.27, 0.01), np.random.default_rng(6)
+    search = Search(LAST)
+    for _ in range(5):
+        search.observe(search.parts[0], world.block((0, 0, LAST), random))
+    ends = ((0, 20), (20, LAST))
+    search.parts = [LinePart(low, high, Line(high - low, 0.025), 1) for low, high in ends]
+    for _ in range(STEPLESS_BLOCKS):
+        search.observe(search.parts[0], world.block((0, 0, 20), random))
+    assert search.parts[0].is_stepless
+    assert _answered(search).verdict == "undecided"
+    while (found := search.next_round()) is not None:
+        for _ in range(found.blocks):
+            search.observe(found.part, world.block((found.part.low, *found.members), random))
+    told = _answered(search)
+    assert told.verdict == "found"
+    assert "came with this commit (95 %): c041" in told.headline
+    assert [len(each.culprits) for each in told.steps] == [1]
+
+
 def test_a_slope_names_nobody() -> None:
     found = _answered(_searched(lambda place: -0.5 * place / LAST))
     assert found.verdict == "gradual"
@@ -137,12 +159,15 @@ def test_a_mail_has_the_machine_the_compiler_and_the_command() -> None:
         )
         for arm in measured.experiment.arms
     )
-    measured = replace(measured, experiment=measured.experiment.model_copy(update={"arms": arms}))
+    known = {"cpu_model": "AMD EPYC", "cores_online": 2, "kernel": "6.1"}
+    environment = measured.experiment.environment
+    machine = environment.machine.model_copy(update=known)
+    changes = {"arms": arms, "environment": environment.model_copy(update={"machine": machine})}
+    measured = replace(measured, experiment=measured.experiment.model_copy(update=changes))
     search = _searched(lambda place: -0.27 if place >= 41 else 0.0)
     mail = page_of(_answered(search, stored=(measured,))).text()
     words = " ".join(mail.split())
-    machine = measured.experiment.environment.machine
-    assert f"Machine: {machine.cpu_model}" in words if machine.cpu_model else "Machine: " in words
+    assert "Machine: AMD EPYC, 2 cores, " in words and "kernel 6.1" in words
     assert "Built with: gcc (Debian 12) 12.2.0, -O2 -g" in words
     assert "Again: pgassay bisect" in words
     assert max(map(len, mail.splitlines())) <= 72
