@@ -1,1 +1,1 @@
-"""A server's own traffic: captures are made, read and summed up. docs/capture.md, crates/capture/FORMAT.md."""
+"""A server's own traffic: captures are made and read. docs/capture.md, crates/capture/FORMAT.md."""

@@ -256,7 +256,10 @@ mod tests {
         }
         let array =
             b"\0\0\0\x01\0\0\0\x01\0\0\0\x14\0\0\0\x02\0\0\0\x01\xff\xff\xff\xff\0\0\0\x08\0\0\0\0\0\0\0\x09";
-        assert_eq!(elements(array, true), Some((vec![28..36], Some(Form::Integer))));
+        assert_eq!(
+            elements(array, true),
+            Some((std::iter::once(28..36).collect(), Some(Form::Integer)))
+        );
         for end in 0..array.len() {
             assert_eq!(elements(&array[..end], true), None);
         }

@@ -219,14 +219,11 @@ mod tests {
     #[test]
     fn keys_from_before_are_no_keys_of_another_table() {
         let (mut values, mut plan) = (Values::default(), Plan::default());
+        let mut drawn = 7_usize;
         for item in 1..=300 {
             make(&mut values, &mut plan, 2, item);
-            send(
-                &mut values,
-                &mut plan,
-                (0, &[1]),
-                1 + (item * 7919 + 13) / 3 % item,
-            );
+            drawn = (drawn * 1_103_515_245 + 12_345) % (1 << 31);
+            send(&mut values, &mut plan, (0, &[1]), 1 + (drawn >> 8) % item);
         }
         assert!(linked(&values, &plan).is_empty());
     }
