@@ -13,7 +13,7 @@ from pgassay.environment import datasets
 from pgassay.environment.cleanup import registry
 from pgassay.environment.datasets import snapshots
 from pgassay.environment.home import account
-from pgassay.environment.server import server_processes
+from pgassay.environment.server import server_folder, server_processes
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import MeasurementError, UsageError
@@ -218,6 +218,8 @@ def test_an_unprivileged_user_goes_the_whole_way(build, require):
 
     def whole_cycle():
         os.environ["PGASSAY_HOME"] = str(folder / "home")
+        # A fixture of this file may have one that only root writes to.
+        server_folder.PARENT = folder
         made = snapshots.ensure(build, ONE, (), quiet)
         with Server(build, made.path, TINY_SETTINGS) as server, control(server) as session:
             # More than once: CPU time is counted in ticks of some milliseconds where no group counts it.
