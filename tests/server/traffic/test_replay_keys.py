@@ -102,21 +102,6 @@ def children(client: Connection, other: Connection) -> None:
         assert other.execute(text, (order,)).fetchone() == (f"order {turn}", 3)
 
 
-def last_values(client: Connection, other: Connection) -> None:
-    for turn in range(25):
-        client.execute("INSERT INTO orders (name) VALUES (%s)", (f"last order {turn}",))
-        (order,) = ids(client.execute("SELECT lastval()"))
-        for n in range(2):
-            name = f"last item {turn} {n}"
-            client.execute("INSERT INTO items (order_id, name) VALUES (%s, %s)", (order, name))
-            (item,) = ids(client.execute("SELECT lastval()"))
-            seen(other, "items", name, item)
-        seen(other, "orders", f"last order {turn}", order)
-        client.execute("INSERT INTO orders (name) VALUES (%s)", (f"current order {turn}",))
-        (order,) = ids(client.execute("SELECT currval('orders_id_seq')"))
-        seen(other, "orders", f"current order {turn}", order)
-
-
 def next_values(client: Connection, other: Connection) -> None:
     """Keys that the client asks for before it inserts, of two sequences by one statement."""
     for turn in range(25):
@@ -165,14 +150,6 @@ def generated_uuids(client: Connection, other: Connection) -> None:
             assert other.execute(f"SELECT name FROM parcels WHERE id = '{key}'").fetchone() == (name,)
             upper = str(key).upper()
             assert other.execute(f"SELECT name FROM parcels WHERE id = '{upper}'").fetchone() == (name,)
-        expected = [(name,) for name in names]
-        text = "SELECT name FROM parcels WHERE id = ANY(%s) ORDER BY name"
-        assert other.execute(text.replace("%s", "%t"), (made,)).fetchall() == expected
-        assert other.execute(text.replace("%s", "%b"), (made,)).fetchall() == expected
-        texts = [str(key) for key in made]
-        text = "SELECT name FROM parcels WHERE id::text = ANY(%s) ORDER BY name"
-        assert other.execute(text.replace("%s", "%t"), (texts,)).fetchall() == expected
-        assert other.execute(text.replace("%s", "%b"), (texts,)).fetchall() == expected
 
 
 def places_of_rows(client: Connection, _other: Connection) -> None:
@@ -194,7 +171,6 @@ SHAPES: list[Shape] = [
     several_rows,
     from_a_select,
     children,
-    last_values,
     next_values,
     in_lists,
     generated_uuids,

@@ -92,7 +92,9 @@ fn score(slot: &Slot, source: &Source, seen: &Seen) -> Option<f64> {
             || share(different, seen.hits) >= DISTINCT_SHARE_MIN
             || share(different, source.made) >= MADE_SHARE_MIN
             || lowest >= SMALL_BELOW;
-        if !is_varied || (!is_related && age > UNRELATED_AGE_MAX) {
+        // As in GROUP BY 1 or LIMIT 5.
+        let is_constant = slot.is_literal && different == 1 && seen.hits > 1 && lowest < SMALL_BELOW;
+        if is_constant || !is_varied || (!is_related && age > UNRELATED_AGE_MAX) {
             return None;
         }
     }

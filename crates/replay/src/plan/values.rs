@@ -59,6 +59,8 @@ pub struct Slot {
     pub values: HashSet<u32>,
     /// Tables whose keys its statement may hold.
     pub tables: Vec<u32>,
+    /// It stands in the statement's text, where GROUP BY 1 has a number that is no value.
+    pub is_literal: bool,
 }
 
 /// Where a client uses a value.
@@ -271,6 +273,7 @@ impl Values {
         if slot == next {
             self.slots.push(Slot {
                 tables: text.looked_into.clone(),
+                is_literal: !used.is_parameter,
                 ..Slot::default()
             });
         }
