@@ -148,7 +148,7 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
     try:
         # A pipe would never answer, and /dev/zero never end.
         if path.exists() and not path.is_file():
-            raise UsageError(f"the curve {path} is no file: {instead}")
+            raise UsageError(f"the curve {path} is not a regular file: {instead}")
         if path.stat().st_size > CURVE_BYTES_MAX:
             raise UsageError(f"{path} is larger than 64 MB: keep one line for each minute or second")
         reader = csv.reader(path.read_text("utf-8-sig").splitlines())

@@ -136,9 +136,9 @@ def test_what_is_no_file_of_a_curve_is_refused(tmp_path: Path) -> None:
     for typed, words in (
         (str(wide), r"wide\.csv is no CSV file \(field larger than field limit"),
         (f"{endless}@0.000001", r"endless\.csv, line 2: the curve never ends at a speed of 1e-06"),
-        (str(pipe), "the curve .*pipe is no file: name a CSV file"),
-        ("/dev/zero", "the curve /dev/zero is no file: name a CSV file"),
-        (str(tmp_path), "is no file: name a CSV file"),
+        (str(pipe), "the curve .*pipe is not a regular file: name a CSV file"),
+        ("/dev/zero", "the curve /dev/zero is not a regular file: name a CSV file"),
+        (str(tmp_path), "is not a regular file: name a CSV file"),
         ("day\0.csv", r"can't read the curve day.*null byte"),
     ):
         with pytest.raises(UsageError, match=words):
