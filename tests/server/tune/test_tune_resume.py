@@ -68,7 +68,6 @@ BY_NOTE = index("by_note", "CREATE INDEX by_note ON orders (note)", statements=(
 NOTED = "-- name: noted\nSELECT count(*) FROM orders WHERE note = 'y';\n"
 
 
-@pytest.mark.shares_machine
 @pytest.mark.timeout(600)
 def test_what_was_not_tried_is_tried_later_and_proven_with_what_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
