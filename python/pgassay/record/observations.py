@@ -3,7 +3,8 @@
 import base64
 import math
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -105,59 +106,48 @@ def _middles(found: "HdrHistogram") -> list[tuple[int, int]]:
     return middles
 
 
+@contextmanager
+def _damage_told(path: Path, otherwise: str) -> Iterator[None]:
+    """Whatever the decoder says of a file that is not as it was written is a UsageError."""
+    from hdrh.codec import HdrCookieException, HdrLengthException
+
+    decoding = (HdrCookieException, HdrLengthException, ValueError, IndexError, OverflowError, zlib.error)
+    try:
+        yield
+    except (OSError, *decoding) as error:
+        raise damaged(path, str(error) or otherwise) from error
+
+
 def latencies_by_second(trial: Path) -> dict[int, list[tuple[int, int]]]:
     """By second of the measured interval, from 0: latencies in microseconds, each with how many there were.
 
     From the lines of the histogram log that are tagged so; {} where the trial has none. Raises UsageError
     when it is damaged.
     """
-    from hdrh.codec import HdrCookieException, HdrLengthException
     from hdrh.histogram import HdrHistogram
 
     path = trial / layout.HISTOGRAM_LOG_FILE
     if not path.is_file():
         return {}
     found = {}
-    try:
+    with _damage_told(path, "no histogram log"):
         for line in path.read_text("utf-8").splitlines():
             tag, _, rest = line.partition(",")
             if tag == "Tag=second":
                 start_s, _, _, histogram_text = rest.split(",")
                 found[round(float(start_s))] = _middles(HdrHistogram.decode(histogram_text))
-    except (
-        HdrCookieException,
-        HdrLengthException,
-        OSError,
-        ValueError,
-        IndexError,
-        OverflowError,
-        zlib.error,
-    ) as error:
-        raise damaged(path, str(error) or "no histogram log") from error
     return found
 
 
 def histogram(trial: Path) -> "HdrHistogram | None":
     """A load's latencies in microseconds; None when the trial has none. Raises UsageError when damaged."""
-    from hdrh.codec import HdrCookieException, HdrLengthException
     from hdrh.histogram import HdrHistogram
 
     path = trial / layout.HISTOGRAM_FILE
     if not path.is_file():
         return None
-    try:
+    with _damage_told(path, "no HdrHistogram V2"):
         return HdrHistogram.decode(base64.b64encode(path.read_bytes()))
-    except (
-        HdrCookieException,
-        HdrLengthException,
-        OSError,
-        ValueError,
-        IndexError,
-        OverflowError,
-        zlib.error,
-    ) as error:
-        why = str(error) or "no HdrHistogram V2"
-        raise damaged(path, why) from error
 
 
 def server_log(trial: Path) -> str:

@@ -1,4 +1,4 @@
-"""What the tests of captures share: a proxy that runs, and what it captured."""
+"""What the tests of captures share: a proxy that runs, what it captured, and databases."""
 
 import os
 import signal
@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 
+from native_servers import NativeTestServer
 from pgassay.native.process import NativeProcess
 from pgassay.traffic.events import ANSWERS, MESSAGES, Answer, CaptureEvent, Message, events
 
@@ -86,3 +87,16 @@ def answers(folder: Path, session: int = 1) -> list[Answer]:
 def of(folder: Path, session: int, kind: int) -> list[CaptureEvent]:
     """The events of a session."""
     return [event for event in events(folder) if (event.session, event.kind) == (session, kind)]
+
+
+def sql(server: NativeTestServer, text: str, database: str = "postgres") -> list[Any]:
+    with psycopg.connect(
+        host=str(server.folder), port=server.port, user="postgres", dbname=database, autocommit=True
+    ) as connection:
+        found = connection.execute(text)  # type: ignore[call-overload]
+        return list(found.fetchall()) if found.description else []
+
+
+def renew(server: NativeTestServer, name: str, template: str) -> None:
+    sql(server, f"DROP DATABASE IF EXISTS {name}")
+    sql(server, f"CREATE DATABASE {name} TEMPLATE {template}")

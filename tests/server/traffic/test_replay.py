@@ -23,7 +23,7 @@ from pgassay.running_server.server_profile import profiled_server
 from pgassay.traffic import manifest
 from pgassay.traffic.replaying import ReplayRequest, ReplayStart, replay
 from pgassay.traffic.tables import Touch, words_of
-from server.traffic.captures import Proxy, proxied
+from server.traffic.captures import Proxy, proxied, renew, sql
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 BALANCES = """
@@ -53,19 +53,6 @@ SELECT (SELECT string_agg(status || n, ',' ORDER BY status)
 def server() -> Iterator[NativeTestServer]:
     with started_server() as found:
         yield found
-
-
-def sql(server: NativeTestServer, text: str, database: str = "postgres") -> list[Any]:
-    with psycopg.connect(
-        host=str(server.folder), port=server.port, user="postgres", dbname=database, autocommit=True
-    ) as connection:
-        found = connection.execute(text)  # type: ignore[call-overload]
-        return list(found.fetchall()) if found.description else []
-
-
-def renew(server: NativeTestServer, name: str, template: str) -> None:
-    sql(server, f"DROP DATABASE IF EXISTS {name}")
-    sql(server, f"CREATE DATABASE {name} TEMPLATE {template}")
 
 
 def describe(folder: Path) -> None:

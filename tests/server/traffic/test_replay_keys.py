@@ -11,7 +11,7 @@ from psycopg.types.numeric import Int8
 from native_servers import NativeTestServer, started_server
 from pgassay.traffic import manifest
 from pgassay.traffic.replaying import ReplayRequest, replay
-from server.traffic.captures import proxied
+from server.traffic.captures import proxied, renew, sql
 
 Connection = psycopg.Connection[Any]
 Shape = Callable[[Connection, Connection], None]
@@ -40,14 +40,6 @@ SELECT setval('customers_id_seq', 3), setval('orders_id_seq', 7), setval('items_
 def server() -> Iterator[NativeTestServer]:
     with started_server() as found:
         yield found
-
-
-def sql(server: NativeTestServer, text: str, database: str = "postgres") -> list[Any]:
-    with psycopg.connect(
-        host=str(server.folder), port=server.port, user="postgres", dbname=database, autocommit=True
-    ) as connection:
-        found = connection.execute(text)  # type: ignore[call-overload]
-        return list(found.fetchall()) if found.description else []
 
 
 def ids(found: Any) -> list[Any]:
@@ -192,8 +184,7 @@ def before(server: NativeTestServer) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 def test_keys_of_each_shape_are_the_new_ones(server: NativeTestServer, tmp_path: Path, shape: Shape) -> None:
     for name in ("shapes", "copy"):
-        sql(server, f"DROP DATABASE IF EXISTS {name}")
-        sql(server, f"CREATE DATABASE {name} TEMPLATE shapes_before")
+        renew(server, name, "shapes_before")
     folder = tmp_path / "c"
     with proxied(server.parameters(), folder) as proxy:
         with (

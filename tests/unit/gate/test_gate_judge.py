@@ -142,7 +142,7 @@ def test_the_promise_of_starts_that_both_sides_share_counts_starts():
     assert said.startswith("orders: 60 seconds are about 10 starts of one server for both sides: a slow-down")
     few = promise("orders", replace(time, time_s=12), Noise({}, ""), rule)
     assert "about 2 starts of one server" in few
-    assert "too few to find any slow-down: give it 36 seconds (18 seconds find only a large slow-down)" in few
+    assert "too few to find any slow-down: give it 36 seconds (a large slow-down needs 18 seconds)" in few
     none = promise("orders", replace(time, time_s=5), Noise({}, ""), rule)
     assert "less than one start takes (6 seconds)" in none
     assert time.findable(0.01, rule) < time.findable(0.07, rule)

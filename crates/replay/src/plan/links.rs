@@ -219,6 +219,21 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_stays_in_a_text_is_no_key() {
+        let (mut values, mut plan) = (Values::default(), Plan::default());
+        make(&mut values, &mut plan, 1, 1);
+        for message in 0..3 {
+            // As in GROUP BY 1.
+            let used = Used {
+                message: message * 100,
+                ..Used::default()
+            };
+            values.used(used, &Text::default(), b"1", &mut plan);
+        }
+        assert!(linked(&values, &plan).is_empty());
+    }
+
+    #[test]
     fn keys_from_before_are_no_keys_of_another_table() {
         let (mut values, mut plan) = (Values::default(), Plan::default());
         let mut drawn = 7_usize;

@@ -126,7 +126,7 @@ def _remedy(time: TimeBudget, rule: GateRule) -> str:
     # Below the least number nothing is found whatever the effect; a little above it only large ones are.
     least_s = least * time.trial_s * time.members
     return (
-        f"give it {duration_rounded(2 * least_s)} ({duration_rounded(least_s)} find only a large slow-down), "
+        f"give it {duration_rounded(2 * least_s)} (a large slow-down needs {duration_rounded(least_s)}), "
         "or gate fewer statements"
     )
 

@@ -5,7 +5,7 @@ that one function's gain is every other's loss.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from pgassay.analysis.statistics import ebh
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import interval_of, ratio_of
+from pgassay.model.arm import Arm
 from pgassay.model.profile.result import FunctionArm, FunctionTimes, TimeVerdict
 from pgassay.model.trial import TrialRecord
 from pgassay.record.experiment import StoredTrial
@@ -132,7 +133,17 @@ def judged(study: Study, profiled: Profiled, *, own: bool) -> tuple[FunctionTime
             in_kernel=name.endswith(stacks.KERNEL_MARK),
             own=own,
             share=float(np.nansum(counts[place])) / whole,
-            arms=_arms(study, us[place], effects[place], lower[place], upper[place], selected[place]),
+            arms=tuple(
+                FunctionArm(
+                    name=each.arm.name,
+                    stratum=each.arm.stratum,
+                    us=known(us[place, study.columns[each.arm.id]]),
+                    ratio=each.ratio,
+                    interval=each.interval,
+                    verdict=each.verdict,
+                )
+                for each in judged_arms(study, effects[place], lower[place], upper[place], selected[place])
+            ),
         )
         for place, name in enumerate(names)
     )
@@ -153,45 +164,47 @@ def _mean_us(counts: FloatArray, profiled: Profiled) -> FloatArray:
 def total_us(study: Study, profiled: Profiled) -> dict[str, float | None]:
     """All time per unit in µs by arm id, the mean over the blocks."""
     us = _mean_us(profiled.totals[np.newaxis], profiled)[0]
-    return {name: _known(us[place]) for name, place in study.columns.items()}
+    return {name: known(us[place]) for name, place in study.columns.items()}
 
 
-def _known(value: float) -> float | None:
+def known(value: float) -> float | None:
+    """The value; None for one that is not a number."""
     return None if math.isnan(value) else float(value)
 
 
-def _arms(
+@dataclass(frozen=True)
+class JudgedArm:
+    """An arm beside its control: the ratio is None where it is not known; see `FunctionArm`."""
+
+    arm: Arm
+    ratio: float | None
+    interval: tuple[float | None, float | None] | None
+    verdict: TimeVerdict
+
+
+def judged_arms(
     study: Study,
-    us: FloatArray,
     effects: FloatArray,
     lower: FloatArray,
     upper: FloatArray,
-    selected: FloatArray,
-) -> tuple[FunctionArm, ...]:
-    """Controls and compared arms in the plan's order; the twin is part of the evidence alone."""
+    selected: FloatArray | None = None,
+) -> Iterator[JudgedArm]:
+    """Controls and compared arms in the plan's order; the twin is part of the evidence alone.
+
+    effects, lower, upper: log ratios, by contrast. selected: which of them may have a verdict; None for all.
+    """
     places = {contrast.arm_id: place for place, contrast in enumerate(study.experiment.contrasts)}
-    found = []
     for arm in study.experiment.arms:
         if arm.role == "twin":
             continue
-        mean = _known(us[study.columns[arm.id]])
         place = places.get(arm.id)
         if place is None:
-            made = FunctionArm(
-                name=arm.name, stratum=arm.stratum, us=mean, ratio=1.0, interval=(1.0, 1.0), verdict="control"
-            )
-        else:
-            ends = float(lower[place]), float(upper[place])
-            made = FunctionArm(
-                name=arm.name,
-                stratum=arm.stratum,
-                us=mean,
-                ratio=None if math.isnan(effects[place]) else ratio_of(float(effects[place])),
-                interval=interval_of(*ends),
-                verdict=_verdict(bool(selected[place]), *ends),
-            )
-        found.append(made)
-    return tuple(found)
+            yield JudgedArm(arm, 1.0, (1.0, 1.0), "control")
+            continue
+        ends = float(lower[place]), float(upper[place])
+        ratio = None if math.isnan(effects[place]) else ratio_of(float(effects[place]))
+        may_differ = selected is None or bool(selected[place])
+        yield JudgedArm(arm, ratio, interval_of(*ends), _verdict(may_differ, *ends))
 
 
 def _verdict(selected: bool, lower: float, upper: float) -> TimeVerdict:

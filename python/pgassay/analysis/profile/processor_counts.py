@@ -5,11 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pgassay.analysis.profile.judge_functions import units_of
+from pgassay.analysis.profile.judge_functions import judged_arms, known, units_of
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.verdicts.study import Study
-from pgassay.analysis.verdicts.verdict import interval_of, ratio_of
-from pgassay.model.profile.result import CountedArm, CountedEvent, ProfileFacts, TimeVerdict
+from pgassay.model.profile.result import CountedArm, CountedEvent, ProfileFacts
 
 EVENTS = ("instructions", "cycles")
 
@@ -20,20 +19,30 @@ def counted_events(study: Study) -> tuple[CountedEvent, ...]:
     Intervals hold for both events and all arms together. An event that some trial lacks is not told.
     """
     counts = {event: _per_unit(study, event) for event in EVENTS}
-    known = [event for event in EVENTS if not np.isnan(counts[event][study.table.present]).any()]
-    if not known or not study.blocks:
+    told = [event for event in EVENTS if not np.isnan(counts[event][study.table.present]).any()]
+    if not told or not study.blocks:
         return ()
-    values = np.stack([counts[event] for event in known])
+    values = np.stack([counts[event] for event in told])
     contrasts = study.contrast_set(np.log(values))
-    size = len(known) * len(study.experiment.contrasts)
+    size = len(told) * len(study.experiment.contrasts)
     ends = contrasts.intervals(study.experiment.contract.alpha / size, running=False)
     effects = contrasts.effects()
     return tuple(
         CountedEvent(
             event=event,
-            arms=_arms(study, values[place], effects[place], ends.lower[place], ends.upper[place]),
+            arms=tuple(
+                CountedArm(
+                    name=each.arm.name,
+                    stratum=each.arm.stratum,
+                    count=known(_mean(values[place, :, study.columns[each.arm.id]])),
+                    ratio=each.ratio,
+                    interval=each.interval,
+                    verdict=each.verdict,
+                )
+                for each in judged_arms(study, effects[place], ends.lower[place], ends.upper[place])
+            ),
         )
-        for place, event in enumerate(known)
+        for place, event in enumerate(told)
     )
 
 
@@ -46,6 +55,11 @@ def counters_note(facts: Sequence[ProfileFacts]) -> str:
     return ""
 
 
+def _mean(values: FloatArray) -> float:
+    """Over the blocks that have it; not a number where none has."""
+    return math.nan if np.isnan(values).all() else float(np.nanmean(values))
+
+
 def _per_unit(study: Study, event: str) -> FloatArray:
     found = np.full((len(study.table.rows), len(study.table.arm_ids)), np.nan)
     for block, row in enumerate(study.table.rows):
@@ -55,37 +69,3 @@ def _per_unit(study: Study, event: str) -> FloatArray:
             if record is not None and count:
                 found[block, column] = float(count) / units_of(record)
     return found
-
-
-def _arms(
-    study: Study, values: FloatArray, effects: FloatArray, lower: FloatArray, upper: FloatArray
-) -> tuple[CountedArm, ...]:
-    """Controls and compared arms in the plan's order, without the twin."""
-    places = {contrast.arm_id: place for place, contrast in enumerate(study.experiment.contrasts)}
-    found = []
-    for arm in study.experiment.arms:
-        if arm.role == "twin":
-            continue
-        own = values[:, study.columns[arm.id]]
-        mean = float(np.nanmean(own)) if not np.isnan(own).all() else None
-        place = places.get(arm.id)
-        is_known = place is not None and not math.isnan(effects[place])
-        found.append(
-            CountedArm(
-                name=arm.name,
-                stratum=arm.stratum,
-                count=mean,
-                ratio=1.0 if place is None else ratio_of(float(effects[place])) if is_known else None,
-                interval=(1.0, 1.0)
-                if place is None
-                else interval_of(float(lower[place]), float(upper[place])),
-                verdict="control" if place is None else _verdict(float(lower[place]), float(upper[place])),
-            )
-        )
-    return tuple(found)
-
-
-def _verdict(lower: float, upper: float) -> TimeVerdict:
-    if lower <= 0.0 <= upper or lower > upper:
-        return "inconclusive"
-    return "less" if upper < 0.0 else "more"

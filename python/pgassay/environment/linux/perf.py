@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from pgassay.errors import MeasurementError, UsageError, first_line
 
@@ -88,6 +88,19 @@ def _complaint(stderr: bytes) -> str:
 def _version(path: str) -> str:
     said = subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
     return said.strip().removeprefix("perf version ")
+
+
+def end_perf(process: "subprocess.Popen[Any]") -> None:
+    """Let a perf that leads its own group write what it has; does nothing where it has ended."""
+    if process.poll() is not None:
+        return
+    # Its whole group: on Debian `perf` is a script that runs the one of this kernel.
+    os.killpg(process.pid, signal.SIGINT)
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def perf_environment() -> dict[str, str]:
@@ -170,15 +183,8 @@ class PerfRecording:
 
     def stop(self) -> None:
         """Let perf write what it has; does nothing where it has ended."""
-        if self._process is None or self._process.poll() is not None:
-            return
-        # Its whole group: on Debian `perf` is a script that runs the one of this kernel.
-        os.killpg(self._process.pid, signal.SIGINT)
-        try:
-            self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        if self._process is not None:
+            end_perf(self._process)
 
     def lines(self) -> Iterator[str]:
         """What perf script writes of it, line by line; raises MeasurementError where that fails."""

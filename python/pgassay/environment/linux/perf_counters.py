@@ -3,8 +3,6 @@
 It prints every 100 ms what was counted since, so that a part of the time can be told from the rest of it.
 """
 
-import os
-import signal
 import subprocess
 import threading
 import time
@@ -13,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Self
 
-from pgassay.environment.linux.perf import STOP_TIMEOUT_S, Perf, perf_environment
+from pgassay.environment.linux.perf import STOP_TIMEOUT_S, Perf, end_perf, perf_environment
 
 EVENTS = ("instructions", "cycles")
 _INTERVAL_MS = 100
@@ -131,14 +129,7 @@ class PerfCounting:
     def __exit__(self, *details: object) -> None:
         if self._process is None:
             return
-        if self._process.poll() is None:
-            # Its whole group: on Debian `perf` is a script that runs the one of this kernel.
-            os.killpg(self._process.pid, signal.SIGINT)
-        try:
-            self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+        end_perf(self._process)
         self._thread.join(STOP_TIMEOUT_S)
 
     def counts(self, first_ns: int, last_ns: int) -> dict[str, float]:
