@@ -34,8 +34,9 @@ COLLATION_NOTE = (
     "another, plans that compare text differ; name the source's with --locale"
 )
 LIKE_NOTE = "; a plain index supports LIKE there, and perhaps not on the source"
-# A set of fixes may have one for each so many statements, or `members_max` where that is more.
-STATEMENTS_PER_MEMBER = 2
+# A set of fixes may have one for each so many statements, or `members_max` where that is more; and so many
+# for each statement where its proof needs no arm for each fix.
+STATEMENTS_PER_MEMBER, MEMBERS_PER_STATEMENT = 2, 2
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,13 @@ class TuneRequest:
     clients: int | None = None
     max_space_bytes: int | None = None
 
-    def members_max_of(self, statements: int) -> int:
-        """How many fixes a set may have: many statements need more of them than few."""
+    def members_max_of(self, statements: int, *, shares: bool = False) -> int:
+        """How many fixes a set may have: many statements need more of them than few.
+
+        `shares`: the proof has all in one server, in arms that don't grow in number with the fixes.
+        """
+        if shares:
+            return max(self.members_max, MEMBERS_PER_STATEMENT * statements)
         return max(self.members_max, statements // STATEMENTS_PER_MEMBER)
 
 

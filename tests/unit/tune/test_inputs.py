@@ -290,3 +290,10 @@ def test_any_text_of_a_statement_is_taken_or_named(
     made = request_from(document, REQUEST, {"dataset": "pgbench"}, None)
     assert made.start is not None
     assert any(each.sql == "SELECT 1" for each in made.start.statements)
+
+
+def test_a_set_has_room_for_every_statement_where_its_proof_has_them_all_in_one_server() -> None:
+    """An arm for each fix is dear; arms in one server are two to four, however many fixes there are."""
+    assert REQUEST.members_max_of(20, shares=True) >= 20
+    assert REQUEST.members_max_of(20) == 10
+    assert REQUEST.members_max_of(4) == 8

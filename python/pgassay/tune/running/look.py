@@ -250,7 +250,7 @@ def _search(
         Clock(begins_at + time_s),
         progress.message,
         gain_min=run.baseline.gain_min(planned.request.margin),
-        members_max=request.members_max_of(len(planned.statements)),
+        members_max=request.members_max_of(len(planned.statements), shares=_can_share(run, ())),
         space_bytes=math.inf if request.max_space_bytes is None else request.max_space_bytes,
         facts=run.facts,
     )
