@@ -29,28 +29,28 @@ _AROUND_TRIALS = 1.15
 
 
 def before_measuring(
-    claims: Sequence[Claim], wanted: Sequence[Claim], experiment: Experiment, of_plan: Planned, share: float
+    claims: Sequence[Claim], wanted: Sequence[Claim], experiment: Experiment, of_plan: Planned
 ) -> tuple[Outlook, ...]:
-    """Of the claims that are wanted, by what was published; `share`: of the plan's trials that are run."""
+    """Of the claims that are wanted, by what was published."""
     level = pair_level(claims, experiment.contract.alpha)
-    round_s = _planned_round_s(of_plan, share)
+    round_s = _planned_round_s(of_plan)
     spread = (of_plan.spread if of_plan.spread_known else None) or _SPREAD_HOPED_FOR
     return tuple(Outlook(round_s * expected_of(claim, experiment, level, spread)) for claim in wanted)
 
 
 def first_verdict_s(
-    claims: Sequence[Claim], wanted: Sequence[Claim], experiment: Experiment, of_plan: Planned, share: float
+    claims: Sequence[Claim], wanted: Sequence[Claim], experiment: Experiment, of_plan: Planned
 ) -> float | None:
     """What the first verdict takes at least; None where it is not known how long a trial takes."""
     if of_plan.trial_s is None:
         return None
     level = pair_level(claims, experiment.contract.alpha)
-    return _planned_round_s(of_plan, share) * blocks_first(wanted, experiment, level)
+    return _planned_round_s(of_plan) * blocks_first(wanted, experiment, level)
 
 
-def _planned_round_s(of_plan: Planned, share: float) -> float:
+def _planned_round_s(of_plan: Planned) -> float:
     trial_s = of_plan.trial_s if of_plan.trial_s is not None else _TRIAL_UNKNOWN_S
-    return trial_s * of_plan.trials_per_round * share
+    return trial_s * of_plan.trials_per_round
 
 
 def after_measuring(
