@@ -35,7 +35,8 @@ def forecast_of(
     if found.ratio is None or spread is None or blocks < PILOT_BLOCKS_MIN or found.starts is not None:
         return None
     away, share = abs(math.log(found.ratio)), _OF_TWO_INTERVALS if is_between else 1.0
-    within = math.log1p(margin) - away
+    # What is left of the margin if they are alike: a part of what was found is noise.
+    within = math.log1p(margin) - max(0.0, away - spread / math.sqrt(blocks))
     rows = [
         blocks_for(spread, math.expm1(room / share), pooled=True, contrasts=max(1, comparisons))
         for blocks_for, room in ((blocks_for_detection, away), (blocks_for_equivalence, within))
@@ -49,7 +50,11 @@ def forecast_of(
 
 
 def _spread(own: Sequence[float], other: Sequence[float]) -> float | None:
-    """The standard deviation of the log ratio of two trials, as if they had nothing in common."""
-    if min(len(own), len(other)) < PILOT_BLOCKS_MIN or not min(*own, *other) > 0:
+    """The standard deviation of the log ratio of two trials of a block: a block has a valid trial of each.
+
+    Beyond the last block that both have, and where a block was voided, it is only nearly so.
+    """
+    pairs = list(zip(own, other, strict=False))
+    if len(pairs) < PILOT_BLOCKS_MIN or not min(map(min, pairs)) > 0:
         return None
-    return math.sqrt(sum(float(np.var(np.log(np.array(each)), ddof=1)) for each in (own, other)))
+    return float(np.std([math.log(first / second) for first, second in pairs], ddof=1))
