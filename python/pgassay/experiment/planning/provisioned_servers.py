@@ -40,6 +40,7 @@ from pgassay.experiment.planning.arm_builds import (
     refuse_equal_levels,
     settings_where_they_exist,
 )
+from pgassay.experiment.planning.checkpoint_counts import checkpoint_warnings
 from pgassay.experiment.planning.io_traps import io_warnings
 from pgassay.experiment.planning.remote_options import refuse_what_needs_a_remote_server
 from pgassay.experiment.planning.request import CompareRequest, protocol_of
@@ -291,6 +292,7 @@ def plan_warnings(
 ) -> tuple[str, ...]:
     """What the report must say about the plan itself, whatever is measured."""
     sentences = [*io_warnings(arms, base, compared, block_bytes), *memory_warnings(arms)]
+    sentences += checkpoint_warnings(arms)
     balloons = reporting_balloons()
     if balloons and cache in ("cold", "cold-each") and any(arm.spec.memory_bytes is None for arm in arms):
         sentences.append(
