@@ -35,7 +35,7 @@ class Small:
     counted: tuple[str, ...] = ()
 
 
-LOAD = {"duration=6s,warmup=2s": "duration=1s,warmup=0s", '"128MB"': '"32MB"', '"256MB"': '"128MB"'}
+LOAD = {"duration=6s,warmup=2s": "duration=1s,warmup=0s", '"128MB"': '"32MB"', '"384MB"': '"128MB"'}
 HITS = tuple(f"hit-ratio-{table}" for table in ("accounts", "branches", "tellers", "history"))
 OF_18 = ("server", "cold-cache")
 LIMITED = (*OF_18, "loop", "cgroup-limits", "root")
@@ -71,7 +71,7 @@ FILES = {
     "oltp-read-only-matrix": Small(
         (*OF_18, "io_uring"),
         blocks=1,
-        changes={"table_size=200000,duration=3s,warmup=1s": "table_size=5000,duration=1s,warmup=0s"},
+        changes={"table_size=1000000,duration=3s,warmup=1s": "table_size=5000,duration=1s,warmup=0s"},
     ),
     "io-uring-against-worker": Small((*OF_18, "io_uring")),
     "io-workers": Small((*OF_18, "loop", "root"), blocks=1),

@@ -31,7 +31,7 @@ def run(require: Callable[..., None], tmp_path: Path) -> Run:
         text = (EXAMPLES / f"{name}.toml").read_text("utf-8")
         # The volumes stay as they are; data, memory and time are a fraction.
         text = re.sub(r"^scale = \d+$", "scale = 10", text, flags=re.M)
-        text = text.replace('memory = "256MB"', 'memory = "128MB"')
+        text = text.replace('memory = "384MB"', 'memory = "128MB"')
         text = re.sub(r'shared_buffers = "\w+"', 'shared_buffers = "32MB"', text)
         for old, new in (changes or {}).items():
             assert old in text, old
