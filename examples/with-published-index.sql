@@ -1,3 +1,2 @@
--- The index of the published experiment, on bid alone: made once on that arm's own copy of the data.
+-- The index of the published experiment, on bid alone.
 CREATE INDEX accounts_of_branches ON pgbench_accounts (bid);
-VACUUM (ANALYZE) pgbench_accounts;

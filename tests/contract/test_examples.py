@@ -68,8 +68,14 @@ def test_every_example_is_planned(
     controls = [arm for arm in experiment.arms if arm.role == "control"]
     assert len(controls) == len([arm for arm in experiment.arms if arm.role == "twin"])
     assert len(experiment.contrasts) >= len(controls)
-    # These ask, as was published, after I/O methods where they play no part, and are told so.
-    expected = {"oltp-read-only-matrix": 1, "volume-credits-end": 2, "volume-io-method": 2}
+    # These ask, as was published, after I/O methods where they play no part, and are told so; another is told
+    # how much WAL it takes.
+    expected = {
+        "max-wal-size": 1,
+        "oltp-read-only-matrix": 1,
+        "volume-credits-end": 2,
+        "volume-io-method": 2,
+    }
     assert len(experiment.warnings) == expected.get(example.stem, 0)
     # The command that repeats it is one that the parser takes.
     main.parser().parse_args(list(experiment.command[1:]))

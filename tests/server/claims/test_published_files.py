@@ -35,14 +35,14 @@ class Small:
     counted: tuple[str, ...] = ()
 
 
-LOAD = {"duration=10s,warmup=3s": "duration=1s,warmup=0s", '"128MB"': '"32MB"', '"384MB"': '"128MB"'}
+LOAD = {"duration=6s,warmup=2s": "duration=1s,warmup=0s", '"128MB"': '"32MB"', '"384MB"': '"128MB"'}
 HITS = tuple(f"hit-ratio-{table}" for table in ("accounts", "branches", "tellers", "history"))
 OF_18 = ("server", "cold-cache")
 LIMITED = (*OF_18, "loop", "cgroup-limits", "root")
 FILES = {
     "max-wal-size": Small(
         OF_18,
-        changes={"duration=20s,warmup=2s": "duration=1s,warmup=0s"},
+        changes={"duration=12s,warmup=1s": "duration=1s,warmup=0s"},
         counted=("max-wal-size-checkpoints",),
     ),
     "three-tables": Small(OF_18),
@@ -55,23 +55,23 @@ FILES = {
     ),
     "volume-full-scan": Small(VOLUMES, blocks=1),
     "volume-tpcb": Small(
-        VOLUMES, scale=4, blocks=1, changes={"duration=12s,warmup=3s": "duration=1s,warmup=0s"}
+        VOLUMES, scale=4, blocks=1, changes={"duration=6s,warmup=2s": "duration=1s,warmup=0s"}
     ),
     "volume-io-method": Small(VOLUMES, scale=4, changes=LOAD, counted=HITS),
     "volume-oltp-versions": Small(
         (*VOLUMES, "versions-17-18"),
         blocks=1,
-        changes={"table_size=250000,duration=5s,warmup=1s": "table_size=5000,duration=1s,warmup=0s"},
+        changes={"table_size=300000,duration=3s,warmup=1s": "table_size=5000,duration=1s,warmup=0s"},
     ),
     "volume-matrix": Small(
         (*VOLUMES, "versions-17-18"),
         blocks=1,
-        changes={"table_size=250000,duration=6s,warmup=2s": "table_size=5000,duration=1s,warmup=0s"},
+        changes={"table_size=300000,duration=3s,warmup=1s": "table_size=5000,duration=1s,warmup=0s"},
     ),
     "oltp-read-only-matrix": Small(
         (*OF_18, "io_uring"),
         blocks=1,
-        changes={"table_size=750000,duration=4s,warmup=1s": "table_size=5000,duration=1s,warmup=0s"},
+        changes={"table_size=1000000,duration=3s,warmup=1s": "table_size=5000,duration=1s,warmup=0s"},
     ),
     "io-uring-against-worker": Small((*OF_18, "io_uring")),
     "io-workers": Small((*OF_18, "loop", "root"), blocks=1),

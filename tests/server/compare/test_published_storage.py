@@ -59,7 +59,7 @@ def trials(folder: Path) -> list[tuple[str, dict[str, Any], dict[str, list[float
 
 def test_the_credits_of_gp2_end_in_their_second_and_the_volume_collapses(run: Run, tmp_path: Path) -> None:
     """With few credits, so that it happens within 20 s: a clock is never compressed."""
-    changes = {"duration=15s": "duration=20s", "credits=15000": "credits=4000"}
+    changes = {"duration=12s": "duration=20s", "credits=9000": "credits=4000"}
     result = run("volume-credits-end", changes=changes)
     measured = trials(tmp_path / "out")
     assert {name.split("=")[-1] for name, _, _ in measured} == {"3", "32"}
@@ -86,7 +86,7 @@ def test_the_credits_of_gp2_end_in_their_second_and_the_volume_collapses(run: Ru
 
 
 def test_both_storages_of_rds_are_what_was_ordered(run: Run, tmp_path: Path) -> None:
-    changes = {"duration=10s": "duration=4s", "warmup=3s": "warmup=1s"}
+    changes = {"duration=6s": "duration=4s", "warmup=2s": "warmup=1s"}
     result = run("volume-gp2-against-gp3", changes=changes)
     assert {arm["stratum"] for arm in result["arms"]} == {"io_method=sync", "io_method=worker"}
     for name, record, _ in trials(tmp_path / "out"):

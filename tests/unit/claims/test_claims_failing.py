@@ -3,18 +3,18 @@
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import plans_for_tests
 import pytest
 
-import report_examples as examples
-from pgassay.analysis.claims.arm_claims import blocks_least
+from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.claims import claim_status
 from pgassay.experiment.claims import run_claims as running
 from pgassay.experiment.claims.claim_files import claimed_files
 from pgassay.experiment.claims.run_claims import ClaimsOptions, run_claims
+from pgassay.experiment.running.earlier_experiments import TrialHistory
 from pgassay.progress import NullProgress
 
 CLAIM = '[[claim]]\nid = "{0}"\ntext = "t"\nsource = {{ title = "A page" }}\n{1}\nsays = "faster"\n'
@@ -79,26 +79,29 @@ def test_strata_of_which_no_claim_can_be_tried_are_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "grid.toml"
-    content = TEXT.format('workload = "select-only"') + "clients = [1, 8]\n"
-    for clients in (1, 8):
-        content += CLAIM.format(f"at-{clients}", f'{ARMS}\nstratum = "clients={clients}"') + "\n"
-    path.write_text(content.replace('"8MB"]\n\nclients', '"8MB"]\nclients'), "utf-8")
+    content = TEXT.format('workload = "select-only"') + 'jit = ["on", "off"]\n'
+    for jit in ("on", "off"):
+        content += CLAIM.format(f"at-{jit}", f'{ARMS}\nstratum = "jit={jit}"') + "\n"
+    path.write_text(content.replace('"8MB"]\n\njit', '"8MB"]\njit'), "utf-8")
     (file,) = claimed_files([path])
     found = claim_status.standing_of(file, tmp_path / "out", 1)
-    assert found.request.strata == ("clients=1", "clients=8")
-    plan = SimpleNamespace(trial_s=5.0, trials_per_round=6, spread=0.01, spread_known=True)
+    assert found.request.chosen is None
     monkeypatch.setattr(claim_status, "host_lock", lambda *_, **__: nullcontext())
     monkeypatch.setattr(claim_status, "parse_request", lambda request, *_: request)
-    experiment = examples.stored().experiment
+    experiment = plans_for_tests.make_experiment(["work_mem=4MB,8MB,16MB", "jit=on,off"])
     monkeypatch.setattr(claim_status, "plan", lambda *_: experiment)
-    monkeypatch.setattr(claim_status.earlier_experiments, "recall", lambda _: None)
-    monkeypatch.setattr(claim_status, "planned", lambda *_: plan)
+    known = TrialHistory(5.0, 0.01)
+    monkeypatch.setattr(claim_status.earlier_experiments, "recall", lambda _: known)
     monkeypatch.setattr(
-        claim_status, "missing_for", lambda claim, *_: "skipped" if claim.id == "at-8" else ""
+        claim_status, "missing_for", lambda claim, *_: "skipped" if claim.id == "at-off" else ""
     )
     after = claim_status.with_plan(found, NullProgress(), wait=True)
-    least = blocks_least(experiment)
-    assert after.request.strata == ("clients=1",) and after.least_s == 5.0 * 3 * least
+    assert after.request.chosen is not None
+    arms, contrasts = after.request.chosen(experiment.arms, experiment.contrasts)
+    assert {arm.name for arm in arms} == {"work_mem=4MB jit=on", "work_mem=8MB jit=on"}
+    # A family of one comparison, with its control and twin: three trials of 5 s in each of the fewest blocks.
+    assert len(contrasts) == 1 and after.least_s == 5.0 * 3 * minimum_blocks(pooled=True)
+    assert after.request.command == ("pgassay", "claims", "run", str(path))
     assert [each.verdict for each in after.judged] == [None, "can't be tried here"]
 
 

@@ -7,6 +7,7 @@ import pytest
 from plans_for_tests import make_experiment
 
 from pgassay.experiment.running import earlier_experiments
+from pgassay.model.experiment import InheritedLimits
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def scaled(experiment):
 
 def write_history(tmp_path, experiment, entry):
     entries = {earlier_experiments._key(experiment): entry}
-    (tmp_path / "history.json").write_text(json.dumps({"format": 1, "entries": entries}), "utf-8")
+    (tmp_path / "history.json").write_text(json.dumps({"format": 2, "entries": entries}), "utf-8")
 
 
 def test_without_a_history_the_plan_stays_as_it_is(experiment):
@@ -60,8 +61,19 @@ def test_a_first_scale_is_never_absurd(tmp_path, experiment, entry, expected):
 
 def test_another_workload_tells_nothing(tmp_path, experiment):
     entries = {"another": {"trial_s": 9.0, "spread": 0.3, "spread_median": 0.2}}
-    (tmp_path / "history.json").write_text(json.dumps({"format": 1, "entries": entries}), "utf-8")
+    (tmp_path / "history.json").write_text(json.dumps({"format": 2, "entries": entries}), "utf-8")
     assert scaled(experiment).contract.first_scale == 0.05
+
+
+@pytest.mark.parametrize("limits", [{"cpus": 0.7}, {"niceness": 19}])
+def test_a_run_under_limits_tells_nothing_of_one_without(experiment, limits):
+    """Else the first blocks after it count little, since they are taken to be as noisy."""
+    environment = experiment.environment.updated(limits=InheritedLimits(**limits))
+    slowed = experiment.model_copy(update={"environment": environment})
+    known = earlier_experiments.TrialHistory(9.0, 0.4, 0.3)
+    earlier_experiments.remember(slowed, known)
+    assert earlier_experiments.recall(experiment) is None
+    assert earlier_experiments.recall(slowed) == known
 
 
 def test_what_was_remembered_last_is_recalled(tmp_path, experiment):

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from plans_for_tests import make_arms
 
 import analysis_samples
 from pgassay.environment.linux import free_memory
 from pgassay.experiment.planning.arm_baseline import memory_warnings
-from pgassay.experiment.planning.provisioned_servers import plan_warnings
+from pgassay.experiment.planning.plan_warnings import checkpoint_warnings, plan_warnings
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import CacheState
 from pgassay.model.workload import LoadSpec
@@ -138,3 +139,27 @@ def test_memory_that_the_settings_may_go_beyond_is_foreseen() -> None:
     assert not list(memory_warnings([arm]))
     roomy = crowded.model_copy(update={"spec": crowded.spec.model_copy(update={"memory_bytes": 768 << 20})})
     assert not list(memory_warnings([roomy]))
+
+
+def checkpoints_said(*factors: str, workload: str) -> list[str]:
+    return list(checkpoint_warnings(make_arms([*factors], workload=workload)[0]))
+
+
+def test_the_wal_that_three_checkpoints_take_is_checkpoints_said() -> None:
+    """190 MB / 1.9 are 100 MB from one checkpoint to the next: 3 of them in 30 s are 10 MB a second."""
+    (sentence,) = checkpoints_said("max_wal_size=190MB,8GB", workload="tpcb:clients=4,duration=30s")
+    assert "100 MB of WAL ask for a checkpoint" in sentence
+    assert "a trial of 30 s has 3 from 10 MB of WAL a second on" in sentence
+
+
+def test_it_is_of_the_arm_with_most_checkpoints() -> None:
+    """A longer completion target has the next one asked for sooner."""
+    factors = ("max_wal_size=152MB,8GB", "checkpoint_completion_target=0.5,0.9")
+    (sentence,) = checkpoints_said(*factors, workload="tpcb:clients=4,duration=30s")
+    assert "80 MB of WAL ask for a checkpoint" in sentence
+
+
+def test_nothing_is_said_where_no_checkpoint_is_compared_or_nothing_written() -> None:
+    assert not checkpoints_said("max_wal_size=1GB,8GB", workload="select-only:clients=4,duration=30s")
+    assert not checkpoints_said("max_wal_size=1GB,8GB", workload="full-scan")
+    assert not checkpoints_said("work_mem=1MB,8MB", workload="tpcb:clients=4,duration=30s")

@@ -10,6 +10,7 @@ import shlex
 from typing import NoReturn
 
 from pgassay.analysis.causes.registry import rule_of
+from pgassay.analysis.claims.pair_forecast import forecast_of
 from pgassay.analysis.statistics.power import minimum_blocks
 from pgassay.analysis.statistics.starts import STARTS_MIN
 from pgassay.errors import UsageError
@@ -25,7 +26,7 @@ _FOLDERS = re.compile(r"=\S*/(?=[^\s/]+\.sql)")
 _METHOD = "io_method"
 # More blocks than this are no forecast that anybody plans by.
 _FORECAST_BLOCKS_MAX = 1000
-_INSTEAD = "name the folder of an experiment of this file"
+_INSTEAD = "name the folder of an experiment of this file, or another with --out"
 
 
 def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> JudgedClaim:
@@ -63,9 +64,16 @@ def compared(claim: Claim, arm: str, against: str, result: CompareResult) -> Arm
     arms = _arms_of(claim, result)
     found = next((each for each in arms if is_named(each.name, arm, claim)), None)
     other = next((each for each in arms if is_named(each.name, against, claim)), None)
-    if found is not None and other is not None and other.verdict != "control":
-        return _between(found, other, result.margin)
-    return found
+    if found is None or other is None:
+        return found
+    is_between = other.verdict != "control"
+    pair = _between(found, other, result.margin) if is_between else found
+    if pair.verdict != "inconclusive" or pair.forecast is not None:
+        return pair
+    measures = 1 + (len(result.statements) if claim.statement else 0)
+    comparisons = measures * sum(each.verdict != "control" for each in result.arms)
+    forecast = forecast_of(pair, other, result.margin, comparisons, is_between=is_between)
+    return pair.model_copy(update={"forecast": forecast})
 
 
 def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str = _INSTEAD) -> str:

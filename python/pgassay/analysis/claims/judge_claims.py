@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from pgassay.analysis.claims import arm_claims, derived, figures, record_claims
 from pgassay.analysis.claims.arm_claims import is_named, missing_for
 from pgassay.analysis.claims.claim_blocks import is_open, pair_level
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import Contrast
 from pgassay.model.further_results.claims import Claim, JudgedClaim
 from pgassay.model.result import CompareResult
 from pgassay.record.experiment import StoredExperiment
@@ -71,6 +73,33 @@ def arms_for(wanted: Sequence[Claim], stored: StoredExperiment) -> frozenset[str
         if claim.kind != "speed":
             found |= _that_brings_the_control(claim, stored)
     return frozenset(found)
+
+
+def claimed_arms(
+    claims: Sequence[Claim], arms: tuple[Arm, ...], contrasts: tuple[Contrast, ...]
+) -> tuple[tuple[Arm, ...], tuple[Contrast, ...]]:
+    """The arms that these claims are of, with the control and the twin of their strata, and their contrasts.
+
+    Which these are is known before anything is measured, so they are a family of their own. All arms where a
+    claim is of whole factors, or none is of any.
+    """
+    named = {
+        arm.id
+        for arm in arms
+        if any(is_named(arm.name, name, claim) for claim in claims for name in claim.named_arms)
+    }
+    if not named or any(claim.kind == "factors" for claim in claims):
+        return arms, contrasts
+    wanted: set[str] = set()
+    for stratum in dict.fromkeys(arm.stratum for arm in arms if arm.id in named):
+        there = [each.arm_id for each in contrasts if each.stratum == stratum]
+        # A control that is claimed alone has its trials beside those of an arm.
+        wanted |= named.intersection(there) or {*there[:1]}
+    kept = tuple(each for each in contrasts if each.arm_id in wanted)
+    strata = {each.stratum for each in kept}
+    return tuple(
+        arm for arm in arms if arm.id in wanted or (arm.role != "arm" and arm.stratum in strata)
+    ), kept
 
 
 def _that_brings_the_control(claim: Claim, stored: StoredExperiment) -> set[str]:

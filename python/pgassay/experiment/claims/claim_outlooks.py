@@ -1,6 +1,9 @@
 """In how many seconds each open claim of an experiment is expected to be decided."""
 
 from collections.abc import Collection, Sequence
+from datetime import datetime
+from itertools import pairwise
+from statistics import median_low
 
 from pgassay.analysis.claims.claim_blocks import (
     blocks_first,
@@ -24,33 +27,33 @@ _TRIAL_UNKNOWN_S = 5.0
 # Of single trials, where nothing is known of them: what a quiet machine shows. If it is more, the first
 # blocks tell, and others have their turn.
 _SPREAD_HOPED_FOR = 0.04
-# What is around the trials of a block: copies of the data, the analysis after it.
+# What is around the trials of a block, before there is a second one.
 _AROUND_TRIALS = 1.15
 
 
 def before_measuring(
-    claims: Sequence[Claim], wanted: Sequence[Claim], experiment: Experiment, of_plan: Planned, share: float
+    claims: Sequence[Claim], wanted: Sequence[Claim], experiment: Experiment, of_plan: Planned
 ) -> tuple[Outlook, ...]:
-    """Of the claims that are wanted, by what was published; `share`: of the plan's trials that are run."""
+    """Of the claims that are wanted, by what was published."""
     level = pair_level(claims, experiment.contract.alpha)
-    round_s = _planned_round_s(of_plan, share)
+    round_s = _planned_round_s(of_plan)
     spread = (of_plan.spread if of_plan.spread_known else None) or _SPREAD_HOPED_FOR
     return tuple(Outlook(round_s * expected_of(claim, experiment, level, spread)) for claim in wanted)
 
 
 def first_verdict_s(
-    claims: Sequence[Claim], wanted: Sequence[Claim], experiment: Experiment, of_plan: Planned, share: float
+    claims: Sequence[Claim], wanted: Sequence[Claim], experiment: Experiment, of_plan: Planned
 ) -> float | None:
     """What the first verdict takes at least; None where it is not known how long a trial takes."""
     if of_plan.trial_s is None:
         return None
     level = pair_level(claims, experiment.contract.alpha)
-    return _planned_round_s(of_plan, share) * blocks_first(wanted, experiment, level)
+    return _planned_round_s(of_plan) * blocks_first(wanted, experiment, level)
 
 
-def _planned_round_s(of_plan: Planned, share: float) -> float:
+def _planned_round_s(of_plan: Planned) -> float:
     trial_s = of_plan.trial_s if of_plan.trial_s is not None else _TRIAL_UNKNOWN_S
-    return trial_s * of_plan.trials_per_round * share
+    return trial_s * of_plan.trials_per_round
 
 
 def after_measuring(
@@ -77,7 +80,21 @@ def after_measuring(
 
 def round_s(stored: StoredExperiment, open_arms: Collection[str]) -> float:
     """What a block of each stratum takes in which one of these arms is still run."""
-    arms = stored.experiment.arms
+    arms, design = stored.experiment.arms, stored.experiment.design
     resting = {arm.id for arm in arms if arm.role == "arm"} - {*open_arms}
-    trials = len(taking_part(stored.experiment, resting if stored.experiment.design.decided_rest else ()))
-    return _AROUND_TRIALS * trials * (expected_trial_s(stored) or _TRIAL_UNKNOWN_S)
+    running = taking_part(stored.experiment, resting if design.decided_rest else ())
+    blocks = len({arm.stratum for arm in arms if arm.id in running}) if design.strata == "apart" else 1
+    trials_s = len(running) * (expected_trial_s(stored) or _TRIAL_UNKNOWN_S)
+    between_s = _between_blocks_s(stored)
+    return trials_s * _AROUND_TRIALS if between_s is None else trials_s + blocks * between_s
+
+
+def _between_blocks_s(stored: StoredExperiment) -> float | None:
+    """What lies between two blocks, as making fresh copies: the lower median, since runs are interrupted."""
+    records = [trial.record for trial in stored.trials]
+    gaps = [
+        (datetime.fromisoformat(after.started_at) - datetime.fromisoformat(before.ended_at)).total_seconds()
+        for before, after in pairwise(records)
+        if before.block != after.block and before.ended_at and after.started_at
+    ]
+    return max(0.0, median_low(gaps)) if gaps else None

@@ -1,13 +1,14 @@
 """Where the claims of a file stand: by its stored experiment, or by a plan that says what can be tried."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pgassay.analysis.claims.arm_claims import missing_condition, missing_for
 from pgassay.analysis.claims.claim_blocks import is_open
-from pgassay.analysis.claims.judge_claims import judge
+from pgassay.analysis.claims.judge_claims import claimed_arms, judge
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.environment.linux import machine
 from pgassay.errors import MeasurementError, UsageError
@@ -80,10 +81,8 @@ class Standing:
 
 def standing_of(file: ClaimedFile, parent: Path, seed: int | None) -> Standing:
     """As the records below `parent` have it; raises UsageError for a file that was changed since."""
-    read = read_file(file.path, parent / file.name, _command(file))
-    strata = read.strata or _strata(file)
-    seed = seed if seed is not None else read.seed
-    request = replace(read, seed=seed, strata=strata)
+    read = read_file(file.path, parent / file.name, ("pgassay", "run", str(file.path)))
+    request = replace(read, seed=seed if seed is not None else read.seed)
     found = Standing(file, request, tuple(_unjudged(claim, file, "") for claim in file.claims))
     if (found.folder / layout.EXPERIMENT_FILE).is_file():
         _refuse_changed(file, found.folder)
@@ -110,18 +109,21 @@ def with_plan(found: Standing, progress: Progress, *, wait: bool) -> Standing:
     lacking = {claim.id: missing_for(claim, experiment, where, instead) for claim in file.claims}
     listed = without(found, lacking)
     wanted = [claim for claim in file.claims if claim.id in listed.open_claims]
-    # Strata of which no claim can be tried would be run for nothing.
-    strata, planned_for = strata_of(wanted), found.request.strata
-    share = 1.0
-    if strata and {*strata} < {*planned_for}:
-        share = len(strata) / len(planned_for)
-        listed = replace(listed, request=replace(found.request, strata=strata))
+    chosen = partial(claimed_arms, wanted)
+    arms, contrasts = chosen(experiment.arms, experiment.contrasts)
+    if arms != experiment.arms:
+        # Arms of which no claim can be tried would be run for nothing, and make the family larger.
+        listed = replace(listed, request=replace(found.request, chosen=chosen, command=_command(file)))
+        contract = experiment.contract.model_copy(update={"contrasts": len(contrasts)})
+        experiment = experiment.model_copy(
+            update={"arms": arms, "contrasts": contrasts, "contract": contract}
+        )
     of_plan = planned(experiment, earlier_experiments.recall(experiment))
-    least_s = first_verdict_s(file.claims, wanted, experiment, of_plan, share)
+    least_s = first_verdict_s(file.claims, wanted, experiment, of_plan)
     return replace(
         listed,
         least_s=least_s,
-        outlooks=before_measuring(file.claims, wanted, experiment, of_plan, share),
+        outlooks=before_measuring(file.claims, wanted, experiment, of_plan),
     )
 
 
@@ -162,20 +164,9 @@ def keep_file(file: ClaimedFile, folder: Path) -> None:
     write_file(_copy_of(folder), file.path.read_bytes())
 
 
-def _strata(file: ClaimedFile) -> tuple[str, ...]:
-    return strata_of([claim for claim in file.claims if not claim.needs.elsewhere])
-
-
-def strata_of(claims: Sequence[Claim]) -> tuple[str, ...]:
-    """Those of a grid that claims are of, which are all that is run of it; () where one has no stratum."""
-    strata = tuple(dict.fromkeys(claim.stratum for claim in claims))
-    # SQL files have a folder in the name of a stratum, which a claim leaves out.
-    return strata if all(strata) and ".sql" not in "".join(strata) else ()
-
-
 def _command(file: ClaimedFile) -> tuple[str, ...]:
-    """What repeats the experiment as it is run for its claims."""
-    return ("pgassay", *(("claims", "run") if _strata(file) else ("run",)), str(file.path))
+    """What judges its claims, and repeats an experiment of which only the claimed arms are run."""
+    return ("pgassay", "claims", "run", str(file.path))
 
 
 def _refuse_changed(file: ClaimedFile, folder: Path) -> None:

@@ -192,11 +192,10 @@ class _Run:
         keep_file(found.file, found.folder)
         if asked is not None:
             limits = replace(limits, blocks_max=asked)
-        # Blocks are planned for the time there is: on copies of the data that are used for long, a verdict
-        # takes long.
+        # On copies of the data that are used for several blocks a first verdict takes as many times longer.
         time_s = min(found.request.max_time_s, max(turn.share_s, PLANNED_FOR_MIN_S))
         request = replace(found.request, max_time_s=time_s)
-        return run_new(request, self._progress, wait=True, limits=limits)
+        return run_new(request, self._progress, wait=True, limits=limits, copies_each_block=True)
 
     def _failed(self, found: Standing, reason: str) -> Standing:
         if layout.attempt_folders(found.folder):

@@ -157,6 +157,9 @@ def plan(parsed: ParsedRequest, on_stage: OnStage) -> Experiment:
     comparisons = len(contrasts)
     if request.strata:
         arms, contrasts = select_strata(arms, contrasts, request.strata)
+    if request.chosen is not None:
+        arms, contrasts = request.chosen(arms, contrasts)
+        comparisons = len(contrasts)
     sharing = share(
         arms,
         parsed.base.protocol,

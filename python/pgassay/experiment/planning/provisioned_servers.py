@@ -12,7 +12,6 @@ from pgassay.environment.builds.default_differences import DefaultDifferences
 from pgassay.environment.cgroup.caps import usable_memory_bytes
 from pgassay.environment.cgroup.inherited_limits import inherited_limits, limit_sentences
 from pgassay.environment.linux import machine, pagecache
-from pgassay.environment.linux.free_memory import reporting_balloons
 from pgassay.environment.server.pooler import check_pooler
 from pgassay.environment.server.server_caps import check_limits
 from pgassay.environment.server.validation import block_bytes, validate_settings, with_data_format
@@ -21,7 +20,6 @@ from pgassay.experiment.planning.arm_baseline import (
     caps_by_arm,
     dataset_of,
     instance_sentences,
-    memory_warnings,
     prepare_of,
     settings_of_all,
     with_buffers_for_the_smallest,
@@ -40,7 +38,7 @@ from pgassay.experiment.planning.arm_builds import (
     refuse_equal_levels,
     settings_where_they_exist,
 )
-from pgassay.experiment.planning.io_traps import io_warnings
+from pgassay.experiment.planning.plan_warnings import plan_warnings
 from pgassay.experiment.planning.remote_options import refuse_what_needs_a_remote_server
 from pgassay.experiment.planning.request import CompareRequest, protocol_of
 from pgassay.experiment.planning.servers import (
@@ -55,7 +53,6 @@ from pgassay.experiment.planning.servers import (
 from pgassay.factors import clients
 from pgassay.factors.base import Factor
 from pgassay.model.arm import Arm, ArmSpec
-from pgassay.model.base import PAGE_BYTES
 from pgassay.model.build import Build
 from pgassay.model.experiment import CacheState, Environment, InheritedLimits
 from pgassay.model.storage import StorageSpec
@@ -280,25 +277,6 @@ def _refusal(spec: ArmSpec) -> UsageError | None:
     except MeasurementError as error:
         return UsageError(str(error))
     return None
-
-
-def plan_warnings(
-    arms: Sequence[Arm],
-    base: ArmSpec,
-    compared: str,
-    cache: CacheState,
-    block_bytes: int = PAGE_BYTES,
-) -> tuple[str, ...]:
-    """What the report must say about the plan itself, whatever is measured."""
-    sentences = [*io_warnings(arms, base, compared, block_bytes), *memory_warnings(arms)]
-    balloons = reporting_balloons()
-    if balloons and cache in ("cold", "cold-each") and any(arm.spec.memory_bytes is None for arm in arms):
-        sentences.append(
-            f"the hypervisor takes free memory back ({balloons[0]}): a cold read into memory that was free "
-            "for long costs more, and with io_method=sync the process that computes pays all of it (cap "
-            "the servers' --memory below a third of the table)"
-        )
-    return tuple(sentences)
 
 
 def plan_confounds(arms: Sequence[Arm]) -> tuple[str, ...]:

@@ -1,10 +1,12 @@
 """What a user asks for, from the command line or a file, before anything is resolved."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pgassay.errors import UsageError
 from pgassay.factors.base import Factor
-from pgassay.model.experiment import READINGS, CacheState, Protocol
+from pgassay.model.arm import Arm
+from pgassay.model.experiment import READINGS, CacheState, Contrast, Protocol
 from pgassay.options.comparison import EvidenceOptions
 from pgassay.options.data import DataOptions
 from pgassay.options.option import lacking
@@ -13,13 +15,16 @@ from pgassay.options.table import given
 from pgassay.options.trials import PROFILE_ROUNDS_DEFAULT, TrialOptions
 
 CALIBRATION_REPETITIONS = 2
+# Arms with their contrasts.
+Compared = tuple[tuple[Arm, ...], tuple[Contrast, ...]]
 
 
 @dataclass(frozen=True)
 class CompareRequest(EvidenceOptions, TrialOptions, ServerOptions, DataOptions):
     """One comparison as typed. `None` means: the default, which the plan chooses and records.
 
-    `made_factors`: those that were made and not typed (`factors/system.py`).
+    `made_factors`: those that were made and not typed (`factors/system.py`). `chosen`: those of the arms
+    that are run and judged, where it is known beforehand that nothing is ever said of the others.
     `calibrates`: its arms are all equal, to measure the noise. `factors`, `server` and `command` may hold
     passwords as typed: what is stored is the plan's. Raises UsageError where it's made of options that don't
     go together; each by itself was checked as it was read.
@@ -29,6 +34,7 @@ class CompareRequest(EvidenceOptions, TrialOptions, ServerOptions, DataOptions):
     calibrates: bool = False
     command: tuple[str, ...] = ()
     made_factors: tuple[Factor, ...] = ()
+    chosen: Callable[[tuple[Arm, ...], tuple[Contrast, ...]], Compared] | None = None
 
     def __post_init__(self) -> None:
         options = given(self)

@@ -15,7 +15,8 @@ from pgassay.environment.server.server_caps import describe_limits
 from pgassay.model.experiment import Experiment
 from pgassay.storage.parse import describe
 
-_FORMAT = 1
+# 2: limits around pgassay's process are a part of the key.
+_FORMAT = 2
 _ENTRIES_MAX = 500
 # A first scale outside of these would make the first blocks worthless, whatever the history says.
 _FIRST_SCALE_MIN, _FIRST_SCALE_MAX = 0.002, 0.5
@@ -94,6 +95,10 @@ def _key(experiment: Experiment) -> str:
     )
     parts = [spec.build.version, spec.workload.text, str(clients), describe_dataset(spec.dataset)]
     parts += [caps] if (caps := describe_limits(spec)) else []
+    # What ran slowed down on purpose tells nothing of the noise of what has the machine for itself.
+    limits = experiment.environment.limits
+    parts += [f"{limits.cpus:g} of the processors"] if limits.cpus is not None else []
+    parts += [f"nice {limits.niceness}"] if limits.niceness else []
     parts += [experiment.baseline] if experiment.baseline != "fixed" else []
     parts += [experiment.design.between] if experiment.design.between != "nothing" else []
     parts += ["rounds in a start"] if experiment.contract.unit == "start" else []

@@ -76,11 +76,14 @@ def run_new(
     until_decided: bool = True,
     said_by: Resolution = resolution,
     limits: RunLimits | None = None,
+    copies_each_block: bool = False,
 ) -> StoredExperiment:
     """Plan and run a comparison; raises UsageError before anything is measured, MeasurementError later.
 
     `until_decided` False: use all the blocks or time, whatever is decided before. said_by: makes the sentence
     that says before the first trial what they can find. `limits`: of this run, in place of the plan's.
+    `copies_each_block`: arms that need data of their own have fresh copies in each block, so that the first
+    verdict takes the fewest, whatever copying takes.
     """
     check_folder(request.out)
     parsed = parse_request(request, progress.stage)
@@ -94,6 +97,7 @@ def run_new(
             said_by=said_by,
             limits=limits,
             began_s=time.monotonic(),
+            copies_each_block=copies_each_block,
         )
 
 
@@ -106,6 +110,7 @@ def run_parsed(
     trial_s: float = 0.0,
     limits: RunLimits | None = None,
     began_s: float | None = None,
+    copies_each_block: bool = False,
 ) -> StoredExperiment:
     """Plan and run what was parsed; the caller holds the host's lock. Raises as `run_new`.
 
@@ -122,7 +127,8 @@ def run_parsed(
     try:
         earlier = earlier_experiments.recall(planned)
         experiment = earlier_experiments.with_known_scale(planned, earlier)
-        run = _Run(earlier, parsed.servers.connections, limits, progress, said_by, trial_s, began_s)
+        connections = parsed.servers.connections
+        run = _Run(earlier, connections, limits, progress, said_by, trial_s, began_s, copies_each_block)
         return _run_planned(experiment, folder, run)
     except BaseException:
         # Nothing is kept of what ended before its first trial was recorded.
@@ -135,7 +141,7 @@ def run_parsed(
 class _Run:
     """One run of an experiment: what is known before it, its servers and limits, and who tells of it.
 
-    `began_s` is as of `run_parsed`.
+    `began_s` is as of `run_parsed`, `copies_each_block` as of `run_new`.
     """
 
     earlier: TrialHistory | None
@@ -145,6 +151,7 @@ class _Run:
     said_by: Resolution = resolution
     trial_s: float = 0.0
     began_s: float | None = None
+    copies_each_block: bool = False
 
     def limits_now(self, loading_s: float) -> RunLimits:
         """The limits of the blocks, after what came before them but for loading data, which took so long."""
@@ -230,7 +237,9 @@ def _run_trials(stored: StoredExperiment, opened: OpenTarget, run: _Run) -> Stor
         known = known_of(stored, run.earlier, trials, progress)
         if not stored.trials and not stored.block_plans:
             # The blocks are planned by what a trial takes, and what is said of them follows from their plan.
-            design = opened.in_time(stored.experiment, max(known.trial_s, run.trial_s))
+            design = stored.experiment.design
+            if not run.copies_each_block:
+                design = opened.in_time(stored.experiment, max(known.trial_s, run.trial_s))
             if stored.experiment.contract.metric.bound_ms:
                 rates = search_range(stored.experiment, trials, progress)
                 design = design.model_copy(update={"rates": rates, "decided_rest": False})

@@ -1,0 +1,61 @@
+"""Which arms an experiment is planned with for its claims: what is never judged is no part of the family."""
+
+from typing import Any
+
+from plans_for_tests import make_arms
+
+from pgassay.analysis.claims.judge_claims import claimed_arms
+from pgassay.model.further_results.claims import Claim, Source
+
+VERSIONS = make_arms(["version=17,16,18"], workload="select-only")
+GRID = make_arms(["io_method=sync,worker,io_uring", "clients=1,8"], workload="select-only")
+
+
+def claim(**changes: Any) -> Claim:
+    fields = {"id": "one", "text": "…", "source": Source(title="A page"), "says": "faster"}
+    return Claim(**{**fields, **changes})
+
+
+def names(claims: list[Claim], plan: Any) -> tuple[list[str], list[str]]:
+    """The names of the arms that are kept, with their roles, and of those in the contrasts."""
+    arms, contrasts = claimed_arms(claims, *plan)
+    by_id = {arm.id: arm.name for arm in arms}
+    return (
+        [f"{arm.role} {arm.name}" for arm in arms],
+        [by_id[each.arm_id] for each in contrasts],
+    )
+
+
+def test_an_arm_that_no_claim_is_of_is_not_planned() -> None:
+    kept, compared = names([claim(arm="version=18", against="version=17")], VERSIONS)
+    assert kept == ["control version=17", "arm version=18", "twin version=17"]
+    assert compared == ["version=18"]
+
+
+def test_two_arms_neither_of_which_is_the_control_are_both_planned() -> None:
+    _, compared = names([claim(arm="version=18", against="version=16")], VERSIONS)
+    assert compared == ["version=16", "version=18"]
+
+
+def test_strata_without_a_claim_are_not_planned() -> None:
+    claims = [claim(arm="io_method=worker", against="io_method=sync", stratum="clients=8")]
+    kept, compared = names(claims, GRID)
+    assert compared == ["io_method=worker clients=8"]
+    assert kept == [
+        "control io_method=sync clients=8",
+        "arm io_method=worker clients=8",
+        "twin io_method=sync clients=8",
+    ]
+
+
+def test_a_control_that_is_claimed_alone_has_an_arm_beside_it() -> None:
+    of_control = claim(arm="version=17", cause="storage-throughput", says="limited")
+    assert names([of_control], VERSIONS)[1] == ["version=16"]
+    both = [of_control, claim(arm="version=18", against="version=17")]
+    assert names(both, VERSIONS)[1] == ["version=18"]
+
+
+def test_a_claim_of_whole_factors_takes_all_arms() -> None:
+    of_factors = claim(factor="io_method", against_factor="clients", says="larger")
+    assert claimed_arms([of_factors], *GRID) == GRID
+    assert claimed_arms([], *GRID) == GRID
