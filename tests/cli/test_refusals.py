@@ -75,6 +75,8 @@ AT_ONCE = {
     "a file that is not a workload": (["work_mem=1MB,2MB", "--workload", "my.sql"], ["sql:my.sql"]),
     "the benchmark's name": (["work_mem=1MB,2MB", "--workload", "pgbench"], ["tpcb", "select-only"]),
     "option of the workload": (["work_mem=1MB,2MB", "--clients", "3"], ["--clients", "tpcb:clients="]),
+    "pgbench's script": (["work_mem=1MB,2MB", "-f", "x.sql"], ["pgbench:file=", "sql:FILE"]),
+    "pgbench's rate": (["work_mem=1MB,2MB", "-R", "500"], ["tpcb:clients=8,rate=500"]),
     "option of pgbench": (["work_mem=1MB,2MB", "-s", "3"], ["-s", "--scale N"]),
     "setting as an option": (["jit=on,off", "--work_mem=8MB"], ["--work_mem", "--set work_mem=VALUE"]),
     "nearly an option": (["work_mem=1MB,2MB", "--scal", "3"], ["--scal", "did you mean --scale?"]),

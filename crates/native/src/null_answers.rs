@@ -1,11 +1,15 @@
 //! What the null server says: bytes in, bytes out, nothing done.
 
+use std::ops::RangeInclusive;
+
 use bytes::{Buf, BytesMut};
 
 const PROTOCOL_3: u32 = 3 << 16;
 const SSL_REQUEST: u32 = 80_877_103;
 const GSS_REQUEST: u32 = 80_877_104;
-const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// As of a server (MAX_STARTUP_PACKET_LENGTH, PQ_LARGE_MESSAGE_LIMIT).
+const STARTUP_BYTES: RangeInclusive<usize> = 8..=10_000;
+const MESSAGE_BYTES: RangeInclusive<usize> = 4..=(1 << 30) - 1;
 
 const AUTHENTICATION_OK: &[u8] = b"R\0\0\0\x08\0\0\0\0";
 const BACKEND_KEY: &[u8] = b"K\0\0\0\x0c\0\0\0\x01\0\0\0\0";
@@ -31,46 +35,79 @@ pub enum SessionState {
     Closed,
 }
 
-/// One connection of the null server.
+/// One connection of the null server. It keeps no message, so it has the same size whatever is sent.
 #[derive(Default)]
 pub struct NullSession {
     is_started: bool,
+    message: Option<Message>,
+}
+
+/// One whose end has not come yet.
+struct Message {
+    kind: Kind,
+    bytes_left: usize,
+    first: Option<u8>,
+    is_blank: bool,
+}
+
+enum Kind {
+    Startup(u32),
+    Tagged(u8),
 }
 
 impl NullSession {
-    /// Answers all whole messages in `input`, and takes them out of it.
+    /// Answers all messages that end in `input`, and takes what it has read out of it.
     pub fn answer(&mut self, input: &mut BytesMut, output: &mut BytesMut) -> SessionState {
         loop {
-            let header_bytes = if self.is_started { 5 } else { 4 };
-            if input.len() < header_bytes {
-                return SessionState::Open;
-            }
-            let length_bytes = &input[header_bytes - 4..header_bytes];
-            let length = u32::from_be_bytes(length_bytes.try_into().unwrap_or_default()) as usize;
-            if !(4..=MESSAGE_BYTES_MAX).contains(&length) {
-                return SessionState::Closed;
-            }
-            let total = header_bytes - 4 + length;
-            if input.len() < total {
-                return SessionState::Open;
-            }
-            let state = if self.is_started {
-                answer_message(input[0], &input[header_bytes..total], output)
-            } else {
-                self.start(&input[header_bytes..total], output)
+            let Some(message) = &mut self.message else {
+                match self.begin(input) {
+                    Ok(Some(begun)) => self.message = Some(begun),
+                    Ok(None) => return SessionState::Open,
+                    Err(closed) => return closed,
+                }
+                continue;
             };
-            input.advance(total);
+            message.read(input);
+            if message.bytes_left > 0 {
+                return SessionState::Open;
+            }
+            let state = match message.kind {
+                Kind::Startup(code) => self.start(code, output),
+                Kind::Tagged(tag) => answer_message(tag, message, output),
+            };
+            self.message = None;
             if state == SessionState::Closed {
                 return state;
             }
         }
     }
 
-    fn start(&mut self, body: &[u8], output: &mut BytesMut) -> SessionState {
-        let Some(code) = body.first_chunk::<4>() else {
-            return SessionState::Closed;
+    /// The next message, once its header is there; the state where it is none.
+    fn begin(&self, input: &mut BytesMut) -> Result<Option<Message>, SessionState> {
+        let header_bytes = if self.is_started { 5 } else { 8 };
+        if input.len() < header_bytes {
+            return Ok(None);
+        }
+        let (kind, length, allowed, counted) = if self.is_started {
+            (Kind::Tagged(input.get_u8()), input.get_u32(), MESSAGE_BYTES, 4)
+        } else {
+            let length = input.get_u32();
+            (Kind::Startup(input.get_u32()), length, STARTUP_BYTES, 8)
         };
-        match u32::from_be_bytes(*code) {
+        let length = length as usize;
+        if !allowed.contains(&length) {
+            return Err(SessionState::Closed);
+        }
+        Ok(Some(Message {
+            kind,
+            bytes_left: length - counted,
+            first: None,
+            is_blank: true,
+        }))
+    }
+
+    fn start(&mut self, code: u32, output: &mut BytesMut) -> SessionState {
+        match code {
             SSL_REQUEST | GSS_REQUEST => output.extend_from_slice(b"N"),
             // Minor versions of 3 are answered as 3.0, which every client accepts.
             version if version & 0xffff_0000 == PROTOCOL_3 => {
@@ -81,6 +118,17 @@ impl NullSession {
             _ => return SessionState::Closed,
         }
         SessionState::Open
+    }
+}
+
+impl Message {
+    fn read(&mut self, input: &mut BytesMut) {
+        let count = self.bytes_left.min(input.len());
+        let bytes = &input[..count];
+        self.first = self.first.or(bytes.first().copied());
+        self.is_blank = self.is_blank && bytes.iter().all(|&byte| byte == 0 || byte.is_ascii_whitespace());
+        self.bytes_left -= count;
+        input.advance(count);
     }
 }
 
@@ -98,9 +146,9 @@ fn write_startup_answer(output: &mut BytesMut) {
     output.extend_from_slice(READY);
 }
 
-fn answer_message(tag: u8, body: &[u8], output: &mut BytesMut) -> SessionState {
+fn answer_message(tag: u8, message: &Message, output: &mut BytesMut) -> SessionState {
     match tag {
-        b'Q' if body.iter().all(|&byte| byte == 0 || byte.is_ascii_whitespace()) => {
+        b'Q' if message.is_blank => {
             output.extend_from_slice(b"I\0\0\0\x04");
             output.extend_from_slice(READY);
         }
@@ -112,7 +160,7 @@ fn answer_message(tag: u8, body: &[u8], output: &mut BytesMut) -> SessionState {
         b'P' => output.extend_from_slice(b"1\0\0\0\x04"),
         b'B' => output.extend_from_slice(b"2\0\0\0\x04"),
         // A statement is described with its parameters, of which the null server knows none; then its columns.
-        b'D' if body.first() == Some(&b'S') => {
+        b'D' if message.first == Some(b'S') => {
             output.extend_from_slice(b"t\0\0\0\x06\0\0");
             output.extend_from_slice(NO_COLUMNS);
         }

@@ -1,10 +1,11 @@
 //! `sysbench-tables`: sysbench's tables, loaded by COPY. A table is made and filled in one transaction, so that its
-//! rows are frozen as they come; its indexes are built after that, both at once.
+//! rows are frozen as they come; its indexes are built after that, both at once. Nobody waits for the server's disk
+//! before the last table is made: then one commit has the server's log flushed with all that came before it.
 
 use std::process::exit;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use bytes::BytesMut;
@@ -23,6 +24,13 @@ const TABLES_MAX: usize = 10_000;
 const ROWS_PER_BLOCK: usize = 1280;
 /// Blocks that are made ahead of what the server takes.
 const BLOCKS_AHEAD: usize = 4;
+const NO_WAIT: &str = "SET synchronous_commit = off";
+/// By the session's own setting, the commit of a transaction that changes nothing and yet writes to the log.
+const FLUSH: [&str; 2] = [
+    "RESET synchronous_commit",
+    "SELECT pg_logical_emit_message(true, 'pgassay', '')",
+];
+const TOO_MANY_CONNECTIONS: &str = "53300";
 
 /// Which tables are made.
 #[derive(Clone, Debug, Deserialize)]
@@ -129,19 +137,14 @@ pub fn sysbench_tables() -> i32 {
 
 fn make_all(spec: &Arc<TablesSpec>) -> Result<(), Failure> {
     let next = Arc::new(AtomicUsize::new(1));
-    let failed: Arc<Mutex<Option<Failure>>> = Arc::default();
     let mut jobs = Vec::new();
-    for number in 0..spec.jobs.min(spec.tables) {
-        let (spec, next, failed) = (Arc::clone(spec), Arc::clone(&next), Arc::clone(&failed));
+    for (number, connection) in open_sessions(spec)?.into_iter().enumerate() {
+        let (spec, next) = (Arc::clone(spec), Arc::clone(&next));
         let job = move || {
-            if let Err(failure) = make_tables(&spec, &next) {
+            make_tables(&spec, connection, &next).inspect_err(|_| {
                 // No other table is begun.
                 next.store(usize::MAX / 2, Ordering::Release);
-                failed
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .get_or_insert(failure);
-            }
+            })
         };
         let job = thread::Builder::new()
             .name(format!("tables-{number}"))
@@ -149,28 +152,57 @@ fn make_all(spec: &Arc<TablesSpec>) -> Result<(), Failure> {
             .map_err(|error| Failure::client(format!("the system gives no further thread: {error}")))?;
         jobs.push(job);
     }
+    let (mut connections, mut failure) = (Vec::new(), None);
     for job in jobs {
-        if job.join().is_err() {
-            return Err(Failure::client(
-                "a thread that makes tables ended before its time",
-            ));
+        match job.join() {
+            Ok(Ok(connection)) => connections.push(connection),
+            Ok(Err(why)) => failure = failure.or(Some(why)),
+            Err(_) => {
+                failure = Some(Failure::client(
+                    "a thread that makes tables ended before its time",
+                ))
+            }
         }
     }
-    let failure = failed.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let (None, Some(connection)) = (&failure, connections.last_mut()) {
+        for statement in FLUSH {
+            execute(connection, statement)?;
+        }
+    }
+    connections.into_iter().for_each(Connection::end);
     failure.map_or(Ok(()), Err)
 }
 
-fn make_tables(spec: &Arc<TablesSpec>, next: &AtomicUsize) -> Result<(), Failure> {
-    let mut connection = connect::open(&spec.connect)?;
+/// One for each job, or as many as the server has room for.
+fn open_sessions(spec: &TablesSpec) -> Result<Vec<Connection>, Failure> {
+    let mut sessions = vec![connect::open(&spec.connect)?];
+    while sessions.len() < spec.jobs.min(spec.tables) {
+        match connect::open(&spec.connect) {
+            Err(failure) if has_no_room(&failure) => break,
+            outcome => sessions.push(outcome?),
+        }
+    }
+    Ok(sessions)
+}
+
+fn has_no_room(refusal: &Failure) -> bool {
+    refusal.sqlstate.as_deref() == Some(TOO_MANY_CONNECTIONS)
+}
+
+/// Makes tables until there is none left to begin; the connection has not waited for the last one's commit.
+fn make_tables(
+    spec: &Arc<TablesSpec>,
+    mut connection: Connection,
+    next: &AtomicUsize,
+) -> Result<Connection, Failure> {
+    execute(&mut connection, NO_WAIT)?;
     loop {
         let table = next.fetch_add(1, Ordering::AcqRel);
         if table > spec.tables {
-            break;
+            return Ok(connection);
         }
         make_table(spec, &mut connection, table)?;
     }
-    connection.end();
-    Ok(())
 }
 
 fn make_table(spec: &Arc<TablesSpec>, connection: &mut Connection, table: usize) -> Result<(), Failure> {
@@ -221,19 +253,14 @@ fn start_generator(spec: &Arc<TablesSpec>, table: usize) -> Result<Receiver<Byte
     Ok(receiver)
 }
 
-/// Builds a table's indexes, each by a session.
+/// Builds a table's indexes, each by a session; those that the server has no session for one after another.
 fn build_indexes(spec: &Arc<TablesSpec>, connection: &mut Connection, table: usize) -> Result<(), Failure> {
     let mut statements = spec.index_statements(table).into_iter();
     let own = statements.next();
     let mut others = Vec::new();
     for statement in statements {
         let spec = Arc::clone(spec);
-        let build = move || -> Result<(), Failure> {
-            let mut connection = connect::open(&spec.connect)?;
-            execute(&mut connection, &statement)?;
-            connection.end();
-            Ok(())
-        };
+        let build = move || build_index(&spec, statement);
         let other = thread::Builder::new()
             .name(format!("index-{table}"))
             .spawn(build)
@@ -247,9 +274,24 @@ fn build_indexes(spec: &Arc<TablesSpec>, connection: &mut Connection, table: usi
                 "a thread that builds an index ended before its time",
             ))
         });
-        outcome = outcome.and(built);
+        outcome = outcome.and(match built {
+            Ok(Some(left)) => execute(connection, &left),
+            built => built.map(drop),
+        });
     }
     outcome
+}
+
+/// Builds an index by a session of its own; gives the statement back where the server has no room for one.
+fn build_index(spec: &TablesSpec, statement: String) -> Result<Option<String>, Failure> {
+    let mut connection = match connect::open(&spec.connect) {
+        Err(failure) if has_no_room(&failure) => return Ok(Some(statement)),
+        outcome => outcome?,
+    };
+    execute(&mut connection, NO_WAIT)?;
+    execute(&mut connection, &statement)?;
+    connection.end();
+    Ok(None)
 }
 
 fn execute(connection: &mut Connection, sql: &str) -> Result<(), Failure> {

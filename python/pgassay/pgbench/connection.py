@@ -4,7 +4,8 @@ import getpass
 import os
 import pwd
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypedDict
 
@@ -66,8 +67,9 @@ class Server:
 
 def connect(chosen: PgbenchOptions, purpose: str) -> Server:
     """Opens a session; purpose: "setup" or "initialization". Raises PgbenchError."""
-    given = parameters_of(chosen, os.environ)
+    given: dict[str, str] = {}
     try:
+        given = parameters_of(chosen, os.environ)
         session = _open(given)
     except psycopg.Error as error:
         if _NO_PASSWORD not in str(error) or not sys.stdin.isatty():
@@ -85,16 +87,16 @@ def connect(chosen: PgbenchOptions, purpose: str) -> Server:
 
 
 def parameters_of(chosen: PgbenchOptions, environment: Mapping[str, str]) -> dict[str, str]:
-    """libpq's keywords of what was typed; a connection string in the database's place wins over options."""
+    """libpq's keywords of what was typed; a connection string in the database's place wins over options.
+
+    Raises psycopg.Error for a string that is none.
+    """
     typed = {"host": chosen.host, "port": chosen.port, "user": chosen.user}
     given = {name: value for name, value in typed.items() if value}
     dbname = chosen.dbname or environment.get("PGDATABASE") or environment.get("PGUSER") or _account()
     if "=" not in dbname and not dbname.startswith(("postgresql://", "postgres://")):
         return {**given, "dbname": dbname}
-    try:
-        found = conninfo.conninfo_to_dict(dbname)
-    except psycopg.Error as error:
-        raise PgbenchError(str(error).strip()) from None
+    found = conninfo.conninfo_to_dict(dbname)
     return given | {name: str(value) for name, value in found.items() if value is not None}
 
 
@@ -131,6 +133,15 @@ def server_text(error: psycopg.Error) -> str:
     """What libpq says of an error."""
     result = error.pgresult
     return result.error_message.decode(errors="replace").rstrip() if result else str(error).strip()
+
+
+@contextmanager
+def errors_told() -> Iterator[None]:
+    """Raises PgbenchError for a question that the server refuses to answer."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise PgbenchError(server_text(error)) from None
 
 
 def execute(session: ControlSession, statement: str) -> None:

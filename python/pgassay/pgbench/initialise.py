@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from pgassay.pgbench.connection import Server, connect, execute, server_text
+from pgassay.pgbench.connection import Server, connect, errors_told, execute, server_text
 from pgassay.pgbench.messages import PgbenchError, write
 from pgassay.pgbench.options import PgbenchOptions
 from pgassay.sql_text import qualified
@@ -60,7 +60,7 @@ class Making:
 def initialise(chosen: PgbenchOptions) -> None:
     """Runs the steps. Raises PgbenchError."""
     server = connect(chosen, "initialization")
-    with server.session:
+    with errors_told(), server.session:
         making, took = Making(server, chosen), []
         for step in chosen.steps.replace(" ", ""):
             began = time.monotonic()

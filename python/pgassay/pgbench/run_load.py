@@ -17,6 +17,7 @@ from pgassay.pgbench.connection import (
     Server,
     changed_settings,
     connect,
+    errors_told,
     server_text,
     try_to_execute,
 )
@@ -66,7 +67,7 @@ def run(chosen: PgbenchOptions, on_server: Callable[[str], None], show: Show | N
     if any(not script.is_builtin for script in chosen.scripts):
         _check_scripts(chosen)
     server = connect(chosen, "setup")
-    with server.session:
+    with errors_told(), server.session:
         on_server(server.version)
         tables = _tables(server, chosen) if chosen.has_builtin else Tables(chosen.scale or 1)
         settings = changed_settings(server.session)

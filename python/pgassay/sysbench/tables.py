@@ -12,6 +12,8 @@ from pgassay.sysbench.options import Options, SysbenchError, random_of
 
 Say = Callable[[str], None]
 _BULK = "bulk_insert"
+# Each has two sessions at most, of a server that may allow a hundred.
+_JOBS_MAX = 16
 
 
 def prepare(chosen: Options, server: SysbenchServer, say: Say) -> None:
@@ -41,8 +43,8 @@ def prepare(chosen: Options, server: SysbenchServer, say: Say) -> None:
         "auto_inc": chosen.switch("auto-inc"),
         "secondary": chosen.switch("secondary"),
         "create_secondary": chosen.switch("create-secondary"),
-        # As many as the server's side may use as well, where the tables are on this machine.
-        "jobs": max(chosen.whole("threads"), len(os.sched_getaffinity(0))),
+        # While one waits for the server's disk another has a processor, where the tables are on this machine.
+        "jobs": max(chosen.whole("threads"), min(2 * len(os.sched_getaffinity(0)), _JOBS_MAX)),
         "seed": chosen.whole("rand-seed") or int.from_bytes(os.urandom(4)),
     }
     try:
@@ -64,7 +66,7 @@ def warm_up(chosen: Options, server: SysbenchServer, say: Say) -> None:
 
     By pg_prewarm where the database has it: a scan of a large table uses a small part of shared_buffers.
     """
-    row = server.session.execute("SELECT count(*) FROM pg_extension WHERE extname = 'pg_prewarm'").fetchone()
+    row = _execute(server, "SELECT count(*) FROM pg_extension WHERE extname = 'pg_prewarm'").fetchone()
     has_extension = bool(row and row[0])
     for number in range(1, chosen.whole("tables") + 1):
         say(f"Warming up table 'sbtest{number}'...")
@@ -84,8 +86,8 @@ def warm_up(chosen: Options, server: SysbenchServer, say: Say) -> None:
         say("page cache now and only in part in shared_buffers (CREATE EXTENSION pg_prewarm).")
 
 
-def _execute(server: SysbenchServer, statement: str) -> None:
+def _execute(server: SysbenchServer, statement: str) -> "psycopg.Cursor[tuple[object, ...]]":
     try:
-        server.session.execute(statement.encode())
+        return server.session.execute(statement.encode())
     except psycopg.Error as error:
         raise SysbenchError(f"FATAL: {str(error).strip()}: the statement was {statement}") from None

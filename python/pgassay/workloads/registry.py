@@ -6,9 +6,11 @@ UsageError that says what to type instead.
 
 from collections.abc import Callable
 from difflib import get_close_matches
+from itertools import takewhile
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import WorkloadSpec
+from pgassay.value_syntax import option_lists
 from pgassay.workloads import maintenance, oltp, pgbench, pgbench_builtin, replay, statements, sysbench
 
 FAMILIES: dict[str, Callable[[str, str], WorkloadSpec]] = {
@@ -37,7 +39,21 @@ def parse_workload(text: str) -> WorkloadSpec:
     parse = FAMILIES.get(family)
     if parse is None:
         raise UsageError(f"there is no workload '{family}': {_instead(text, family)}")
+    _refuse_levels(family, rest)
     return parse(family, rest)
+
+
+def _refuse_levels(family: str, text: str) -> None:
+    """What is to be compared stands before the options, as every factor does."""
+    parts = [part.strip() for part in option_lists.split(text)]
+    for place, part in enumerate(parts):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        more = [*takewhile(lambda word: word and "=" not in word, parts[place + 1 :])]
+        if equals and name != "file" and more:
+            raise UsageError(
+                f"workload {family}: {name} has several values: compare them as a factor, "
+                f"{','.join((f'{name}={value}', *more))} before --workload, and leave it out of the workload"
+            )
 
 
 def _instead(text: str, family: str) -> str:

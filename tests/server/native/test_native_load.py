@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from hdrh.histogram import HdrHistogram
 
+import whole_tool
 from native_servers import PASSWORD, SCALE, NativeTestServer, started_server
 from pgassay.native.binary import binary
 from pgassay.native.load import run_load
@@ -226,10 +227,15 @@ def test_a_statement_that_fails_in_the_middle_ends_the_load(server: NativeTestSe
     assert caught.value.sqlstate == "42P01"
 
 
-def test_too_many_connections(server: NativeTestServer) -> None:
+@pytest.mark.parametrize("connections", [{}, {"reconnects": True}, {"pool": 1000}])
+def test_too_many_connections(server: NativeTestServer, connections: dict[str, Any]) -> None:
+    """A thousand where the server has room for thirty: all that were open are given back."""
+    changes = {"clients": 1000, "threads": 2, "connections": connections}
     with pytest.raises(StatementError, match=r"could not connect.*too many clients") as caught:
-        run_load(spec(server, clients=200))
+        run_load(spec(server, {"application_name": "thousand"}, **changes))
     assert caught.value.sqlstate == "53300"
+    left = "select count(*) from pg_stat_activity where application_name = 'thousand'"
+    whole_tool.wait_for(lambda: server.query(left) == (0,), "connections that the load gave back")
 
 
 def test_more_threads_than_clients(server: NativeTestServer) -> None:

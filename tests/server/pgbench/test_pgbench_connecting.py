@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from native_servers import PASSWORD, NativeTestServer, started_server
+from pgassay.pgbench.connection import errors_told
+from pgassay.pgbench.messages import PgbenchError
 from real_tools.pgbench import OURS, both, libpq_environment, ours
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -57,6 +59,45 @@ def test_a_service_file_and_a_connection_string_count(server: NativeTestServer, 
         theirs, mine = both(server, *ONE, *words, environment=changes)
         assert (mine.status, theirs.status) == (0, 0), (words, mine.errors, theirs.errors)
         assert DONE in mine.output
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "name"),
+    [
+        ("PGTZ", "Asia/Tokyo", "TimeZone"),
+        ("PGDATESTYLE", "SQL, DMY", "DateStyle"),
+        ("PGGEQO", "off", "geqo"),
+        ("PGOPTIONS", "-c work_mem=7MB", "work_mem"),
+        ("PGAPPNAME", "mine", "application_name"),
+    ],
+)
+def test_settings_of_the_environment_are_those_of_the_clients(
+    server: NativeTestServer, tmp_path: Path, variable: str, value: str, name: str
+) -> None:
+    expected = value.rpartition("=")[2]
+    text = f"select 1 / (case when current_setting('{name}') = '{expected}' then 1 else 0 end);\n"
+    (tmp_path / "x.sql").write_text(text)
+    words = ("-n", "-t", "1", "-f", "x.sql")
+    theirs, mine = both(server, *words, folder=tmp_path, environment={variable: value})
+    assert (mine.status, theirs.status) == (0, 0), mine.errors
+    assert ours(server, *words, folder=tmp_path, environment={variable: "default"}).status != 0
+
+
+@pytest.mark.parametrize("words", [ONE, ("-i",)])
+def test_an_option_that_no_connection_string_has_is_told_as_by_pgbench(
+    server: NativeTestServer, words: tuple[str, ...]
+) -> None:
+    theirs, mine = both(server, *words, "host=/x nosuch=1")
+    assert (mine.status, mine.complaints) == (theirs.status, theirs.complaints)
+
+
+def test_a_question_that_the_server_refuses_is_told_in_a_sentence(server: NativeTestServer) -> None:
+    with (
+        pytest.raises(PgbenchError, match="canceling statement due to statement timeout"),
+        errors_told(),
+        server.query_connection() as connection,
+    ):
+        connection.execute("set statement_timeout = '10ms'; select pg_sleep(10)")
 
 
 def test_the_first_of_several_hosts_that_takes_writes_is_used(server: NativeTestServer) -> None:

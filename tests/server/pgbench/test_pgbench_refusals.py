@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from native_servers import NativeTestServer, started_server
@@ -244,6 +246,28 @@ def test_connections_that_the_server_has_no_room_for_are_told_of_once(server: Na
     theirs, mine = both(server, "-n", "-S", "-t", "1", "-c", "1000", "-j", "2")
     told = [[re.sub(r"client \d+", "client N", line) for line in each.complaints] for each in (theirs, mine)]
     assert told[0] == told[1] and mine.status == theirs.status == 1
+
+
+@pytest.mark.slow
+def test_a_thousand_clients_that_are_refused_are_told_of_one_by_one(
+    server: NativeTestServer, tmp_path: Path
+) -> None:
+    """With -C each opens a connection of its own: one takes the last that the server has."""
+    (tmp_path / "x.sql").write_text("select pg_sleep(1);\n")
+    words = ("-n", "-C", "-t", "1", "-c", "1000", "-f", "x.sql")
+    with ExitStack() as held:
+        with suppress(psycopg.OperationalError):
+            while True:
+                last = held.enter_context(server.query_connection())
+        last.close()
+        theirs, mine = both(server, *words, folder=tmp_path)
+    for each in (theirs, mine):
+        done = re.findall(r"processed: (\d+)/1000", each.output)
+        refused = [line for line in each.complaints if "too many clients already" in line]
+        assert each.status == 2 and done == [str(1000 - len(refused))] and len(refused) >= 990
+    told = [{re.sub(r"client \d+", "client N", line) for line in each.complaints} for each in (theirs, mine)]
+    assert told[0] == told[1]
+    assert ours(server, "-n", "-S", "-t", "1").status == 0
 
 
 def test_tables_that_are_missing_are_told_with_a_hint(server: NativeTestServer) -> None:

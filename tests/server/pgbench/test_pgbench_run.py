@@ -236,6 +236,13 @@ def test_json_is_one_document_and_nothing_else(server: NativeTestServer) -> None
     assert document["percentiles_ms"]["p50"] <= counts["latency_max_ms"]
 
 
+def test_the_last_interval_that_the_run_ends_with_is_told(server: NativeTestServer) -> None:
+    theirs, mine = both(server, "-n", "-S", "-T", "4", "-P", "2")
+    assert mine.status == theirs.status == 0
+    told = [line for line in mine.errors.splitlines() if line.startswith("progress: ")]
+    assert len(told) == 2 and all(re.match(r"progress: \d\.\d s, \d+\.\d tps, lat ", line) for line in told)
+
+
 def test_json_with_progress_is_a_document_for_each_interval_and_the_result(
     server: NativeTestServer, tmp_path: Path
 ) -> None:

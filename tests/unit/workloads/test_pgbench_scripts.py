@@ -51,6 +51,11 @@ def test_scripts_have_weights_and_variables() -> None:
             "var.row: no script uses the variable row; the variables are",
         ),
         ("pgbench:file=bad.sql", "bad.sql:2: unexpected function name .foo. at column 8 in command .set."),
+        (
+            "pgbench:file=a.sql,var.rows=100,1000",
+            "var.rows has several values: compare them as a factor, var.rows=100,1000 before --workload",
+        ),
+        ("pgbench:file=a.sql,clients=2,4,8,threads=1", "factor, clients=2,4,8 before --workload"),
         ("pgbench:file=pipeline.sql", "a pipeline is not possible with protocol=simple"),
         ("pgbench:file=empty.sql", "empty.sql: the script has no command"),
         ("pgbench:file=a.sql,writes=maybe", "write writes=yes or writes=no"),

@@ -151,6 +151,10 @@ fn coordinate<C: Connector>(
             }
         }
     }
+    // One that is over as the run is.
+    if let Some(interval) = intervals.over().filter(|_| !threads.is_running()) {
+        report(Event::Progress(progress(&interval, &threads)));
+    }
     let instants = Instants {
         created_ns,
         start_ns,

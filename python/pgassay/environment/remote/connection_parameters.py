@@ -30,6 +30,9 @@ _UNSUPPORTED = (
     *("scram_client_key", "scram_server_key", "oauth_issuer", "sslkeylogfile"),
 )
 _UNSUPPORTED_VALUES = {"gssencmode": "require", "sslcertmode": "require"}
+# By fe-connect.c, EnvironmentOptions.
+_OF_ENVIRONMENT = {"PGDATESTYLE": "datestyle", "PGTZ": "timezone", "PGGEQO": "geqo"}
+_SPECIAL_IN_OPTIONS = re.compile(r"[\\\s]")
 _SYSTEM_ROOTS = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -192,7 +195,7 @@ def _read_off(
         "user": info.user,
         "password": native.password.decode() if native.password else None,
         "dbname": info.dbname,
-        "options": settled.get("options", ""),
+        "options": _with_environment(settled.get("options", "")),
         "application_name": "pgassay",
         "sslmode": encryption,
         "sslrootcert": roots,
@@ -202,6 +205,17 @@ def _read_off(
     if "hostaddr" in settled:
         parameters["hostaddr"] = info.hostaddr
     return Resolved(server, parameters, has_typed_secret=any(name in SECRET_KEYWORDS for name in given))
+
+
+def _with_environment(options: str) -> str:
+    """A session's options with the settings that libpq takes from the environment, but for "default"."""
+    words = []
+    for variable, name in _OF_ENVIRONMENT.items():
+        value = os.environ.get(variable, "default")
+        if value.lower() != "default":
+            escaped = _SPECIAL_IN_OPTIONS.sub(r"\\\g<0>", value)
+            words.append(f"-c {name}={escaped}")
+    return " ".join((options, *words)).strip()
 
 
 def _encryption(settled: dict[str, str], *, is_encrypted: bool, what: str) -> tuple[str, str | None]:
