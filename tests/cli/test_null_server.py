@@ -30,7 +30,7 @@ def test_its_table_ends_with_what_it_means() -> None:
     )
     assert finished.returncode == 0, finished.stderr
     assert "Maximum of the load generator here: tpcb:rate=50" in finished.stdout
-    assert "is the client's figure" in " ".join(finished.stdout.split())
+    assert "measures the client" in " ".join(finished.stdout.split())
 
 
 @pytest.mark.parametrize(

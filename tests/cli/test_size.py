@@ -72,7 +72,7 @@ def test_a_slip_of_the_fingers(slip: str, tmp_path: Path, capsys: Capture) -> No
 @pytest.mark.parametrize(
     ("storage", "told"),
     [
-        ("volume:gp3,size=100GiB,latency=1ms", "is of volume:unlimited"),
+        ("volume:gp3,size=100GiB,latency=1ms", "is for volume:unlimited only"),
         ("volume:unlimited,size=100GiB", "has no limits: leave size out"),
         ("volume:unlimited,iops=100", "has no limits: leave iops out"),
         ("volume:unlimited,latency=fast", "'fast' is not a duration"),

@@ -55,7 +55,7 @@ def fit(runs: Sequence[FioRun], name: str, size_gib: int | None) -> FittedVolume
         raise UsageError(f"--name {name}: a name has letters, digits, '.', '_' and '-', and a letter first")
     if name.lower() in RESERVED:
         raise UsageError(
-            f"--name {name}: the word means something else where volumes are named: type another"
+            f"--name {name}: this word has another meaning in the name of a volume: choose another"
         )
     notes: list[str] = []
     try:
@@ -64,7 +64,7 @@ def fit(runs: Sequence[FioRun], name: str, size_gib: int | None) -> FittedVolume
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
         raise UsageError(
-            f"fio's figures are those of no volume ({where}: {first['msg']}): run fio again"
+            f"fio's figures can't be those of a volume ({where}: {first['msg']}): run fio again"
         ) from error
     return FittedVolume(name, entry, tuple(notes))
 
@@ -105,7 +105,7 @@ def _entry(runs: Sequence[FioRun], name: str, size_gib: int | None, notes: list[
         ),
         latency=latency,
         sources=(f"{name}-fio",),
-        assumed=("operations of up to 256 KiB", "credits as they were seen to end, and otherwise no burst"),
+        assumed=("operations of up to 256 KiB", "a burst only where fio's run used up its credits"),
     )
 
 

@@ -128,7 +128,7 @@ def _check_orders(spec: VolumeSpec, entry: VolumeEntry) -> None:
     if here.operations is not None:
         _check_iops(spec, here.operations)
     elif spec.iops is not None:
-        raise UsageError(f"{spec.name} counts bytes alone: leave iops out.")
+        raise UsageError(f"{spec.name} limits bytes only: leave iops out.")
     rate = here.throughput
     if spec.throughput is None:
         return
@@ -152,7 +152,7 @@ def _check_orders(spec: VolumeSpec, entry: VolumeEntry) -> None:
 def _check_iops(spec: VolumeSpec, rate: Rate) -> None:
     if spec.iops is None:
         if rate.settable is not None and rate.settable.required:
-            raise UsageError(f"{spec.name} has the IOPS that are ordered: type {spec.name},…,iops=3000.")
+            raise UsageError(f"{spec.name} is ordered with its IOPS: type {spec.name},…,iops=3000.")
         return
     if rate.settable is None:
         raise UsageError(

@@ -33,7 +33,7 @@ def with_statistics(name: str, level: str, spec: ArmSpec) -> ArmSpec:
     dataset = spec.dataset
     if dataset.kind != "dump" and dataset.before_upgrade is None:
         raise UsageError(
-            f"{name}= is of data that are restored (--dataset dump:FILE) or upgraded "
+            f"{name}= needs data that are restored (--dataset dump:FILE) or upgraded "
             f"(folder:DATADIR,upgrade=on), and {dataset.kind} is neither: leave it out, or use "
             "prepare=none,ANALYZE"
         )

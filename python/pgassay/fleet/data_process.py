@@ -64,7 +64,7 @@ class DataProcess:
                 answer: dict[str, JsonValue] = json.loads(self._process.stdout.readline())
             except (OSError, ValueError) as error:
                 said = self._log.read_text("utf-8", "replace").strip().splitlines()[-1:]
-                raise UsageError(f"its data can't be looked at: {''.join(said) or 'it has ended'}") from error
+                raise UsageError(f"its data can't be read: {''.join(said) or 'it has ended'}") from error
         return answer
 
     def end(self) -> None:

@@ -137,7 +137,7 @@ class MachineData:
     def _part(self, document: Document) -> Answer:
         key, number = _key(self._spec(document)), _count(document, "number")
         if key not in self._manifests or number >= self._manifests[key].parts:
-            raise UsageError(f"data: part {number} of {key} is none")
+            raise UsageError(f"data: {key} has no part {number}")
         content = snapshot_transfer.read_part(self._snapshot(key), self._manifests[key], number)
         packed = zlib.compress(content, _EFFORT)
         return {

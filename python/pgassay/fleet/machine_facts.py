@@ -148,7 +148,9 @@ class _Storage:
         self._runner.run(spec)
         runs = next((cell.runs for cell in self._runner.cells if cell.spec == spec), ())
         if spec in self._runner.refused or not runs:
-            raise MeasurementError(f"{name.replace('_', ' ')} can't be measured: look at pgassay probe there")
+            raise MeasurementError(
+                f"{name.replace('_', ' ')} can't be measured: run pgassay probe there to see why"
+            )
         rate = rate_of(spec, runs[-1])
         return rate * _MEGABYTE / PAGE_BYTES if name.endswith("read_per_s") else rate
 

@@ -116,7 +116,9 @@ class MachineRun:
         except subprocess.TimeoutExpired:
             process.terminate()
             process.wait()
-            raise UsageError(f"its plan took over {_PLAN_TIMEOUT_S:g} s: is another experiment on?") from None
+            raise UsageError(
+                f"its plan took over {_PLAN_TIMEOUT_S:g} s: is another experiment running there?"
+            ) from None
         try:
             document: JsonValue = json.loads((self.folder / _OUTPUT_FILE).read_bytes())
         except ValueError:

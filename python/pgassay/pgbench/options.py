@@ -19,7 +19,7 @@ PROTOCOLS = ("simple", "extended", "prepared")
 SEED_VARIABLE = "PGBENCH_RANDOM_SEED"
 
 INITIALISATION = (
-    CommandLineOption("i", "initialize", "", "make pgbench's tables instead of a run"),
+    CommandLineOption("i", "initialize", "", "make pgbench's tables instead of running a load"),
     CommandLineOption(
         "I", "init-steps", f"[{STEPS}]+", f"the steps of it, in their order (default {STEPS_DEFAULT})"
     ),
@@ -31,16 +31,14 @@ INITIALISATION = (
         "", "partition-method", "(range|hash)", "how pgbench_accounts is partitioned (default range)"
     ),
     CommandLineOption(
-        "", "partitions", "NUM", "partition pgbench_accounts into so many parts (default 0: not)"
+        "", "partitions", "NUM", "number of partitions of pgbench_accounts (default 0: not partitioned)"
     ),
     CommandLineOption("", "tablespace", "TABLESPACE", "the tablespace of the tables"),
     CommandLineOption("", "unlogged-tables", "", "make unlogged tables"),
 )
 SELECTION = (
-    CommandLineOption(
-        "b", "builtin", "NAME[@W]", "run this of pgbench's own scripts, by its weight (-b list)"
-    ),
-    CommandLineOption("f", "file", "FILENAME[@W]", "run the script of this file, by its weight"),
+    CommandLineOption("b", "builtin", "NAME[@W]", "run this built-in script, with its weight (-b list)"),
+    CommandLineOption("f", "file", "FILENAME[@W]", "run the script in this file, with its weight"),
     CommandLineOption("N", "skip-some-updates", "", "the same as -b simple-update"),
     CommandLineOption("S", "select-only", "", "the same as -b select-only"),
 )
@@ -180,7 +178,7 @@ def _check_initialisation(chosen: PgbenchOptions) -> None:
     if chosen.typed & _OF_A_RUN:
         raise PgbenchError("some of the specified options cannot be used in initialization (-i) mode")
     if chosen.is_json:
-        raise PgbenchError("--json prints the result of a run, which initialization (-i) has not")
+        raise PgbenchError("--json prints the result of a run, and initialization (-i) has none")
     if chosen.partition_method and not chosen.partitions:
         raise PgbenchError("--partition-method requires greater than zero --partitions")
     chosen.partition_method = chosen.partition_method or ("range" if chosen.partitions else "")

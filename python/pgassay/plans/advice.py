@@ -227,7 +227,7 @@ def _of_timestamps(node: PlanNode) -> Iterator[PlanAdvice]:
         kind="index",
         node=node.id,
         sentence=f"{says}: create an index on the expression, if the column is a timestamp {one} time zone. "
-        f"Of one {other} time zone the value depends on the setting TimeZone, and no index can hold it.",
+        f"With one {other} time zone the value depends on the setting TimeZone, and no index can hold it.",
         sql=_index(node, keys),
     )
 

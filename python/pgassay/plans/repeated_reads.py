@@ -1,4 +1,4 @@
-"""What is gone through again for each row of something else, in the statement's own words."""
+"""What is read again for each row of something else, in the statement's own words."""
 
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.plans import scan_conditions
@@ -11,7 +11,7 @@ _KEEPS = ("Materialize", "Memoize")
 
 
 def repeated_read(plan: ExplainedPlan, node: PlanNode) -> str:
-    """'loans is gone through again for each row of copies, 43,671 times …', else ''.
+    """'loans is read again for each row of copies, 43,671 times …', else ''.
 
     Of a node that ran or would run that often: what a nested loop joins or a SubPlan asks for.
     """
@@ -35,13 +35,13 @@ def repeated_read(plan: ExplainedPlan, node: PlanNode) -> str:
 def _told(inner: str, node: PlanNode, loops: float, outer: str, why: str) -> str:
     rows = rows_words(round((node.rows or 0.0) + (node.rows_removed or 0.0)))
     times = f"{loops:,.0f} times {rows}"
-    return f"{inner} is gone through again for each row of {outer}, {times}{f': {why}' if why else ''}"
+    return f"{inner} is read again for each row of {outer}, {times}{f': {why}' if why else ''}"
 
 
 def _of_subplan(outer: PlanNode, top: PlanNode) -> str:
     if scan_conditions.is_not_in(" ".join(outer.conditions.values()), top.subplan):
         return "NOT IN over more rows than work_mem holds"
-    return "a subquery that is asked for each row"
+    return "a subquery that runs for each row"
 
 
 def _of_join(plan: ExplainedPlan, join: PlanNode, node: PlanNode) -> str:

@@ -288,8 +288,8 @@ def _ceilings(title: str, ceilings: Sequence[ClientCeiling]) -> list[Section]:
     ]
     most = max(each.transactions_per_s for each in ceilings)
     meaning = (
-        f"At most {most:,.0f} transactions a second: what a real server gives near that is the client's "
-        "figure. Client CPU is of one transaction, polling for the next answer included; busy is without it. "
+        f"At most {most:,.0f} transactions a second: a real server's figure close to that measures the "
+        "client. Client CPU is of one transaction, polling for the next answer included; busy is without it. "
         "The server that answers at once takes processors as well."
     )
     return [Section(title, "client", (plain_table(_CEILING, rows), Paragraph(meaning)))]

@@ -108,7 +108,7 @@ def profiled_server(connection: str) -> ProfiledServer:
     opened = open_target(connection, "DSN", _APPLICATION)
     if opened.local is None:
         raise UsageError(
-            f"--profile samples the processes of the server, and those of {opened.name} are not to be seen "
+            f"--profile samples the processes of the server, and those of {opened.name} can't be seen "
             "here: it runs on another machine, in a container, or hidden from this account; run pgassay "
             "where the server runs, or leave --profile out"
         )

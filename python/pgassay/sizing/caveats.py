@@ -63,7 +63,7 @@ def imitation_doubts(experiments: Sequence[StoredExperiment]) -> Iterator[str]:
                 "the workload may look slower there than it is, and fast volumes slower than they are. Use a "
                 "machine with more processors."
             )
-    yield from (f"{each}: it was measured as fast as that goes." for each in beyond)
+    yield from (f"{each}: it was measured only as fast as this machine can imitate it." for each in beyond)
 
 
 def wal_of(group: SizedGroup) -> str:
@@ -90,8 +90,8 @@ def _of_recommended(
             )
         if offer.data.spec.size_gib < size_gib:
             yield (
-                f"{name} holds less than the {size_gib:,} GiB that are to be stored: name a larger one, or "
-                "say with --size what there is."
+                f"{name} holds less than the {size_gib:,} GiB needed: name a larger one, or give the size of "
+                "your data with --size."
             )
         if offer.data.spec.name in local:
             yield (

@@ -79,8 +79,8 @@ def _reasons(alone: CandidateVolume, loaded: LoadedCatalogue) -> Iterator[str]:
         imitated = None
     if imitated != candidate(alone.sustained_name, loaded).data.model:
         yield (
-            f"{alone.name} is not proven: it is of {' and '.join(loaded.files)}, and the catalogue that "
-            "volumes are imitated by has no such one. Write it into volumes.toml in pgassay's home"
+            f"{alone.name} is not proven: it is in {' and '.join(loaded.files)}, but volumes are imitated "
+            "from pgassay's own catalogue. Write it into volumes.toml in pgassay's home"
         )
     elif (beyond := kind_named(_KIND).unreachable(spec, ())) is not None:
         yield f"{alone.name} is not proven: {beyond.partition(': ')[0]}"

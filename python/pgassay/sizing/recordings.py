@@ -154,22 +154,22 @@ def groups_of(
 def refuse_workloads(workloads: Sequence[WorkloadSpec], what: str) -> None:
     """Raise UsageError for those of which no recording tells what waited for what."""
     if all(each.is_maintenance for each in workloads):
-        raise UsageError(f"{what}: a size is for statements or a load, not for maintenance.")
+        raise UsageError(f"{what}: pgassay size is for statements or a load, not for maintenance.")
     if any(each.is_series for each in workloads):
         raise UsageError(
-            f"{what}: a size is for one load, not for a series of them: use one of sysbench's scripts, as "
-            "sysbench:oltp_read_write"
+            f"{what}: pgassay size is for one load, not for a series of them: use one of sysbench's scripts, "
+            "as sysbench:oltp_read_write"
         )
     if any(each.is_replay for each in workloads):
         raise UsageError(
-            f"{what}: a size is for a load whose sessions don't wait for each other, and a replay's do: "
-            "compare storages with it, as pgassay compare "
+            f"{what}: pgassay size is for a load whose sessions don't wait for each other, and a replay's "
+            "do: compare storages with it, as pgassay compare "
             "storage=volume:gp2,size=100GiB,volume:gp3,size=100GiB --workload replay:DIR"
         )
     if all(each.is_mix for each in workloads):
         raise UsageError(
-            f"{what}: a size is for statements that one session executes, or for a load, not for statements "
-            "at once: leave clients out, or use a load such as select-only:clients=8"
+            f"{what}: pgassay size is for statements that one session executes, or for a load, not for "
+            "statements at once: leave clients out, or use a load such as select-only:clients=8"
         )
 
 

@@ -218,8 +218,8 @@ def _beside(
     if not group.has_wal:
         if any(each.wal is not None for each in both):
             raise UsageError(
-                "A volume of the WAL is named, and its requests were not recorded apart: record them with "
-                "'pgassay size --workload … --wal …'."
+                "A volume of the WAL is named, and its requests were not recorded separately: record them "
+                "with 'pgassay size --workload … --wal …'."
             )
         return list(offers), wanted
     recorded = min(group.recordings, key=lambda each: each.seconds_per_unit).wal_model or {}

@@ -188,9 +188,8 @@ def _of_prices(groups: Sequence[SizedGroup]) -> Iterator[str]:
     currencies = sorted({str(each.currency) for each in priced})
     if len(currencies) > 1:
         yield (
-            f"prices are in {join(currencies)}, and compared as if one were worth as much as the other: look "
-            "at the volumes of one currency alone (--provider, --volume), or give the prices of the others "
-            "in it (--catalogue)."
+            f"prices are in {join(currencies)}, and compared as if these were equal: name volumes of one "
+            "currency only (--provider, --volume), or give the prices of the others in it (--catalogue)."
         )
 
 

@@ -76,7 +76,7 @@ def _parse_price(text: str) -> tuple[StorageSpec, PriceFacts]:
     if match is None:
         raise UsageError(
             f"--price '{text}' is not STORAGE=AMOUNT CURRENCY: write it as "
-            "'volume:rds-gp2,size=40GiB=4.60 USD', or with a date behind it '… USD 2026-01'"
+            "'volume:rds-gp2,size=40GiB=4.60 USD', or with a date after it '… USD 2026-01'"
         )
     price = {"per_month": float(match["amount"]), "currency": match["currency"], "is_given": True}
     dated = {"date": match["date"]} if match["date"] else {}

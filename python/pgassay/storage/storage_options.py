@@ -77,7 +77,7 @@ def split_wal(text: str) -> tuple[str, str | None]:
 def _size(key: str, value: str, text: str) -> int:
     found = size_bytes(value, f"'{text}': {key}")
     if found <= 0:
-        raise UsageError(f"'{key}={value}' in '{text}' must be more than nothing, e.g. {key}=4GB.")
+        raise UsageError(f"'{key}={value}' in '{text}' must be above 0, e.g. {key}=4GB.")
     return found
 
 

@@ -329,7 +329,8 @@ def ordered(spec: StorageSpec, loaded: LoadedCatalogue) -> VolumeSpec | None:
         return None
     if "latency" in own:
         raise UsageError(
-            f"'latency={own['latency']}' is of volume:{UNLIMITED}: leave it out, {own['volume']} has its own."
+            f"'latency={own['latency']}' is for volume:{UNLIMITED} only: leave it out, "
+            f"{own['volume']} has its own."
         )
     parts = [own["volume"], *([] if spec.size_bytes is None else [f"size={format_bytes(spec.size_bytes)}"])]
     parts += [f"{key}={own[key]}" for key in _ORDERED if key in own]

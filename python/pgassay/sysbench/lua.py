@@ -36,7 +36,7 @@ def name_of(typed: str) -> str:
         return typed
     if not typed:
         raise UsageError(
-            f"a script is missing: write one of {', '.join(SCRIPTS)}, and behind it prepare, run, warmup or "
+            f"a script is missing: write one of {', '.join(SCRIPTS)}, and after it prepare, run, warmup or "
             "cleanup; pgassay sysbench --help says more"
         )
     path = Path(typed)

@@ -56,14 +56,14 @@ GENERAL = (
     ),
     SysbenchOption("time", "whole", "10", "seconds that the run takes (0: no limit)", most=10_000_000),
     SysbenchOption("warmup-time", "whole", "0", "seconds before it that are not counted", most=10_000_000),
-    SysbenchOption("rate", "whole", "0", "events a second that are due (0: as many as can be)"),
-    SysbenchOption("reconnect", "whole", "0", "reopen a connection after so many events (0: never)"),
-    SysbenchOption("report-interval", "whole", "0", "report progress every so many seconds (0: not)"),
+    SysbenchOption("rate", "whole", "0", "events a second (0: no limit)"),
+    SysbenchOption("reconnect", "whole", "0", "reopen a connection after this many events (0: never)"),
+    SysbenchOption("report-interval", "whole", "0", "seconds between reports of progress (0: none)"),
     SysbenchOption(
         "percentile", "whole", "95", "the percentile of latencies that is reported (0: none)", most=100
     ),
     SysbenchOption("histogram", "switch", "off", "print a histogram of latencies"),
-    SysbenchOption("verbosity", "whole", "3", "5 to 3: all messages, 2 to 0: errors alone", most=5),
+    SysbenchOption("verbosity", "whole", "3", "5 to 3: all messages, 2 to 0: errors only", most=5),
     SysbenchOption("profile", "text", PROFILE_DEFAULT, "whose default of --rand-type", words=tuple(PROFILES)),
     SysbenchOption("json", "switch", "off", "print the result as one JSON document instead of the report"),
 )
@@ -88,7 +88,7 @@ DATABASE = (
     SysbenchOption("pgsql-port", "whole", "5432", "its port", 1, 65_535),
     SysbenchOption("pgsql-user", "text", "sbtest", "the role to connect as"),
     SysbenchOption(
-        "pgsql-password", "text", "", "its password; PGPASSWORD or a password file shows it to nobody"
+        "pgsql-password", "text", "", "its password; in PGPASSWORD or a password file others can't see it"
     ),
     SysbenchOption("pgsql-db", "text", "sbtest", "the database"),
     SysbenchOption(
@@ -131,12 +131,12 @@ DEPRECATED = {"num-threads": "threads", "max-time": "time", "max-requests": "eve
 _HERE = "leave it out"
 REFUSED = {
     "report-checkpoints": f"there is one report, at the end: {_HERE}, or use --report-interval",
-    "forced-shutdown": f"what runs when time is over is always waited for: {_HERE}",
+    "forced-shutdown": f"pgassay always waits for events that run when time is over: {_HERE}",
     "thread-stack-size": f"connections have no thread of their own here: {_HERE}",
-    "thread-init-timeout": f"how long a connection is waited for is fixed: {_HERE}",
+    "thread-init-timeout": f"the time limit of a connection is fixed: {_HERE}",
     "luajit-cmd": f"there is no Lua here: {_HERE}",
     "create-table-options": f"tables are made as sysbench makes them without it: {_HERE}",
-    "config-file": "options are read from the command line alone: write them there",
+    "config-file": "options are read from the command line only: write them there",
     "validate": f"sysbench's OLTP scripts validate nothing: {_HERE}",
     "debug": f"sysbench's own internals are not here: {_HERE}",
     "db-debug": f"sysbench's own internals are not here: {_HERE}",

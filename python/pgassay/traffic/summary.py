@@ -267,7 +267,7 @@ def _outside(known: dict[str, object]) -> Iterator[Unreplayable]:
         ("dropped", "sessions dropped from the capture: the disk or memory was too slow"),
         ("replication", "sessions of replication, which are never recorded"),
         ("not_selected", "sessions that --only left out"),
-        ("bad_messages", "connections closed for what is not a message of the protocol"),
+        ("bad_messages", "connections closed because of data that is not a message of the protocol"),
     ):
         if totals.get(key):
             yield Unreplayable(reason=reason, count=int(totals[key]), share=None)

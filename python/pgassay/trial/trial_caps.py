@@ -77,7 +77,7 @@ def assert_limits(spec: ArmSpec, group: Cgroup | None, pid: int) -> dict[str, fl
     wrong_cpus = spec.cpus is not None and (cpus is None or abs(cpus - spec.cpus) > 1e-4)
     if wrong_memory or wrong_cpus:
         raise MeasurementError(
-            f"the server's control group was to have {describe_limits(spec)}, and the kernel holds "
+            f"the server's control group should have {describe_limits(spec)}, and the kernel has "
             f"memory {memory} bytes, cpus {cpus}: something changed it"
         )
     return facts

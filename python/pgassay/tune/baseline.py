@@ -138,8 +138,8 @@ def _wait_longer(copy: TrialCopy, late: Sequence[MeasuredStatement], found: _Mea
         found.executed[each.sql] = executed_plan(copy, each, seconds)
     return [
         f"{', '.join(names)} did not finish in {time}: "
-        f"{'each' if len(names) > 1 else 'it'} counts with that, a lower bound, and gets as long with every "
-        "candidate; a longer --max-time allows more"
+        f"{'each' if len(names) > 1 else 'it'} counts with that time, a lower bound, and is given as "
+        "long with every candidate; a longer --max-time allows more"
         for time, names in endless.items()
     ]
 

@@ -76,7 +76,7 @@ class HiddenIndexes:
         return True
 
     def to_be_dropped(self, session: ControlSession, candidate: Candidate) -> list[str]:
-        """What drops all of them, shown again, before a candidate that makes something else than indexes.
+        """What drops all of them, shown again, before a candidate that makes something other than indexes.
 
         It may write tables anew, or VACUUM them, which leaves hidden indexes behind.
         """

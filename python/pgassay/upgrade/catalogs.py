@@ -29,7 +29,7 @@ _OF_THE_HOST = (
 _INSTEAD = {
     "io_workers": "io_min_workers and io_max_workers replace it",
     "old_snapshot_threshold": "nothing replaces it: limit transactions by transaction_timeout",
-    "db_user_namespace": "nothing replaces it: name the roles of each database apart",
+    "db_user_namespace": "nothing replaces it: give each database role names of its own",
     "ssl_ecdh_curve": "ssl_groups replaces it",
     "promote_trigger_file": "pg_promote() and pg_ctl promote replace it",
     "vacuum_defer_cleanup_age": "hot_standby_feedback and replication slots replace it",
@@ -268,7 +268,7 @@ def _in_the_way_of_pg_upgrade(
         yield UpgradeFinding(
             id=f"object-numbers:{column}",
             severity="in the way",
-            sentence=f"{column} holds numbers of objects, which pg_upgrade does not keep: it refuses",
+            sentence=f"{column} stores OIDs of objects, which pg_upgrade does not preserve, so it refuses",
             where=column,
             remedy="change its type to text before the upgrade, or upgrade by dump and restore",
         )

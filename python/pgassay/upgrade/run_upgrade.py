@@ -70,7 +70,7 @@ _EXCLUDES_EXTENSIONS_SINCE = 17
 _STOPPED = "no statement was compared, since the schema can't be made in the new version"
 _PLAIN_DUMP = (
     "no statement was compared, since the dump is plain SQL and holds what the new version refuses: give one "
-    "of pg_dump --format=custom, of which that can be left out"
+    "made by pg_dump --format=custom, from which that can be left out"
 )
 # The rest is for fixes of what is slower, where something is.
 _COMPARED_SHARE = 0.6

@@ -86,7 +86,7 @@ def measured_states(
     if not asked.statements:
         return ()
     if max_time_s < TIME_MIN_S:
-        return _not_measured(asked, "not measured, for no time was left: give --max-time more")
+        return _not_measured(asked, "not measured, since no time was left: give a longer --max-time")
     levels = _levels(asked)
     request = _request(asked, levels, folder, max_time_s)
     progress.message("ANALYZE and the new defaults: the new version against itself")

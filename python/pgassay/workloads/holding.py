@@ -39,7 +39,7 @@ def with_connections(load: LoadSpec, options: Mapping[str, str], where: str = "w
 def _host(text: str, where: str) -> str:
     host = text.removeprefix(BY_SSH)
     if text.isdigit():
-        raise UsageError(f"{where}: '{text}' is not a host: write clients={text} for so many clients")
+        raise UsageError(f"{where}: '{text}' is not a host: write clients={text} for that many clients")
     if host == text or not _HOST.fullmatch(host):
         raise UsageError(
             f"{where}: '{text}' is not a host to reach: write client=ssh:HOST or client=ssh:USER@HOST"

@@ -44,8 +44,8 @@ def test_a_cluster_is_verified_to_be_made_as_its_arm_says(require: Callable[...,
             facts = assert_from_inside(session, spec)["settings"]
             assert (facts["data_checksums"], facts["wal_segment_size"]) == ("off", "64MB")
             for field, other, complaint in (
-                ("wal_segment_mb", 16, "wal_segment_size is 64MB and was to be 16MB"),
-                ("checksums", True, "data_checksums is off, the dataset was made otherwise"),
+                ("wal_segment_mb", 16, "wal_segment_size is 64MB, not 16MB"),
+                ("checksums", True, "data_checksums is off, unlike the dataset's"),
             ):
                 wrong = spec.model_copy(update={"dataset": made.model_copy(update={field: other})})
                 with pytest.raises(MeasurementError, match=complaint):

@@ -65,7 +65,7 @@ def test_a_join_waits_for_analyze_and_a_look_up_for_the_new_defaults(tmp_path: P
 def test_without_time_both_say_so(tmp_path: Path) -> None:
     asked = StatesToMeasure(CompareRequest(factors=()), None, (BY_ID,), {}, HELD, resolve("18"), "off")
     before, defaults = measured_states(asked, tmp_path, 5.0, NullProgress())
-    assert "give --max-time more" in before.sentence and before.sentence == defaults.sentence
+    assert "give a longer --max-time" in before.sentence and before.sentence == defaults.sentence
     assert not any(tmp_path.iterdir())
     (_, defaults) = measured_states(
         StatesToMeasure(CompareRequest(factors=()), None, (BY_ID,), {}, {}, resolve("18"), "off"),

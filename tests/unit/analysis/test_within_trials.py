@@ -146,7 +146,7 @@ def test_processes_groups_and_devices_tell_of_events(tmp_path: Path) -> None:
     ]
     assert without_log == [
         ("autovacuum", "automatic vacuum of postgres.public.branches", 2.75, 4.0),
-        ("device limit", "reading at the most that the device delivers (102 MB/s)", 3.0, None),
+        ("device limit", "reading at the device's maximum (102 MB/s)", 3.0, None),
         ("I/O workers", "the number of I/O workers went from 1 to 3", 5.0, 5.0),
         ("throttling", "throttling by the CPU quota", 6.0, 10.0),
         ("I/O workers", "the number of I/O workers went from 3 to 2", 12.0, 12.0),
@@ -169,12 +169,12 @@ def test_writes_count_with_reads_where_the_storage_counts_both(tmp_path: Path) -
     trial = StoredTrial(record(), {}, tmp_path)
     full = ArmCeiling(read_mb_s=102.0, read_mb_s_from="limit", read_iops=17_000, read_iops_from="limit")
     told = [(each.what, each.began_s) for each in trial_events(trial, full, shares_ceiling=True)]
-    words = "reading and writing at the most that the device gives"
+    words = "reading and writing at the device's maximum"
     assert told == [(f"{words} (102 MB/s)", 5.0), (f"{words} (17,000 requests/s)", 10.0)]
     assert trial_events(trial, full) == ()
     # A device that a probe found to read 50 MB/s takes the writes beside them.
     (probed,) = trial_events(trial, ArmCeiling(read_mb_s=50.0, read_mb_s_from="probe"))
-    assert (probed.what, probed.began_s) == ("reading at the most that the device delivers (50 MB/s)", None)
+    assert (probed.what, probed.began_s) == ("reading at the device's maximum (50 MB/s)", None)
 
 
 def test_a_rate_that_flickers_around_a_threshold_is_one_span(tmp_path: Path) -> None:

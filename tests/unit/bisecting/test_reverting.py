@@ -113,7 +113,7 @@ def test_what_fails_behind_the_answer_does_not_take_it_away() -> None:
         raise MeasurementError("perf did not sample")
 
     beside_the_answer(fails, Told())
-    assert said == ["the answer stands without what was to follow: perf did not sample"]
+    assert said == ["the answer stands, but its check could not be run: perf did not sample"]
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_a_gain_that_the_record_leaves_open_is_told_by_its_ends() -> None:
         update={"gain_if_lifted": 4.3, "gain_interval": (3.2, 5.8), "gain_range": (3.2, 5.8)}
     )
     told = cause_rows(result(open_ends))[0].sentence
-    assert "could be about 4.3 × as fast (between 3.2 and 5.8 × as fast: the record can't tell" in told
+    assert "could be about 4.3 × as fast (between 3.2 and 5.8 × as fast: the record can't say" in told
     measured = {"gain_predicted": 4.3, "lifted_by": "storage=large"}
     hit = open_ends.model_copy(update=measured | {"gain_if_lifted": 3.6, "gain_interval": (3.4, 3.8)})
     assert "predicted" not in cause_rows(result(hit))[0].sentence

@@ -291,7 +291,7 @@ def test_what_imitating_took_from_the_server_is_told(tmp_path: Path) -> None:
     (line,) = told(0.24, None)
     assert line.startswith("imitating unlimited took 24 % of the processors")
     assert told(0.05, "it gives up to 9 and this machine 8: choose a smaller volume.") == [
-        "it gives up to 9 and this machine 8: it was measured as fast as that goes."
+        "it gives up to 9 and this machine 8: it was measured only as fast as this machine can imitate it."
     ]
 
 

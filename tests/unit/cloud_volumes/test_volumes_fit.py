@@ -215,9 +215,9 @@ def test_what_cannot_be_fitted_gets_its_sentence(tmp_path: Path) -> None:
         fit(read_fio(written(tmp_path, job(median_ns=6e5, sigma=0.4, size="32k"))), "mine", None)
     with pytest.raises(UsageError, match="a name has letters"):
         fit(deep, "my volume", None)
-    with pytest.raises(UsageError, match="means something else"):
+    with pytest.raises(UsageError, match="another meaning in the name of a volume"):
         fit(deep, "Fit", None)
-    with pytest.raises(UsageError, match=r"are those of no volume.*run fio again"):
+    with pytest.raises(UsageError, match=r"can't be those of a volume.*run fio again"):
         fit(read_fio(written(tmp_path, job(median_ns=1e14, sigma=0.4))), "mine", None)
     no_json = "is not JSON of fio"
     for text, words in (("", no_json), ("[]", no_json), ('{"jobs": []}', "not of fio")):

@@ -54,8 +54,8 @@ def test_a_volume_is_understood(text: str, spec: VolumeSpec) -> None:
             "gp2 of 20 GiB has no IOPS to order, its size decides them: leave iops out.",
         ),
         ("gp2,size=20GiB,throughput=300", "gp2 of 20 GiB has no throughput to order: leave throughput out."),
-        ("st1,size=200GiB,iops=300", "st1 counts bytes alone: leave iops out."),
-        ("io2,size=100GiB", "io2 has the IOPS that are ordered: type io2,…,iops=3000."),
+        ("st1,size=200GiB,iops=300", "st1 limits bytes only: leave iops out."),
+        ("io2,size=100GiB", "io2 is ordered with its IOPS: type io2,…,iops=3000."),
         (
             "gp2,size=20TiB",
             "gp2 has sizes from 1 to 16384 GiB: 'size=20TiB' in 'gp2,size=20TiB' is not one of them.",
@@ -241,8 +241,8 @@ ranges = [{{ from_gib = 1, to_gib = 9, throughput = {{ base = 9 }} }}]
 """
 NAMES = {
     "a,b": "a name has no comma",
-    "Gp3": "it differs from volumes.gp3 in capitals alone",
-    "unlimited": "'unlimited' means something else",
+    "Gp3": "it differs from volumes.gp3 only in capital letters",
+    "unlimited": "'unlimited' has another meaning",
 }
 
 
@@ -263,7 +263,7 @@ NAMES = {
         (f"{INSTANCE}operations = {{ base = 3000 }}", "instances.mine: operations need quantum_kib"),
         (
             f"{PRICES}gp3 = {{ operations = [{{ above = 9, price = 1 }}, {{ above = 0, price = 2 }}] }}",
-            "volumes.gp3: the tier above 0 stands behind that above 9",
+            "volumes.gp3: the tier above 0 comes after that above 9",
         ),
         (f"{PRICES}gp4 = {{ per_gib = 1 }}", "prices.aws-us-east-1.volumes: there is no volume 'gp4'"),
         *((NEW.format(name=name), words) for name, words in NAMES.items()),

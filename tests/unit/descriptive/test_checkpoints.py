@@ -60,7 +60,7 @@ def test_too_few_for_what_is_compared_are_said() -> None:
         result = examples.result(of).model_copy(update={"checkpoints": arm_checkpoints(of)})
         shown[name] = " ".join(page_of(result, of).markdown().split())
     assert all("Checkpoints and WAL" in page and "2.86 MB" in page for page in shown.values())
-    told = "Fewer than 3 checkpoints in a trial say little of what is compared"
+    told = "Fewer than 3 checkpoints in a trial say little about what is compared"
     assert told in shown["few"] and told not in shown["many"]
 
 

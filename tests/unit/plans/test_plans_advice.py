@@ -166,7 +166,7 @@ def test_what_is_gone_through_again_is_told_in_the_statement_s_own_words() -> No
     again = plausible_execution(NOT_IN, 4.8, lambda _: 80_000.0)
     kept = next(node for node in again.nodes if node.type == "Materialize")
     told = repeated_read(again, kept)
-    assert told.startswith("orders is gone through again for each row of customers, ")
+    assert told.startswith("orders is read again for each row of customers, ")
     assert told.endswith(" times 1,000,000 rows: NOT IN over more rows than work_mem holds")
     joined = plan_of(
         "Nested Loop  (cost=0.00..9000.00 rows=10 width=4) (actual time=0.010..900.000 rows=10 loops=1)",
@@ -180,8 +180,7 @@ def test_what_is_gone_through_again_is_told_in_the_statement_s_own_words() -> No
         "Execution Time: 901.0 ms",
     )
     assert repeated_read(joined, joined.nodes[2]) == (
-        "fines is gone through again for each row of loans, 500 times 5,000 rows: "
-        "no index on fines.loan_id is used"
+        "fines is read again for each row of loans, 500 times 5,000 rows: no index on fines.loan_id is used"
     )
     assert plan_line(joined) == repeated_read(joined, joined.nodes[2])
     assert not repeated_read(joined, joined.nodes[3]) and not repeated_read(joined, joined.nodes[1])

@@ -62,7 +62,7 @@ def check_refused(sql: str, kind: str, reason: str, facts: SchemaFacts = MORE) -
     [
         (f"SELECT rank(5) WITHIN GROUP (ORDER BY o.amount) {OR}", "grouped"),
         (f"SELECT tally(o.id) {OR}", "an aggregate or a window function of your own"),
-        (f"SELECT (SELECT sum(o.amount)) {OR}", "belongs to the statement around"),
+        (f"SELECT (SELECT sum(o.amount)) {OR}", "aggregates columns of the statement around"),
         (f"SELECT json_arrayagg(o.id) {OR}", "JSON_ARRAYAGG"),
     ],
 )

@@ -9,7 +9,7 @@ from rewrites.made_facts import FACTS, ORDERS, REGION, table, with_table
 
 MEASURED = table("measured", "id bigint!, share double precision!, price numeric, order_id integer", "id")
 WIDE = FACTS.model_copy(update={"tables": (*FACTS.tables, MEASURED)})
-AROUND = "belongs to the statement around"
+AROUND = "aggregates columns of the statement around"
 OF_ORDERS = "FROM orders o WHERE o.customer_id = c.id"
 AFTER = "FROM orders o WHERE o.id > c.id"
 

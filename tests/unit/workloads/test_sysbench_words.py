@@ -59,7 +59,7 @@ def test_old_names_are_taken_with_sysbench_s_warning() -> None:
         ("--mysql-host=h", "--mysql-host is an option for MySQL: leave it out"),
         ("--report-checkpoints=5", "--report-checkpoints is not possible: there is one report"),
         ("--validate", "--validate is not possible"),
-        ("--thread-init-timeout=9", "--thread-init-timeout is not possible: how long a connection is waited"),
+        ("--thread-init-timeout=9", "--thread-init-timeout is not possible: the time limit of a connection"),
         ("--create_table_options=x", "--create-table-options is not possible: tables are made as sysbench"),
         ("--pgsql-sslmode=on", "write disable or allow or prefer or require or verify-ca or verify-full"),
     ],

@@ -111,7 +111,7 @@ def test_the_series_is_one_workload_with_a_statement_for_each() -> None:
     assert units_of(workload) == ("", *series) and units_of(parse_workload("sysbench:oltp_read_write")) == (
         "",
     )
-    with pytest.raises(UsageError, match="a size is for one load, not for a series"):
+    with pytest.raises(UsageError, match="pgassay size is for one load, not for a series"):
         refuse_workloads([workload], "--workload sysbench:micro")
     wider = parse_factor("range_size=1,2").kind.apply("range_size", "2", spec)
     assert wider.workload.load is not None and wider.workload.load.sysbench is not None

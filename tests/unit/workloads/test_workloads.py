@@ -72,7 +72,7 @@ def test_sysbench_s_transaction_has_sysbench_s_names_and_defaults() -> None:
         ("full-scn", "did you mean full-scan"),
         ("nothing", "write one of full-scan"),
         ("full-scan:only=nope", "its statements are count"),
-        ("select-only:client=3", "write clients=3 for so many clients"),
+        ("select-only:client=3", "write clients=3 for that many clients"),
         ("select-only:klients=3", "its options are clients"),
         ("select-only:clients=0", "whole number from 1"),
         ("select-only:clients=2,clients=3", "given twice"),

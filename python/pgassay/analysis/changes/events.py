@@ -132,13 +132,13 @@ def _at_limit(
         limit, is_limit = getattr(ceiling, name), getattr(ceiling, f"{name}_from") == "limit"
         if limit is None or limit <= 0:
             continue
-        values, what = delivered, f"reading at the most that the device delivers ({limit:,.0f} {unit})"
+        values, what = delivered, f"reading at the device's maximum ({limit:,.0f} {unit})"
         most = float((delivered + beside).max())
         # More than the most that a probe measured of reads: the device takes writes beside these.
         counts = is_mixed and (is_limit or most <= BEATEN * limit)
         if counts and ceiling.is_of_writes(name, shares_ceiling=shares_ceiling):
             unit = "requests/s" if unit == "reads/s" else unit
-            what = f"reading and writing at the most that the device gives ({limit:,.0f} {unit})"
+            what = f"reading and writing at the device's maximum ({limit:,.0f} {unit})"
             values = delivered + beside
         if float(values.max()) <= BEATEN * limit:
             yield from _spans("device limit", what, values >= AT_LIMIT * limit, edges)

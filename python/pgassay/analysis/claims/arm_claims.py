@@ -33,7 +33,7 @@ def judge(claim: Claim, result: CompareResult, experiment: Experiment) -> Judged
     """The claim with its verdict, of an experiment that compares its arms."""
     found = compared(claim, claim.arm, claim.against, result)
     if found is None:
-        return judged(claim, "undecided", "nothing of it is measured yet", experiment)
+        return judged(claim, "undecided", "not measured yet", experiment)
     verdict, why = verdict_of(claim, found, blocks_least(experiment), result.margin)
     reasons = _reasons(claim, found, result) if verdict != "undecided" else []
     return judged(claim, verdict, "; ".join([why, *reasons]), experiment, found.ratio, found.interval)

@@ -57,7 +57,7 @@ def judge_price(claim: Claim, result: CompareResult, experiment: Experiment) -> 
     """
     own, other = (_volumes(claim, arm, result) for arm in (claim.arm, claim.against))
     if own is None or other is None:
-        missing = "nothing of it is measured yet" if not result.blocks else "its arms have no volume"
+        missing = "not measured yet" if not result.blocks else "its arms have no volume"
         return judged(claim, "undecided", missing, experiment)
     if own.per_month is None or other.per_month is None or own.currency != other.currency:
         lacking = dict.fromkeys((*own.missing, *other.missing)) or {"one currency": None}
@@ -100,7 +100,7 @@ def judge_factors(claim: Claim, result: CompareResult, experiment: Experiment) -
     sizes = {each.factor: each for each in (result.effects.ranking if result.effects is not None else ())}
     first, second = sizes.get(claim.factor), sizes.get(claim.against_factor)
     if first is None or second is None:
-        return judged(claim, "undecided", "nothing of it is measured yet", experiment)
+        return judged(claim, "undecided", "not measured yet", experiment)
     shown = "; ".join(_size(each) for each in (first, second))
     if _proven(first) > _bound(second):
         return judged(claim, "reproduced", shown, experiment)

@@ -205,7 +205,7 @@ def _of_counts(
 ) -> JudgedClaim:
     experiment = stored.experiment
     if not all(values):
-        return judged(claim, "undecided", "nothing of it is counted yet", experiment)
+        return judged(claim, "undecided", "not counted yet", experiment)
     fewest = min(map(len, values))
     if fewest < least:
         why = f"it has {plural(fewest, 'trial')} of an arm, and a verdict takes {least} at least"

@@ -86,7 +86,7 @@ def judge_blocks(claim: Claim, result: CompareResult, stored: StoredExperiment) 
         own, others = (_of_trials(arm_of(claim, arm, stored), statement, stored) for arm, statement in pairs)
         where = f"in {plural(len(own), 'trial')}"
     if not own or not others:
-        return judged(claim, "undecided", "nothing of it is counted yet", stored.experiment)
+        return judged(claim, "undecided", "not counted yet", stored.experiment)
     if not min(own) or not min(others):
         return judged(claim, "undecided", "no block was asked for", stored.experiment)
     ratio = median(own) / median(others)
@@ -142,7 +142,7 @@ def judge_setting(claim: Claim, stored: StoredExperiment) -> JudgedClaim:
     if not all(values):
         why = f"{claim.setting} is not among the settings that trials record"
         if not any(trials_of(arm_of(claim, claim.arm, stored), stored)):
-            why = "nothing of it is measured yet"
+            why = "not measured yet"
         return judged(claim, "undecided", why, stored.experiment)
     own, other = (", ".join(sorted(each)) for each in values)
     is_same = own == other

@@ -285,7 +285,7 @@ def _check_members(parts: Sequence[MachinePart]) -> None:
 
 
 def _check_arms(first: Study, second: Study, where: str) -> None:
-    """Raise UsageError where an arm of one runs something else than its counterpart, or on other data."""
+    """Raise UsageError where an arm of one runs something other than its counterpart, or on other data."""
     found = {(arm.stratum, _levels(arm), arm.role): arm for arm in second.experiment.arms}
     for arm in first.experiment.arms:
         other = found.get((arm.stratum, _levels(arm), arm.role))

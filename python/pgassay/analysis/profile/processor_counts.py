@@ -51,7 +51,7 @@ def counters_note(facts: Sequence[ProfileFacts]) -> str:
     if any(each.counters is False for each in facts):
         return "instructions and cycles are not counted: this machine gives perf no hardware counters"
     if any(each.counters and each.instructions is None for each in facts):
-        return "instructions and cycles are not told: perf counted them in a part of the trials only"
+        return "instructions and cycles are left out: perf counted them in some of the trials only"
     return ""
 
 

@@ -103,7 +103,7 @@ MEANINGS: dict[tuple[str, str], WaitMeaning] = {
         relief="more work_mem, fewer workers",
     ),
     ("LWLock", "LockFastPath"): _M(
-        means="a session's own list of light locks, read by those that need a strong one",
+        means="a session's own list of weak table locks, read by sessions that need a strong one",
         relief="fewer commands that lock tables strongly (ALTER TABLE, CREATE INDEX) while others work",
     ),
     ("LWLock", "PgStatsData"): _M(

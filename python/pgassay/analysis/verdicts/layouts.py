@@ -109,7 +109,7 @@ def layout_warnings(experiment: Experiment) -> tuple[str, ...]:
         return ()
     return (
         "Each tree was linked once: where its functions lie in memory moves results by up to some percents, "
-        "and belongs to no patch. --layouts 4 tells them apart.",
+        "whatever a patch does. --layouts 4 separates the two.",
     )
 
 

@@ -238,7 +238,7 @@ def remove_probe_folder(folder: Path) -> bool:
     files = list(folder.iterdir())
     odd = next((file for file in files if file.is_symlink() or not file.is_file()), None)
     if odd is not None:
-        raise UsageError(f"{odd} is none of a probe's files, so {folder} is left alone.")
+        raise UsageError(f"{odd} is not one of a probe's files, so {folder} is left alone.")
     try:
         for file in files:
             file.unlink()

@@ -155,7 +155,7 @@ def content_sha256(path: Path) -> str:
 
 
 def refuse_changed(spec: DatasetSpec, sha256: Callable[[Path], str]) -> Path:
-    """The source's path; raises UsageError when it is gone, or holds something else than was planned."""
+    """The source's path; raises UsageError when it is gone, or holds something other than was planned."""
     path = Path(spec.source)
     if not path.exists():
         raise UsageError(f"{path}, the source of the data, is gone: put it back and run again")

@@ -37,8 +37,8 @@ _REFUSED = {
     "prompt": "waits for an answer",
     "e": "opens an editor",
     "edit": "opens an editor",
-    "lo_import": "reads a file whose name may be anything",
-    "watch": "runs for ever",
+    "lo_import": "may read any file",
+    "watch": "never ends",
     "q": "ends the script early",
     "quit": "ends the script early",
 }

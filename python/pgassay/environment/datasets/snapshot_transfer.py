@@ -54,7 +54,7 @@ class Manifest(Frozen):
         if len(set(names)) < len(names):
             raise ValueError("a name comes twice")
         if any(size < 0 for _, size in self.files):
-            raise ValueError("a file has less than no bytes")
+            raise ValueError("a file has a negative size")
         return self
 
     @cached_property

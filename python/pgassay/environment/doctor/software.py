@@ -54,7 +54,11 @@ def _io_uring(builds: list[Build]) -> Finding:
     if gate is None:
         raise AssertionError("every build has a gate here")
     return missing(
-        GROUP, "io_uring", f"io_uring: closed by the {gate.name} ({gate.reason})", gate.remedy, gate=gate.name
+        GROUP,
+        "io_uring",
+        f"io_uring: prevented by the {gate.name} ({gate.reason})",
+        gate.remedy,
+        gate=gate.name,
     )
 
 

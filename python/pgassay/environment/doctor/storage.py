@@ -38,7 +38,13 @@ def page_cache() -> list[Finding]:
         text = f"dropping the cache: {after} of {before} cached bytes stayed after being dropped"
         remedy = "use --cache as-is, or put the data on another file system (--storage loop)"
         return [missing(GROUP, "cold-cache", text, remedy)]
-    return [ok(GROUP, "cold-cache", "dropping and verifying the cache: a file was evicted and found gone")]
+    return [
+        ok(
+            GROUP,
+            "cold-cache",
+            "dropping and verifying the cache: a file was evicted, and verified to be gone",
+        )
+    ]
 
 
 def reflink() -> list[Finding]:

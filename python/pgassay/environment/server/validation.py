@@ -2,7 +2,7 @@
 
 The small one's cluster is made once a build and kept in home()/data/validation, with what the build says of
 its settings, so that most questions need no server. A setting that was asked for and does not hold makes a
-trial fail: a benchmark of something else than its label is worse than none.
+trial fail: a benchmark of something other than its label is worse than none.
 """
 
 import difflib
@@ -189,11 +189,11 @@ def assert_from_inside(connection: ControlSession, spec: ArmSpec) -> dict[str, o
         raise MeasurementError(f"the server is version {version}, not {spec.build.version}: check --pg")
     checksums = facts.get("data_checksums", "off")
     if (checksums == "on") != spec.dataset.checksums:
-        raise MeasurementError(f"data_checksums is {checksums}, the dataset was made otherwise: remove it")
+        raise MeasurementError(f"data_checksums is {checksums}, unlike the dataset's: remove the dataset")
     segment = facts.get("wal_segment_size", "")
     if spec.server is None and parse_number(segment, "MB") not in (None, spec.dataset.wal_segment_mb):
         raise MeasurementError(
-            f"wal_segment_size is {segment} and was to be {spec.dataset.wal_segment_mb}MB: remove the dataset"
+            f"wal_segment_size is {segment}, not {spec.dataset.wal_segment_mb}MB: remove the dataset"
         )
     described = describe_settings(connection)
     for name, wanted in spec.settings.items():

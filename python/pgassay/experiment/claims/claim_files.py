@@ -208,7 +208,7 @@ def _refuse_arms(claim: Claim, where: str) -> None:
     if claim.arm or claim.against:
         raise UsageError(f"{where} is of {_OF[claim.kind]}: leave arm and against out")
     if claim.kind == "order" and len({*claim.order}) < max(2, len(claim.order)):
-        raise UsageError(f"{where}: an order is of two arms or more, each named once: correct it")
+        raise UsageError(f"{where}: an order needs two arms or more, each named once: correct it")
     if claim.kind == "factors" and (claim.stratum or claim.against_factor in ("", claim.factor)):
         raise UsageError(f"{where} is of two factors: add against_factor, and leave stratum out")
 

@@ -300,7 +300,7 @@ def _confounds(parsed: ParsedRequest, known: tuple[KnownServer, ...]) -> tuple[s
             sentences.append(
                 f"{pair} are two machines with a copy of the data each: hardware, network and settings are "
                 'confounded, so the difference belongs to the servers as they are (--swap "COMMAND" swaps '
-                "their settings halfway and tells them apart)"
+                "their settings halfway and separates the two)"
             )
         sentence = differences_sentence((other.name, first.name), (other.facts, first.facts), varied)
         sentences += [sentence] if sentence else []

@@ -59,9 +59,9 @@ class CompareRequest(EvidenceOptions, TrialOptions, ServerOptions, DataOptions):
         if self.restart == "each":
             return "--restart each asks for it"
         if self.calibrates:
-            return "how starts differ is what a calibration tells"
+            return "a calibration measures how starts differ"
         if self.profile:
-            return "a profile is of one arm's server"
+            return "a profile needs a server for each arm"
         if self.between == "neutral":
             return "--between neutral is for trials that run one after the other"
         if self.covariate != "none":

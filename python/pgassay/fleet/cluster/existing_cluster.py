@@ -95,6 +95,6 @@ def _client(scheduler: str, certificates: Certificates) -> Client:
         )
     except (OSError, TimeoutError) as error:
         raise UsageError(
-            f"no cluster at {scheduler} takes these certificates ({type(error).__name__}): look at the "
-            "address, and at --ca, --certificate and --key"
+            f"no cluster at {scheduler} takes these certificates ({type(error).__name__}): check the "
+            "address, --ca, --certificate and --key"
         ) from error

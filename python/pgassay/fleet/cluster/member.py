@@ -93,7 +93,7 @@ def _start(document: Document) -> dict[str, JsonValue]:
     try:
         settings = NodeSettings.model_validate(document.get("settings"))
     except ValidationError as error:
-        raise UsageError(f"a machine of the fleet can't be started so: {error.errors()[0]['msg']}") from error
+        raise UsageError(f"can't start a machine of the fleet: {error.errors()[0]['msg']}") from error
     if folder.owner() is None:
         folder.identity.install(_text(document, "certificate"), _text(document, "authority"))
         folder.write_settings(settings)

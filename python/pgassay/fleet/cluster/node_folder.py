@@ -80,7 +80,9 @@ class NodeFolder:
         try:
             return NodeSettings.model_validate_json((self.path / "settings.json").read_bytes())
         except (OSError, ValidationError) as error:
-            raise UsageError(f"{self.path} is of no process of a fleet: start the fleet again.") from error
+            raise UsageError(
+                f"{self.path} does not belong to a process of a fleet: start the fleet again."
+            ) from error
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

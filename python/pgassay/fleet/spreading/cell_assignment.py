@@ -63,7 +63,7 @@ def check_words(words: Sequence[str], factors: Sequence[str]) -> None:
 
 
 def _planned(plan: SpreadExperiment, members: Mapping[str, Member], view: FleetView) -> dict[str, Planned]:
-    """What each machine plans, without those that can't run it or would run something else than most."""
+    """What each machine plans, without those that can't run it or would run something other than most."""
     request = RunRequest(
         words=plan.words,
         seed=plan.seed,

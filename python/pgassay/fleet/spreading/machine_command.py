@@ -41,7 +41,7 @@ def machine_command(typed: Sequence[str]) -> MachineCommand:
         if option in _REFUSED or word.startswith("server="):
             raise UsageError(
                 f"{option.partition('=')[0]}: a fleet's machines run servers of their own, and several that "
-                "measure one server would measure each other: leave --fleet out"
+                "load one server would disturb each other: leave --fleet out"
             )
         if option in _OWN:
             continue

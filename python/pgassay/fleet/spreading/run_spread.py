@@ -127,7 +127,7 @@ def _coordinated(
     members = _members(folder, plan, fleet)
     missing = [machine.name for machine in plan.machines if machine.name not in members]
     if not members:
-        raise UsageError(f"the fleet has none of {join(missing)}: name their fleet's file with --fleet")
+        raise UsageError(f"the fleet lacks {join(missing)}: name their fleet's file with --fleet")
     if missing:
         view.message(f"the fleet no longer has {join(missing)}: it continues without")
     with held(folder):

@@ -219,7 +219,7 @@ class VolumePrice(Frozen):
             for before, after in pairwise(tiers):
                 if after.above <= before.above:
                     raise ValueError(
-                        f"the tier above {after.above:g} stands behind that above {before.above:g}"
+                        f"the tier above {after.above:g} comes after that above {before.above:g}"
                     )
         return self
 
@@ -282,9 +282,11 @@ class Catalogue(Frozen):
         alike: dict[str, str] = {}
         for name in self.volumes:
             if name.lower() in RESERVED:
-                raise ValueError(f"volumes.{name}: '{name}' means something else where volumes are named")
+                raise ValueError(
+                    f"volumes.{name}: '{name}' has another meaning in the name of a volume: rename it"
+                )
             if (other := alike.setdefault(name.lower(), name)) != name:
-                raise ValueError(f"volumes.{name}: it differs from volumes.{other} in capitals alone")
+                raise ValueError(f"volumes.{name}: it differs from volumes.{other} only in capital letters")
         return self
 
 

@@ -111,7 +111,7 @@ def _workers(
         "io_min_workers": Recommendation(
             value=str(low),
             default=str(DEFAULT_MIN_WORKERS),
-            reason=f"what one cold scan needs is {one.choice}; 19 starts more when they are wanted{use}",
+            reason=f"one cold scan needs {one.choice}; 19 starts more when they are needed{use}",
             knee=one.knee,
             alternatives=one.alternatives,
             probability=one.probability if low != DEFAULT_MIN_WORKERS else None,
@@ -119,8 +119,8 @@ def _workers(
         "io_max_workers": Recommendation(
             value=str(max(most, low, DEFAULT_MAX_WORKERS)),
             default=str(DEFAULT_MAX_WORKERS),
-            reason=f"what cold scans on all cores at once need is {wide.choice}; 19 starts no more than are "
-            f"wanted, so a smaller limit gains nothing{use}",
+            reason=f"cold scans on all cores at once need {wide.choice}; 19 starts no more than are needed, "
+            f"so a smaller limit gains nothing{use}",
             knee=wide.knee,
             alternatives=wide.alternatives,
             probability=wide.probability if most > DEFAULT_MAX_WORKERS else None,

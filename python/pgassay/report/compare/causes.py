@@ -167,7 +167,7 @@ def _between(cause: Cause) -> str:
     if ends is None or cause.gain_if_lifted is None or ends[1] - ends[0] < _GAIN_MIN - 1:
         return ""
     if ends == cause.gain_range:
-        return f" ({text.span(ends)}: the record can't tell more exactly)"
+        return f" ({text.span(ends)}: the record can't say more exactly)"
     if ends[1] > _GAIN_RANGE_MAX * cause.gain_if_lifted:
         return " (too few trials for an interval)"
     if ends[0] < _GAIN_MIN:

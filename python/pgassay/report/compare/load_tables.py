@@ -85,7 +85,7 @@ def checkpoints(material: Material) -> Section:
     note = "Means of the valid trials. Requested: for max_wal_size; timed: for checkpoint_timeout."
     if few and varied & _SETTINGS_OF_CHECKPOINTS:
         note += (
-            f" Fewer than {_CHECKPOINTS_MIN} checkpoints in a trial say little of what is compared: raise "
+            f" Fewer than {_CHECKPOINTS_MIN} checkpoints in a trial say little about what is compared: raise "
             "the workload's duration."
         )
     return Section(title, "checkpoints", (plain_table(heads, rows), Paragraph(note, QUIET)))

@@ -110,7 +110,7 @@ def _layouts(result: CompareResult, found: LayoutResult) -> str:
         return f"{linked}: what that does to its speed takes more blocks to say."
     return (
         f"{linked}: that moves a trial by ±{percent(found.deviation)}, {percent(found.share)} of what trials "
-        "spread by. Intervals hold it."
+        "spread by. Intervals include it."
     )
 
 
@@ -223,7 +223,7 @@ def _brief_notes(material: Material) -> Iterator[Paragraph]:
     if result.twin.ok is False:
         yield Paragraph(twin_sentence(result.twin), ALARM)
     if qualified := counted(result):
-        yield Paragraph(f"Read as well what qualifies this: {qualified}.", WARNING)
+        yield Paragraph(f"Before you rely on this, read: {qualified}.", WARNING)
     folder = clean(shlex.quote(str(material.stored.folder)))
     yield Paragraph(f"More: pgassay report {folder} (or --details).", QUIET)
 

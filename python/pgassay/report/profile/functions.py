@@ -126,8 +126,8 @@ def _basis(found: ProfileResult) -> str:
     how = "; ".join(text.clean(words) for words in found.stacks if words)
     return (
         f"CPU time of the server per {found.unit}, from {text.plural(found.rounds, 'round')} of further "
-        f"trials in which perf sampled it {found.rate_hz:.0f} times a second ({how}); no verdict on speed is "
-        "of them. "
+        f"trials in which perf sampled it {found.rate_hz:.0f} times a second ({how}); no verdict on speed "
+        "uses them. "
         f"In all: {arms}."
     )
 

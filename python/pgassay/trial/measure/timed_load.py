@@ -85,7 +85,7 @@ def _run(
     host = load.host if load is not None else ""
     if host and str(server.parameters()["host"]).startswith("/"):
         raise MeasurementError(
-            f"client=ssh:{host}: the server is reached by a Unix socket, which is on this machine alone: "
+            f"client=ssh:{host}: the server is reached by a Unix socket, which is on this machine only: "
             "name the server by host=NAME in its connection string"
         )
     record = run_load(document, on_progress, host=host)

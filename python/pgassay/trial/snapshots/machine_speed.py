@@ -61,7 +61,7 @@ def disk_s(folder: Path) -> float:
         return _read_s(file)
     except OSError as error:
         raise MeasurementError(
-            f"Could not read {file} to tell the disk's speed: {error.strerror}; free some space there, "
+            f"Could not read {file} to measure the disk's speed: {error.strerror}; free some space there, "
             "or use another covariate."
         ) from error
 

@@ -187,8 +187,8 @@ def _nothing(
     if unclear is not None:
         gain = unclear.gain or 1.0
         return (
-            f"Nothing is recommended: '{unclear.title}' makes what it helps {amount(gain)}, and looked "
-            "slower in all, which may be noise: try again on a quieter "
+            f"Nothing is recommended: '{unclear.title}' makes what it helps {amount(gain)}, but looked "
+            "slower over all statements, which may be noise: try again on a quieter "
             "machine, or with more --max-time."
         )
     ended = _next_best(fixes, margin, is_interrupted=is_interrupted)
@@ -234,7 +234,7 @@ def _next_best(fixes: Sequence[Fix], margin: float, *, is_interrupted: bool) -> 
     parts = []
     if gains:
         less = "less than " if gain < margin else ""
-        parts.append(f"the next best thing gains {less}{percent(max(gain, margin))}")
+        parts.append(f"the next best fix gains {less}{percent(max(gain, margin))}")
     untried = _untried(fixes)
     if untried:
         notes = "was not tried, for the reason in its note"

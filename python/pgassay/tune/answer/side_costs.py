@@ -217,7 +217,7 @@ def _refusing(root: ast.IndexStmt, facts: SchemaFacts) -> Iterator[str]:
     ]
     if wide:
         yield (
-            f"once it is there, a row is refused whose {' and '.join(wide)} "
+            f"once it is there, rows are refused if {' and '.join(wide)} "
             f"{'takes' if len(wide) == 1 else 'take'} more than {_BTREE_ROW_BYTES_MAX:,} bytes, compressed"
         )
 

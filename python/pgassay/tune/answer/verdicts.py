@@ -199,7 +199,7 @@ def verdict_of(
     if beside is None:
         if all(standing):
             return "not needed", "search", None, f"{APART}, which gains more"
-        return "not decided", "search", None, f"{APART}, of which a part does not help"
+        return "not decided", "search", None, f"{APART}, part of which does not help"
     if beside >= 1 + judged.margin:
         return "not decided", "search", None, MORE
     if not any(standing):

@@ -214,7 +214,7 @@ def _key(scope: Scope, many: Entry, condition: ast.Node) -> tuple[ast.ColumnRef,
                     "the columns that are joined have a collation that calls different texts equal"
                 )
             return one, other
-    raise RefusedError(f"{many.name} is joined by something else than equal columns")
+    raise RefusedError(f"{many.name} is joined by something other than equal columns")
 
 
 def _check_groups(scope: Scope, many: Entry) -> None:
@@ -247,7 +247,9 @@ def _check_calls(scope: Scope, parts: Sides) -> RewriteProof:
         check_collations(call)
         worst = {errors_of(part, scope) for part in (call.args, call.agg_filter) if part}
         if "may" in worst:
-            raise RefusedError(f"what {name}() is of can raise an error for rows that the join leaves out")
+            raise RefusedError(
+                f"the argument of {name}() can raise an error for rows that the join leaves out"
+            )
         proof = "by test" if "overflow" in worst else proof
         if parts.outer:
             _check_outer(call, name)
@@ -272,7 +274,7 @@ def _check_outer(call: ast.FuncCall, name: str) -> None:
         return
     plain = all(isinstance(one, ast.ColumnRef) for one in items(call.args))
     if name not in NULL_WITHOUT_VALUES or not plain:
-        raise RefusedError(f"what {name}() is of a row without a partner is not known here")
+        raise RefusedError(f"the value of {name}() for a row without a partner is not known here")
 
 
 def _reference(call: ast.FuncCall, name: str, number: int, parts: Sides) -> ast.Node:

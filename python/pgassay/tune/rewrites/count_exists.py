@@ -111,5 +111,5 @@ def _check_argument(count: ast.FuncCall, inner: Scope) -> None:
 
 
 REWRITE = Rewrite(
-    "count-exists", _sites, _edit, "all rows are counted, where only matters whether there is one"
+    "count-exists", _sites, _edit, "all rows are counted, although it only matters whether there is one"
 )

@@ -107,7 +107,7 @@ def _kept(scope: Scope) -> tuple[Entry, list[str]]:
             continue
         found = resolved(scope, node.val)
         if found is None:
-            raise RefusedError("DISTINCT returns something else than plain columns of one table")
+            raise RefusedError("DISTINCT returns something other than plain columns of one table")
         entries.append(found.entry)
         columns.append(found.column.name)
     if not entries or any(entry is not entries[0] for entry in entries):
@@ -139,7 +139,7 @@ def _check_order(scope: Scope, columns: list[str], kept: Entry) -> None:
         value = output_expression(scope.select, item.node, None)
         found = resolved(scope, value)
         if found is None or found.entry is not kept or found.column.name not in columns:
-            raise RefusedError("ORDER BY sorts by something else than the columns that are returned")
+            raise RefusedError("ORDER BY sorts by something other than the columns that are returned")
     names = [output_name(one) for one in items(scope.select.targetList) if isinstance(one, ast.ResTarget)]
     if scope.select.sortClause and len(set(names)) != len(names):
         raise RefusedError("two output columns have one name")

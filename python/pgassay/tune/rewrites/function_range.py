@@ -189,7 +189,7 @@ def _of_constant(pattern: Pattern, kind: str, operator: str, value: ast.Node) ->
     if pattern.unit == "number":
         year = constant(value)
         if isinstance(year, bool) or not isinstance(year, int | Decimal) or year != int(year):
-            raise RefusedError("the year is compared with what is not a whole number")
+            raise RefusedError("the year is not compared with a whole number")
         if not 1 <= int(year) <= 9998:
             raise RefusedError("the year is not one of four digits")
         low = datetime.date(int(year), 1, 1)
@@ -227,7 +227,7 @@ def _date(value: ast.Node, zoned: bool) -> datetime.date:
     said = constant(value)
     found = ISO.fullmatch(said) if isinstance(said, str) else None
     if found is None:
-        raise RefusedError("it is compared with no plain date")
+        raise RefusedError("it is not compared with a plain date")
     try:
         day = datetime.date.fromisoformat(found[1])
     except ValueError as error:

@@ -125,18 +125,18 @@ def _cast_column(site: Site, column: ast.TypeCast, operator: str, value: ast.Nod
     said = constant(value)
     if not isinstance(said, str):
         raise RefusedError(
-            f"{name}::text is compared with what is not a constant, and need not be one that {kind} has"
+            f"{name}::text is not compared with a constant, and the value may not be a valid {kind}"
         )
     if kind in INTEGERS:
         if not CANONICAL_INTEGER.fullmatch(said) or not -(2 ** RANGE[kind]) <= int(said) < 2 ** RANGE[kind]:
-            raise RefusedError(f"no {kind} is written {said!r}")
+            raise RefusedError(f"{said!r} is not how a value of {kind} is written")
         made = operation(reference, operator, integer(int(said)))
     elif kind == "uuid":
         if not CANONICAL_UUID.fullmatch(said):
-            raise RefusedError(f"no uuid is written {said!r}")
+            raise RefusedError(f"{said!r} is not how a uuid is written")
         made = operation(reference, operator, cast(text(said), "uuid"))
     else:
-        raise RefusedError(f"how a {kind} is written is not its value, or depends on settings")
+        raise RefusedError(f"equal values of {kind} are written differently, or depending on settings")
     return Edit(((site.node, made),), f"{name} is {kind}, and only that value is written {said!r}.")
 
 

@@ -166,7 +166,7 @@ def _check(inner: Scope) -> bool:
     if select.withClause or select.lockingClause or not select.fromClause:
         raise RefusedError("a scalar subquery has WITH, a lock, or no FROM")
     if any(not isinstance(entry.node, ast.RangeVar) for entry in inner.entries):
-        raise RefusedError("a scalar subquery reads something else than tables")
+        raise RefusedError("a scalar subquery reads something other than tables")
     if any(isinstance(one, ast.SelectStmt) for one in walk(select) if one is not select):
         raise RefusedError("a scalar subquery has subqueries of its own")
     value = _value(select)

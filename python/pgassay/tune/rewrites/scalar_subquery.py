@@ -198,7 +198,7 @@ def _check(inner: Scope) -> bool:
     ):
         raise RefusedError("the scalar subquery has subqueries of its own")
     if any(not isinstance(entry.node, ast.RangeVar) for entry in inner.entries):
-        raise RefusedError("the scalar subquery reads something else than tables")
+        raise RefusedError("the scalar subquery reads something other than tables")
     if inner.merged or any(isinstance(one, ast.JoinExpr) for one in items(select.fromClause)):
         raise RefusedError("the scalar subquery has a JOIN")
     value = _value(select)
@@ -235,7 +235,7 @@ def _split(inner: Scope) -> tuple[list[tuple[ast.ColumnRef, ast.Node]], list[ast
         pair = _key(inner, condition)
         if pair is None:
             raise RefusedError(
-                "the subquery depends on the row around it by something else than equal columns"
+                "the subquery depends on the row around it by something other than equal columns"
             )
         keys.append(pair)
     if not keys:
@@ -284,7 +284,7 @@ def _one(
     for call in calls:
         called = names_of(call.funcname)[-1]
         if called not in NULL_WITHOUT_VALUES and called != "count":
-            raise RefusedError(f"what {called}() of no rows is, is not known here")
+            raise RefusedError(f"the value of {called}() for no rows is not known here")
         check_row_order(call, inner)
     inside = {id(part) for call in calls for part in walk(call)}
     if any(id(one) not in inside for one in references(value)):

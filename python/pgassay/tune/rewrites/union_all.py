@@ -98,7 +98,7 @@ def _edit(context: Context, site: Site) -> Edit:
                 raise RefusedError("nothing proves that two branches have no row in common")
     return Edit(
         ((site.node, _all(site.node)),),
-        "No branch has a row twice, by its keys, and a column tells the branches apart.",
+        "No branch has a row twice, by its keys, and a column distinguishes the branches.",
     )
 
 

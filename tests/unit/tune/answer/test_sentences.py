@@ -38,8 +38,8 @@ def of_two(beside: dict[str, float], word: str) -> dict[str, Fix]:
         # It takes the place of one that the proof refuted, and was never refuted itself.
         ({"index:second": 1.0}, "equivalent", "not decided", OF_THE_SEARCH),
         ({}, "slower", "not needed", f"{APART}, which gains more"),
-        ({}, "equivalent", "not decided", f"{APART}, of which a part does not help"),
-        ({}, "faster", "not decided", f"{APART}, of which a part does not help"),
+        ({}, "equivalent", "not decided", f"{APART}, part of which does not help"),
+        ({}, "faster", "not decided", f"{APART}, part of which does not help"),
     ],
 )
 def test_what_was_passed_over_is_refuted_only_by_what_stands_in_its_place(
@@ -152,7 +152,7 @@ def test_what_helps_and_looked_slower_in_all_is_not_called_nothing_to_do() -> No
     assert told.startswith("Nothing is recommended: 'Index on tickets(customer)' makes what it helps 10.9 × ")
     assert "try again on a quieter machine" in told and "next best" not in told
     told = summary([fix.model_copy(update={"gain": 1271.4})], None, 5.6, margin=0.05)
-    assert "makes what it helps 1,271 × as fast, and looked" in told
+    assert "makes what it helps 1,271 × as fast, but looked" in told
     told = summary([fix.model_copy(update={"gain": 1.01})], None, 5.6, margin=0.05)
     assert told.startswith("Nothing to do: ")
 

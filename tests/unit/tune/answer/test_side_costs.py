@@ -189,4 +189,4 @@ def test_rows_that_a_b_tree_has_no_place_for_are_refused_and_that_is_said(
 ) -> None:
     changes = {"type": kind, "width": width}
     columns = [each.model_copy(update=changes) if each.name == "b" else each for each in COLUMNS]
-    assert ("a row is refused whose b takes more than 2,704 bytes" in said(sql, columns=columns)) is expected
+    assert ("rows are refused if b takes more than 2,704 bytes" in said(sql, columns=columns)) is expected

@@ -116,7 +116,7 @@ def test_nothing_to_do_says_what_the_next_best_thing_gains() -> None:
     answer = samples.answer(known)
     assert answer.nothing_to_do
     assert answer.verdict == (
-        "Nothing to do: 1.600 s for the whole workload; the next best thing gains less than 3 %."
+        "Nothing to do: 1.600 s for the whole workload; the next best fix gains less than 3 %."
     )
     assert (answer.apply_sql, answer.undo_sql) == ("", "")
 

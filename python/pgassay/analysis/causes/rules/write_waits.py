@@ -181,7 +181,7 @@ TRANSACTION_STATUS = Rule(
     layer="design",
     phrase="the status of transactions, which is kept in small caches",
     remedy="Check pg_stat_slru for the cache that reads and writes most, and what fills it.",
-    next_step="Check pg_stat_slru (blks_read, blks_written), and at the oldest transaction (xact_start).",
+    next_step="Check pg_stat_slru (blks_read, blks_written), and the oldest transaction (xact_start).",
     find=_slru,
 )
 WAL_INSERTION = Rule(

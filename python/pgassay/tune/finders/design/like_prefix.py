@@ -67,7 +67,7 @@ def _find(evidence: FinderEvidence) -> Iterator[FinderOffer]:
             word = f" with {opclass}, which LIKE needs in this collation" if opclass else ""
             yield from index_offer(
                 evidence, "like-prefix", scan, index, scan.ms - after,
-                f"{scan.sentence}; the index{word} finds {rows_counted(wanted)} that begin so",
+                f"{scan.sentence}; the index{word} finds {rows_counted(wanted)} with that beginning",
                 analyze=condition.column is None,
             )  # fmt: skip
 

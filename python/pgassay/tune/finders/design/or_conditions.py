@@ -72,7 +72,8 @@ def _offer(evidence: FinderEvidence, scan: TableScan, sides: list[Condition]) ->
     descents = len(sides) * max(scan.loops, 1.0)
     saved_ms = scan.ms - index_ms(scan, wanted, evidence.symptom.machine, descents=descents)
     reason = (
-        f"{scan.sentence}; of the sides of OR {' and '.join(index.keys[0].text for index in missing)} "
+        f"{scan.sentence}; OR's {'side' if len(missing) == 1 else 'sides'} "
+        f"{' and '.join(index.keys[0].text for index in missing)} "
         f"{'has' if len(missing) == 1 else 'have'} no index, and together they find {wanted:,.0f} rows"
     )
     is_analyzed = any(index.keys[0].is_expression for index in missing)

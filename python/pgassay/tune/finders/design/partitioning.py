@@ -116,7 +116,7 @@ def _obstacle(evidence: FinderEvidence, table: TableFacts, key: str) -> str:
     if any(index.replica_identity for index in table.indexes):
         return f"the replica identity of {table.name} is an index, of which each partition has its own"
     if any(index.clustered for index in table.indexes):
-        return f"CLUSTER goes by an index of {table.name}, which a partitioned table has no mark for"
+        return f"{table.name} is clustered on an index, which a partitioned table can't be"
     if table.inherited:
         return f"tables inherit from {table.name}"
     if (

@@ -92,7 +92,7 @@ def _never_scanned(evidence: FinderEvidence, table: TableFacts, index: IndexFact
     ask = f"SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = {constant(index.name)}"
     known = evidence.facts.standbys
     named = f" ({join(known)})" if known else ""
-    standbys = f"scans on standbys{named} are counted there: ask each with {ask}"
+    standbys = f"scans on standbys{named} are counted there: check on each with {ask}"
     if index.scans:
         return f"not scanned for {index.last_scan_days:,.0f} days", (
             f"it was scanned last {index.last_scan_days:,.0f} days ago; {standbys}"

@@ -168,9 +168,8 @@ def _work_mem(evidence: FinderEvidence) -> Iterator[FinderOffer]:
         needed["sort"] = max(needed.get("sort", 0.0), need_kb)
         savings["sort"].append(ExpectedSaving(scan.statement.name, scan.plan_number, saved))
         sentences["sort"].append(
-            f"of the bitmap of {scan.read_table.name} {scan.node.heap_blocks_lossy or 0:,} pages did "
-            "not fit with "
-            "their rows, and all of these were compared"
+            f"{scan.node.heap_blocks_lossy or 0:,} pages of the bitmap of {scan.read_table.name} did not fit "
+            "with their rows, so all rows on them were compared"
         )
     for statement, number, node, need_kb, saved in _not_hashed(evidence):
         if need_kb * clients <= limit_kb:

@@ -50,7 +50,7 @@ def reads_memory(evidence: FinderEvidence) -> bool:
 def _why(evidence: FinderEvidence, scan: TableScan) -> str:
     """What a random page costs here, in words."""
     if reads_memory(evidence):
-        return "what it reads is in memory, where a random page costs what the next one does"
+        return "what it reads is in memory, where a random page costs as much as the next one"
     return (
         f"the probe of this machine took {evidence.symptom.machine.random_read_us:,.0f} µs for a random "
         f"page, and {percent_rounded(miss_share(scan))} of the pages were read"

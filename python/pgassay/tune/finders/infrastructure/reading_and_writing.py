@@ -94,9 +94,9 @@ def _writing(evidence: FinderEvidence) -> Iterator[FinderOffer]:
                 layer="infrastructure",
                 kind="wal",
                 title=f"max_wal_size = {wanted_mb}MB",
-                reason=f"{requested:,} checkpoints were asked for, {timed or 0:,} came by time; of "
-                f"{size_in_words(written)} of WAL {percent_rounded(min(images / written, 1.0))} were whole "
-                "pages, which follow each checkpoint; a crash takes longer to recover from",
+                reason=f"{requested:,} checkpoints were requested, {timed or 0:,} were timed; "
+                f"{percent_rounded(min(images / written, 1.0))} of {size_in_words(written)} of WAL were "
+                "full-page images, which follow each checkpoint; a crash takes longer to recover from",
                 statements=(),
                 settings={"max_wal_size": f"{wanted_mb}MB"},
                 bytes=(wanted_mb - int(have_mb)) * _MB,

@@ -131,7 +131,7 @@ def why_of_another(scope: Scope, scopes: Mapping[int, Scope]) -> str | None:
         levels = list(_levels((call.args, call.agg_filter, call.agg_order), scope, scopes, 0))
         if levels and min(levels) > 0:
             name = names_of(call.funcname)[-1]
-            return f"{name}() is of columns around its subquery and belongs to the statement around it"
+            return f"{name}() aggregates columns of the statement around its subquery"
     return None
 
 
