@@ -65,8 +65,8 @@ fn extended<T: Copy>(list: &mut Vec<T>, part: Span, more: &[T]) -> Span {
 
 #[cfg(test)]
 mod tests {
+    use super::super::parts::{Form, Place};
     use super::*;
-    use crate::plan::{Form, Place};
 
     #[test]
     fn a_step_waits_for_the_other_session_s_step_that_made_its_value_and_for_none_of_its_own() {
