@@ -2,11 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::parts::{Mark, Plan, Span, Step, Wait};
+use super::parts::{Maker, Mark, Plan, Span, Step, Wait};
 use super::shared::span;
-
-/// A session's number and a step of it.
-pub type Maker = (u32, u32);
 
 /// The makers whose values other sessions use: a queue for each source, in the order of their answers.
 #[derive(Default)]

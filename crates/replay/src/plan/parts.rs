@@ -35,6 +35,9 @@ pub struct Wanted {
     pub tables: u32,
 }
 
+/// A session's number in the capture, and a step of it.
+pub type Maker = (u32, u32);
+
 /// A part of a list: from, to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {

@@ -9,9 +9,9 @@ use pgassay_capture::store::reader::Capture;
 
 use super::early::{Earlier, Held};
 use super::links::Links;
-use super::makers::{Maker, Makers};
+use super::makers::Makers;
 use super::order::Order;
-use super::parts::{Plan, Session, Wanted};
+use super::parts::{Maker, Plan, Session, Wanted};
 use super::session::Reading;
 use super::shared::{Shared, span};
 use super::texts::Texts;

@@ -9,8 +9,7 @@ use std::collections::{HashMap, HashSet};
 use pgassay_capture::format::bind::format_of;
 
 use super::forms::{array_of, canonical, described, elements, field, form_of, forms_of, is_place};
-use super::makers::Maker;
-use super::parts::{Column, Form, Place, Plan, Returned};
+use super::parts::{Column, Form, Maker, Place, Plan, Returned};
 use super::sequences::{Names, words};
 use super::texts::Text;
 
