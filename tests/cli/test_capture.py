@@ -98,6 +98,8 @@ def test_a_capture_ends_by_itself_and_is_opened_in_python(server: NativeTestServ
         (("dbname=x", "--out", "x", "--listen", "0.0.0.0:6432"), "--tls-certificate"),
         (("dbname=x", "--out", "x", "--listen", "nowhere"), "127.0.0.1:6432"),
         (("dbname=x", "--out", "."), "is not empty"),
+        (("dbname=x", "--out", ".", "--redact"), "is not empty"),
+        (("show", "monday", "--redact"), "leave it out"),
     ],
 )
 def test_what_can_t_be_captured_is_refused(words: tuple[str, ...], told: str) -> None:
@@ -119,3 +121,44 @@ def test_a_log_becomes_a_capture(tmp_path: Path) -> None:
     assert "SELECT ?" in shown and "a log doesn't say how many rows" in shown
     words = ("capture", "dbname=x", "--log", str(log), "--out", str(tmp_path / "other"))
     assert "leave 'dbname=x' out" in whole_tool.assert_one_sentence(whole_tool.run(*words), 2)
+
+
+def test_what_is_captured_with_redact_has_no_values_in_the_end(
+    server: NativeTestServer, tmp_path: Path
+) -> None:
+    port, out = free_port(), tmp_path / "handout"
+    words = ("capture", dsn(server), "--listen", f"127.0.0.1:{port}", "--out", out, "--redact", "--json")
+    process = whole_tool.start(*words, stderr=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        # Until then the values are beside it, and that is said.
+        assert f"recorded in {out}.values" in process.stderr.readline()
+        with psycopg.connect(host="127.0.0.1", port=port, user="postgres", autocommit=True) as client:
+            for name in ("Geheimrat-Xaver", "Geheimrat-Xaver", "Geheimrat-Zoltan"):
+                client.execute(f"SELECT '{name}', %s", (name,))
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait(60) == 0, said
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+    assert "3 literals and 3 parameters replaced" in said, said
+    assert [path.name for path in tmp_path.iterdir()] == ["handout"]
+    assert out.stat().st_mode & 0o777 == 0o700
+    texts = OpenedCapture(out).statements.column("text").to_pylist()
+    assert not any("Xaver" in text or "Zoltan" in text for text in texts)
+    # Equal where the values were.
+    assert texts[0] == texts[1] != texts[2]
+
+
+def test_a_log_may_be_captured_without_its_values(tmp_path: Path) -> None:
+    log, out = tmp_path / "postgresql.log", tmp_path / "yesterday"
+    head = "2026-11-27 18:32:2{}.535 UTC [4711] app@shop LOG:  duration: 900 ms  statement: SELECT 'Xaver {}'"
+    log.write_text("".join(head.format(second, second) + "\n" for second in range(3)))
+    finished = whole_tool.run("capture", "--log", log, "--out", out, "--redact")
+    assert finished.returncode == 0, finished.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["postgresql.log", "yesterday"]
+    texts = OpenedCapture(out).statements.column("text").to_pylist()
+    assert len(texts) == 3 and not any("Xaver" in text for text in texts)

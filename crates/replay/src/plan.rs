@@ -3,11 +3,13 @@
 mod early;
 pub mod forms;
 mod links;
+mod makers;
 mod messages;
 mod order;
 mod parts;
 mod reading;
 mod requests;
+mod sequences;
 mod session;
 mod shared;
 mod texts;

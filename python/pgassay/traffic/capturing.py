@@ -114,12 +114,17 @@ def listening(text: str, *, has_tls: bool) -> str:
     return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
 
+def refuse_full(folder: Path) -> None:
+    """Raise UsageError for a folder that holds something."""
+    if folder.is_dir() and any(folder.iterdir()):
+        raise UsageError(f"--out {folder} is not empty: name a new folder")
+
+
 def make_folder(folder: Path) -> None:
     """Make the capture's folder, for its owner alone; raises UsageError for one that holds something."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if any(folder.iterdir()):
-            raise UsageError(f"--out {folder} is not empty: name a new folder")
+        refuse_full(folder)
         folder.chmod(0o700)
     except OSError as error:
         raise UsageError(f"--out {folder} can't be used ({error.strerror}): name another folder") from None

@@ -14,7 +14,7 @@ from pgassay.model.traffic.replay_result import Percentiles, ReplayPlayer, Repla
 from pgassay.native.process import NativeProcess, StatementError
 from pgassay.traffic import manifest
 from pgassay.traffic.play_plan import databases_of, diverged_share, families_of, role_options
-from pgassay.traffic.tables import never_analysed, words_of
+from pgassay.traffic.tables import TouchDocument, never_analysed, words_of
 
 BOUND_DEFAULT = 0.01
 _MAJOR_MIN = 10
@@ -126,7 +126,7 @@ def _databases(request: ReplayRequest) -> list[str]:
 def _document(
     request: ReplayRequest, resolved: Resolved, databases: dict[str, str]
 ) -> tuple[dict[str, object], list[str]]:
-    names: dict[str, dict[str, list[list[int]]]] = {}
+    names: dict[str, dict[str, TouchDocument]] = {}
     notes: list[str] = []
     tables = 0
     for captured, target in list(databases.items()):

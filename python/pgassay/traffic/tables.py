@@ -35,6 +35,24 @@ WHERE c.relkind IN ('r', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_s
 ORDER BY pg_relation_size(c.oid) DESC, 1
 """
 _NAMED_MAX = 3
+# Defaults that ask a sequence or a function of the users', and triggers, which may ask one.
+_NUMBERED = """
+SELECT attrelid FROM pg_attribute WHERE attidentity <> '' AND NOT attisdropped
+UNION SELECT a.adrelid FROM pg_attrdef a JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass
+    AND d.objid = a.oid AND d.refclassid = 'pg_proc'::regclass
+UNION SELECT a.adrelid FROM pg_attrdef a JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass
+    AND d.objid = a.oid AND d.refclassid = 'pg_class'::regclass
+    JOIN pg_class s ON s.oid = d.refobjid AND s.relkind = 'S'
+UNION SELECT tgrelid FROM pg_trigger WHERE NOT tgisinternal
+"""
+# The table of whose column a sequence is.
+_SEQUENCES = """
+SELECT s.relname, COALESCE(a.adrelid, d.refobjid)
+FROM pg_class s JOIN pg_depend d ON s.relkind = 'S'
+    AND (d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.refclassid = 'pg_class'::regclass
+         OR d.classid = 'pg_attrdef'::regclass AND d.refobjid = s.oid)
+LEFT JOIN pg_attrdef a ON d.classid = 'pg_attrdef'::regclass AND a.oid = d.objid
+"""
 _FOREIGN = "SELECT conrelid, confrelid FROM pg_constraint WHERE contype = 'f'"
 _FUNCTIONS = """
 SELECT p.proname, COALESCE(pg_get_function_sqlbody(p.oid), p.prosrc)
@@ -54,6 +72,9 @@ _ADVISORY = (
 _LAYERS = 5
 
 
+TouchDocument = tuple[list[int], list[int], list[int], bool]
+
+
 @dataclass
 class Touch:
     """Numbers of the tables that a word makes a statement read, write, and look into by foreign keys."""
@@ -61,10 +82,12 @@ class Touch:
     reads: set[int] = field(default_factory=set)
     writes: set[int] = field(default_factory=set)
     refers: set[int] = field(default_factory=set)
+    # Whether a new row of the table may take a value of a sequence, which lastval() tells afterwards.
+    is_numbered: bool = False
 
-    def document(self) -> list[list[int]]:
+    def document(self) -> TouchDocument:
         """As the native binary takes it."""
-        return [sorted(self.reads), sorted(self.writes), sorted(self.refers)]
+        return (sorted(self.reads), sorted(self.writes), sorted(self.refers), self.is_numbered)
 
 
 def words_of(session: "psycopg.Connection[tuple[object, ...]]", first: int) -> tuple[dict[str, Touch], int]:
@@ -79,7 +102,13 @@ def words_of(session: "psycopg.Connection[tuple[object, ...]]", first: int) -> t
     names = {
         number: {word for word, touch in found.items() if number in touch.reads} for number in of_oid.values()
     }
-    _add_views(session, of_oid, found)
+    numbered = {of_oid[oid] for (oid,) in session.execute(_NUMBERED) if oid in of_oid}
+    for touch in found.values():
+        touch.is_numbered = bool(touch.reads & numbered)
+    _add_views(session, of_oid, found, numbered)
+    for name, table in session.execute(_SEQUENCES):
+        if table in of_oid:
+            found.setdefault(str(name), Touch()).reads.add(of_oid[table])
     for child, parent in session.execute(_FOREIGN):
         if child in of_oid and parent in of_oid:
             for word in names[of_oid[child]]:
@@ -102,7 +131,10 @@ def never_analysed(session: "psycopg.Connection[tuple[object, ...]]") -> str:
 
 
 def _add_views(
-    session: "psycopg.Connection[tuple[object, ...]]", of_oid: dict[object, int], found: dict[str, Touch]
+    session: "psycopg.Connection[tuple[object, ...]]",
+    of_oid: dict[object, int],
+    found: dict[str, Touch],
+    numbered: set[int],
 ) -> None:
     rows = session.execute(_VIEWS).fetchall()
     behind: dict[object, set[int]] = {oid: set() for oid, _, _ in rows}
@@ -110,7 +142,9 @@ def _add_views(
         for oid, _, on in rows:
             behind[oid] |= behind.get(on, set()) | ({of_oid[on]} if on in of_oid else set())
     for oid, name, _ in rows:
-        found.setdefault(str(name), Touch()).reads.update(behind[oid])
+        touch = found.setdefault(str(name), Touch())
+        touch.reads.update(behind[oid])
+        touch.is_numbered |= bool(behind[oid] & numbered)
 
 
 def _add_functions(

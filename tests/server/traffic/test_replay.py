@@ -263,7 +263,9 @@ def test_words_stand_for_the_tables_behind_them(server: NativeTestServer) -> Non
         found, end = words_of(connection, 10)
     (orders,) = found["orders"].reads
     (customers,) = found["customers"].reads
-    assert found["waiting"] == Touch(reads={orders})
+    assert found["waiting"] == Touch(reads={orders}, is_numbered=True)
+    # A sequence stands for the table that has it.
+    assert found["orders_id_seq"] == Touch(reads={orders})
     assert found["orders"].refers == {customers}
     assert found["close_order"].writes == {orders}
     # Three tables, and the advisory locks.

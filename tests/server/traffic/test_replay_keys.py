@@ -159,15 +159,98 @@ def places_of_rows(client: Connection, _other: Connection) -> None:
         assert client.execute("DELETE FROM jobs WHERE ctid = ANY(%s::tid[])", ([now],)).rowcount == 1
 
 
-SHAPES: list[Any] = [
+def uuids_in_arrays(client: Connection, other: Connection) -> None:
+    """Generated UUIDs in arrays, as text, binary, of texts, in capitals, and in lists."""
+    for turn in range(12):
+        names = [f"listed {turn} {n}" for n in range(3)]
+        text = "INSERT INTO parcels (name) VALUES (%s), (%s), (%s) RETURNING id"
+        made = ids(client.execute(text, names))
+        expected = [(name,) for name in names]
+        text = "SELECT name FROM parcels WHERE id = ANY(%s::uuid[]) ORDER BY name"
+        for place in ("%s", "%t", "%b"):
+            assert other.execute(text.replace("%s", place), (made,)).fetchall() == expected
+            plain = [str(each) for each in made]
+            assert other.execute(text.replace("%s", place), (plain,)).fetchall() == expected
+        listed = ",".join(map(str, made))
+        for each in (listed, listed.upper()):
+            text = "SELECT name FROM parcels WHERE id = ANY('{" + each + "}') ORDER BY name"
+            assert other.execute(text).fetchall() == expected
+        quoted = ", ".join(f"'{each}'" for each in made)
+        text = f"SELECT name FROM parcels WHERE id IN ({quoted}) ORDER BY name"
+        assert other.execute(text).fetchall() == expected
+        text = f"SELECT name FROM parcels WHERE id = ANY(ARRAY[{quoted}]::uuid[]) ORDER BY name"
+        assert other.execute(text).fetchall() == expected
+        # As they are written without hyphens.
+        text = "SELECT name FROM parcels WHERE id = ANY(%s::uuid[]) AND 1 = 1 ORDER BY name"
+        assert other.execute(text, ([each.hex for each in made],)).fetchall() == expected
+        text = f"SELECT name FROM parcels WHERE id = '{made[0].hex}'"
+        assert other.execute(text).fetchall() == expected[:1]
+        seen(other, "parcels", names[0], made[0].hex)
+
+
+def made_as_arrays(client: Connection, other: Connection) -> None:
+    """Keys that the server gives as arrays."""
+    for turn in range(12):
+        names = [f"array {turn} {n}" for n in range(1 + turn % 3)]
+        for table in ("customers", "parcels"):
+            text = (
+                f"WITH made AS (INSERT INTO {table} (name) SELECT unnest(%s::text[]) RETURNING id) "
+                "SELECT array_agg(id) FROM made"
+            )
+            with client.cursor(binary=bool(turn % 2)) as cursor:
+                ((made,),) = cursor.execute(text, (names,)).fetchall()
+            for name, key in zip(names, made, strict=True):
+                seen(other, table, name, key)
+
+
+def last_values(client: Connection, other: Connection) -> None:
+    """lastval() of several tables' sequences; rows of a table without a sequence change nothing."""
+    for turn in range(20):
+        table = ("customers", "orders", "customers", "orders", "orders")[turn % 5]
+        name = f"last {turn}"
+        client.execute(f"INSERT INTO {table} (name) VALUES (%s)", (name,))
+        client.execute("INSERT INTO jobs (id, name) VALUES (%s, %s)", (turn, name))
+        (key,) = ids(client.execute("SELECT lastval()"))
+        seen(other, table, name, key)
+        sequence, table = (("numbers", "numbered"), ("letters", "lettered"))[turn // 2 % 2]
+        client.execute("SELECT nextval(%s)", (sequence,))
+        (key,) = ids(client.execute("SELECT lastval()"))
+        client.execute(f"INSERT INTO {table} VALUES (%s, %s)", (key, name))
+        seen(other, table, name, key)
+
+
+def current_values(client: Connection, other: Connection) -> None:
+    """currval() of several sequences in one statement, in turns, with other columns beside them."""
+    pairs = (("customers_id_seq", "customers"), ("orders_id_seq", "orders"))
+    for turn in range(20):
+        name = f"current {turn}"
+        for _, table in pairs:
+            client.execute(f"INSERT INTO {table} (name) VALUES (%s)", (name,))
+        client.execute("INSERT INTO orders (name) VALUES ('another')" if turn % 4 else "SELECT 1")
+        one, two = pairs if turn % 3 else pairs[::-1]
+        if turn % 2:
+            text = "SELECT currval(%s), %s::text, currval(%s)"
+            ((first, _, second),) = client.execute(text, (one[0], name, two[0])).fetchall()
+        else:
+            text = f"SELECT 42, currval('{one[0]}'), 'a, b', coalesce(currval('{two[0]}'), 1)"
+            ((_, first, _, second),) = client.execute(text).fetchall()
+        for (_, table), key in ((one, first), (two, second)):
+            known = "another" if table == "orders" and turn % 4 else name
+            seen(other, table, known, key)
+
+
+SHAPES: list[Shape] = [
     several_rows,
     from_a_select,
     children,
     next_values,
     in_lists,
     generated_uuids,
-    # Diverged once for as long as one server lived, in ten: see docs/replay.md.
-    pytest.param(places_of_rows, marks=pytest.mark.slow),
+    uuids_in_arrays,
+    made_as_arrays,
+    last_values,
+    current_values,
+    places_of_rows,
 ]
 
 

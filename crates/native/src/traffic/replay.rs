@@ -66,7 +66,8 @@ struct ReplaySpec {
     silent_s: Option<f64>,
 }
 
-type Words = (Vec<u32>, Vec<u32>, Vec<u32>);
+/// Tables that it reads, writes and refers to; whether new rows take values of a sequence.
+type Words = (Vec<u32>, Vec<u32>, Vec<u32>, bool);
 
 /// Runs the command and gives its exit status; ends early when standard input closes.
 pub fn replay() -> i32 {
@@ -130,10 +131,11 @@ fn play(spec: ReplaySpec, plan: Plan) -> Result<(), Failure> {
 
 fn wanted(spec: &ReplaySpec) -> Wanted {
     let touches = |words: &HashMap<String, Words>| {
-        let touch = |(reads, writes, refers): &Words| Touch {
+        let touch = |(reads, writes, refers, is_numbered): &Words| Touch {
             reads: reads.clone(),
             writes: writes.clone(),
             refers: refers.clone(),
+            is_numbered: *is_numbered,
         };
         words
             .iter()

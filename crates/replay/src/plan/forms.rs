@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::parts::Form;
+use super::parts::{Column, Form};
 
 const TEXT: u32 = 25;
 const ARRAY_HEADER_BYTES: usize = 20;
@@ -15,18 +15,56 @@ pub fn form_of(type_oid: u32, format: u16) -> Option<Form> {
             Some(Form::Text)
         }
         (TEXT | 1042 | 1043, 1) => Some(Form::Text),
-        (20 | 21 | 23 | 26 | 28 | 5069 | 1114 | 1184, 1) => Some(Form::Integer),
+        (20 | 21 | 23 | 5069 | 1114 | 1184, 1) => Some(Form::Integer),
+        (26 | 28, 1) => Some(Form::Unsigned),
         (27, 1) => Some(Form::Place),
         (2950, 1) => Some(Form::Uuid),
         _ => None,
     }
 }
 
+/// The type of an array's elements; none where it is no array whose values are followed.
+pub fn array_of(type_oid: u32) -> Option<u32> {
+    Some(match type_oid {
+        1005 => 21,
+        1007 => 23,
+        1016 => 20,
+        1028 => 26,
+        1010 => 27,
+        1011 => 28,
+        271 => 5069,
+        1009 => TEXT,
+        1014 => 1042,
+        1015 => 1043,
+        1115 => 1114,
+        1185 => 1184,
+        1231 => 1700,
+        2951 => 2950,
+        _ => return None,
+    })
+}
+
+impl Column {
+    /// The elements of a field that is an array of one dimension.
+    pub fn elements<'a>(&self, field: Option<&'a [u8]>) -> Vec<&'a [u8]> {
+        let found = field.and_then(|bytes| {
+            let (ranges, _) = match self.form {
+                // Texts are the same in both formats, and arrays of them are not.
+                Form::Text => elements(bytes, false).or_else(|| elements(bytes, true)),
+                _ => elements(bytes, true),
+            }?;
+            Some(ranges.into_iter().map(|range| &bytes[range]).collect())
+        });
+        found.unwrap_or_default()
+    }
+}
+
 /// How a binary parameter of this length may be written, the likelier first.
 pub fn forms_of(length: usize) -> &'static [Form] {
     match length {
-        2 | 4 | 8 => &[Form::Integer],
-        6 => &[Form::Place],
+        2 | 8 => &[Form::Integer, Form::Text],
+        4 => &[Form::Integer, Form::Unsigned, Form::Text],
+        6 => &[Form::Place, Form::Text],
         16 => &[Form::Uuid, Form::Text],
         _ => &[Form::Text],
     }
@@ -118,7 +156,12 @@ fn text_elements(bytes: &[u8]) -> Option<Vec<Range<usize>>> {
 pub fn canonical(bytes: &[u8], form: Form) -> Option<Vec<u8>> {
     match form {
         Form::Text if is_uuid(bytes) => Some(bytes.to_ascii_lowercase()),
+        Form::Text if is_bare_uuid(bytes) => Some(hyphenated(&bytes.to_ascii_lowercase())),
         Form::Text => Some(bytes.to_vec()),
+        Form::Unsigned => {
+            let number = u32::from_be_bytes(bytes.try_into().ok()?);
+            Some(number.to_string().into_bytes())
+        }
         Form::Integer => {
             let number = match bytes.len() {
                 2 => i64::from(i16::from_be_bytes(bytes.try_into().ok()?)),
@@ -136,22 +179,30 @@ pub fn canonical(bytes: &[u8], form: Form) -> Option<Vec<u8>> {
         }
         Form::Uuid => {
             let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            (digits.len() == 32).then(|| {
-                let parts = [
-                    &digits[..8],
-                    &digits[8..12],
-                    &digits[12..16],
-                    &digits[16..20],
-                    &digits[20..],
-                ];
-                parts.join("-").into_bytes()
-            })
+            (digits.len() == 32).then(|| hyphenated(digits.as_bytes()))
         }
     }
 }
 
+/// 32 digits as a UUID is written.
+fn hyphenated(digits: &[u8]) -> Vec<u8> {
+    let parts = [
+        &digits[..8],
+        &digits[8..12],
+        &digits[12..16],
+        &digits[16..20],
+        &digits[20..],
+    ];
+    parts.join(&b'-')
+}
+
+/// Whether it is a UUID's text without hyphens, as many applications write it.
+fn is_bare_uuid(bytes: &[u8]) -> bool {
+    bytes.len() == 32 && bytes.iter().all(u8::is_ascii_hexdigit)
+}
+
 /// Whether it is a UUID's text.
-pub fn is_uuid(bytes: &[u8]) -> bool {
+fn is_uuid(bytes: &[u8]) -> bool {
     let is_right = |(at, byte): (usize, &u8)| match at {
         8 | 13 | 18 | 23 => *byte == b'-',
         _ => byte.is_ascii_hexdigit(),
@@ -171,14 +222,15 @@ pub fn is_place(text: &[u8]) -> bool {
         .unwrap_or(false)
 }
 
-/// A value from its text, in the form and length of the place; none where it does not fit there.
-pub fn written(value: &[u8], form: Form, length: usize) -> Option<Vec<u8>> {
+/// A value from its text, written as what stood in the place; none where it does not fit there.
+pub fn written(value: &[u8], form: Form, then: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(value).ok()?;
     match form {
-        Form::Text => Some(value.to_vec()),
+        Form::Text => Some(as_text(value, then)),
+        Form::Unsigned => Some(text.parse::<u32>().ok()?.to_be_bytes().to_vec()),
         Form::Integer => {
             let number: i64 = text.parse().ok()?;
-            match length {
+            match then.len() {
                 2 => Some(i16::try_from(number).ok()?.to_be_bytes().to_vec()),
                 4 => Some(i32::try_from(number).ok()?.to_be_bytes().to_vec()),
                 _ => Some(number.to_be_bytes().to_vec()),
@@ -203,6 +255,20 @@ pub fn written(value: &[u8], form: Form, length: usize) -> Option<Vec<u8>> {
     }
 }
 
+/// A client that writes UUIDs in capitals, or without hyphens, goes on doing so.
+fn as_text(value: &[u8], then: &[u8]) -> Vec<u8> {
+    let mut value = value.to_vec();
+    if is_uuid(&value) && (is_uuid(then) || is_bare_uuid(then)) {
+        if !is_uuid(then) {
+            value.retain(|byte| *byte != b'-');
+        }
+        if then.iter().any(u8::is_ascii_uppercase) {
+            value.make_ascii_uppercase();
+        }
+    }
+    value
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,17 +279,28 @@ mod tests {
         let text = canonical(&uuid, Form::Uuid).unwrap();
         assert_eq!(text, b"00010203-0405-0607-0809-0a0b0c0d0e0f");
         assert_eq!(canonical(&text.to_ascii_uppercase(), Form::Text).unwrap(), text);
-        assert_eq!(written(&text, Form::Uuid, 16), Some(uuid));
-        for (length, bytes) in [(2, vec![0xff, 0xfe]), (4, vec![0, 0, 1, 0]), (8, vec![0; 8])] {
+        assert_eq!(written(&text, Form::Uuid, &uuid), Some(uuid));
+        let bare = b"000102030405060708090A0B0C0D0E0F";
+        assert_eq!(canonical(bare, Form::Text).unwrap(), text);
+        assert_eq!(written(&text, Form::Text, bare).unwrap(), bare);
+        assert_eq!(
+            written(&text, Form::Text, &text.to_ascii_uppercase()),
+            Some(text.to_ascii_uppercase())
+        );
+        for bytes in [vec![0xff, 0xfe], vec![0, 0, 1, 0], vec![0; 8]] {
             let text = canonical(&bytes, Form::Integer).unwrap();
-            assert_eq!(written(&text, Form::Integer, length), Some(bytes));
+            assert_eq!(written(&text, Form::Integer, &bytes), Some(bytes));
         }
-        assert_eq!(written(b"70000", Form::Integer, 2), None);
+        assert_eq!(written(b"70000", Form::Integer, b"\0\x01"), None);
+        let transaction = vec![0xff, 0, 0, 1];
+        let text = canonical(&transaction, Form::Unsigned).unwrap();
+        assert_eq!(text, b"4278190081");
+        assert_eq!(written(&text, Form::Unsigned, &transaction), Some(transaction));
         let place = vec![0, 0, 1, 2, 0, 7];
         let text = canonical(&place, Form::Place).unwrap();
         assert_eq!(text, b"(258,7)");
         assert!(is_place(&text) && !is_place(b"(1)") && !is_place(b"(,)"));
-        assert_eq!(written(&text, Form::Place, 6), Some(place));
+        assert_eq!(written(&text, Form::Place, &place), Some(place));
     }
 
     #[test]

@@ -21,6 +21,8 @@ const SMALL_BELOW: u64 = 1000;
 /// Whole numbers of a table that the statement does not name are its keys where they are young, as passed-on ones are.
 const UNRELATED_AGE_MAX: f64 = 0.3;
 const UNRELATED_WEIGHT: f64 = 0.25;
+/// Of a sequence that no table has it is not known.
+const UNKNOWN_WEIGHT: f64 = 0.8;
 
 /// By slot and source: how good the source is, 0 the best.
 pub struct Links(HashMap<(u32, u32), usize>);
@@ -98,7 +100,11 @@ fn score(slot: &Slot, source: &Source, seen: &Seen) -> Option<f64> {
             return None;
         }
     }
-    let weight = if is_related { 1.0 } else { UNRELATED_WEIGHT };
+    let weight = match is_related {
+        true if source.tables.is_empty() => UNKNOWN_WEIGHT,
+        true => 1.0,
+        false => UNRELATED_WEIGHT,
+    };
     Some(number(seen.hits) * (1.0 - age) * weight)
 }
 
@@ -116,6 +122,7 @@ mod tests {
     use std::collections::HashSet;
 
     use super::super::parts::Plan;
+    use super::super::sequences::Names;
     use super::super::texts::Text;
     use super::super::values::{Answering, Used};
     use super::*;
@@ -138,8 +145,9 @@ mod tests {
         let answering = Answering {
             database: 0,
             text: &text,
-            sequence: None,
-            wrote_last: None,
+            names: &Names::new(),
+            last: None,
+            tables: &|_| &[],
             description: &description(table),
             formats: None,
         };
@@ -147,7 +155,7 @@ mod tests {
         let id = id.to_string();
         let length = u8::try_from(id.len()).unwrap();
         let row = [&b"\0\x01\0\0\0"[..], &[length], id.as_bytes()].concat();
-        values.made(set, &row, &plan.columns.clone(), &mut Vec::new());
+        values.made(&plan.columns[set as usize], &row, (0, 0), &mut Vec::new());
     }
 
     fn send(values: &mut Values, plan: &mut Plan, (index, tables): (usize, &[u32]), value: usize) {

@@ -12,6 +12,8 @@ pub struct Touch {
     pub writes: Vec<u32>,
     /// Numbers of tables that its foreign keys look into.
     pub refers: Vec<u32>,
+    /// Whether a new row may take a value of a sequence.
+    pub is_numbered: bool,
 }
 
 /// Which part of a capture is played, and where.
@@ -32,6 +34,9 @@ pub struct Wanted {
     /// How many tables there are; their numbers are below.
     pub tables: u32,
 }
+
+/// A session's number in the capture, and a step of it.
+pub type Maker = (u32, u32);
 
 /// A part of a list: from, to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -185,6 +190,8 @@ pub struct Plan {
     pub sessions: Vec<Session>,
     /// Families.
     pub families: Vec<Family>,
+    /// Queues from this number on are of values that the server makes: done when the step is over, and not before.
+    pub queues_of_values: u32,
     /// How many queues there are.
     pub queues: usize,
     /// Time of the first thing that is played, nanoseconds of the capture.
@@ -214,6 +221,8 @@ pub enum Form {
     Text,
     /// A whole number, big-endian.
     Integer,
+    /// One of four bytes without a sign, as of a transaction.
+    Unsigned,
     /// 16 bytes.
     Uuid,
     /// A row's place in its table, six bytes.
@@ -229,9 +238,11 @@ pub struct Column {
     pub source: u32,
     /// How values come.
     pub form: Form,
+    /// Whether they come as an array.
+    pub is_array: bool,
 }
 
-/// A value that the server made then.
+/// A value that the server made then; before those of an array comes their number, of no source.
 #[derive(Clone, Copy, Debug)]
 pub struct Returned {
     /// The source.
@@ -259,6 +270,8 @@ pub struct Place {
     pub source: u32,
     /// The value's number.
     pub value: u32,
+    /// Who made it last, by number.
+    pub maker: u32,
     /// The slot that it is of.
     pub slot: u32,
 }

@@ -9,8 +9,9 @@ use pgassay_capture::store::reader::Capture;
 
 use super::early::{Earlier, Held};
 use super::links::Links;
+use super::makers::Makers;
 use super::order::Order;
-use super::parts::{Plan, Session, Wanted};
+use super::parts::{Maker, Plan, Session, Wanted};
 use super::session::Reading;
 use super::shared::{Shared, span};
 use super::texts::Texts;
@@ -45,7 +46,10 @@ pub fn read(folder: &Path, wanted: &Wanted) -> Result<Plan, Fault> {
                     from_ns.get_or_insert(at_ns);
                     let session = begun(begin, database, at_ns, shared.order.ended());
                     let number = shared.values.database(&begin.database());
-                    open.insert(event.session, Reading::new(session, begin.database(), number));
+                    open.insert(
+                        event.session,
+                        Reading::new(session, event.session, begin.database(), number),
+                    );
                 }
                 None => shared.plan.left_out += 1,
             }
@@ -157,8 +161,31 @@ fn together(shared: Shared<'_>, mut done: Vec<Reading>) -> Plan {
             .extend(links.chosen(&all[step.places.range()]).cloned());
         step.places = span(from, plan.places.len());
     }
-    plan.queues = order.ended_queue() as usize + 1;
+    plan.queues_of_values = order.ended_queue();
+    let ended = wait_for_makers(&mut plan, &values.makers, &mut done);
+    plan.queues = ended as usize + 1;
     plan.families = texts.families;
     plan.sessions = done.into_iter().map(|reading| reading.session).collect();
     plan
+}
+
+/// Steps wait for those of other sessions that made their values; gives the next free queue.
+fn wait_for_makers(plan: &mut Plan, all: &[Maker], done: &mut [Reading]) -> u32 {
+    let mut makers = Makers::default();
+    for reading in &*done {
+        for step in &reading.session.steps {
+            for place in &plan.places[step.places.range()] {
+                if place.maker != u32::MAX && all[place.maker as usize].0 != reading.number {
+                    makers.need(place.source, place.maker);
+                }
+            }
+        }
+    }
+    let free = makers.settle(all, plan.queues_of_values);
+    for reading in done {
+        for (number, step) in (0_u32..).zip(&mut reading.session.steps) {
+            makers.add(step, (reading.number, number), all, plan);
+        }
+    }
+    free
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::parts::Kind;
+use super::sequences::Names;
 use super::texts::Text;
 
 /// A request whose answer has not come.
@@ -22,8 +23,8 @@ pub struct Request {
 pub struct Portal {
     pub text: Arc<Text>,
     pub formats: Arc<[u16]>,
-    /// The name of a sequence that is a parameter.
-    pub sequence: Option<Arc<[u8]>>,
+    /// The names of the sequences that it asks.
+    pub names: Names,
 }
 
 /// Deadlocks, serialization failures, locks that were not there in time, statements that were cancelled.

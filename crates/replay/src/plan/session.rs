@@ -11,8 +11,8 @@ use super::order::{Begun, Order};
 use super::parts::{Expected, Kind, Returned, Session, Span, Step};
 use super::requests::{Portal, Request, hangs_on_timing};
 use super::shared::{Shared, span};
-use super::texts::{Text, sequence};
-use super::values::{Answering, Used};
+use super::texts::Text;
+use super::values::{Answering, Last, Used};
 
 /// Behind them no parameter of a statement is followed.
 const LITERALS_FROM: usize = 1 << 16;
@@ -20,6 +20,8 @@ const LITERALS_FROM: usize = 1 << 16;
 /// A session while it is read.
 pub struct Reading {
     pub session: Session,
+    /// Its number in the capture.
+    pub number: u32,
     database: String,
     database_number: u32,
     requests: VecDeque<Request>,
@@ -28,8 +30,8 @@ pub struct Reading {
     descriptions: HashMap<u32, Arc<[u8]>>,
     begun: VecDeque<(u32, Begun)>,
     written: Vec<u32>,
-    /// The statement that made rows last.
-    wrote_last: Option<Arc<Text>>,
+    /// What lastval() tells of.
+    last: Option<Last>,
     /// By table, how far the open transaction's writes reach in the order of writes.
     reaches: HashMap<u32, u32>,
     syncs: u32,
@@ -41,9 +43,10 @@ pub struct Reading {
 }
 
 impl Reading {
-    pub fn new(session: Session, database: String, database_number: u32) -> Self {
+    pub fn new(session: Session, number: u32, database: String, database_number: u32) -> Self {
         Self {
             session,
+            number,
             database,
             database_number,
             requests: VecDeque::new(),
@@ -52,7 +55,7 @@ impl Reading {
             descriptions: HashMap::new(),
             begun: VecDeque::new(),
             written: Vec::new(),
-            wrote_last: None,
+            last: None,
             reaches: HashMap::new(),
             syncs: 0,
             readies: 0,
@@ -219,12 +222,11 @@ impl Reading {
             let value = &message.body[range.clone()];
             shared.values.used(used, &text, value, &mut shared.plan);
         }
-        let first = bind.values.iter().flatten().next();
-        let named = first.filter(|_| text.asks_sequence);
+        let value = |index: usize| Some(&message.body[bind.values.get(index)?.clone()?]);
         let portal = Portal {
+            names: text.calls.names(value),
             text,
             formats: Arc::from(bind.result_formats),
-            sequence: named.map(|range| Arc::from(sequence(&message.body[range.clone()]))),
         };
         self.portals.insert(bind.portal.to_vec(), portal);
     }
@@ -278,8 +280,9 @@ impl Reading {
                 let answering = Answering {
                     database: self.database_number,
                     text: &request.text,
-                    sequence: portal.and_then(|portal| portal.sequence.as_deref()),
-                    wrote_last: self.wrote_last.as_deref(),
+                    names: portal.map_or(&request.text.names, |portal| &portal.names),
+                    last: self.last.as_ref(),
+                    tables: &|word| shared.texts.tables(&self.database, word),
                     description,
                     formats: portal.map(|portal| &*portal.formats),
                 };
@@ -288,9 +291,9 @@ impl Reading {
                 found
             }
         };
-        shared
-            .values
-            .made(columns, row, &shared.plan.columns, &mut self.made);
+        let columns = &shared.plan.columns[columns as usize];
+        let by = (self.number, request.step);
+        shared.values.made(columns, row, by, &mut self.made);
     }
 
     fn ended(&mut self, kind: Kind, rows: Rows, at_ns: u64, shared: &mut Shared<'_>) {
@@ -315,8 +318,10 @@ impl Reading {
         self.free_ns = at_ns;
         shared.plan.longest_ns = shared.plan.longest_ns.max(expected.busy_ns);
         let is_error = matches!(expected.kind, Kind::Error(_));
-        if !is_error && request.text.inserts {
-            self.wrote_last = Some(Arc::clone(&request.text));
+        if !is_error {
+            let portal = request.portal.as_ref();
+            let names = portal.map_or(&request.text.names, |portal| &portal.names);
+            self.last = Last::after(&request.text, names).or(self.last.take());
         }
         self.session.expected.push(expected);
         let (is_query, cycle) = (request.is_query, request.cycle);

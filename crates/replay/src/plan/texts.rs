@@ -5,7 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::parts::{Family, Wanted};
-use crate::lexer::{Look, look};
+use super::sequences::{Calls, Names};
+use crate::lexer::look;
 
 /// More texts are looked through again when they come again.
 const TEXTS_KEPT_MAX: usize = 200_000;
@@ -29,12 +30,12 @@ pub struct Text {
     pub looked_into: Vec<u32>,
     /// Tables in which it makes keys.
     pub made_in: Vec<u32>,
-    /// Whether it makes rows.
-    pub inserts: bool,
-    /// Whether it asks a sequence for a value: nextval, currval, setval.
-    pub asks_sequence: bool,
-    /// Sequences that it names, in their order.
-    pub sequences: Vec<Box<[u8]>>,
+    /// Whether that changes what lastval() tells.
+    pub counts: bool,
+    /// Where it asks sequences for values: nextval, currval, setval.
+    pub calls: Calls,
+    /// Their names, as far as they stand in the text.
+    pub names: Names,
     /// Whether it asks for the last value of any sequence.
     pub asks_last: bool,
     /// Whether it ends a transaction.
@@ -61,6 +62,13 @@ impl<'a> Texts<'a> {
             keys: HashMap::new(),
             families: Vec::new(),
         }
+    }
+
+    /// The tables that a word stands for.
+    pub fn tables(&self, database: &str, word: &[u8]) -> &'a [u32] {
+        let names = self.wanted.names.get(database);
+        let touch = names.and_then(|names| names.get(std::str::from_utf8(word).ok()?));
+        touch.map_or(&[], |touch| &touch.reads)
     }
 
     /// Looks a text up, or through.
@@ -116,18 +124,19 @@ impl<'a> Texts<'a> {
         }
         let has = |word: &str| look.words.iter().any(|known| known == word);
         let asks_sequence = has("nextval") || has("currval") || has("setval");
+        let calls = if asks_sequence {
+            Calls::new(text)
+        } else {
+            Calls::default()
+        };
         self.families[family as usize].writes |= !written.is_empty();
         Text {
             family,
             looked_into,
             made_in,
-            inserts: look.target.is_some(),
-            sequences: if asks_sequence {
-                strings(text, &look)
-            } else {
-                Vec::new()
-            },
-            asks_sequence,
+            counts: look.target.is_some() && target.is_none_or(|target| target.is_numbered),
+            names: calls.names(|_| None),
+            calls,
             asks_last: has("lastval"),
             is_plain: !look.locks && written.is_empty(),
             commits: look.words.iter().any(|word| word == "commit" || word == "end"),
@@ -137,20 +146,4 @@ impl<'a> Texts<'a> {
             has_secret: text.windows(SECRET.len()).any(|window| window == SECRET),
         }
     }
-}
-
-/// The strings of a text, as names of sequences: without their schema and quotes.
-fn strings(text: &[u8], look: &Look) -> Vec<Box<[u8]>> {
-    let is_string = |range: &&Range<usize>| range.start > 0 && text[range.start - 1] == b'\'';
-    look.values
-        .iter()
-        .filter(is_string)
-        .map(|range| sequence(&text[range.clone()]))
-        .collect()
-}
-
-/// The name of a sequence, without its schema and quotes.
-pub fn sequence(name: &[u8]) -> Box<[u8]> {
-    let last = name.rsplit(|byte| *byte == b'.').next().unwrap_or(name);
-    last.iter().copied().filter(|byte| *byte != b'"').collect()
 }

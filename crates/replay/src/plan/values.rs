@@ -8,8 +8,9 @@ use std::collections::{HashMap, HashSet};
 
 use pgassay_capture::format::bind::format_of;
 
-use super::forms::{canonical, described, elements, field, form_of, forms_of, is_place};
-use super::parts::{Column, Form, Place, Plan, Returned};
+use super::forms::{array_of, canonical, described, elements, field, form_of, forms_of, is_place};
+use super::parts::{Column, Form, Maker, Place, Plan, Returned};
+use super::sequences::{Names, words};
 use super::texts::Text;
 
 /// Texts of this length don't match by chance, and shorter ones are not followed.
@@ -20,8 +21,10 @@ const TEXT_BYTES_MIN: usize = 16;
 enum Origin {
     /// A table's column, by OID and number.
     Column(u32, u16),
-    /// A sequence, by its name.
+    /// A sequence, by its name; several that a statement asks at once.
     Sequence(Box<[u8]>),
+    /// The last value of a sequence, after a row of these tables was made.
+    Last(Vec<u32>),
     /// A column of the answers of a family.
     Statement(u32, usize),
 }
@@ -82,16 +85,43 @@ pub struct Used {
     pub is_parameter: bool,
 }
 
+/// What lastval() tells of.
+pub struct Last {
+    origin: Origin,
+    tables: Vec<u32>,
+}
+
+impl Last {
+    /// What it tells of after a statement.
+    pub fn after(text: &Text, names: &Names) -> Option<Self> {
+        if let Some(name) = text.calls.last(names) {
+            return Some(Self {
+                origin: Origin::Sequence(name),
+                tables: Vec::new(),
+            });
+        }
+        text.counts.then(|| Self {
+            origin: match text.made_in.is_empty() {
+                true => Origin::Statement(text.family, usize::MAX),
+                false => Origin::Last(text.made_in.clone()),
+            },
+            tables: text.made_in.clone(),
+        })
+    }
+}
+
 /// What an execution's answers are taken as.
 pub struct Answering<'a> {
     /// The database of the session, by number.
     pub database: u32,
     /// The statement.
     pub text: &'a Text,
-    /// The name of a sequence that is a parameter.
-    pub sequence: Option<&'a [u8]>,
-    /// The statement that made rows last in the session, for lastval.
-    pub wrote_last: Option<&'a Text>,
+    /// The names of the sequences that it asks.
+    pub names: &'a Names,
+    /// What lastval() tells of.
+    pub last: Option<&'a Last>,
+    /// The tables that a sequence's name stands for.
+    pub tables: &'a dyn Fn(&[u8]) -> &'a [u32],
     /// The body of RowDescription.
     pub description: &'a [u8],
     /// Formats of columns that Bind asked for.
@@ -105,6 +135,10 @@ pub struct Values {
     numbers: HashMap<Box<[u8]>, u32>,
     /// By value, the sources that made it, and as which of theirs.
     made: HashMap<u32, Vec<(u32, usize)>>,
+    /// Who made values, in the order of the answers.
+    pub makers: Vec<Maker>,
+    /// By source and value, who made it last.
+    latest: HashMap<(u32, u32), u32>,
     numbers_of_sources: HashMap<(u32, Origin), u32>,
     /// Sources, by number.
     pub sources: Vec<Source>,
@@ -126,10 +160,14 @@ impl Values {
         let mut found = Vec::new();
         for (place, (type_oid, format, column)) in described(of.description).into_iter().enumerate() {
             let format = of.formats.map_or(format, |formats| format_of(formats, place));
-            let Some(form) = form_of(type_oid, format) else {
+            let element = array_of(type_oid);
+            let Some(form) = form_of(element.unwrap_or(type_oid), format) else {
                 continue;
             };
-            let (origin, tables) = origin(of, column, place);
+            let (origin, mut tables) = origin(of, column, place);
+            if let Origin::Sequence(name) = &origin {
+                tables = words(name).flat_map(|word| (of.tables)(word)).copied().collect();
+            }
             let next = u32::try_from(self.sources.len()).unwrap_or(u32::MAX);
             let source = *self
                 .numbers_of_sources
@@ -138,8 +176,13 @@ impl Values {
             if source == next {
                 self.sources.push(Source::default());
             }
-            add(&mut self.sources[source as usize].tables, tables);
-            found.push(Column { place, source, form });
+            add(&mut self.sources[source as usize].tables, &tables);
+            found.push(Column {
+                place,
+                source,
+                form,
+                is_array: element.is_some(),
+            });
         }
         *self.sets.entry(found.clone()).or_insert_with(|| {
             plan.columns.push(found);
@@ -147,20 +190,35 @@ impl Values {
         })
     }
 
-    /// Takes a row that was kept, of a set of columns.
-    pub fn made(&mut self, set: u32, row: &[u8], sets: &[Vec<Column>], made: &mut Vec<Returned>) {
-        for &column in &sets[set as usize] {
-            let value = field(row, column.place)
-                .and_then(|bytes| canonical(bytes, column.form))
-                .filter(|value| is_followed(value));
-            let number = match value {
-                Some(value) => self.make(column.source, value),
-                None => u32::MAX,
-            };
+    /// Takes a row that was kept, with these columns, of a step.
+    pub fn made(&mut self, columns: &[Column], row: &[u8], by: Maker, made: &mut Vec<Returned>) {
+        if self.makers.last() != Some(&by) {
+            self.makers.push(by);
+        }
+        for column in columns {
+            let bytes = field(row, column.place);
+            if !column.is_array {
+                made.push(self.one_made(column, bytes));
+                continue;
+            }
+            let elements = column.elements(bytes);
             made.push(Returned {
-                source: column.source,
-                value: number,
+                source: u32::MAX,
+                value: u32::try_from(elements.len()).unwrap_or(u32::MAX),
             });
+            for element in elements {
+                made.push(self.one_made(column, Some(element)));
+            }
+        }
+    }
+
+    fn one_made(&mut self, column: &Column, bytes: Option<&[u8]>) -> Returned {
+        let value = bytes
+            .and_then(|bytes| canonical(bytes, column.form))
+            .filter(|value| is_followed(value));
+        Returned {
+            source: column.source,
+            value: value.map_or(u32::MAX, |value| self.make(column.source, value)),
         }
     }
 
@@ -173,6 +231,8 @@ impl Values {
         let next = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX - 1);
         let number = *self.numbers.entry(value.into_boxed_slice()).or_insert(next);
         let sources = self.made.entry(number).or_default();
+        let maker = u32::try_from(self.makers.len()).unwrap_or(u32::MAX) - 1;
+        self.latest.insert((source, number), maker);
         if !sources.iter().any(|(of, _)| *of == source) {
             sources.push((source, known.made));
             known.made += 1;
@@ -192,6 +252,7 @@ impl Values {
                 form: Form::Text,
                 source: 0,
                 value: 0,
+                maker: u32::MAX,
                 slot: 0,
             };
             let forms = if used.is_binary {
@@ -211,6 +272,7 @@ impl Values {
                 form: Form::Text,
                 source: 0,
                 value: 0,
+                maker: u32::MAX,
                 slot: 0,
             };
             let forms = [form.unwrap_or(Form::Text)];
@@ -260,6 +322,7 @@ impl Values {
                 form,
                 source,
                 value: number,
+                maker: self.latest.get(&(source, number)).copied().unwrap_or(u32::MAX),
                 slot,
                 ..place.clone()
             });
@@ -282,19 +345,18 @@ impl Values {
 }
 
 /// What the values of a column come from, and the tables that were written for them.
-fn origin<'a>(of: &Answering<'a>, column: (u32, u16), place: usize) -> (Origin, &'a [u32]) {
+fn origin(of: &Answering<'_>, column: (u32, u16), place: usize) -> (Origin, Vec<u32>) {
     let text = of.text;
     if column.0 != 0 {
-        return (Origin::Column(column.0, column.1), &text.made_in);
+        return (Origin::Column(column.0, column.1), text.made_in.clone());
     }
-    let name = of.sequence.or(text.sequences.get(place).map(AsRef::as_ref));
-    if let (Some(name), true) = (name, text.asks_sequence) {
-        return (Origin::Sequence(Box::from(name)), &[]);
+    if let Some(name) = text.calls.of_column(of.names, place) {
+        return (Origin::Sequence(name), Vec::new());
     }
-    if let (Some(before), true) = (of.wrote_last, text.asks_last) {
-        return (Origin::Statement(before.family, usize::MAX), &before.made_in);
+    if let (Some(last), true) = (of.last, text.asks_last) {
+        return (last.origin.clone(), last.tables.clone());
     }
-    (Origin::Statement(text.family, place), &text.made_in)
+    (Origin::Statement(text.family, place), text.made_in.clone())
 }
 
 fn add(list: &mut Vec<u32>, more: &[u32]) {

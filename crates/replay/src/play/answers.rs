@@ -42,6 +42,8 @@ pub struct Against<'a> {
 pub struct Answers {
     collector: Collector,
     expected: usize,
+    /// So many values of the expected rows have come.
+    returned: usize,
     free_ns: u64,
     /// ReadyForQuery so far.
     pub readies: u32,
@@ -59,6 +61,7 @@ impl Answers {
         Self {
             collector: Collector::new(),
             expected: 0,
+            returned: 0,
             free_ns: 0,
             readies: 0,
             answers: 0,
@@ -112,10 +115,9 @@ impl Answers {
                 if self.collector.keeps_body
                     && let Some(expected) = session.expected.get(self.expected)
                 {
-                    let number = self.collector.rows.count - 1;
                     against
                         .made
-                        .row(against.plan, expected, number, &self.collector.body);
+                        .row(against.plan, expected, &mut self.returned, &self.collector.body);
                 }
                 return;
             }
@@ -150,6 +152,7 @@ impl Answers {
             return;
         }
         self.expected += 1;
+        self.returned = 0;
         let sent = against
             .steps
             .iter()
@@ -169,6 +172,7 @@ impl Answers {
         self.readies += 1;
         self.answers = 0;
         self.free_ns = now_ns;
+        self.returned = 0;
         self.collector.take_rows();
         self.is_open = self.collector.body.first() != Some(&b'I');
         while let Some(expected) = session.expected.get(self.expected) {

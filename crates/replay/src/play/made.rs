@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::plan::forms::{canonical, field, is_uuid, written};
-use crate::plan::{Expected, Form, Place, Plan, Step};
+use crate::plan::forms::{canonical, field, written};
+use crate::plan::{Column, Expected, Place, Plan, Returned, Step};
 
 /// By source and number of the value then: the value now, as text, where it is another one.
 #[derive(Default)]
@@ -12,24 +12,38 @@ pub struct Made {
 }
 
 impl Made {
-    /// Takes a row that came for an execution whose rows were kept.
-    pub fn row(&mut self, plan: &Plan, expected: &Expected, row: u64, body: &[u8]) {
+    /// Takes a row that came for an execution whose rows were kept: the next one's values lie from `next` on, which moves
+    /// behind them.
+    pub fn row(&mut self, plan: &Plan, expected: &Expected, next: &mut usize, body: &[u8]) {
         let Some(columns) = plan.columns.get(expected.columns as usize) else {
             return;
         };
-        let returned = &plan.returned[expected.returned.range()];
-        let from = usize::try_from(row)
-            .unwrap_or(usize::MAX)
-            .saturating_mul(columns.len());
-        let Some(then) = returned.get(from..from.saturating_add(columns.len())) else {
-            return;
-        };
-        for (column, then) in columns.iter().zip(then) {
-            let value = field(body, column.place).and_then(|bytes| canonical(bytes, column.form));
-            if let (Some(value), true) = (value, then.value != u32::MAX) {
-                self.now
-                    .insert((then.source, then.value), value.into_boxed_slice());
+        let returned = plan.returned[expected.returned.range()].get(*next..);
+        let mut then = returned.unwrap_or_default().iter();
+        let left = then.len();
+        for column in columns {
+            let Some(first) = then.next() else { return };
+            let bytes = field(body, column.place);
+            if !column.is_array {
+                self.one(column, first, bytes);
+                continue;
             }
+            let elements = column.elements(bytes);
+            let of_array: Vec<_> = then.by_ref().take(first.value as usize).collect();
+            if elements.len() == of_array.len() {
+                for (then, element) in of_array.into_iter().zip(elements) {
+                    self.one(column, then, Some(element));
+                }
+            }
+        }
+        *next += left - then.len();
+    }
+
+    fn one(&mut self, column: &Column, then: &Returned, bytes: Option<&[u8]>) {
+        let value = bytes.and_then(|bytes| canonical(bytes, column.form));
+        if let (Some(value), true) = (value, then.value != u32::MAX) {
+            self.now
+                .insert((then.source, then.value), value.into_boxed_slice());
         }
     }
 
@@ -76,12 +90,7 @@ impl Made {
         if canonical(then, place.form).as_deref() == Some(&**now) {
             return None;
         }
-        let mut value = written(now, place.form, then.len())?;
-        // A client that writes UUIDs in capitals goes on doing so.
-        if place.form == Form::Text && is_uuid(then) && then.iter().any(u8::is_ascii_uppercase) {
-            value.make_ascii_uppercase();
-        }
-        Some(value)
+        written(now, place.form, then)
     }
 }
 
@@ -107,7 +116,7 @@ fn lengthen(length: &mut [u8], grown: i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Span;
+    use crate::plan::{Form, Span};
 
     fn place(message: u64, value_at: u64, length: u32, parameter: Option<u64>, value: u32) -> Place {
         Place {
@@ -119,6 +128,7 @@ mod tests {
             form: Form::Text,
             source: 1,
             value,
+            maker: u32::MAX,
             slot: 0,
         }
     }

@@ -39,7 +39,8 @@ impl<O: Opener> Player<O> {
             .is_some_and(|(sent_ns, ..)| now_ns - sent_ns > READ_SETTLED_NS)
         {
             if let Some((_, session, step)) = self.plain.pop_front() {
-                for &mark in &plan.marks[plan.sessions[session].steps[step].marks.range()] {
+                let marks = &plan.marks[plan.sessions[session].steps[step].marks.range()];
+                for &mark in marks.iter().filter(|mark| mark.queue < plan.queues_of_values) {
                     self.queues.mark(mark, &mut self.woken);
                 }
             }

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pgassay.traffic.capturing import CaptureProgress, CaptureStart
+    from pgassay.traffic.redacting import Redacted
 
 LISTEN_DEFAULT = "127.0.0.1:6432"
 EPILOG = """examples:
@@ -72,6 +73,12 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     )
     parser.add_argument("--tls-key", type=options.folder, metavar="FILE", help="its key (PEM)")
     parser.add_argument(
+        "--redact",
+        action="store_true",
+        help="keep no values: when the capture ends they become placeholders (until then they are in "
+        "DIR.values)",
+    )
+    parser.add_argument(
         "--log",
         nargs="+",
         type=options.folder,
@@ -91,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.log is not None:
         if words:
             raise UsageError(f"--log needs no server: leave '{words[0]}' out")
-        _refuse_others(arguments, "--log", ("out", "only", "log", "log_prefix"))
+        _refuse_others(arguments, "--log", ("out", "only", "log", "log_prefix", "redact"))
         return _convert(arguments)
     if not words:
         raise UsageError(
@@ -130,6 +137,7 @@ def _refuse_others(arguments: argparse.Namespace, what: str, taken: tuple[str, .
         "tls_certificate",
         "tls_key",
         "log_prefix",
+        "redact",
     ):
         if name not in taken and getattr(arguments, name):
             raise UsageError(f"--{name.replace('_', '-')} does nothing with {what}: leave it out")
@@ -156,14 +164,22 @@ def _redact(arguments: argparse.Namespace) -> int:
     from dataclasses import asdict
     from pathlib import Path
 
+    if arguments.out is None:
+        raise UsageError("say where to write the redacted capture: --out FOLDER")
+    done = _redacted(Path(arguments.target[1]), arguments.out)
+    if arguments.json:
+        document = {"schema": 1, "folder": str(arguments.out), **asdict(done)}
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    return 0
+
+
+def _redacted(folder: "Path", out: "Path") -> "Redacted":
     from pgassay.report.text import plural
     from pgassay.traffic.redacting import redact
 
-    if arguments.out is None:
-        raise UsageError("say where to write the redacted capture: --out FOLDER")
-    done = redact(Path(arguments.target[1]), arguments.out)
+    done = redact(folder, out)
     print(
-        f"{arguments.out}: {plural(done.sessions, 'session')}; {plural(done.literals, 'literal')} and "
+        f"{out}: {plural(done.sessions, 'session')}; {plural(done.literals, 'literal')} and "
         f"{plural(done.parameters, 'parameter')} replaced by placeholders of the same kind and length, "
         f"{plural(done.comments, 'comment')} removed.\n"
         f"Left out: {plural(done.rows, 'row')} that had been kept, all checksums, the content of "
@@ -171,14 +187,40 @@ def _redact(arguments: argparse.Namespace) -> int:
         f"{plural(done.startup, 'startup parameter')}.\n"
         "Kept: names of tables, columns, users, databases and prepared statements; lengths; which values "
         "are equal; times and counts. Check whether a name reveals too much before you share it.\n"
-        f"Use it with pgassay capture show {arguments.out} and for timing and concurrency. A "
+        f"Use it with pgassay capture show {out} and for timing and concurrency. A "
         "replay finds different rows, since ranges and keys differ.",
         file=sys.stderr,
     )
-    if arguments.json:
-        document = {"schema": 1, "folder": str(arguments.out), **asdict(done)}
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-    return 0
+    return done
+
+
+def _first_folder(arguments: argparse.Namespace) -> "Path":
+    """Where the capture is written: with --redact beside --out, which is for the copy without values."""
+    from pgassay.traffic.capturing import refuse_full
+
+    out: Path = arguments.out
+    if not arguments.redact:
+        return out
+    refuse_full(out)
+    return out.with_name(f"{out.name}.values")
+
+
+def _take_values_out(arguments: argparse.Namespace, folder: "Path") -> None:
+    """With --redact: the copy without values, and the end of what held them."""
+    import shutil
+
+    from pgassay.errors import MeasurementError
+
+    if not arguments.redact:
+        return
+    try:
+        _redacted(folder, arguments.out)
+    except MeasurementError as error:
+        raise MeasurementError(
+            f"{error}: the capture is in {folder} with its values; remedy that, write pgassay capture redact "
+            f"{folder} --out {arguments.out}, and remove {folder}"
+        ) from None
+    shutil.rmtree(folder)
 
 
 def _capture(arguments: argparse.Namespace) -> int:
@@ -194,7 +236,7 @@ def _capture(arguments: argparse.Namespace) -> int:
     request = CaptureRequest(
         listen=arguments.listen or LISTEN_DEFAULT,
         connection=arguments.target[0],
-        folder=arguments.out,
+        folder=_first_folder(arguments),
         max_s=arguments.max_time,
         copy_data=not arguments.no_copy_data,
         users=only.get("users", ()),
@@ -205,8 +247,9 @@ def _capture(arguments: argparse.Namespace) -> int:
     told = _Told(request.folder)
     totals = capture(request, told.start, told.progress)
     told.end(totals["failure"])
+    _take_values_out(arguments, request.folder)
     if arguments.json:
-        sys.stdout.write(json.dumps({"schema": 1, "folder": str(request.folder), **totals}, indent=2) + "\n")
+        sys.stdout.write(json.dumps({"schema": 1, "folder": str(arguments.out), **totals}, indent=2) + "\n")
     return 1 if totals["failure"] else 0
 
 
@@ -220,15 +263,17 @@ def _convert(arguments: argparse.Namespace) -> int:
     if arguments.out is None:
         raise UsageError("say where to write the capture: --out DIR")
     only = _only(arguments.only)
-    make_folder(arguments.out)
-    converted = convert(arguments.log, arguments.out, arguments.log_prefix, only)
+    folder = _first_folder(arguments)
+    make_folder(folder)
+    converted = convert(arguments.log, folder, arguments.log_prefix, only)
     if converted.not_selected:
         print(f"{converted.not_selected:,} other sessions are left out, as --only says", file=sys.stderr)
     print(
-        f"{converted.statements:,} statements of {converted.sessions:,} sessions in {arguments.out}, which "
-        f"holds your users' data: pgassay capture show {arguments.out}",
+        f"{converted.statements:,} statements of {converted.sessions:,} sessions in {folder}, which "
+        f"holds your users' data: pgassay capture show {folder}",
         file=sys.stderr,
     )
+    _take_values_out(arguments, folder)
     if arguments.json:
         document = {"schema": 1, "folder": str(arguments.out), **asdict(converted)}
         sys.stdout.write(json.dumps(document, indent=2) + "\n")
