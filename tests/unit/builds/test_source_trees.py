@@ -94,13 +94,26 @@ def test_trees_share_data_while_their_formats_agree(clone: Path) -> None:
     assert formats["unknown"] == ""
 
 
+@pytest.mark.parametrize(
+    ("version", "major"), [("15.18", 15), ("16devel", 16), ("13.0", 13), ("16beta1", 16)]
+)
+def test_a_tree_without_meson_says_its_version_in_configure(tmp_path: Path, version: str, major: int) -> None:
+    files = source_tree.FILES_OF_MAKE
+    configure = files["configure"].replace("16devel", version)
+    clone = source_tree.clone_of_one(tmp_path / "old", {**files, "configure": configure})
+    found = find_tree(parse_source(f"git:{clone}@master"))
+    assert (found.version, found.major, found.has_meson) == (version, major, False)
+    assert data_format(found).startswith(f"{major}, catalog")
+    assert tree(f"source:{clone}") == found.hash
+
+
 def test_a_tree_too_old_or_of_something_else_is_refused(clone: Path, tmp_path: Path) -> None:
-    old = source_tree.FILES["meson.build"].replace("18.6", "15.3")
+    old = source_tree.FILES["meson.build"].replace("18.6", "12.3")
     source_tree.commit(clone, "old", "meson.build", old)
-    with pytest.raises(UsageError, match="older than PostgreSQL 16"):
+    with pytest.raises(UsageError, match=r"is PostgreSQL 12\.3: trees of 13 and newer are built; name a "):
         tree(f"git:{clone}@old")
     (tmp_path / "other").mkdir()
-    with pytest.raises(UsageError, match=r"no source tree of PostgreSQL.*no meson\.build"):
+    with pytest.raises(UsageError, match=r"no source tree of PostgreSQL.*no meson\.build or configure"):
         tree(f"source:{tmp_path / 'other'}")
 
 
@@ -164,6 +177,21 @@ def test_only_a_tree_is_a_tree() -> None:
         (
             ["FAILED: src/libpq.so.5", "/usr/bin/ld: cannot find -lzstd: No such file or directory"],
             "/usr/bin/ld: cannot find -lzstd: No such file or directory",
+        ),
+        (
+            [
+                "/home/me/builds/source-work/src/src/backend/a.c:3:1: error: 'x' undeclared",
+                "make: *** [all] 2",
+            ],
+            "src/backend/a.c:3: 'x' undeclared",
+        ),
+        (
+            ["gcc utils/error/elog.o -o postgres", "make[1]: *** No rule to make target 'a.o'.  Stop."],
+            "No rule to make target 'a.o'",
+        ),
+        (
+            ["checking for strerror_r... yes", "configure: error: readline library not found", "If you have"],
+            "configure: error: readline library not found",
         ),
         (["[1/2] Compiling error.c", "FAILED: src/a.o", "Killed"], "src/a.o"),
         ([], "no error was printed"),
