@@ -18,10 +18,9 @@ from pgassay.environment.builds.package import make_open_folder, origin_folder
 from pgassay.environment.home import home
 from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.source_builds import kept_builds, trees
+from pgassay.environment.source_builds.build_systems import MAKE, MESON
 from pgassay.environment.source_builds.build_tools import BuildTools, OnStep, find_tools
 from pgassay.environment.source_builds.build_work import BuildSystem, BuildWork, Doing
-from pgassay.environment.source_builds.by_make import MAKE
-from pgassay.environment.source_builds.by_meson import MESON
 from pgassay.environment.source_builds.layouts import (
     Linker,
     add_layouts,
@@ -98,7 +97,7 @@ def build(
     wanted = 0 if linker is None else layouts or LAYOUTS_DEFAULT
     recipe = _recipe_for(typed, tree, tools, on_step, by_make=by_make)
     order = _Order(typed, tree, tools, recipe, linker, range(1, wanted + 1))
-    with locked(kept_builds.lock_file()):
+    with locked(kept_builds.lock_file(), lambda: on_step("waiting for another build from source", None)):
         found = finished(order.key, typed.text)
         if found is None or len(hashes_of(found.folder)) < wanted:
             found = _built(order, jobs, on_step)
