@@ -140,6 +140,51 @@ def test_what_is_not_there_is_said_in_one_sentence(clone: Path, text: str, said:
     assert "\n" not in sentence
 
 
+@pytest.mark.parametrize("kind", ["bare", "shallow", "worktree", "spaces", "reference", "submodule"])
+def test_any_kind_of_clone_has_the_same_tree(clone: Path, tmp_path: Path, kind: str) -> None:
+    """None of them is written to, and none needs its own files checked out."""
+    master = source_tree.git(clone, "rev-parse", "master^{tree}")
+    other = tmp_path / ("other clone, of mine" if kind == "spaces" else "other")
+    words = {"bare": ["--bare"], "shallow": ["--depth=1"], "reference": ["--shared"]}
+    if kind == "worktree":
+        source_tree.git(clone, "worktree", "add", "--quiet", "--detach", str(other))
+    elif kind == "submodule":
+        outer = source_tree.clone_of_one(tmp_path / "outer")
+        allowed = ("-c", "protocol.file.allow=always")
+        source_tree.git(outer, *allowed, "submodule", "--quiet", "add", str(clone), "postgres")
+        other = outer / "postgres"
+    else:
+        source = f"file://{clone}" if kind == "shallow" else str(clone)
+        source_tree.git(clone, "clone", "--quiet", *words.get(kind, []), source, str(other))
+    assert tree(f"git:{other}@HEAD") == master
+    assert data_format(find_tree(parse_source(f"git:{other}@HEAD"))).startswith("18, catalog")
+
+
+def test_tags_and_branches_with_a_slash_are_revisions(clone: Path) -> None:
+    source_tree.commit(clone, "me/feature-1", "README.md", "mine\n")
+    source_tree.git(clone, "tag", "--annotate", "--message=release", "REL_18/6", "me/feature-1")
+    mine = source_tree.git(clone, "rev-parse", "me/feature-1^{tree}")
+    names = ("me/feature-1", "REL_18/6", "refs/heads/me/feature-1", "REL_18/6^{commit}", "master@{0}")
+    assert [tree(f"git:{clone}@{name}") for name in names[:4]] == [mine] * 4
+    assert tree(f"git:{clone}@{names[4]}") == tree(f"git:{clone}@master")
+
+
+def test_a_revision_that_a_shallow_clone_lacks_is_to_be_fetched(clone: Path, tmp_path: Path) -> None:
+    first = source_tree.git(clone, "rev-parse", "master")
+    (clone / "README.md").write_text("second\n")
+    source_tree.git(clone, "commit", "--quiet", "--all", "--message=second")
+    source_tree.git(clone, "clone", "--quiet", "--depth=1", f"file://{clone}", str(tmp_path / "shallow"))
+    for revision in (first, "HEAD~1"):
+        with pytest.raises(UsageError, match=r"has no revision .* or fetch it first"):
+            tree(f"git:{tmp_path / 'shallow'}@{revision}")
+
+
+def test_what_is_no_commit_is_refused(clone: Path) -> None:
+    for revision in ("master:README.md", "master^{tree}", "", "-1", "a..b", "master master"):
+        with pytest.raises(UsageError, match="has no revision"):
+            tree(f"git:{clone}@{revision}")
+
+
 def test_a_folder_without_git_is_no_clone(tmp_path: Path) -> None:
     folder = source_tree.write_tree(tmp_path / "tree")
     with pytest.raises(UsageError, match=f"is not a clone that git reads.*write source:{folder}"):
