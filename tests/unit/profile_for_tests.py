@@ -11,7 +11,7 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.profile.result import ProfileFacts
 from pgassay.record import layout
 from pgassay.record.experiment import StoredExperiment, StoredTrial
-from pgassay.record.stacks import STACKS_FILE, to_folded
+from pgassay.record.stacks import STACKS_FILE, WAITS_FILE, to_folded
 
 RATE_HZ = 1000
 TRANSACTIONS = 10_000
@@ -35,18 +35,21 @@ def profiled(
     arms: int = 1,
     instructions: Mapping[str, float] | None = None,
     renamed: Mapping[str, str] | None = None,
+    waits: Mapping[str, float] | None = None,
 ) -> StoredExperiment:
     """A load's experiment with a profile of so many rounds below `folder`.
 
     `factors`: what the innermost functions take in the compared arms, as multiples of the control's time.
     Every trial's samples have that spread, and are counted. `instructions`: of a transaction by the role of
     an arm, with a hundredth of that spread; without it the machine has no counters. `renamed`: what functions
-    are called in the compared arms.
+    are called in the compared arms. `waits`: the µs of a trial of the control by stack; None: not recorded.
     """
     plan = experiment(statements=0, arms=arms)
     judged = stored(plan, simulate(plan, 6), "decided")
     random = np.random.default_rng(seed)
     profile = _profile(plan, folder, rounds, factors or {}, random, spread, renamed or {})
+    if waits is not None:
+        profile = _waiting(profile, waits, factors or {}, random, spread)
     if instructions is not None:
         profile = _counted(profile, instructions, random, spread / 100)
     return replace(judged, folder=folder, profile=profile)
@@ -90,6 +93,32 @@ def _profile(
     contract = plan.contract.model_copy(update={"blocks_max": rounds})
     changed = plan.model_copy(update={"contract": contract})
     return StoredExperiment(folder / layout.PROFILE_FOLDER, changed, tuple(trials), "blocks")
+
+
+def _waiting(
+    profile: StoredExperiment,
+    waits: Mapping[str, float],
+    factors: Mapping[str, float],
+    random: np.random.Generator,
+    spread: float,
+) -> StoredExperiment:
+    """The same with what waited."""
+    roles = {arm.id: arm.role for arm in profile.experiment.arms}
+
+    def waited(trial: StoredTrial) -> StoredTrial:
+        us = {}
+        for stack, mean in waits.items():
+            names = stack.split(";")
+            is_arm = roles[trial.record.arm_id] == "arm"
+            factor = next((factors[name] for name in names if name in factors and is_arm), 1.0)
+            us[stack] = round(mean * factor * np.exp(random.normal(0, spread)))
+        (trial.folder / layout.OBSERVATIONS_FOLDER / WAITS_FILE).write_bytes(to_folded(us))
+        facts = trial.record.facts
+        made = facts.profile.updated(switch_period=13)
+        record = trial.record.model_copy(update={"facts": facts.updated(profile=made)})
+        return replace(trial, record=record)
+
+    return replace(profile, trials=tuple(waited(trial) for trial in profile.trials))
 
 
 def _counted(

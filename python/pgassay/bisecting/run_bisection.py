@@ -19,7 +19,7 @@ from pgassay.bisecting.rounds import (
     run_profiled,
     run_round,
 )
-from pgassay.environment.builds.registry import SOURCE_ORIGIN, resolve
+from pgassay.environment.builds.registry import SOURCE_ORIGIN, measured_by_make, resolve
 from pgassay.environment.builds.source import server_of
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
 from pgassay.environment.source_builds.tree_syntax import is_source
@@ -90,6 +90,7 @@ class _Run:
         self._said: set[str] = set()
         self._built: dict[int, str] = {}
         self._building_s: list[float] = []
+        self._by_make: bool | None = None
         self.state = self._recalled()
         self._used_before_s = self.state.seconds_used
         self._search = Search(len(self.state.places) - 1, untestable=set(self.state.untestable))
@@ -250,8 +251,14 @@ class _Run:
         return self._built[place]
 
     def _from_source(self, text: str) -> Build:
-        options = self._options
-        return SOURCE_ORIGIN.provide(text, options.jobs, self._progress.stage, options.compare.layouts)
+        options, stage = self._options, self._progress.stage
+        if self._by_make is None:
+            # What lies between the ends is built as they are.
+            ends = (self.state.places[place].build for place in (0, self._search.last))
+            self._by_make = measured_by_make([each for each in ends if is_source(each)])
+        return SOURCE_ORIGIN.provide(
+            text, options.jobs, stage, options.compare.layouts, by_make=self._by_make
+        )
 
     def _ends_are_alike(self) -> bool:
         first, last = self._provide(0), self._provide(self._search.last)

@@ -17,25 +17,32 @@ def provide_named(words: Iterable[str | None], *, quiet: bool, layouts: int | No
     """Build each tree that is among the words of a command (a build as --pg takes it, or a factor build=…).
 
     layouts: in how many orders of its functions, None for the default. Raises UsageError for one that can't
-    be built; a word that is no tree is left to whoever reads it.
+    be built or is too old to be measured; a word that is no tree is left to whoever reads it.
     """
     texts = [text for word in words if word and _NAMES.search(word) for text in _trees(word)]
     if texts:
-        provide(texts, None, quiet=quiet, layouts=layouts)
+        from pgassay.environment.builds.registry import measured_by_make
+
+        provide(texts, None, quiet=quiet, layouts=layouts, by_make=measured_by_make(texts))
 
 
 def provide(
-    texts: Iterable[str], jobs: int | None, *, quiet: bool, layouts: int | None = None
+    texts: Iterable[str],
+    jobs: int | None,
+    *,
+    quiet: bool,
+    layouts: int | None = None,
+    by_make: bool = False,
 ) -> "list[Build]":
-    """Build the trees named by `texts`, one after the other."""
+    """Build the trees named by `texts`, one after the other; `by_make`: none of them by meson."""
     from pgassay.environment.builds.registry import SOURCE_ORIGIN
 
     texts = tuple(dict.fromkeys(texts))
     for text in texts:
         # A slip in the second name is said before the first is compiled for minutes.
-        SOURCE_ORIGIN.find(text)
+        SOURCE_ORIGIN.tree(text)
     with StageLine(quiet=quiet, by_tenth=True) as line:
-        return [SOURCE_ORIGIN.provide(text, jobs, line.step, layouts) for text in texts]
+        return [SOURCE_ORIGIN.provide(text, jobs, line.step, layouts, by_make=by_make) for text in texts]
 
 
 def _trees(word: str) -> list[str]:

@@ -3,7 +3,7 @@
 import fcntl
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,14 +14,18 @@ PARTIAL_SUFFIX = ".partial"
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def locked(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
     """Hold the lock file `path` exclusively, waiting for another process that holds it.
 
-    The kernel releases it when its holder ends; the file itself stays.
+    on_wait: told before it is waited for. The kernel releases it when its holder ends; the file itself stays.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            on_wait()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The folded stacks of a profiled trial: lines of `outermost;…;innermost COUNT`."""
+"""The folded stacks of a profiled trial: lines of `outermost;…;innermost COUNT`, or the µs of waits."""
 
 import gzip
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from pgassay.record import layout
 from pgassay.record.documents import damaged
 
 STACKS_FILE = "stacks.folded.gz"
+WAITS_FILE = "waits.folded.gz"
 
 
 def to_folded(stacks: Mapping[str, int]) -> bytes:
@@ -21,7 +22,21 @@ def folded_stacks(trial: Path) -> dict[str, int] | None:
 
     Raises UsageError when the file is damaged.
     """
-    path = trial / layout.OBSERVATIONS_FOLDER / STACKS_FILE
+    stacks = _read(trial / layout.OBSERVATIONS_FOLDER / STACKS_FILE)
+    if stacks is not None and not stacks:
+        raise damaged(trial / layout.OBSERVATIONS_FOLDER / STACKS_FILE, "it has no sample")
+    return stacks
+
+
+def folded_waits(trial: Path) -> dict[str, int] | None:
+    """The µs of waits by the stack in which they began; None where they were not recorded.
+
+    Raises UsageError when the file is damaged.
+    """
+    return _read(trial / layout.OBSERVATIONS_FOLDER / WAITS_FILE)
+
+
+def _read(path: Path) -> dict[str, int] | None:
     if not path.is_file():
         return None
     stacks: dict[str, int] = {}
@@ -31,6 +46,4 @@ def folded_stacks(trial: Path) -> dict[str, int] | None:
             stacks[stack] = stacks.get(stack, 0) + int(count)
     except (OSError, EOFError, ValueError) as error:
         raise damaged(path, error) from error
-    if not stacks:
-        raise damaged(path, "it has no sample")
     return stacks

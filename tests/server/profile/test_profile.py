@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import whole_tool
-from pgassay.environment.linux.perf import find_perf
+from pgassay.environment.linux.perf import SWITCH_PERIOD, find_perf
 from pgassay.environment.linux.perf_counters import PerfCounting
 from pgassay.environment.server.server_processes import processes_of
 from pgassay.record.layout import PROFILE_FOLDER
@@ -88,6 +88,34 @@ def test_what_a_process_does_meanwhile_is_counted(require: Callable[..., None]) 
     with PerfCounting(find_perf(), [busy.pid], ("task-clock",)) as counting:
         pass
     assert counting.counts(first_ns, last_ns) == {}
+
+
+@pytest.mark.shares_machine
+def test_what_waits_off_the_processor_is_told_by_its_function(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    require("server", "perf")
+    (tmp_path / "sleep.sql").write_text("SELECT pg_sleep(0.004);\n")
+    folder = tmp_path / "out"
+    done = whole_tool.run(
+        *("compare", "work_mem=1MB,2MB", "--workload", f"pgbench:file={tmp_path}/sleep.sql,duration=2s"),
+        *(*whole_tool.SMALL, "--profile", "--profile-rounds", "1", *OPTIONS, "--json", "--out", folder),
+    )
+    found = whole_tool.result_of(done)["profile"]
+    trials = whole_tool.valid_trials(folder / PROFILE_FOLDER)
+    periods = {trial["facts"]["profile"]["switch_period"] for trial in trials}
+    if not find_perf().has_waits or {trial["facts"]["profile"]["stacks"] for trial in trials} != {
+        "frame pointers"
+    }:
+        assert periods == {0} and "waiting" not in found
+        assert any(note.startswith("waiting is not known by function") for note in found["notes"])
+        return
+    assert periods == {SWITCH_PERIOD}
+    (sleeping,) = [each for each in found["waiting"] if each["name"] == "pg_sleep"]
+    # Each transaction sleeps 4 ms and more; one wait in 13 stands for all.
+    assert all(arm["us"] > 2000 for arm in sleeping["arms"])
+    assert sleeping["share"] > 0.5
+    assert "secure_read" not in {each["name"] for each in found["waiting"]}
 
 
 @pytest.mark.slow

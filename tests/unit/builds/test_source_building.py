@@ -7,18 +7,21 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 import whole_tool
 from pgassay.cli import completion, source_builds
+from pgassay.environment import atomic_folder
 from pgassay.environment.builds.build_identity import binary_sha256
 from pgassay.environment.builds.registry import ORIGINS, SOURCE_ORIGIN, resolve
 from pgassay.environment.builds.source import trees_of
 from pgassay.environment.source_builds import build_tools, building, kept_builds
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
 from pgassay.environment.source_builds.layouts import Linker
+from pgassay.environment.source_builds.tree_syntax import parse_source
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from samples.builds import source_tree
@@ -161,6 +164,20 @@ def test_the_command_builds_lists_and_removes(clone: Path, own_home: Path) -> No
     assert SOURCE_ORIGIN.builds() == []
     whole_tool.run("builds", "clean", home=own_home)
     assert not (own_home / "builds" / "source-work").exists()
+
+
+def test_a_build_that_waits_for_another_one_says_so(clone: Path) -> None:
+    said: list[str] = []
+
+    def release(what: str, _: float | None) -> None:
+        said.append(what)
+        if what.startswith("waiting"):
+            holder.close()
+
+    holder = ExitStack()
+    holder.enter_context(atomic_folder.locked(kept_builds.lock_file()))
+    building.build(parse_source(f"git:{clone}@master"), 1, release, layouts=1)
+    assert "waiting for another build from source" in said
 
 
 def test_a_package_is_no_tree(own_home: Path) -> None:

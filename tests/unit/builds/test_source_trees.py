@@ -94,13 +94,26 @@ def test_trees_share_data_while_their_formats_agree(clone: Path) -> None:
     assert formats["unknown"] == ""
 
 
+@pytest.mark.parametrize(
+    ("version", "major"), [("15.18", 15), ("16devel", 16), ("13.0", 13), ("16beta1", 16)]
+)
+def test_a_tree_without_meson_says_its_version_in_configure(tmp_path: Path, version: str, major: int) -> None:
+    files = source_tree.FILES_OF_MAKE
+    configure = files["configure"].replace("16devel", version)
+    clone = source_tree.clone_of_one(tmp_path / "old", {**files, "configure": configure})
+    found = find_tree(parse_source(f"git:{clone}@master"))
+    assert (found.version, found.major, found.has_meson) == (version, major, False)
+    assert data_format(found).startswith(f"{major}, catalog")
+    assert tree(f"source:{clone}") == found.hash
+
+
 def test_a_tree_too_old_or_of_something_else_is_refused(clone: Path, tmp_path: Path) -> None:
-    old = source_tree.FILES["meson.build"].replace("18.6", "15.3")
+    old = source_tree.FILES["meson.build"].replace("18.6", "12.3")
     source_tree.commit(clone, "old", "meson.build", old)
-    with pytest.raises(UsageError, match="older than PostgreSQL 16"):
+    with pytest.raises(UsageError, match=r"is PostgreSQL 12\.3: trees of 13 and newer are built; name a "):
         tree(f"git:{clone}@old")
     (tmp_path / "other").mkdir()
-    with pytest.raises(UsageError, match=r"no source tree of PostgreSQL.*no meson\.build"):
+    with pytest.raises(UsageError, match=r"no source tree of PostgreSQL.*no meson\.build or configure"):
         tree(f"source:{tmp_path / 'other'}")
 
 
@@ -125,6 +138,51 @@ def test_what_is_not_there_is_said_in_one_sentence(clone: Path, text: str, said:
     sentence = str(raised.value)
     assert said.format(clone=clone) in sentence
     assert "\n" not in sentence
+
+
+@pytest.mark.parametrize("kind", ["bare", "shallow", "worktree", "spaces", "reference", "submodule"])
+def test_any_kind_of_clone_has_the_same_tree(clone: Path, tmp_path: Path, kind: str) -> None:
+    """None of them is written to, and none needs its own files checked out."""
+    master = source_tree.git(clone, "rev-parse", "master^{tree}")
+    other = tmp_path / ("other clone, of mine" if kind == "spaces" else "other")
+    words = {"bare": ["--bare"], "shallow": ["--depth=1"], "reference": ["--shared"]}
+    if kind == "worktree":
+        source_tree.git(clone, "worktree", "add", "--quiet", "--detach", str(other))
+    elif kind == "submodule":
+        outer = source_tree.clone_of_one(tmp_path / "outer")
+        allowed = ("-c", "protocol.file.allow=always")
+        source_tree.git(outer, *allowed, "submodule", "--quiet", "add", str(clone), "postgres")
+        other = outer / "postgres"
+    else:
+        source = f"file://{clone}" if kind == "shallow" else str(clone)
+        source_tree.git(clone, "clone", "--quiet", *words.get(kind, []), source, str(other))
+    assert tree(f"git:{other}@HEAD") == master
+    assert data_format(find_tree(parse_source(f"git:{other}@HEAD"))).startswith("18, catalog")
+
+
+def test_tags_and_branches_with_a_slash_are_revisions(clone: Path) -> None:
+    source_tree.commit(clone, "me/feature-1", "README.md", "mine\n")
+    source_tree.git(clone, "tag", "--annotate", "--message=release", "REL_18/6", "me/feature-1")
+    mine = source_tree.git(clone, "rev-parse", "me/feature-1^{tree}")
+    names = ("me/feature-1", "REL_18/6", "refs/heads/me/feature-1", "REL_18/6^{commit}", "master@{0}")
+    assert [tree(f"git:{clone}@{name}") for name in names[:4]] == [mine] * 4
+    assert tree(f"git:{clone}@{names[4]}") == tree(f"git:{clone}@master")
+
+
+def test_a_revision_that_a_shallow_clone_lacks_is_to_be_fetched(clone: Path, tmp_path: Path) -> None:
+    first = source_tree.git(clone, "rev-parse", "master")
+    (clone / "README.md").write_text("second\n")
+    source_tree.git(clone, "commit", "--quiet", "--all", "--message=second")
+    source_tree.git(clone, "clone", "--quiet", "--depth=1", f"file://{clone}", str(tmp_path / "shallow"))
+    for revision in (first, "HEAD~1"):
+        with pytest.raises(UsageError, match=r"has no revision .* or fetch it first"):
+            tree(f"git:{tmp_path / 'shallow'}@{revision}")
+
+
+def test_what_is_no_commit_is_refused(clone: Path) -> None:
+    for revision in ("master:README.md", "master^{tree}", "", "-1", "a..b", "master master"):
+        with pytest.raises(UsageError, match="has no revision"):
+            tree(f"git:{clone}@{revision}")
 
 
 def test_a_folder_without_git_is_no_clone(tmp_path: Path) -> None:
@@ -164,6 +222,21 @@ def test_only_a_tree_is_a_tree() -> None:
         (
             ["FAILED: src/libpq.so.5", "/usr/bin/ld: cannot find -lzstd: No such file or directory"],
             "/usr/bin/ld: cannot find -lzstd: No such file or directory",
+        ),
+        (
+            [
+                "/home/me/builds/source-work/src/src/backend/a.c:3:1: error: 'x' undeclared",
+                "make: *** [all] 2",
+            ],
+            "src/backend/a.c:3: 'x' undeclared",
+        ),
+        (
+            ["gcc utils/error/elog.o -o postgres", "make[1]: *** No rule to make target 'a.o'.  Stop."],
+            "No rule to make target 'a.o'",
+        ),
+        (
+            ["checking for strerror_r... yes", "configure: error: readline library not found", "If you have"],
+            "configure: error: readline library not found",
         ),
         (["[1/2] Compiling error.c", "FAILED: src/a.o", "Killed"], "src/a.o"),
         ([], "no error was printed"),

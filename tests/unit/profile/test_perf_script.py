@@ -1,9 +1,11 @@
 """What perf script writes, read: frames, the kernel's part, lost samples, and whatever else may come."""
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.trial.profile.script_text import FRAMES_MAX, ScriptReader, fold
+from pgassay.trial.profile.script_text import FRAMES_MAX, Sample, ScriptReader, fold, fold_waits
 
 SAMPLES = """\
  4711 32465.833086:
@@ -55,6 +57,57 @@ def test_a_sample_without_frames_is_counted_and_deep_ones_are_cut() -> None:
     samples = [*ScriptReader(f"1 2.5:\n\n2 3.5:\n{deep}".splitlines())]
     assert [len(sample.frames) for sample in samples] == [0, FRAMES_MAX]
     assert fold(samples[:1], callers=True, keep=lambda _: True) == {"[unknown]": 1}
+
+
+# 4711 waits 90 ms where it was sampled, then where it was not; 4712 is made to leave; 4713 never comes back.
+SWITCHES = """\
+4711  10.000000: context-switches/period=13/:
+\tffffffff82265df3 schedule ([kernel.kallsyms])
+\t          41f2a3 XLogFlush (/usr/bin/postgres)
+\t          51f2a3 PostgresMain (/usr/bin/postgres)
+
+4711  10.010000: PERF_RECORD_SWITCH OUT
+4712  10.020000: PERF_RECORD_SWITCH IN
+4712  10.030000:        cpu-clock/freq=997/:
+\t          51f2a3 PostgresMain (/usr/bin/postgres)
+
+4712  10.040000: context-switches/period=13/:
+\t          51f2a3 PostgresMain (/usr/bin/postgres)
+
+4712  10.040001: PERF_RECORD_SWITCH OUT preempt
+4711  10.100000: PERF_RECORD_SWITCH IN
+4712  10.100001: PERF_RECORD_SWITCH IN
+4711  10.200000: PERF_RECORD_SWITCH OUT
+4711  10.300000: PERF_RECORD_SWITCH IN
+4713  10.400000: context-switches/period=13/:
+\t          51f2a3 PostgresMain (/usr/bin/postgres)
+
+4713  10.400001: PERF_RECORD_SWITCH OUT
+"""
+
+
+def test_a_wait_lasts_from_where_a_process_left_until_it_is_back() -> None:
+    samples = [*ScriptReader(SWITCHES.splitlines(keepends=True))]
+    frames = ("schedule", "XLogFlush", "PostgresMain")
+    assert samples == [
+        Sample(4712, 10_030_000_000, ("PostgresMain",), (False,)),
+        Sample(4711, 10_010_000_000, frames, (True, False, False), waited_ns=90_000_000),
+    ]
+
+
+def test_of_a_wait_counts_what_lies_in_the_measured_part() -> None:
+    def folded(first_s: float, last_s: float) -> tuple[int, Counter[str]]:
+        waits: Counter[str] = Counter()
+        first_ns, last_ns = round(first_s * 1e9), round(last_s * 1e9)
+        reader = ScriptReader(SWITCHES.splitlines())
+        ran = fold_waits(reader, first_ns=first_ns, last_ns=last_ns, period=13, waits=waits)
+        return len([*ran]), waits
+
+    stack = "PostgresMain;XLogFlush;schedule_[k]"
+    assert folded(10, 11) == (1, {stack: 13 * 90_000})
+    assert folded(10.05, 11) == (1, {stack: 13 * 50_000})
+    assert folded(10, 10.05) == (1, {stack: 13 * 40_000})
+    assert folded(10.1, 11) == (1, {})
 
 
 NAMES = st.text(

@@ -5,8 +5,9 @@ that one function's gain is every other's loss.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -29,6 +30,7 @@ SHARE_MAX = 0.9
 # Half a sample more in every trial: a function that one trial never met has a logarithm as well.
 HALF = 0.5
 ALL = "all functions"
+Reading = Callable[[Path], Mapping[tuple[str, ...], float] | None]
 
 
 @dataclass(frozen=True)
@@ -47,26 +49,33 @@ class Profiled:
 
 
 def gather(
-    study: Study, trials: Sequence[StoredTrial], renamed: Mapping[str, Mapping[str, str]]
+    study: Study,
+    trials: Sequence[StoredTrial],
+    renamed: Mapping[str, Mapping[str, str]],
+    *,
+    read: Reading = stacks.stacks_of,
+    rate_hz: float = 0.0,
 ) -> Profiled | None:
     """The samples of a profile's trials; None where no complete block was profiled.
 
-    renamed: by arm id the names that functions have in the control. Raises UsageError for a damaged file.
+    renamed: by arm id the names that functions have in the control. read: gives them by stack, of a trial's
+    folder; rate_hz: how many there are a second, 0 for what the trials say. Raises UsageError for a damaged
+    file.
     """
     folders = {(trial.record.number, trial.record.attempt): trial.folder for trial in trials}
     shape = len(study.table.rows), len(study.table.arm_ids)
     units, totals = np.full(shape, np.nan), np.full(shape, np.nan)
     own: dict[str, FloatArray] = {}
     whole: dict[str, FloatArray] = {}
-    rate_hz = 0.0
+    asked_hz = rate_hz
     for block, row in enumerate(study.table.rows):
         for column, arm_id in enumerate(study.table.arm_ids):
             record = row.get(arm_id)
-            found = None if record is None else stacks.stacks_of(folders[record.number, record.attempt])
+            found = None if record is None else read(folders[record.number, record.attempt])
             if record is None or found is None:
                 continue
             found = stacks.under_names(found, renamed.get(arm_id, {}))
-            rate_hz = float(record.facts.profile.rate_hz or rate_hz)
+            rate_hz = asked_hz or float(record.facts.profile.rate_hz or rate_hz)
             units[block, column] = units_of(record)
             totals[block, column] = sum(found.values())
             for table, counted in ((own, stacks.own_samples(found)), (whole, stacks.whole_samples(found))):

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Sequence
 
 from pgassay.analysis.profile.judge_functions import gather, judged, total_us
+from pgassay.analysis.profile.off_cpu import waiting, why_not_recorded
 from pgassay.analysis.profile.processor_counts import counted_events, counters_note
 from pgassay.analysis.profile.waits import wait_times
 from pgassay.analysis.verdicts.study import Study, gather_study
@@ -46,6 +47,7 @@ def profile_result(stored: StoredExperiment) -> ProfileResult | None:
         return None
     functions = judged(study, profiled, own=True)
     callers = judged(study, profiled, own=False)
+    waits = waiting(study, stored.profile.trials, renamed)
     valid = [trial for trial in stored.profile.trials if trial.record.status == "ok"]
     is_load = any(arm.spec.workload.kind == "load" for arm in study.experiment.arms)
     is_replay = any(arm.spec.workload.is_replay for arm in study.experiment.arms)
@@ -63,13 +65,15 @@ def profile_result(stored: StoredExperiment) -> ProfileResult | None:
         functions=functions,
         callers=callers,
         waits=wait_times(stored, arms),
-        sentences=sentences(functions, unit),
+        sentences=sentences(functions, unit, waits),
         notes=(
             *_too_few(study, functions),
             *_renamed(study, renamed, {each.name for each in (*functions, *callers)}),
             *limits([trial.record.facts.profile for trial in valid], [each.name for each in functions]),
+            *filter(None, [why_not_recorded([trial.record.facts.profile for trial in valid])]),
         ),
         counted=counted_events(study),
+        waiting=waits,
     )
 
 
@@ -155,16 +159,18 @@ def limits(facts: Sequence[ProfileFacts], names: Sequence[str]) -> tuple[str, ..
     return tuple(notes)
 
 
-def sentences(functions: Sequence[FunctionTimes], unit: str) -> tuple[str, ...]:
-    """One for each function that differs, the largest difference in time first."""
+def sentences(
+    functions: Sequence[FunctionTimes], unit: str, waiting: Sequence[FunctionTimes] = ()
+) -> tuple[str, ...]:
+    """One for each function that differs, on a processor or off it, the largest difference in time first."""
     found = []
-    for function in functions:
+    for verb, function in (*(("takes", each) for each in functions), *(("waits", each) for each in waiting)):
         controls = {arm.stratum: arm for arm in function.arms if arm.verdict == "control"}
         for arm in function.arms:
             control = controls.get(arm.stratum)
             if arm.verdict in ("less", "more") and control is not None:
                 moved = abs((arm.us or 0.0) - (control.us or 0.0))
-                found.append((moved, _sentence(function, arm, control, unit)))
+                found.append((moved, _sentence(function, arm, control, unit, verb)))
     found.sort(key=lambda pair: -pair[0])
     return tuple(sentence for _, sentence in found[:SENTENCES_MAX])
 
@@ -181,18 +187,18 @@ def time_words(us: float | None) -> str:
     return seconds(us / 1e6) if us >= 1 else f"{figure(us)} µs"
 
 
-def _sentence(function: FunctionTimes, arm: FunctionArm, control: FunctionArm, unit: str) -> str:
+def _sentence(function: FunctionTimes, arm: FunctionArm, control: FunctionArm, unit: str, verb: str) -> str:
     where = f" at {arm.stratum}" if arm.stratum else ""
     for one, other in ((arm, control), (control, arm)):
         if not other.us:
             # A ratio to nothing would be one to the half sample that stands for it.
             name = function_name(function)
-            return f"{name} takes {time_words(one.us)} per {unit} in {one.name}{where}, none in {other.name}"
+            return f"{name} {verb} {time_words(one.us)} per {unit} in {one.name}{where}, none in {other.name}"
     change = amount(arm.ratio or 1.0, AMOUNT)
     if is_multiple(arm.ratio or 1.0, AMOUNT):
         change = f"{change} time".replace("as much time", "the time")
     return (
-        f"{function_name(function)} takes {change} {interval_words(arm)} per {unit} in {arm.name}{where}: "
+        f"{function_name(function)} {verb} {change} {interval_words(arm)} per {unit} in {arm.name}{where}: "
         f"{time_words(arm.us)}, {time_words(control.us)} in {control.name}"
     )
 

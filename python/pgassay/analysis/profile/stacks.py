@@ -51,31 +51,32 @@ def by_frames(folded: Mapping[str, int]) -> Counter[tuple[str, ...]]:
 
 
 def under_names(
-    stacks: Mapping[tuple[str, ...], int], names: Mapping[str, str]
-) -> Mapping[tuple[str, ...], int]:
+    stacks: Mapping[tuple[str, ...], float], names: Mapping[str, str]
+) -> Mapping[tuple[str, ...], float]:
     """The same stacks with some functions under another name."""
     if not names:
         return stacks
-    found: Counter[tuple[str, ...]] = Counter()
+    found: dict[tuple[str, ...], float] = {}
     for frames, count in stacks.items():
-        found[tuple(names.get(frame, frame) for frame in frames)] += count
+        named = tuple(names.get(frame, frame) for frame in frames)
+        found[named] = found.get(named, 0) + count
     return found
 
 
-def own_samples(stacks: Mapping[tuple[str, ...], int]) -> Counter[str]:
+def own_samples(stacks: Mapping[tuple[str, ...], float]) -> dict[str, float]:
     """By function the samples that it was in itself."""
-    found: Counter[str] = Counter()
+    found: dict[str, float] = {}
     for frames, count in stacks.items():
-        found[frames[-1]] += count
+        found[frames[-1]] = found.get(frames[-1], 0) + count
     return found
 
 
-def whole_samples(stacks: Mapping[tuple[str, ...], int]) -> Counter[str]:
+def whole_samples(stacks: Mapping[tuple[str, ...], float]) -> dict[str, float]:
     """By function the samples that it, or anything that it called, was in; a recursion counts once."""
-    found: Counter[str] = Counter()
+    found: dict[str, float] = {}
     for frames, count in stacks.items():
         for name in set(frames):
-            found[name] += count
+            found[name] = found.get(name, 0) + count
     return found
 
 

@@ -94,6 +94,21 @@ def _built_from(text: str) -> Build:
     return found
 
 
+def measured_by_make(texts: Sequence[str]) -> bool:
+    """Whether source trees that are measured together are built by make: one of them has no meson.build.
+
+    Raises UsageError for one that is older than what is measured, before it is built.
+    """
+    found = [(text, SOURCE_ORIGIN.tree(text)) for text in texts]
+    for text, tree in found:
+        if tree.major < MAJOR_MIN:
+            raise UsageError(
+                f"{text} is PostgreSQL {tree.version}, which 'pgassay builds build' builds and pgassay does "
+                f"not measure: name a revision of {MAJOR_MIN} or newer"
+            )
+    return not all(tree.has_meson for _, tree in found)
+
+
 def check_major(typed: str, build: Build) -> None:
     """Raise UsageError when the build that was `typed` so is older than what pgassay measures."""
     if build.major < MAJOR_MIN:

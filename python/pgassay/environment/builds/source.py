@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from pgassay.environment.builds.base import Origin
 from pgassay.environment.builds.inspect import inspect
-from pgassay.environment.source_builds import building, kept_builds
+from pgassay.environment.source_builds import building, kept_builds, trees
 from pgassay.environment.source_builds.build_tools import OnStep
 from pgassay.environment.source_builds.layouts import hashes_of
 from pgassay.environment.source_builds.tree_syntax import parse_source
@@ -31,9 +31,21 @@ class SourceOrigin(Origin):
         built = building.find(parse_source(version))
         return None if built is None else _build_in(built.folder, built.record, version)
 
-    def provide(self, text: str, jobs: int | None, on_step: OnStep, layouts: int | None = None) -> Build:
+    def tree(self, text: str) -> trees.SourceTree:
+        """The tree that `text` names. Raises UsageError where there is none, or one too old to be built."""
+        return trees.find_tree(parse_source(text))
+
+    def provide(
+        self,
+        text: str,
+        jobs: int | None,
+        on_step: OnStep,
+        layouts: int | None = None,
+        *,
+        by_make: bool = False,
+    ) -> Build:
         """Return the build of a tree, building it first; raises UsageError as `building.build` does."""
-        built = building.build(parse_source(text), jobs, on_step, layouts)
+        built = building.build(parse_source(text), jobs, on_step, layouts, by_make=by_make)
         return _build_in(built.folder, built.record, text)
 
 

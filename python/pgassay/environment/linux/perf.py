@@ -26,18 +26,26 @@ STACK_BYTES = 8192
 READY_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 60.0
 _EVENT = "cpu-clock"
-_FIELDS = "pid,time,ip,sym,dso"
+# Of the switches away from a process each so-manieth has its stack. A prime that no common transaction's
+# number of round trips divides, so that each of its waits is met as often as the others.
+SWITCH_PERIOD = 13
+_SWITCHES = "context-switches"
+_FIELDS = "pid,time,event,ip,sym,dso"
 # No binary's symbols are asked for on the network, whatever this account has set.
 _ENVIRONMENT = {"DEBUGINFOD_URLS": "", "LC_ALL": "C"}
 
 
 @dataclass(frozen=True)
 class Perf:
-    """perf as it can be used here. has_kernel: whether the kernel's functions are sampled too."""
+    """perf as it can be used here. has_kernel: whether the kernel's functions are sampled too.
+
+    has_waits: whether it tells when a process leaves its processor and comes back.
+    """
 
     path: str
     version: str
     has_kernel: bool
+    has_waits: bool = False
 
     @property
     def event(self) -> str:
@@ -59,17 +67,19 @@ def find_perf() -> Perf:
         perf = Perf(path, "", has_kernel)
         complaint = _try(perf)
         if not complaint:
-            return Perf(path, _version(path), has_kernel)
+            # Processes are switched by the kernel, so who may not sample it sees none of it.
+            has_waits = has_kernel and not _try(perf, waits=True)
+            return Perf(path, _version(path), has_kernel, has_waits)
     raise UsageError(
         f"--profile: perf can't sample here ({complaint}): run as root, set kernel.perf_event_paranoid to 1 "
         "with sysctl, or leave --profile out"
     )
 
 
-def _try(perf: Perf) -> str:
+def _try(perf: Perf, *, waits: bool = False) -> str:
     """Sample a short process; '' where that works, else what perf says."""
     with tempfile.TemporaryDirectory(prefix="pgassay-perf-") as folder:
-        command = [*_record(perf, 99, "none", Path(folder) / "data"), "--", "true"]
+        command = [*_record(perf, 99, "none", Path(folder) / "data", waits=waits), "--", "true"]
         try:
             done = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, env=perf_environment(), timeout=30
@@ -108,12 +118,18 @@ def perf_environment() -> dict[str, str]:
     return {**os.environ, **_ENVIRONMENT}
 
 
-def _record(perf: Perf, rate_hz: int, stacks: Stacks, file: Path) -> list[str]:
+def _record(perf: Perf, rate_hz: int, stacks: Stacks, file: Path, *, waits: bool) -> list[str]:
     """The command that records, without what it records."""
+    events = ["-e", perf.event, "-F", str(rate_hz)]
+    if waits:
+        # Two events of which each has a rate of its own.
+        name, _, suffix = perf.event.partition(":")
+        events = ["-e", f"{name}/freq={rate_hz}/{suffix}", "-e", f"{_SWITCHES}/period={SWITCH_PERIOD}/"]
+        events.append("--switch-events")
     # Without frame pointers the kernel's own callers are still told by them.
     graph = f"dwarf,{STACK_BYTES}" if stacks == "unwound" else "fp"
     return [
-        *(perf.path, "record", "-e", perf.event, "-F", str(rate_hz), "-k", "CLOCK_MONOTONIC"),
+        *(perf.path, "record", *events, "-k", "CLOCK_MONOTONIC"),
         *("--call-graph", graph, "--no-buildid", "--no-buildid-cache", "-o", str(file)),
     ]
 
@@ -121,11 +137,15 @@ def _record(perf: Perf, rate_hz: int, stacks: Stacks, file: Path) -> list[str]:
 class PerfRecording:
     """perf samples some processes and whatever they fork, from `__enter__` to `__exit__`.
 
-    Raises MeasurementError where perf does not begin, or ends by itself.
+    waits: also when they leave their processors. Raises MeasurementError where perf does not begin, or ends
+    by itself.
     """
 
-    def __init__(self, perf: Perf, process_ids: Sequence[int], rate_hz: int, stacks: Stacks) -> None:
+    def __init__(
+        self, perf: Perf, process_ids: Sequence[int], rate_hz: int, stacks: Stacks, *, waits: bool = False
+    ) -> None:
         self._perf = perf
+        self._waits = waits
         self._process_ids = process_ids
         self._rate_hz = rate_hz
         self._stacks = stacks
@@ -148,7 +168,7 @@ class PerfRecording:
         control_read, control_write = os.pipe()
         answer_read, answer_write = os.pipe()
         command = [
-            *_record(self._perf, self._rate_hz, self._stacks, self._data),
+            *_record(self._perf, self._rate_hz, self._stacks, self._data, waits=self._waits),
             *("--delay", "-1", "--control", f"fd:{control_read},{answer_write}"),
             *("-p", ",".join(map(str, self._process_ids))),
         ]
@@ -193,6 +213,7 @@ class PerfRecording:
         command = [
             *(self._perf.path, "script", "-i", str(self._data), "-F", _FIELDS),
             *("--no-inline", "--no-demangle", "--show-lost-events"),
+            *(["--show-switch-events"] if self._waits else []),
         ]
         with (
             self._errors.open("wb") as errors,

@@ -11,6 +11,8 @@ from pathlib import Path
 from pgassay.errors import UsageError
 
 OnFraction = Callable[[float], None]
+# What a compiler is given by make for each file.
+COMPILES = " -c -o "
 _STEP = re.compile(r"^\[(\d+)/(\d+)\]")
 _PLACE = re.compile(
     r"^(?P<file>[^\s:]+):(?P<line>\d+)(?:[.:][\d.-]+)?: (?:fatal )?error: (?P<text>.+)$", re.IGNORECASE
@@ -19,7 +21,9 @@ _MESON = re.compile(r"^(?P<file>[^\s:]+):(?P<line>\d+):\d+: ERROR: (?P<text>.+)$
 _LINKER = re.compile(
     r"(?P<file>[^\s:]+\.c):(?P<line>\d+): (?P<text>undefined reference to .+|multiple definition of .+)$"
 )
-_OTHER = re.compile(r"(?:\b(?:error|fatal|undefined reference|cannot find)\b).*", re.IGNORECASE)
+# A file's name may hold these words, as utils/error/elog.o in what make prints.
+_OTHER = re.compile(r"\b(?:error|fatal):|\b(?:undefined reference|cannot find)\b", re.IGNORECASE)
+_MAKE = re.compile(r"^make(?:\[\d+\])?: \*\*\* (?P<text>.+?)(?:\.  Stop\.)?$")
 # What is said where the machine came to its end: the tree is not to blame. A compiler also shows lines of the
 # sources, which may hold the same words.
 _OF_THE_MACHINE = re.compile(
@@ -28,6 +32,7 @@ _OF_THE_MACHINE = re.compile(
     re.IGNORECASE,
 )
 _SHOWN = re.compile(r"^\s*\d*\s*\|")
+_SOURCES = re.compile(r"^(?:.*/source-work|\.\.)/src/")
 _FAILED = "FAILED: "
 _TEXT_MAX = 200
 
@@ -42,13 +47,15 @@ def run_step(
     environment: Mapping[str, str],
     log: Path,
     on_fraction: OnFraction | None = None,
+    steps: int = 0,
 ) -> None:
     """Run a command with its output appended to `log`; raises UsageError with the first error in it.
 
     That is a TreeDoesNotBuildError unless the machine lacked space or memory. name: the tree, as typed.
-    on_fraction: told how far ninja is, 0 to 1.
+    on_fraction: told how far ninja is, 0 to 1; or make, by how many of `steps` files are compiled.
     """
-    lines = []
+    lines: list[str] = []
+    compiled = 0
     with (
         log.open("a", encoding="utf-8") as written,
         subprocess.Popen(
@@ -68,7 +75,11 @@ def run_step(
             for line in process.stdout:
                 written.write(line)
                 step = _STEP.match(line)
-                if step is None:
+                if step is None and COMPILES in line and steps:
+                    compiled += 1
+                    if on_fraction is not None:
+                        on_fraction(min(1.0, compiled / steps))
+                elif step is None:
                     lines.append(line)
                 elif on_fraction is not None:
                     on_fraction(int(step[1]) / int(step[2]))
@@ -109,11 +120,13 @@ def first_error(lines: Iterable[str]) -> str:
             return f"{_in_tree(match['file'])}:{match['line']}: {match['text'][:_TEXT_MAX]}"
         if line.startswith(_FAILED):
             failed = failed or line.removeprefix(_FAILED).strip()
+        elif (made := _MAKE.match(line)) is not None:
+            failed = failed or made["text"]
         elif not line.startswith("[") and _OTHER.search(line):
             other = other or line.strip()
     return (other or failed)[:_TEXT_MAX] or "no error was printed"
 
 
 def _in_tree(path: str) -> str:
-    """Compilers are started in the build's folder, which stands next to that of the sources."""
-    return path.removeprefix("../src/")
+    """Sources stand next to the build's folder; ninja names them from there, make in full."""
+    return _SOURCES.sub("", path)

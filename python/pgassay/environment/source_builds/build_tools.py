@@ -21,6 +21,8 @@ MESON_MIN = (0, 57)
 # program: its Debian package. Those that can be unpacked run from anywhere; a compiler does not.
 UNPACKED = {"meson": "meson", "ninja": "ninja-build", "bison": "bison", "flex": "flex"}
 INSTALLED = {"cc": "gcc", "perl": "perl", "pkg-config": "pkg-config"}
+# Of these a tree is built by the first two, or by the last.
+MESON, MAKE = ("meson", "ninja"), "make"
 # Small libraries that can be linked statically: Debian's package, how the names of its files begin.
 STATIC = {
     "liburing-dev": ("liburing",),
@@ -44,16 +46,21 @@ class BuildTools:
 
     meson: tuple[str, ...]
     ninja: str
+    make: str
     environment: dict[str, str]
     compiler: str
     has_ccache: bool
     private: tuple[str, ...]
 
 
-def find_tools(on_step: OnStep) -> BuildTools:
-    """Find what a build needs, unpacking what the machine lacks; raises UsageError naming packages."""
-    _refuse_without(INSTALLED, [name for name in INSTALLED if shutil.which(_program(name)) is None])
-    missing = [name for name in UNPACKED if not _is_here(name)]
+def find_tools(on_step: OnStep, *, by_make: bool = False) -> BuildTools:
+    """Find what a build needs, unpacking what the machine lacks; raises UsageError naming packages.
+
+    by_make: not by meson and ninja.
+    """
+    needed = INSTALLED | ({MAKE: MAKE} if by_make else {})
+    _refuse_without(needed, [name for name in needed if shutil.which(_program(name)) is None])
+    missing = [name for name in UNPACKED if not (by_make and name in MESON) and not _is_here(name)]
     environment = _clean_environment()
     meson: tuple[str, ...] = ("meson",)
     if missing:
@@ -68,7 +75,7 @@ def find_tools(on_step: OnStep) -> BuildTools:
     environment["CC"] = f"ccache {compiler}" if has_ccache else compiler
     ninja = shutil.which("ninja", path=environment["PATH"]) or "ninja"
     return BuildTools(
-        meson, ninja, environment, _first_line([compiler, "--version"]), has_ccache, tuple(missing)
+        meson, ninja, MAKE, environment, _first_line([compiler, "--version"]), has_ccache, tuple(missing)
     )
 
 

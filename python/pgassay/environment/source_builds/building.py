@@ -18,8 +18,9 @@ from pgassay.environment.builds.package import make_open_folder, origin_folder
 from pgassay.environment.home import home
 from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.source_builds import kept_builds, trees
-from pgassay.environment.source_builds.build_step import OnFraction, run_step
+from pgassay.environment.source_builds.build_systems import MAKE, MESON
 from pgassay.environment.source_builds.build_tools import BuildTools, OnStep, find_tools
+from pgassay.environment.source_builds.build_work import BuildSystem, BuildWork, Doing
 from pgassay.environment.source_builds.layouts import (
     Linker,
     add_layouts,
@@ -28,7 +29,7 @@ from pgassay.environment.source_builds.layouts import (
     link_layouts,
     missing_linker,
 )
-from pgassay.environment.source_builds.recipe import PREFIX, Recipe, recipe_of
+from pgassay.environment.source_builds.recipe import PREFIX, Recipe, make_recipe_of, recipe_of
 from pgassay.environment.source_builds.tree_syntax import TypedTree
 from pgassay.environment.source_builds.trees import SourceTree
 from pgassay.errors import UsageError
@@ -37,35 +38,6 @@ from pgassay.model.build import LAYOUTS_DEFAULT
 _KEY_CHARACTERS = 24
 # Of the programs what serves, and what makes its data and its settings; all others are clients.
 _OF_THE_SERVER = ("postgres", "initdb")
-# Programs that write sources, and what they are made from: what depends on them is not always said.
-_GENERATORS = (".pl", ".pm", ".py", ".sh", ".in", "meson_options.txt")
-
-
-@dataclass(frozen=True)
-class BuildWork:
-    """The working folder: `src/` and `build/` stand next to each other, so sources have one relative path."""
-
-    folder: Path
-
-    @property
-    def src(self) -> Path:
-        return self.folder / "src"
-
-    @property
-    def build(self) -> Path:
-        return self.folder / "build"
-
-    @property
-    def index(self) -> Path:
-        return self.folder / "index"
-
-    @property
-    def state(self) -> Path:
-        return self.folder / "state.json"
-
-    @property
-    def log(self) -> Path:
-        return self.folder / "log.txt"
 
 
 def key_of(tree: SourceTree, recipe: Recipe) -> str:
@@ -101,27 +73,49 @@ class _Order:
         return key_of(self.tree, self.recipe)
 
 
-def build(typed: TypedTree, jobs: int | None, on_step: OnStep, layouts: int | None = None) -> Built:
+def build(
+    typed: TypedTree,
+    jobs: int | None,
+    on_step: OnStep,
+    layouts: int | None = None,
+    *,
+    by_make: bool = False,
+) -> Built:
     """Return the build of a tree, building it first unless it is there.
 
     jobs: how many compilers run at once, None for one for each processor. layouts: in how many orders of its
     functions the server is linked; 1: as it is built alone, None: in LAYOUTS_DEFAULT where the machine has
-    a linker for it. Raises UsageError for a tree that does not build, with the first error and its place,
-    and for what the machine lacks.
+    a linker for it. by_make: by configure and make, also where the tree has a meson.build. Raises UsageError
+    for a tree that does not build, with the first error and its place, and for what the machine lacks.
     """
     tree = trees.find_tree(typed)
-    tools = find_tools(on_step)
+    by_make = by_make or not tree.has_meson
+    tools = find_tools(on_step, by_make=by_make)
     linker = None if layouts == 1 else find_linker(on_step)
     if linker is None and layouts is not None and layouts > 1:
         raise UsageError(missing_linker(layouts))
     wanted = 0 if linker is None else layouts or LAYOUTS_DEFAULT
-    recipe = recipe_of(tools, trees.show(tree, "meson_options.txt"), on_step)
+    recipe = _recipe_for(typed, tree, tools, on_step, by_make=by_make)
     order = _Order(typed, tree, tools, recipe, linker, range(1, wanted + 1))
-    with locked(kept_builds.lock_file()):
+    with locked(kept_builds.lock_file(), lambda: on_step("waiting for another build from source", None)):
         found = finished(order.key, typed.text)
         if found is None or len(hashes_of(found.folder)) < wanted:
             found = _built(order, jobs, on_step)
     return found
+
+
+def _recipe_for(
+    typed: TypedTree, tree: SourceTree, tools: BuildTools, on_step: OnStep, *, by_make: bool
+) -> Recipe:
+    if not by_make:
+        return recipe_of(tools, trees.show(tree, "meson_options.txt"), on_step)
+    configure = trees.show(tree, trees.CONFIGURE)
+    if not configure:
+        raise UsageError(
+            f"{typed.text} has no script '{trees.CONFIGURE}', and another tree no meson.build: the two can't "
+            "be built in one way; name revisions that both have one of them"
+        )
+    return make_recipe_of(tools, configure, on_step)
 
 
 def finished(key: str, name: str) -> Built | None:
@@ -156,13 +150,14 @@ def _built(order: _Order, jobs: int | None, on_step: OnStep) -> Built:
     what = f"building {typed.text} ({tree.commit[:10] or tree.hash[:10]})"
     on_step(what, None)
     work.log.unlink(missing_ok=True)
-    _set_up(typed, tree, tools, recipe, work)
-    _ninja(typed, tools, recipe, work, jobs, lambda fraction: on_step(what, fraction))
-    staged = _installed(typed, tools, recipe, work)
+    doing, system = Doing(typed.text, tools, recipe, work), MAKE if recipe.by_make else MESON
+    _set_up(tree, doing, system)
+    system.compile(doing, jobs or os.cpu_count() or 1, lambda fraction: on_step(what, fraction))
+    staged = _installed(doing, system)
     files, server = _hashes_of_files(staged)
     if order.linker is not None:
         on_step(f"{what}: {len(order.layouts)} layouts", None)
-        link_layouts(typed.text, recipe.environment, order.linker, work.folder, order.layouts, staged)
+        link_layouts(doing, system.link_words(doing), order.linker, order.layouts, staged)
     record = kept_builds.Kept(
         names=(typed.text,),
         tree=tree.hash,
@@ -206,50 +201,38 @@ def _keep(staged: Path, record: kept_builds.Kept, key: str) -> Built:
     return Built(same or folder, record)
 
 
-def _set_up(typed: TypedTree, tree: SourceTree, tools: BuildTools, recipe: Recipe, work: BuildWork) -> None:
+def _set_up(tree: SourceTree, doing: Doing, system: BuildSystem) -> None:
     """Check the tree out and configure it, from the start where what is there can't be trusted."""
-    if not _can_continue(tree, recipe, work):
+    work, recipe = doing.work, doing.recipe
+    if not _can_continue(tree, recipe, work, system):
         for path in (work.src, work.build):
             shutil.rmtree(path, ignore_errors=True)
         work.index.unlink(missing_ok=True)
     work.state.unlink(missing_ok=True)
     trees.check_out(tree, work.src, work.index)
-    if not (work.build / "build.ninja").is_file():
+    if not (work.build / system.configured).is_file():
         shutil.rmtree(work.build, ignore_errors=True)
-        command = [*tools.meson, "setup", str(work.build), str(work.src), *recipe.options]
-        run_step(typed.text, command, recipe.environment, work.log)
-    # From here on an interrupted build goes on where it was: ninja knows what it finished.
+        system.configure(doing)
+    # From here on an interrupted build goes on where it was: ninja and make know what they finished.
     work.state.write_text(json.dumps({"tree": tree.hash, "recipe": recipe.key}))
 
 
-def _can_continue(tree: SourceTree, recipe: Recipe, work: BuildWork) -> bool:
+def _can_continue(tree: SourceTree, recipe: Recipe, work: BuildWork, system: BuildSystem) -> bool:
     try:
         state = json.loads(work.state.read_text())
         changed = trees.changed_files(tree, work.index)
     except (OSError, ValueError, UsageError):
         return False
-    return state.get("recipe") == recipe.key and not any(name.endswith(_GENERATORS) for name in changed)
+    return state.get("recipe") == recipe.key and not any(
+        name.endswith(system.starts_anew) for name in changed
+    )
 
 
-def _ninja(
-    typed: TypedTree,
-    tools: BuildTools,
-    recipe: Recipe,
-    work: BuildWork,
-    jobs: int | None,
-    on_fraction: OnFraction,
-) -> None:
-    # What a long link takes as a file is kept: the server is linked again from it.
-    command = [tools.ninja, "-C", str(work.build), "-d", "keeprsp", "-j", str(jobs or os.cpu_count() or 1)]
-    run_step(typed.text, command, recipe.environment, work.log, on_fraction)
-
-
-def _installed(typed: TypedTree, tools: BuildTools, recipe: Recipe, work: BuildWork) -> Path:
+def _installed(doing: Doing, system: BuildSystem) -> Path:
     """Install below the working folder and return the folder that has bin/ in it."""
-    staging = work.folder / "staged"
+    staging = doing.work.folder / "staged"
     shutil.rmtree(staging, ignore_errors=True)
-    command = [*tools.meson, "install", "-C", str(work.build), "--no-rebuild", "--quiet"]
-    run_step(typed.text, [*command, "--destdir", str(staging)], recipe.environment, work.log)
+    system.install(doing, staging)
     staged = staging / PREFIX.lstrip("/")
     for folder in (staged, *(path for path in staged.rglob("*") if path.is_dir())):
         folder.chmod(0o755)

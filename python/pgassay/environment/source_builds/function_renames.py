@@ -21,7 +21,8 @@ SIMILAR_MIN = 0.7
 LINES_MIN = 3
 # Two trees that differ by more names are other versions, whose bodies would be compared for minutes.
 NAMES_MAX = 400
-_SOURCE = "/../src/"
+# A tree's own path in the debug information: of a build by meson, by make.
+_SOURCE = re.compile(r"/(?:\.\.|source-work)/src/(?P<file>.+)$")
 _IDENTIFIER = r"\b{}\b"
 
 
@@ -104,9 +105,9 @@ def _bodies(build: Build, functions: Mapping[str, int]) -> list[Body]:
     found = []
     for name, place in zip(names, _said(command).splitlines(), strict=False):
         path, _, line = place.partition(" ")[0].rpartition(":")
-        file = path.rpartition(_SOURCE)[2] if _SOURCE in path else ""
-        if file and line.isdigit():
-            body = body_of(name, file, int(line), show(file))
+        match = _SOURCE.search(path)
+        if match is not None and line.isdigit():
+            body = body_of(name, match["file"], int(line), show(match["file"]))
             if body is not None:
                 found.append(body)
     return found

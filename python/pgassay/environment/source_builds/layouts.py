@@ -4,18 +4,17 @@ Where functions lie in memory moves results by percents, whatever a patch does: 
 several orders shows how much, and a claim on it no longer rests on one of them.
 """
 
-import shlex
 import shutil
-import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.environment.builds.build_identity import binary_sha256
 from pgassay.environment.debian import has_apt
 from pgassay.environment.debian.toolbox import tool
-from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError, run_step
+from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
 from pgassay.environment.source_builds.build_tools import OnStep
+from pgassay.environment.source_builds.build_work import Doing
 from pgassay.errors import UsageError
 from pgassay.model.build import LAYOUTS_FOLDER, layout_folder
 
@@ -63,21 +62,15 @@ def missing_linker(count: int) -> str:
 
 
 def link_layouts(
-    name: str,
-    environment: Mapping[str, str],
-    linker: Linker,
-    folder: Path,
-    seeds: Sequence[int],
-    staged: Path,
+    doing: Doing, words_of: tuple[Path, list[str]], linker: Linker, seeds: Sequence[int], staged: Path
 ) -> None:
-    """Link the server that was just built in `folder`/build once for each seed, beside `staged`'s own.
+    """Link the server that was just built once for each seed, beside `staged`'s own.
 
-    name: the tree as it was typed. Raises UsageError where it can't be linked so.
+    words_of: where and how it was linked. Raises UsageError where it can't be linked so.
     """
-    build, log = folder / "build", folder / "log.txt"
-    words = _link_command(environment, build)
+    place, words = words_of
     # By this folder a compiler finds its linker, whatever it is called and however old the compiler is.
-    programs = folder / "linker"
+    programs = doing.work.folder / "linker"
     shutil.rmtree(programs, ignore_errors=True)
     programs.mkdir()
     (programs / "ld").symlink_to(linker.path)
@@ -87,15 +80,15 @@ def link_layouts(
         made = bin_folder / _PROGRAM
         command = [*_with_output(words, made), f"-B{programs}", linker.option(seed)]
         try:
-            run_step(name, ["env", "-C", str(build), *command], environment, log)
+            doing.run(["env", "-C", str(place), *command])
         except TreeDoesNotBuildError as error:
             # The tree itself was built: it is not left out of a search for this.
             raise UsageError(
-                f"{name}: {linker.path} can't link it with its functions in another order (its output is in "
-                f"{log}): write --layouts 1"
+                f"{doing.name}: {linker.path} can't link it with its functions in another order (its output "
+                f"is in {doing.work.log}): write --layouts 1"
             ) from error
         # Names of functions stay, for profiles (mold's own option removes them); lines are the first build's.
-        run_step(name, ["objcopy", "--strip-debug", str(made)], environment, log)
+        doing.run(["objcopy", "--strip-debug", str(made)])
         _stand_beside(staged, bin_folder)
 
 
@@ -114,25 +107,6 @@ def add_layouts(staged: Path, folder: Path) -> None:
         final.parent.mkdir(mode=0o755, exist_ok=True)
         if not final.exists():
             made.rename(final)
-
-
-def _link_command(environment: Mapping[str, str], build: Path) -> list[str]:
-    """The command that linked the server, as words."""
-    targets = _said(environment, build, "-t", "targets", "all").splitlines()
-    outputs = [line.partition(":")[0] for line in targets if "_LINKER" in line.rpartition(": ")[2]]
-    program = next((path for path in outputs if Path(path).name == _PROGRAM), _PROGRAM)
-    words = shlex.split(_said(environment, build, "-t", "commands", "-s", program))
-    # Of hundreds of objects the words are in a file, which the build keeps.
-    files = [(build / word[1:]).read_text() if word.startswith("@") else "" for word in words]
-    return [each for word, text in zip(words, files, strict=True) for each in (shlex.split(text) or [word])]
-
-
-def _said(environment: Mapping[str, str], build: Path, *words: str) -> str:
-    command = ["ninja", "-C", str(build), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(environment))
-    if done.returncode != 0:
-        raise UsageError(f"ninja can't say how the server was linked ({done.stderr.strip()}): --layouts 1")
-    return done.stdout.partition(f"Entering directory `{build}'\n")[2] or done.stdout
 
 
 def _with_output(words: list[str], path: Path) -> list[str]:

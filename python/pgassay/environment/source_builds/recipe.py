@@ -15,6 +15,8 @@ from pgassay.environment.source_builds.build_tools import STATIC, BuildTools, On
 RECIPE_VERSION = 1
 # Short and alike in all builds, since paths are compiled in; a server finds its files from where it stands.
 PREFIX = "/pgsql"
+# Programs that write sources, and what they are made from: what depends on them is not always said.
+GENERATORS = (".pl", ".pm", ".py", ".sh", ".in")
 # Each function in a section of its own, so that a linker can put them in another order.
 C_ARGS = "-fno-omit-frame-pointer -ffunction-sections"
 LINK_ARGS = "-Wl,-rpath,$ORIGIN/../lib"
@@ -48,11 +50,22 @@ _PER_TREE = (
     ("injection_points", "false"),
 )
 _OPTION = re.compile(r"^option\('(\w+)'", re.MULTILINE)
+# make and a shell read it before a linker does.
+_LINK_ARGS_OF_MAKE = LINK_ARGS.replace("$ORIGIN/../lib", "'$$ORIGIN/../lib'")
+_FIXED_OF_MAKE = (
+    f"--prefix={PREFIX}",
+    "--enable-depend",
+    "--disable-rpath",
+    f"CFLAGS=-O2 -g {C_ARGS}",
+    f"LDFLAGS={_LINK_ARGS_OF_MAKE}",
+)
+_VALUES_OF_MAKE = {"ssl": "=openssl"}
+_OPTION_OF_MAKE = re.compile(r"^  --with(?:out)?-(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a tree is built: options of `meson setup`, the compiler, the libraries that are not here.
+    """How a tree is built: options of `meson setup` or of `configure`, the compiler, what is not here.
 
     `lacking`: Debian packages of what the tree could use; `static`: those that are linked from private
     archives. `environment` is that of all programs.
@@ -63,6 +76,7 @@ class Recipe:
     lacking: tuple[str, ...]
     static: tuple[str, ...]
     environment: Mapping[str, str]
+    by_make: bool = False
 
     @property
     def key(self) -> str:
@@ -75,11 +89,43 @@ class Recipe:
 def recipe_of(tools: BuildTools, meson_options: str, on_step: OnStep) -> Recipe:
     """The recipe for a tree whose meson_options.txt says which options it has."""
     known = set(_OPTION.findall(meson_options))
-    environment = dict(tools.environment)
     given = [f"-D{name}={value}" for name, value in _PER_TREE if name in known]
+    used = _libraries(tools, known, on_step)
+    given += [f"-D{name}={value}" for name, value, *_ in FEATURES if name in used.names]
+    return _recipe(tools, (*_FIXED, *given), used)
+
+
+def make_recipe_of(tools: BuildTools, configure: str, on_step: OnStep) -> Recipe:
+    """The same for a tree by what its script `configure` says of itself."""
+    known = set(_OPTION_OF_MAKE.findall(configure))
+    used = _libraries(tools, known | ({"ssl"} if "openssl" in known else set()), on_step)
+    given = []
+    for name, *_ in FEATURES:
+        if name in used.names:
+            # Until 13 there was one library alone.
+            is_old = name not in known
+            given.append("--with-openssl" if is_old else f"--with-{name}{_VALUES_OF_MAKE.get(name, '')}")
+        elif name in known:
+            given.append(f"--without-{name}")
+    return _recipe(tools, (*_FIXED_OF_MAKE, *given), used, by_make=True)
+
+
+@dataclass(frozen=True)
+class _Libraries:
+    """The features whose libraries are here, and what is not; the environment finds the private ones."""
+
+    names: frozenset[str]
+    lacking: tuple[str, ...]
+    static: tuple[str, ...]
+    environment: dict[str, str]
+
+
+def _libraries(tools: BuildTools, known: set[str], on_step: OnStep) -> _Libraries:
+    environment = dict(tools.environment)
+    names: list[str] = []
     lacking: list[str] = []
     static: list[str] = []
-    for name, value, library, package in FEATURES:
+    for name, _, library, package in FEATURES:
         if name not in known:
             continue
         if not _has(library, environment):
@@ -89,8 +135,14 @@ def recipe_of(tools: BuildTools, meson_options: str, on_step: OnStep) -> Recipe:
                 continue
             static.append(package)
             _add_folders(environment, folder)
-        given.append(f"-D{name}={value}")
-    return Recipe((*_FIXED, *given), tools.compiler, tuple(lacking), tuple(static), environment)
+        names.append(name)
+    return _Libraries(frozenset(names), tuple(lacking), tuple(static), environment)
+
+
+def _recipe(
+    tools: BuildTools, options: tuple[str, ...], used: _Libraries, *, by_make: bool = False
+) -> Recipe:
+    return Recipe(options, tools.compiler, used.lacking, used.static, used.environment, by_make)
 
 
 def _add_folders(environment: dict[str, str], folder: Path) -> None:

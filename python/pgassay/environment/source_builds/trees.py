@@ -17,9 +17,15 @@ from pgassay.environment.home import home
 from pgassay.environment.source_builds.tree_syntax import TypedTree
 from pgassay.errors import UsageError
 
-MAJOR_MIN = 16
-MARKS = ("meson.build", "src/include/catalog/catversion.h")
-_VERSION = re.compile(r"^\s*version:\s*'((\d+)[^']*)'", re.MULTILINE)
+# The oldest that is built, which is older than the oldest that is measured.
+MAJOR_MIN = 13
+MESON, CONFIGURE = "meson.build", "configure"
+_CATALOG = "src/include/catalog/catversion.h"
+# Where a tree says its version, and how; what comes first is believed.
+_VERSIONS = {
+    MESON: re.compile(r"^\s*version:\s*'((\d+)[^']*)'", re.MULTILINE),
+    CONFIGURE: re.compile(r"^PACKAGE_VERSION='((\d+)[^']*)'", re.MULTILINE),
+}
 # What makes two servers read each other's data: (name in the sources, file, words of it in the record).
 _FORMATS = (
     ("CATALOG_VERSION_NO", "src/include/catalog/catversion.h", "catalog"),
@@ -33,13 +39,21 @@ _FORMATS = (
 class SourceTree:
     """A tree of files by git's hash; `commit` is '' for one that is of no commit or was patched.
 
-    `objects`: the folder of the clone that has them, None where the private repository does.
+    `objects`: the folder of the clone that has them, None where the private repository does. `has_meson`: it
+    is built by meson, else by configure and make.
     """
 
     hash: str
     version: str
     commit: str = ""
     objects: Path | None = None
+    has_meson: bool = True
+
+    @property
+    def major(self) -> int:
+        """The major version, of one that is developed too."""
+        match = re.match(r"\d+", self.version)
+        return int(match[0]) if match else 0
 
 
 def find_tree(typed: TypedTree) -> SourceTree:
@@ -54,13 +68,13 @@ def find_tree(typed: TypedTree) -> SourceTree:
         found = _import(typed)
     for patch in typed.patches:
         found, commit = _patched(typed, found, patch, objects), ""
-    version = _version_of(typed, found, objects)
-    return SourceTree(found, version, commit, objects)
+    version, place = _version_of(typed, found, objects)
+    return SourceTree(found, version, commit, objects, place == MESON)
 
 
 def data_format(tree: SourceTree) -> str:
     """What decides whether two servers read each other's data files, in words; '' where it can't be read."""
-    parts = [tree.version.partition(".")[0].partition("devel")[0]]
+    parts = [str(tree.major)]
     for name, path, word in _FORMATS:
         text = _show(tree.hash, path, tree.objects)
         match = re.search(rf"^#define\s+{name}\s+(\w+)", text or "", re.MULTILINE)
@@ -126,7 +140,7 @@ def _import(typed: TypedTree) -> str:
 
 def _add(folder: Path, typed: TypedTree, *, keep: bool) -> str:
     """The tree of a folder's files; what its .gitignore names, such as what a build left, is left out."""
-    if not (folder / MARKS[0]).is_file():
+    if not any((folder / name).is_file() for name in _VERSIONS):
         raise UsageError(_no_tree(typed))
     repository = _repository()
     index = repository / f"index-{hashlib.sha256(str(folder).encode()).hexdigest()[:16]}"
@@ -152,23 +166,26 @@ def _patched(typed: TypedTree, tree: str, patch: Path, objects: Path | None) -> 
         return _git(["write-tree"], typed.text, objects, where).strip()
 
 
-def _version_of(typed: TypedTree, tree: str, objects: Path | None) -> str:
-    texts = [_show(tree, path, objects) for path in MARKS]
-    match = _VERSION.search(texts[0] or "")
-    if texts[1] is None:
+def _version_of(typed: TypedTree, tree: str, objects: Path | None) -> tuple[str, str]:
+    """(the version, the file that says it)."""
+    if _show(tree, _CATALOG, objects) is None:
         raise UsageError(_no_tree(typed))
-    if match is None or int(match[2]) < MAJOR_MIN:
-        raise UsageError(
-            f"{typed.text} is older than PostgreSQL {MAJOR_MIN}, the oldest that pgassay measures, "
-            "or from before it had a meson.build: name a newer revision"
-        )
-    return match[1]
+    for name, version in _VERSIONS.items():
+        match = version.search(_show(tree, name, objects) or "")
+        if match is not None and int(match[2]) < MAJOR_MIN:
+            raise UsageError(
+                f"{typed.text} is PostgreSQL {match[1]}: trees of {MAJOR_MIN} and newer are built; name a "
+                "newer revision"
+            )
+        if match is not None:
+            return match[1], name
+    raise UsageError(_no_tree(typed))
 
 
 def _no_tree(typed: TypedTree) -> str:
     return (
-        f"{typed.text} holds no source tree of PostgreSQL {MAJOR_MIN} or newer (no {' and '.join(MARKS)}): "
-        "name one that does"
+        f"{typed.text} holds no source tree of PostgreSQL {MAJOR_MIN} or newer (no {' or '.join(_VERSIONS)} "
+        f"with its version, or no {_CATALOG}): name one that does"
     )
 
 

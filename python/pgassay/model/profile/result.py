@@ -16,6 +16,8 @@ class ProfileFacts(Recorded):
     'frame pointers', 'unwound' or 'none'. `samples`: those within the measured part, `lost` those that perf
     could not keep. `reading_s`: what reading the recording took after the trial. `instructions` and `cycles`
     that the processor's counters counted in the measured part; `counters` is False on a machine without them.
+    `switch_period`: of so many times that a process left its processor perf noted where for one; 0 where it
+    could not.
     """
 
     perf: str | None = None
@@ -28,6 +30,7 @@ class ProfileFacts(Recorded):
     counters: bool | None = None
     instructions: Number | None = None
     cycles: Number | None = None
+    switch_period: int | None = None
 
 
 class CountedArm(Frozen):
@@ -151,7 +154,9 @@ class ProfileResult(Frozen):
     could not keep. `functions`: those with most time of their own, in falling order; `callers`: those with
     most time in what they call. Each is one family with a false discovery rate of at most alpha (e-BH).
     `sentences`: what differs, the largest difference first; `notes`: what limits all of it. `counted`:
-    instructions and cycles, where the machine has counters.
+    instructions and cycles, where the machine has counters. `waiting`: functions by the time that sessions
+    waited in them off their processors, the waits for clients left out; a family like the others, its
+    `share` of all such time.
     """
 
     unit: str
@@ -167,3 +172,4 @@ class ProfileResult(Frozen):
     sentences: tuple[str, ...]
     notes: tuple[str, ...]
     counted: tuple[CountedEvent, ...] = Field(default=(), exclude_if=lambda events: not events)
+    waiting: tuple[FunctionTimes, ...] = Field(default=(), exclude_if=lambda functions: not functions)

@@ -212,7 +212,7 @@ def _tree(build: Build) -> list[tuple[str, str]]:
         ("commit", source.commit or "none"),
         ("tree", source.tree),
         ("compiler", source.compiler),
-        ("meson options", " ".join(source.options)),
+        ("options of its build", " ".join(source.options)),
         ("formats of its data", build.data_format or "unknown"),
     ]
 

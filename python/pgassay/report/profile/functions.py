@@ -41,6 +41,10 @@ _WAITS = (
     "Waits of the connections per {unit}, estimated from samples of the trials that were judged; they have "
     "no interval:"
 )
+_WAITING = (
+    "Waiting per {unit} by the function that waits, off the processor, from the same trials; waits for the "
+    "client are left out:"
+)
 _LEGEND = (
     "A frame is as wide as its time per {unit}, the mean of both arms; below it is what it calls. Red takes "
     "more time in the arm than in the control, blue less, grey as much; a difference of a few samples is "
@@ -66,6 +70,12 @@ def section(material: Material) -> Section:
     ]
     if found.counted:
         blocks.append(counted_table(found, names_of(material, found)))
+    if found.waiting:
+        blocks += [
+            Paragraph(_WAITING.format(unit=found.unit), where=EVERYWHERE),
+            _table(material, found.waiting, ROWS_TERMINAL, "waits in", TERMINAL | MARKDOWN),
+            _table(material, found.waiting, ROWS_PAGE, "waits in", HTML),
+        ]
     blocks += _waits(material, found)
     if found.notes:
         blocks.append(Paragraph(" ".join(f"{_sentence(note)}" for note in found.notes), QUIET))
