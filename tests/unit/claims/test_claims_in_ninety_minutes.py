@@ -9,9 +9,9 @@ import random
 from pathlib import Path
 
 import pytest
+from simulated_claims import Simulated, simulated_run
 
 from pgassay.experiment.claims.claim_files import claimed_files
-from simulated_claims import Simulated, simulated_run
 
 NEVER = 10_000
 # By file: seconds of a block, seconds before the first, and the blocks of its claims that can be tried.

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from simulated_claims import Simulated, simulated_run
 
 from pgassay.errors import UsageError
 from pgassay.experiment.claims.claim_files import claimed_files
@@ -19,7 +20,6 @@ from pgassay.experiment.claims.run_order import (
     goes_on,
     next_of,
 )
-from simulated_claims import Simulated, simulated_run
 
 OUTLOOKS = st.builds(Outlook, st.floats(0, 10_000), st.sampled_from((0.1, 1.0)))
 EXPERIMENTS = st.builds(
