@@ -126,7 +126,7 @@ def test_the_readme_says_what_may_change_a_running_server_and_which_checks_run()
     """Of the options by which `compare` writes to somebody's server none is left out."""
     text = " ".join((ROOT / "README.md").read_text("utf-8").split())
     assert "never changes a running server" not in text
-    promise = text[text.index("No running server is changed unless you say so") :]
+    promise = text[text.index("Your running servers are only read, unless you give") :]
     options = {
         name
         for name in ("--allow-writes", "--swap", "--before-trial")

@@ -63,7 +63,9 @@ COMMON_KEYS = frozenset({"Storage"})
 # Spelt otherwise before there was a view of them.
 EVENTS_OF_16 = frozenset({"ProcArrayGroupUpdate"})
 # Written in the same way, and no wait events.
-OTHER_NAMES = frozenset({"GiB", "MemoryMax", "MiB", "PostgreSQL", "TimeZone"})
+# Functions of the server that a profile shows are no events.
+FUNCTIONS = frozenset({"LWLockAcquire", "WaitLatch", "XLogFlush"})
+OTHER_NAMES = FUNCTIONS | {"GiB", "MemoryMax", "MiB", "PostgreSQL", "TimeZone"}
 EVENT = re.compile(r"(?<![\w/.$%-])[A-Z][A-Za-z0-9]*[a-z0-9][A-Z][A-Za-z0-9]*(?![\w-])")
 # What a reader types: `--set NAME=`, ALTER SYSTEM SET NAME, SET NAME =.
 SET = re.compile(

@@ -190,7 +190,7 @@ def test_what_is_wrong_in_a_claim_is_named(tmp_path: Path, lines: str, told: str
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
-        ('says = "ordered"\norder = ["a=1"]', "of two arms or more"),
+        ('says = "ordered"\norder = ["a=1"]', "needs two arms or more"),
         ('says = "ordered"\norder = ["a=1", "a=1"]', "each named once"),
         ('says = "ordered"\norder = ["a=1", "a=2"]\npublished = 2', "leave statement and published out"),
         ('says = "larger"\nfactor = "a"', "add against_factor"),

@@ -83,7 +83,7 @@ def test_a_relative_path_becomes_absolute(monkeypatch: pytest.MonkeyPatch, tmp_p
         ("loop:size", "has no value"),
         ("loop:size=", "has no value"),
         ("loop:size=4", "kB, MB, GB or TB"),
-        ("loop:size=0GB", "more than nothing"),
+        ("loop:size=0GB", "must be above 0"),
         ("loop:size=4XB", "is not a size"),
         ("loop:size=1GB,size=2GB", "twice"),
         ("loop:read_ahead=100B", "whole kB"),
