@@ -55,6 +55,7 @@ def test_what_is_no_line_is_refused_with_what_to_type(capsys: Any, clone: Path) 
         ((good, bad, "--path", "/etc"), "no commit that changes what is built below /etc"),
         ((good,), "bisect takes two revisions"),
         ((good, "npm:18"), "npm:18 is not a revision of a clone"),
+        ((good, f"{good}+cassert"), "leave '+cassert' out"),
         (("version=17.0",), "is not a range of releases"),
         (("version=17.4..17.0",), "name the older release first"),
         (("version=16.900..16.901",), "no origin has both ends available"),

@@ -47,6 +47,8 @@ def line_of(words: Sequence[str], path: str | None) -> CommitLine:
 def _commits(good: str, bad: str, path: str | None) -> CommitLine:
     trees = [parse_source(word) for word in (good, bad) if is_source(word)]
     wrong = next((word for word in (good, bad) if not word.startswith(GIT) or "+patch:" in word), None)
+    if any(tree.assertions for tree in trees):
+        raise UsageError("bisect builds without assertions, as they are measured: leave '+cassert' out")
     if wrong is not None:
         raise UsageError(
             f"{wrong} is not a revision of a clone: write git:PATH@REVISION, or build={good},{bad} for a list"

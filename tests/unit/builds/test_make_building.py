@@ -60,6 +60,29 @@ def test_a_tree_without_meson_is_built_in_its_layouts(clone: Path) -> None:
     assert source_tree.git(clone, "status", "--porcelain") == ""
 
 
+def test_assertions_are_on_where_they_are_asked_for(clone: Path) -> None:
+    """The two are builds of their own, and each is found by its name."""
+    files = {
+        "meson_options.txt": "option('cassert', type: 'boolean', value: false)\n",
+        "meson.build": source_tree.FILES["meson.build"].replace(
+            "executable('postgres'",
+            "if get_option('cassert')\n  add_project_arguments('-DASSERTS', language: 'c')\nendif\n"
+            "executable('postgres'",
+        ),
+        "src/backend/other.c": "int other(void);\nint other(void) {\n#ifdef ASSERTS\nreturn 3;\n"
+        "#else\nreturn 0;\n#endif\n}\n",
+    }
+    by_meson = source_tree.clone_of_one(clone.parent / "meson", source_tree.FILES | files)
+    plain, checked = f"git:{by_meson}@master", f"git:{by_meson}@master+cassert"
+    built(plain, checked)
+    for text, status in ((plain, 0), (checked, 3)):
+        assert subprocess.run([f"{resolve(text).bin_directory}/postgres"], check=False).returncode == status
+    (build,) = built(f"git:{clone}@master+cassert")
+    assert build.source is not None and "--enable-cassert" in build.source.options
+    with pytest.raises(UsageError, match="pgassay builds build"):
+        resolve(f"git:{clone}@master")
+
+
 def test_a_second_revision_compiles_what_changed(clone: Path, own_home: Path) -> None:
     source_tree.commit(
         clone, "changed", "src/backend/other.c", "int other(void);\nint other(void) { return 7; }\n"

@@ -24,7 +24,7 @@ EPILOG = """examples:
 """
 TREE_HELP = (
     "git:PATH@REVISION of a local clone, source:FOLDER as it is, or source:TARBALL; +patch:FILE at the end "
-    "applies a patch"
+    "applies a patch, +cassert after that turns assertions on"
 )
 
 

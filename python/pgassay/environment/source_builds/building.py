@@ -29,7 +29,7 @@ from pgassay.environment.source_builds.layouts import (
     link_layouts,
     missing_linker,
 )
-from pgassay.environment.source_builds.recipe import PREFIX, Recipe, make_recipe_of, recipe_of
+from pgassay.environment.source_builds.recipe import PREFIX, Recipe, has_assertions, make_recipe_of, recipe_of
 from pgassay.environment.source_builds.tree_syntax import TypedTree
 from pgassay.environment.source_builds.trees import SourceTree
 from pgassay.errors import UsageError
@@ -108,14 +108,15 @@ def _recipe_for(
     typed: TypedTree, tree: SourceTree, tools: BuildTools, on_step: OnStep, *, by_make: bool
 ) -> Recipe:
     if not by_make:
-        return recipe_of(tools, trees.show(tree, "meson_options.txt"), on_step)
+        options = trees.show(tree, "meson_options.txt")
+        return recipe_of(tools, options, on_step, assertions=typed.assertions)
     configure = trees.show(tree, trees.CONFIGURE)
     if not configure:
         raise UsageError(
             f"{typed.text} has no script '{trees.CONFIGURE}', and another tree no meson.build: the two can't "
             "be built in one way; name revisions that both have one of them"
         )
-    return make_recipe_of(tools, configure, on_step)
+    return make_recipe_of(tools, configure, on_step, assertions=typed.assertions)
 
 
 def finished(key: str, name: str) -> Built | None:
@@ -132,7 +133,11 @@ def finished(key: str, name: str) -> Built | None:
 def find(typed: TypedTree) -> Built | None:
     """The build of a tree as it was made last, None when it was not built here."""
     tree = trees.find_tree(typed)
-    built = [(folder, record) for folder, record in kept_builds.all_kept() if record.tree == tree.hash]
+    built = [
+        (folder, record)
+        for folder, record in kept_builds.all_kept()
+        if record.tree == tree.hash and has_assertions(record.options) == typed.assertions
+    ]
     # Of several recipes the one that was asked for last.
     built.sort(key=lambda each: (each[0] / kept_builds.RECORD).stat().st_mtime_ns, reverse=True)
     for folder, record in built:

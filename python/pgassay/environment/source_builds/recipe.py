@@ -5,7 +5,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,8 +40,8 @@ _FIXED = (
     f"-Dc_args={C_ARGS}",
     f"-Dc_link_args={LINK_ARGS}",
 )
+_ASSERTIONS, _ASSERTIONS_OF_MAKE = "cassert", "--enable-cassert"
 _PER_TREE = (
-    ("cassert", "false"),
     ("tap_tests", "disabled"),
     ("docs", "disabled"),
     ("docs_pdf", "disabled"),
@@ -86,20 +86,26 @@ class Recipe:
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def recipe_of(tools: BuildTools, meson_options: str, on_step: OnStep) -> Recipe:
+def has_assertions(options: Collection[str]) -> bool:
+    """Whether a build with these options checks its assertions."""
+    return f"-D{_ASSERTIONS}=true" in options or _ASSERTIONS_OF_MAKE in options
+
+
+def recipe_of(tools: BuildTools, meson_options: str, on_step: OnStep, *, assertions: bool = False) -> Recipe:
     """The recipe for a tree whose meson_options.txt says which options it has."""
     known = set(_OPTION.findall(meson_options))
-    given = [f"-D{name}={value}" for name, value in _PER_TREE if name in known]
+    per_tree = ((_ASSERTIONS, "true" if assertions else "false"), *_PER_TREE)
+    given = [f"-D{name}={value}" for name, value in per_tree if name in known]
     used = _libraries(tools, known, on_step)
     given += [f"-D{name}={value}" for name, value, *_ in FEATURES if name in used.names]
     return _recipe(tools, (*_FIXED, *given), used)
 
 
-def make_recipe_of(tools: BuildTools, configure: str, on_step: OnStep) -> Recipe:
+def make_recipe_of(tools: BuildTools, configure: str, on_step: OnStep, *, assertions: bool = False) -> Recipe:
     """The same for a tree by what its script `configure` says of itself."""
     known = set(_OPTION_OF_MAKE.findall(configure))
     used = _libraries(tools, known | ({"ssl"} if "openssl" in known else set()), on_step)
-    given = []
+    given = [_ASSERTIONS_OF_MAKE] if assertions else []
     for name, *_ in FEATURES:
         if name in used.names:
             # Until 13 there was one library alone.

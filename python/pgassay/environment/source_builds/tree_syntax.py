@@ -1,6 +1,6 @@
-"""`git:PATH@REV+patch:FILE` and `source:FOLDER|TARBALL`: a source tree as it is typed."""
+"""`git:PATH@REV+patch:FILE+cassert` and `source:FOLDER|TARBALL`: a source tree as it is typed."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -10,17 +10,22 @@ from pgassay.errors import UsageError
 GIT = "git:"
 SOURCE = "source:"
 _PATCH = "+patch:"
+_ASSERTIONS = "+cassert"
 
 
 @dataclass(frozen=True)
 class TypedTree:
-    """Where a tree comes from. `text` is what was typed; `revision` is '' unless it is of a clone."""
+    """Where a tree comes from. `text` is what was typed; `revision` is '' unless it is of a clone.
+
+    `assertions`: whether it is built with them.
+    """
 
     text: str
     kind: Literal["git", "folder", "tarball"]
     place: Path
     revision: str = ""
     patches: tuple[Path, ...] = ()
+    assertions: bool = False
 
 
 def is_source(text: str) -> bool:
@@ -30,9 +35,9 @@ def is_source(text: str) -> bool:
 
 def parse_source(text: str) -> TypedTree:
     """Read `text`, for which `is_source` holds; raises UsageError for what is not there."""
-    tree, *patches = text.split(_PATCH)
+    tree, *patches = text.removesuffix(_ASSERTIONS).split(_PATCH)
     found = _clone(text, tree.removeprefix(GIT)) if tree.startswith(GIT) else _source(text, tree)
-    return TypedTree(found.text, found.kind, found.place, found.revision, _patches(text, patches))
+    return replace(found, patches=_patches(text, patches), assertions=text.endswith(_ASSERTIONS))
 
 
 def _clone(text: str, rest: str) -> TypedTree:
