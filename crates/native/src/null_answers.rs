@@ -85,6 +85,12 @@ impl NullSession {
     /// The next message, once its header is there; the state where it is none.
     fn begin(&self, input: &mut BytesMut) -> Result<Option<Message>, SessionState> {
         let header_bytes = if self.is_started { 5 } else { 8 };
+        let first_length = input
+            .first_chunk::<4>()
+            .map(|&bytes| u32::from_be_bytes(bytes) as usize);
+        if !self.is_started && first_length.is_some_and(|length| !STARTUP_BYTES.contains(&length)) {
+            return Err(SessionState::Closed);
+        }
         if input.len() < header_bytes {
             return Ok(None);
         }

@@ -1,6 +1,10 @@
 //! Statements of a transaction, sent one after the other on one connection and timed singly.
+//!
+//! A statement may keep its row in variables, as `\gset` of psql does, for the text of those that follow it.
 
-use pgassay_protocol::{Answer, Failure};
+use std::collections::HashMap;
+
+use pgassay_protocol::{Answer, Captured, Failure};
 use serde::Deserialize;
 
 use crate::connect::Connection;
@@ -14,6 +18,42 @@ pub struct Part {
     pub name: String,
     /// Its text.
     pub sql: String,
+    /// The prefix of the variables that keep the columns of its one row.
+    #[serde(default)]
+    pub gset: Option<String>,
+    /// Its text, divided where it has variables.
+    #[serde(default)]
+    pub pieces: Vec<Piece>,
+}
+
+/// A part of a text.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum Piece {
+    /// As it is.
+    Text {
+        /// The text.
+        text: String,
+    },
+    /// What a variable holds.
+    Variable {
+        /// Its name.
+        variable: String,
+        /// How the text has it.
+        quote: Quote,
+    },
+}
+
+/// How a variable's value stands in a text.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quote {
+    /// As it is.
+    Plain,
+    /// As a literal.
+    Literal,
+    /// As a name.
+    Identifier,
 }
 
 /// A transaction that came to its end.
@@ -46,9 +86,10 @@ pub fn run_transaction(
         parts_ns: Vec::with_capacity(parts.len()),
         rows: 0,
     };
+    let mut variables = HashMap::new();
     for part in parts {
         answer.rows = 0;
-        match run_query(connection, &part.name, &part.sql, answer) {
+        match run_part(connection, part, &mut variables, answer) {
             Ok((start_ns, end_ns)) => {
                 if done.parts_ns.is_empty() {
                     done.start_ns = start_ns;
@@ -68,4 +109,119 @@ pub fn run_transaction(
     }
     answer.rows = done.rows;
     Ok(done)
+}
+
+fn run_part(
+    connection: &mut Connection,
+    part: &Part,
+    variables: &mut HashMap<String, String>,
+    answer: &mut Answer,
+) -> Result<(u64, u64), Failure> {
+    let made;
+    let sql = if part.pieces.is_empty() {
+        &part.sql
+    } else {
+        made = bound(&part.pieces, variables)?;
+        &made
+    };
+    let Some(prefix) = &part.gset else {
+        return run_query(connection, &part.name, sql, answer);
+    };
+    connection.input.set_keeps_rows(true);
+    answer.captured = Some(Captured::default());
+    let timed = run_query(connection, &part.name, sql, answer);
+    connection.input.set_keeps_rows(false);
+    let captured = answer.captured.take();
+    let timed = timed?;
+    keep(prefix, captured.unwrap_or_default(), variables)?;
+    Ok(timed)
+}
+
+/// Keeps the row of the last query; a null unsets its variable, as in psql.
+fn keep(prefix: &str, captured: Captured, variables: &mut HashMap<String, String>) -> Result<(), Failure> {
+    let query = captured.queries.into_iter().next_back().unwrap_or_default();
+    if query.rows != 1 {
+        return Err(unusable(format!("\\gset wants one row, and {} came", query.rows)));
+    }
+    for (column, value) in query.columns.into_iter().zip(query.last) {
+        let name = format!("{prefix}{column}");
+        match value {
+            Some(value) => variables.insert(name, value),
+            None => variables.remove(&name),
+        };
+    }
+    Ok(())
+}
+
+fn bound(pieces: &[Piece], variables: &HashMap<String, String>) -> Result<String, Failure> {
+    let mut made = String::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text { text } => made.push_str(text),
+            Piece::Variable { variable, quote } => {
+                let value = variables
+                    .get(variable)
+                    .ok_or_else(|| unusable(format!("no \\gset has set :{variable}, or it is null")))?;
+                push_quoted(&mut made, value, *quote);
+            }
+        }
+    }
+    Ok(made)
+}
+
+/// A value as a text has it; a literal holds whatever standard_conforming_strings says.
+fn push_quoted(made: &mut String, value: &str, quote: Quote) {
+    let quoted = match quote {
+        Quote::Plain => value.to_owned(),
+        Quote::Literal if value.contains('\\') => {
+            let escaped = value.replace('\\', "\\\\").replace('\'', "''");
+            format!(" E'{escaped}'")
+        }
+        Quote::Literal => format!("'{}'", value.replace('\'', "''")),
+        Quote::Identifier => format!("\"{}\"", value.replace('"', "\"\"")),
+    };
+    made.push_str(&quoted);
+}
+
+/// A failure of the file, after which the connection is as good as before.
+fn unusable(message: String) -> Failure {
+    let mut failure = Failure::client(message);
+    failure.fatal = false;
+    failure
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_stands_as_it_is_as_a_literal_or_as_a_name() {
+        let quoted = |value, quote| {
+            let mut made = String::new();
+            push_quoted(&mut made, value, quote);
+            made
+        };
+        assert_eq!(quoted("7", Quote::Plain), "7");
+        assert_eq!(quoted("O'Neill", Quote::Literal), "'O''Neill'");
+        assert_eq!(quoted(r"a\'b", Quote::Literal), r" E'a\\''b'");
+        assert_eq!(quoted("a\"b", Quote::Identifier), "\"a\"\"b\"");
+    }
+
+    #[test]
+    fn what_nothing_has_set_is_a_failure_that_leaves_the_connection() {
+        let pieces = [
+            Piece::Text {
+                text: "SELECT ".to_owned(),
+            },
+            Piece::Variable {
+                variable: "id".to_owned(),
+                quote: Quote::Plain,
+            },
+        ];
+        let mut variables = HashMap::new();
+        let failure = bound(&pieces, &variables).unwrap_err();
+        assert!(!failure.fatal && failure.message.contains(":id"));
+        variables.insert("id".to_owned(), "3".to_owned());
+        assert_eq!(bound(&pieces, &variables).unwrap(), "SELECT 3");
+    }
 }

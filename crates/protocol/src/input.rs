@@ -48,6 +48,11 @@ impl InputBuffer {
         self.keeps_rows = true;
     }
 
+    /// Whether rows keep their bodies, of those that arrive from now on.
+    pub fn set_keeps_rows(&mut self, keeps: bool) {
+        self.keeps_rows = keeps;
+    }
+
     /// Where the next bytes go; never empty.
     #[inline]
     pub fn space(&mut self) -> &mut [u8] {

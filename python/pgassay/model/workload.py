@@ -31,11 +31,18 @@ class Metric(Extended):
     bound_ms: float = 0.0
 
 
-class TransactionPart(Frozen):
-    """A statement of a transaction: its BEGIN, what it does, its COMMIT; `name` is unique within it."""
+class TransactionPart(Extended):
+    """A statement of a transaction: its BEGIN, what it does, its COMMIT; `name` is unique within it.
+
+    `gset`: the prefix of the variables that keep the columns of its one row, '' for none; None where nothing
+    is kept.
+    """
+
+    LATER_FIELDS: ClassVar[tuple[str, ...]] = ("gset",)
 
     name: str
     sql: str
+    gset: str | None = None
 
 
 class Statement(Extended):

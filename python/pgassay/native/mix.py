@@ -17,19 +17,18 @@ class MixStatement:
 
     `rolled_back`: it runs within a transaction that is rolled back, untimed, so that each execution finds the
     same rows. `limit_ms`: after how long the server stops it; None for never. `parts`: the statements of a
-    transaction, (name, SQL) each, in place of `sql`.
+    transaction in place of `sql`, as `SqlSession.execute_transaction` takes them.
     """
 
     name: str
     sql: str
     rolled_back: bool = False
     limit_ms: int | None = None
-    parts: tuple[tuple[str, str], ...] = ()
+    parts: tuple[Mapping[str, object], ...] = ()
 
     def document(self) -> dict[str, object]:
         """What the native binary reads."""
-        named = [{"name": name, "sql": sql} for name, sql in self.parts]
-        return {**vars(self), "parts": named}
+        return {**vars(self), "parts": [*self.parts]}
 
 
 @dataclass(frozen=True)

@@ -95,14 +95,16 @@ class SqlSession:
         notices = tuple(Notice(**notice) for notice in answer.pop("notices"))
         return Executed(**answer, notices=notices)
 
-    def execute_transaction(self, name: str, parts: Sequence[tuple[str, str]]) -> Executed:
-        """Runs the statements of a transaction, (name, SQL) each, timed as a whole and singly.
+    def execute_transaction(self, name: str, parts: Sequence[Mapping[str, object]]) -> Executed:
+        """Runs the statements of a transaction, timed as a whole and singly.
+
+        Args:
+            parts: their `name` and `sql`; `gset` and `pieces` where rows are kept in variables.
 
         Raises:
             StatementError: the first failure, after which all is rolled back, or the connection was lost.
         """
-        named = [{"name": part, "sql": sql} for part, sql in parts]
-        answer = self._ask({"execute": {"name": name, "parts": named}})["executed"]
+        answer = self._ask({"execute": {"name": name, "parts": [*parts]}})["executed"]
         notices = tuple(Notice(**notice) for notice in answer.pop("notices"))
         parts_ns = tuple(answer.pop("parts_ns", ()))
         return Executed(**answer, notices=notices, parts_ns=parts_ns)

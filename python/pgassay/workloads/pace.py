@@ -19,6 +19,8 @@ MEAN_LATENCY = Metric(name="mean latency", unit="ms", better="lower", latency="m
 _PART = re.compile(r"(?P<first>[^/.]+(?:\.\d+)?)(?:\.\.(?P<last>[^/]+?))?(?:/(?P<for>.+))?")
 _SPEED = re.compile(r"(?P<path>.+)@(?P<speed>\d{1,9}(?:\.\d{1,6})?)")
 _WHERE = "workload option rate"
+# As csv has it; no number is as long.
+_FIELD_CHARACTERS_MAX = 131_072
 
 
 def curve_duration(options: Mapping[str, str]) -> str | None:
@@ -151,6 +153,8 @@ def _rows(path: Path) -> list[tuple[int, list[str]]]:
             raise UsageError(f"the curve {path} is not a regular file: {instead}")
         if path.stat().st_size > CURVE_BYTES_MAX:
             raise UsageError(f"{path} is larger than 64 MB: keep one line for each minute or second")
+        # Whoever read a server's log in this process has raised it.
+        csv.field_size_limit(_FIELD_CHARACTERS_MAX)
         reader = csv.reader(path.read_text("utf-8-sig").splitlines())
         return [(reader.line_num, row) for row in reader]
     except csv.Error as error:

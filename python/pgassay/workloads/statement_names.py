@@ -7,8 +7,8 @@ from pgassay.model.workload import Statement
 from pgassay.sql_text import literals, split_statements, strip_comments, without_literals
 
 __all__ = [
-    "given_name", "headed_statements", "literals", "name_of", "named_statements", "split_statements",
-    "strip_comments", "without_literals",
+    "given_name", "headed", "headed_statements", "literals", "name_of", "named_statements",
+    "split_statements", "strip_comments", "without_literals",
 ]  # fmt: skip
 
 _NAME = re.compile(r"^[ \t]*--[ \t]*name:[ \t]*(\S.*?)[ \t]*$", re.MULTILINE)
@@ -17,12 +17,14 @@ _LEADING_COMMENTS = re.compile(r"(?:\s+|--[^\n]*(?:\n|$))*")
 
 def headed_statements(text: str, source: str) -> list[tuple[str, str]]:
     """Each statement with the comments before it: (comments, SQL); raises UsageError as split_statements."""
-    headed = []
-    for statement in split_statements(text, source):
-        heading = _LEADING_COMMENTS.match(statement)
-        code_begins = heading.end() if heading else 0
-        headed.append((statement[:code_begins], statement[code_begins:].strip()))
-    return headed
+    return [headed(statement) for statement in split_statements(text, source)]
+
+
+def headed(statement: str) -> tuple[str, str]:
+    """A statement apart from the comments before it: (comments, SQL)."""
+    heading = _LEADING_COMMENTS.match(statement)
+    code_begins = heading.end() if heading else 0
+    return statement[:code_begins], statement[code_begins:].strip()
 
 
 def given_name(heading: str) -> str:

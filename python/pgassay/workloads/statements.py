@@ -73,8 +73,13 @@ def parse_sql_file(family: str, text: str) -> WorkloadSpec:
     content = read_sql_file(source)
     statements = with_transactions(content, str(source))
     texts = [part.sql for each in statements for part in each.parts or (each,)]
-    for sql in texts:
-        _refuse_psql(sql, str(source))
+    for each in statements:
+        keeps = False
+        for part in each.parts:
+            _refuse_psql(part.sql, str(source), has_variables=keeps)
+            keeps = keeps or part.gset is not None
+        if not each.parts:
+            _refuse_psql(each.sql, str(source))
     writes = any(changes_data(sql) for sql in texts if not controls(sql))
     if "writes" in options:
         writes = options["writes"] == "yes"
@@ -98,21 +103,21 @@ def refuse_psql_commands(statements: tuple[Statement, ...], source: str) -> None
             )
 
 
-def _refuse_psql(sql: str, source: str) -> None:
+def _refuse_psql(sql: str, source: str, *, has_variables: bool = False) -> None:
     words = strip_comments(sql)
     command = _BACKSLASH.search(words)
     if command:
         raise UsageError(
             f"{source}: \\{command.group(1)} is a psql command, not SQL: leave it out, or run a "
-            f"script with \\set, \\gset and variables as --workload pgbench:file={source}"
+            f"script with \\set and variables as --workload pgbench:file={source}"
         )
     text = without_literals(sql)
     variable = _VARIABLE.search(text)
-    if variable and "[" not in text:  # where it may be the end of an array's slice
+    if variable and not has_variables and "[" not in text:  # where it may be the end of an array's slice
         name = ":'…'" if variable[1] in (":?", ':"') else variable[1]
         raise UsageError(
-            f"{source}: {name} is a psql variable: write its value, or run a script with \\set and "
-            f"\\gset as --workload pgbench:file={source}"
+            f"{source}: {name} is a psql variable, which no \\gset before it in its transaction sets: write "
+            f"its value, or run a script with \\set as --workload pgbench:file={source}"
         )
 
 

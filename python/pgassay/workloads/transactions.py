@@ -1,12 +1,14 @@
 """Transactions in a file of statements: BEGIN … COMMIT is timed as one unit, with its statements as parts."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pgassay.errors import UsageError
 from pgassay.model.workload import Statement, TransactionPart
 from pgassay.sql_text import strip_comments
-from pgassay.workloads.statement_names import given_name, headed_statements
+from pgassay.workloads.row_variables import split_at_gset
+from pgassay.workloads.statement_names import given_name, headed, headed_statements
 
 _BEGIN = re.compile(r"\s*(begin|start\s+transaction)\b", re.IGNORECASE)
 _TO_SAVEPOINT = re.compile(r"\s*rollback(\s+work|\s+transaction)?\s+to\b", re.IGNORECASE)
@@ -54,7 +56,7 @@ class _Open:
     begun_as: str
     parts: list[TransactionPart] = field(default_factory=list)
 
-    def add(self, heading: str, sql: str, number: int, source: str) -> None:
+    def add(self, heading: str, sql: str, number: int, source: str, gset: str | None = None) -> None:
         """One more statement; raises UsageError for a name that the transaction has already."""
         given, names = given_name(heading), [part.name for part in self.parts]
         words = _words(sql)[: 3 if is_of_savepoint(sql) else 1]
@@ -65,11 +67,11 @@ class _Open:
             )
         while name in names:
             name += "'"
-        self.parts.append(TransactionPart(name=name, sql=sql))
+        self.parts.append(TransactionPart(name=name, sql=sql, gset=gset))
 
     def statement(self) -> Statement:
         """What is timed."""
-        text = "".join(f"{part.sql};\n" for part in self.parts).strip()
+        text = "".join(f"{part.sql}{_end(part)}\n" for part in self.parts).strip()
         return Statement(name=self.name, sql=text, parts=tuple(self.parts))
 
 
@@ -80,14 +82,19 @@ def with_transactions(text: str, source: str) -> tuple[Statement, ...]:
     """
     units: list[Statement] = []
     opened: _Open | None = None
-    for number, (heading, sql) in enumerate(headed_statements(text, source), start=1):
+    for number, (heading, sql, gset) in enumerate(_with_gset(text, source), start=1):
         _refuse(sql, f"{source}, statement {number}", is_open=opened is not None)
+        if gset is not None and (opened is None or controls(sql)):
+            raise UsageError(
+                f"{source}, statement {number}: \\gset is for statements between BEGIN and COMMIT: write "
+                f"BEGIN; before that statement, or run a script as --workload pgbench:file={source}"
+            )
         if opened is None and begins(sql):
             place = 1 + sum(bool(each.parts) for each in units)
             opened = _Open(given_name(heading) or f"transaction-{place}", sql)
             opened.add("", sql, number, source)
         elif opened is not None:
-            opened.add(heading, sql, number, source)
+            opened.add(heading, sql, number, source, gset)
             if ends(sql):
                 units.append(opened.statement())
                 opened = None
@@ -102,6 +109,17 @@ def with_transactions(text: str, source: str) -> tuple[Statement, ...]:
         if names.count(name) > 1:
             raise UsageError(f"{source}: two statements are named '{name}': give each its own name")
     return tuple(units)
+
+
+def _end(part: TransactionPart) -> str:
+    return ";" if part.gset is None else f" \\gset {part.gset}".rstrip()
+
+
+def _with_gset(text: str, source: str) -> Iterator[tuple[str, str, str | None]]:
+    """Each statement with its comments, and the prefix of what it keeps where `\\gset` ends it."""
+    for heading, sql in headed_statements(text, source):
+        for place, (part, gset) in enumerate(split_at_gset(sql, source)):
+            yield (heading, part.strip(), gset) if place == 0 else (*headed(part), gset)
 
 
 def _refuse(sql: str, where: str, *, is_open: bool) -> None:

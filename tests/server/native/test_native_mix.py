@@ -9,6 +9,9 @@ import pytest
 from native_servers import NativeTestServer, started_server
 from pgassay.native.mix import MixStatement, run_mix
 from pgassay.native.process import StatementError
+from pgassay.native.sql import SqlSession
+from pgassay.workloads.row_variables import documents
+from pgassay.workloads.transactions import with_transactions
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 
@@ -71,11 +74,12 @@ def test_a_transaction_is_executed_as_it_is_written(server: NativeTestServer) ->
         server, "DROP TABLE IF EXISTS account; CREATE TABLE account (i int PRIMARY KEY, x int CHECK (x > -5))"
     )
     run(server, "INSERT INTO account VALUES (1, 0), (2, 0)")
-    parts = (
-        *(("BEGIN", "BEGIN"), ("take", "UPDATE account SET x = x - 1 WHERE i = 1")),
-        *(("give", "UPDATE account SET x = x + 1 WHERE i = 2"), ("COMMIT", "COMMIT")),
+    text = (
+        "BEGIN; -- name: take\nUPDATE account SET x = x - 1 WHERE i = 1;"
+        "-- name: give\nUPDATE account SET x = x + 1 WHERE i = 2; COMMIT"
     )
-    transfer = MixStatement("transfer", "", parts=parts)
+    (written,) = with_transactions(text, "file")
+    transfer = MixStatement("transfer", "", parts=documents(written))
     executed, failures = run_mix(server.parameters(), [transfer], [0] * 10, sessions=3)
     ended = [each for each in executed if each.outcome == "ended"]
     # What the server refused is rolled back whole; the others are there.
@@ -87,6 +91,66 @@ def test_a_transaction_is_executed_as_it_is_written(server: NativeTestServer) ->
     assert 'its statement "take": new row for relation "account"' in failure.message
     with pytest.raises(StatementError, match='statement "transfer": its statement "take"'):
         run_mix(server.parameters(), [transfer], [0] * 50, sessions=2)
+
+
+KEPT = r"""
+BEGIN;
+INSERT INTO orders (buyer) VALUES ('O''Neill \\ Sons') RETURNING id, buyer \gset
+SELECT count(*) AS "rows", 'lines' AS name, NULL AS nothing FROM orders \gset all_
+SAVEPOINT before;
+INSERT INTO :"all_name" VALUES (:id, :'buyer' || ' :id', (ARRAY[1,2,3])[1:2], :id::text || :all_rows);
+COMMIT;
+"""
+
+
+def test_what_gset_keeps_is_what_psql_keeps(server: NativeTestServer) -> None:
+    """The same file by psql, by one session and by several leaves the same rows, but for their keys."""
+    made = (
+        "DROP TABLE IF EXISTS orders, lines; CREATE TABLE orders (id serial PRIMARY KEY, buyer text);"
+        "CREATE TABLE lines (id int REFERENCES orders, buyer text, few int[], counted text)"
+    )
+    found = "SELECT json_agg(l ORDER BY id) FROM lines l"
+    (written,) = with_transactions(KEPT, "file")
+    run(server, made)
+    file = server.folder / "kept.sql"
+    file.write_text(KEPT * 2)
+    address = ("-h", str(server.folder), "-p", str(server.port), "-U", "postgres")
+    server.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", *address, "-d", "postgres", "-f", str(file))
+    expected = server.query(found)
+    line = {"buyer": r"O'Neill \\ Sons :id", "few": [1, 2]}
+    assert expected == ([{"id": 1, "counted": "11"} | line, {"id": 2, "counted": "22"} | line],)
+    run(server, made)
+    with SqlSession() as session:
+        session.connect(server.parameters())
+        for _ in range(2):
+            assert len(session.execute_transaction("order", documents(written)).parts_ns) == 6
+    assert server.query(found) == expected
+    run(server, made)
+    order = MixStatement("order", "", parts=documents(written))
+    executed, _ = run_mix(server.parameters(), [order], [0] * 20, sessions=4)
+    assert {each.outcome for each in executed} == {"ended"}
+    assert server.query("SELECT count(DISTINCT id), max(id) FROM lines") == (20, 20)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("SELECT 1 AS a WHERE false \\gset\n", "wants one row, and 0 came"),
+        ("SELECT generate_series(1, 2) AS a \\gset\n", "wants one row, and 2 came"),
+        ("SELECT NULL AS a \\gset\nSELECT :a;", "no \\\\gset has set :a, or it is null"),
+        ("SELECT 1 AS b \\gset\nSELECT :a;", "no \\\\gset has set :a"),
+    ],
+)
+def test_a_row_that_can_not_be_kept_ends_the_transaction(
+    server: NativeTestServer, text: str, said: str
+) -> None:
+    (written,) = with_transactions(f"BEGIN; {text} COMMIT;", "file")
+    with SqlSession() as session:
+        session.connect(server.parameters())
+        with pytest.raises(StatementError, match=said):
+            session.execute_transaction("order", documents(written))
+        # It was rolled back, and the session goes on.
+        assert session.execute("after", "BEGIN; SELECT 1; COMMIT").rows == 1
 
 
 def test_a_limit_stops_one_statement_and_no_other(server: NativeTestServer) -> None:

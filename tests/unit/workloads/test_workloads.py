@@ -140,7 +140,7 @@ def test_a_file_says_itself_whether_it_writes(tmp_path: Path) -> None:
     ("text", "sentence"),
     [
         ("\\timing on\nSELECT 1;", "psql command"),
-        ("SELECT 1 \\gset\n;", r"gset is a psql command.*--workload pgbench:file="),
+        ("SELECT 1 \\gset\n;", r"gset is for statements between BEGIN and COMMIT.*--workload pgbench:file="),
         ("SELECT :rows;", ":rows is a psql variable"),
         ("SELECT * FROM t WHERE name = :'name';", "is a psql variable"),
     ],

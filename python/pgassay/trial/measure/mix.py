@@ -21,6 +21,7 @@ from pgassay.native.mix import MixExecution, MixStatement, run_mix
 from pgassay.trial.measure import statement_plans
 from pgassay.trial.target import ServerSession
 from pgassay.trial.trial_state import Observation, Plan
+from pgassay.workloads.row_variables import documents
 from pgassay.workloads.statements import changes_data
 
 # Unless somebody says how often: each statement so often, and each session several of them, so that the
@@ -80,8 +81,7 @@ def _limit_ms(protocol: Protocol, name: str) -> int | None:
 def _of_mix(statement: Statement, limit_ms: int | None) -> MixStatement:
     """A statement that writes is rolled back; a transaction ends as it is written, and so may commit."""
     if statement.parts:
-        parts = tuple((part.name, part.sql) for part in statement.parts)
-        return MixStatement(statement.name, "", limit_ms=limit_ms, parts=parts)
+        return MixStatement(statement.name, "", limit_ms=limit_ms, parts=documents(statement))
     return MixStatement(statement.name, statement.sql, changes_data(statement.sql), limit_ms)
 
 

@@ -29,6 +29,7 @@ from pgassay.trial.snapshots import verify
 from pgassay.trial.snapshots.counters import Snapshot, block_bytes, database_bytes, snapshot
 from pgassay.trial.target import LocalTrialServer, ServerSession
 from pgassay.trial.trial_state import Observation, Plan
+from pgassay.workloads.row_variables import documents, has_variables
 
 _QUERY_CANCELED = "57014"
 # A cold statement's relations may hold this much of the page cache: catalogs' neighbours, no data.
@@ -211,7 +212,7 @@ class StatementTimer:
             if statement_plans.explainable(statement):
                 self.session.execute("warm the catalogs", "EXPLAIN " + statement.sql)
             for part in statement.parts:
-                if statement_plans.has_plan(part.sql):
+                if statement_plans.has_plan(part.sql) and not has_variables(part.sql):
                     # What an earlier part makes, such as a table, is not there yet.
                     with suppress(StatementError):
                         self.session.execute("warm the catalogs", "EXPLAIN " + part.sql)
@@ -262,8 +263,7 @@ class StatementTimer:
         """The statement as it is; of a transaction one part after the other."""
         if not statement.parts:
             return self.session.execute(statement.name, statement.sql)
-        parts = [(part.name, part.sql) for part in statement.parts]
-        return self.session.execute_transaction(statement.name, parts)
+        return self.session.execute_transaction(statement.name, documents(statement))
 
     def _rolled_back(self, statement: Statement) -> Executed:
         self.session.execute("begin", "BEGIN")

@@ -22,6 +22,7 @@ from pgassay.trial.measure.plan_safety import could_write, is_reading
 from pgassay.trial.measure.prepared_plans import document, explain_prepared, is_prepared, rolled_back
 from pgassay.trial.target import ServerSession, TrialMachine
 from pgassay.trial.trial_state import Plan, TrialState
+from pgassay.workloads.row_variables import bound
 from pgassay.workloads.transactions import rolls_back
 
 if TYPE_CHECKING:
@@ -259,8 +260,14 @@ class _Attempt:
         if not statement.parts:
             self._session.control.execute(statement.sql.encode(), prepare=False)
         elif not rolls_back(statement):
+            values: dict[str, str] = {}
             for part in statement.parts[1:-1]:
-                self._session.control.execute(part.sql.encode(), prepare=False)
+                done = self._session.control.execute(bound(part.sql, values).encode(), prepare=False)
+                if part.gset is not None and done.pgresult is not None and done.pgresult.ntuples:
+                    for place, column in enumerate(done.description or ()):
+                        # As the server wrote it, as psql keeps it.
+                        kept = done.pgresult.get_value(0, place)
+                        values |= {} if kept is None else {f"{part.gset}{column.name}": kept.decode()}
 
     def _limit(self) -> None:
         limit = f"SET LOCAL statement_timeout = '{round(self._timeout_s * 1000)}ms'"
