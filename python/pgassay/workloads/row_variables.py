@@ -46,7 +46,7 @@ def split_at_gset(sql: str, source: str) -> Iterator[tuple[str, str | None]]:
         if found is None:
             raise UsageError(f"{source}: write \\gset or \\gset PREFIX at the end of a line")
         if not sql[begin : position - 1].strip():
-            raise UsageError(f"{source}: \\gset has no statement: write it in place of the semicolon")
+            raise UsageError(f"{source}: \\gset has no statement: write it instead of the semicolon")
         yield sql[begin : position - 1], found[1] or ""
         begin = position = found.end()
     if sql[begin:].strip():
@@ -57,8 +57,8 @@ def pieces(sql: str) -> tuple[Piece, ...]:
     """The text, divided at its variables; one piece where it has none."""
     masked = list(sql)
     for each in literals(sql):
-        # A variable as a literal is the one string that is none.
-        if each.begin and sql[each.begin - 1] == ":" and each.kind == "string":
+        # A variable as a literal is the one string that is none; behind a number is the end of a slice.
+        if each.kind == "number" or (each.begin and sql[each.begin - 1] == ":" and each.kind == "string"):
             continue
         masked[each.begin : each.end] = " " * (each.end - each.begin)
     found, done = [], 0

@@ -106,5 +106,5 @@ def test_a_transaction_is_one_execution_whose_statements_have_their_means(
     assert observed.statements[0].parts_s == pytest.approx({"BEGIN": 2e-9, "add": 25e-9, "COMMIT": 10e-9})
     assert observed.statements[0].elapsed_s == pytest.approx(50e-9)
     # It commits itself, and nothing around it is rolled back.
-    assert statements[0].parts == tuple((part.name, part.sql) for part in parts)
+    assert statements[0].parts == tuple({"name": part.name, "sql": part.sql} for part in parts)
     assert not statements[0].rolled_back and before == ["EXPLAIN " + MIX.statements[1].sql]

@@ -69,7 +69,7 @@ def test_values_stand_as_they_are_as_literals_and_as_names() -> None:
     [
         ("SELECT 1 AS a \\gset\n", "between BEGIN and COMMIT: write BEGIN;"),
         ("BEGIN \\gset\nSELECT 1; COMMIT;", "between BEGIN and COMMIT"),
-        ("BEGIN; SELECT 1; \\gset\nCOMMIT;", "gset has no statement: write it in place of the semicolon"),
+        ("BEGIN; SELECT 1; \\gset\nCOMMIT;", "gset has no statement: write it instead of the semicolon"),
         ("BEGIN; SELECT 1 \\gset a b\nCOMMIT;", "write \\\\gset or \\\\gset PREFIX at the end of a line"),
         (
             "BEGIN; SELECT :a; SELECT 1 AS a \\gset\nCOMMIT;",
