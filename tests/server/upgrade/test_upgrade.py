@@ -141,8 +141,8 @@ def test_every_statement_is_judged_on_both_versions(answer: dict[str, Any]) -> N
     # 18 skips through the index by region, where 16 reads all of it.
     fast = found["by-customer"]
     assert fast["verdict"] in ("faster", "not decided") and fast["plan"]
-    # How often the index is descended decides, and no other work of this machine; a verdict needs its quiet.
-    assert fast["before_ms"] > fast["after_ms"] > 0 and fast["ratio"] > 1
+    # Milliseconds, of which other work of this machine may take any: which version is faster needs its quiet.
+    assert fast["before_ms"] > 0 and fast["after_ms"] > 0 and fast["ratio"] > 0
     assert found["by-region"]["ratio"] is not None
     order = [each["verdict"] for each in answer["statements"]]
     assert order[:2] == ["fails", "other rows"]
