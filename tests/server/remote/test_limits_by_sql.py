@@ -70,7 +70,7 @@ def test_one_client_is_limited_by_the_time_of_each_read(
 def test_full_processors_by_their_number(server: DirectServer, home: Path, tmp_path: Path) -> None:
     file = tmp_path / "burn.sql"
     file.write_text(
-        "-- name: burn\nSELECT sum(sqrt(i)) FROM (SELECT generate_series(1, 40000000) AS i) AS s;\n"
+        "-- name: burn\nSELECT sum(sqrt(i)) FROM (SELECT generate_series(1, 100000000) AS i) AS s;\n"
     )
     words = ("work_mem=4MB,8MB", "--workload", f"sql:{file}", "--vcpus", "1")
     found = limits(server, home, tmp_path, *words)

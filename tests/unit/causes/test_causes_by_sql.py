@@ -226,6 +226,21 @@ def test_processors_are_full_when_as_many_have_no_wait_event(
         assert found.figures["processors"] == vcpus
 
 
+def test_a_statement_as_short_as_its_windows_is_judged_by_the_one_that_it_took_most_of(
+    tmp_path: Path,
+) -> None:
+    """What the session did in the look before it began is none of its own."""
+    idle: Row = (1, "backend", "idle", "Client", "ClientRead", 2)
+    half: Row = (1, "backend", "active", "", "", LOOKS - 2)
+    whole: Row = (1, "backend", "active", "", "", LOOKS)
+    first, both = waits([idle, half, QUIET]), waits([whole, QUIET], windows=2)
+    columns = {name: [*first[name], *both[name][2:]] for name in first}
+    write(tmp_path, "waits", columns)
+    span = Span(round(0.1 * S), round(0.97 * S), is_marked=True)
+    sql = sql_evidence(tmp_path, [span], uses_uring=False, reads_by_workers=False, vcpus=1.0)
+    assert sql is not None and (sql.computing, sql.computing_series) == (1.0, (1.0,))
+
+
 def test_processors_whose_number_is_not_given_are_not_known() -> None:
     found = ask(SqlEvidence(computing=9.0, computing_series=(9.0,)), "all-cores")
     assert isinstance(found, Missing) and "--vcpus" in found.what

@@ -200,8 +200,10 @@ def evidence_of_span(
     middle = (looks.begin_s + looks.end_s) / 2
     inside = (looks.begin_s >= begin_s) & (looks.end_s <= end_s)
     if not inside.any():
-        # As short as a window: the one that has most of it.
-        inside = (middle >= begin_s) & (middle <= end_s)
+        # As short as a window or two: the one of which it took most.
+        taken_s = np.minimum(looks.end_s, end_s) - np.maximum(looks.begin_s, begin_s)
+        shares = taken_s / np.maximum(looks.end_s - looks.begin_s, 1e-9)
+        inside = (shares > 0) & (shares == shares.max(initial=0.0))
 
     def mean(values: Figures, chosen: NDArray[np.bool_]) -> float:
         weights = looks.count[chosen]
@@ -210,6 +212,8 @@ def evidence_of_span(
     length_s = min(INTERVAL_S, (end_s - begin_s) / _PARTS_MIN)
     starts = np.arange(begin_s, end_s - length_s + 1e-6, length_s)
     parts = [inside & (middle >= start) & (middle < start + length_s) for start in starts]
+    if inside.any() and not any(part.any() for part in parts):
+        parts = [inside]
     series = tuple(mean(looks.computing, part) for part in parts if looks.count[part].sum() > 0)
     read_bytes, requests, read_time_s, writes = 0.0, None, 0.0, None
     if counted is not None:
