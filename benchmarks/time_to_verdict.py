@@ -1,12 +1,16 @@
 """How soon a warm comparison has its verdict: a trial of each arm, and starts in which the arms take turns.
 
     python benchmarks/time_to_verdict.py [--rounds 1] [--cases sort,sql-5,sql-20,index] [--max-time 5m]
+    python benchmarks/time_to_verdict.py --earlier ~/pgassay-before/.venv/bin/pgassay
     python benchmarks/time_to_verdict.py --aa 2000
 
 Each case is one comparison, run whole by `--restart each` and by `--restart needed`, one after the other in
 an order that is drawn for each round, so that load of the machine meets both. Printed are the verdict of
 each, the seconds of its trials, and in the end for each case the medians and their ratio (targets: 3 times as
 soon, 10 times for the index). One that ends undecided counts with the seconds that it had, and is marked.
+
+--earlier runs each case with another version of pgassay as well, as one command, and compares whole commands:
+from the start of each to its end, with its data made before.
 
 --aa measures no speed: two arms that are alike (a setting that their statement does not meet) take turns in
 so many starts that there are N rounds of each. Of these starts experiments are made, in each of which one of
@@ -16,10 +20,15 @@ direction is found at level 0.05, with its 95 % interval (target: at most 5 %), 
 """
 
 import argparse
+import json
 import math
+import os
 import random
 import statistics
+import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,6 +128,54 @@ def run(
         return run_new(request, NullProgress(), wait=True, until_decided=blocks is None)
 
 
+def command_line(program: list[str], folder: Path, case: Case, words: argparse.Namespace) -> list[str]:
+    """The comparison as one command of this or an earlier version, whose options both have."""
+    options = {
+        "--dataset": f"script:{folder / 'data.sql'}",
+        "--cache": "warm-buffers",
+        "--pg": str(resolve(words.pg).bin_directory),
+        "--max-time": f"{words.max_time:g}s",
+        "--plans": "estimate",
+    }
+    if case.workload is not None:
+        options["--workload"] = case.workload
+    settings = ["--set", "shared_buffers=256MB", "--set", "max_parallel_workers_per_gather=0"]
+    return [*program, "compare", case.factor, *(word for pair in options.items() for word in pair), *settings]
+
+
+def compare_versions(folder: Path, words: argparse.Namespace) -> None:
+    """Every case by this and by the earlier version, as whole commands, in an order that is drawn."""
+    known, draw = cases(folder), random.Random(words.seed)
+    programs = {"this": [sys.executable, "-m", "pgassay"], "earlier": [words.earlier]}
+    # The earlier version may store its data and builds in another way.
+    homes = {"this": dict(os.environ), "earlier": {**os.environ, "PGASSAY_HOME": str(folder / "home")}}
+    took_s: dict[tuple[str, str], list[float]] = {}
+    # Round 0 makes the data of both, and does not count.
+    for number in range(words.rounds + 1):
+        for name in words.cases.split(","):
+            for version in draw.sample(sorted(programs), 2):
+                with tempfile.TemporaryDirectory(dir=folder) as out:
+                    options = ["--out", f"{out}/out", "--seed", str(draw.randrange(2**31)), "--json"]
+                    line = command_line(programs[version], folder, known[name], words)
+                    begun = time.monotonic()
+                    ran = subprocess.run(
+                        [*line, *options], env=homes[version], stdout=subprocess.PIPE, text=True, check=False
+                    )
+                    seconds = time.monotonic() - begun
+                    arms = json.loads(ran.stdout)["arms"]
+                verdicts = ", ".join(each["verdict"] for each in arms if each["verdict"] != "control")
+                print(f"round {number}, {name}, {version}: {verdicts}, {seconds:.1f} s", flush=True)
+                if number:
+                    took_s.setdefault((name, version), []).append(seconds)
+    print()
+    for name in words.cases.split(","):
+        this_s, earlier_s = (statistics.median(took_s[name, version]) for version in ("this", "earlier"))
+        print(
+            f"{name}: {earlier_s:.1f} s by the earlier version, {this_s:.1f} s by this one: "
+            f"{earlier_s / this_s:.1f} times as soon (target {known[name].soon:g})"
+        )
+
+
 def compare_designs(folder: Path, words: argparse.Namespace) -> None:
     """Every case by both designs, as often as asked, and what came of it."""
     known, draw = cases(folder), random.Random(words.seed)
@@ -211,6 +268,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--rounds", type=int, default=1, help="how often each case is run by each design")
     parser.add_argument("--cases", default="sort,sql-5,sql-20,index")
+    parser.add_argument("--earlier", metavar="COMMAND", help="the pgassay command of an earlier version")
     parser.add_argument("--aa", type=int, default=0, metavar="N", help="rounds of arms that are alike")
     parser.add_argument("--max-time", type=duration, default=300.0, metavar="TIME", help="of each comparison")
     parser.add_argument("--seed", type=int, default=1)
@@ -219,6 +277,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         if words.aa:
             compare_equals(Path(name), words)
+        elif words.earlier:
+            compare_versions(Path(name), words)
         else:
             compare_designs(Path(name), words)
 
