@@ -18,8 +18,10 @@ _BACKSLASH = re.compile(r"(?:^|\s)\\(\w+)", re.MULTILINE)
 _VARIABLE = re.compile(r'(?:^|[\s(=,<>+*/-])(:(?:[A-Za-z_]\w*|\?|"))')
 _TRANSACTION = re.compile(r"\s*(begin|start\s+transaction|commit|end|rollback|abort)\b", re.IGNORECASE)
 EXECUTIONS_MAX = 1_000_000
+OPTIONS = ("writes", "clients", "executions")
 # What stands behind the file's name, whose own name may hold commas.
-_OPTIONS = re.compile(r"(?:,(?:writes|clients|executions)=[^,]*)+$")
+_OPTIONS = re.compile(rf"(?:,\s*(?:{'|'.join(OPTIONS)})\s*=[^,]*)+$")
+_LIKE_OPTION = re.compile(r",\s*[A-Za-z_-]+\s*=")
 
 
 def changes_data(statement: str) -> bool:
@@ -54,10 +56,8 @@ def parse_sql_file(family: str, text: str) -> WorkloadSpec:
 
     Without `writes` their words decide. `clients`: so many sessions execute them at once, each so many times.
     """
-    name = file_of(text)
-    options = typed_options.of(
-        text.removeprefix(name), f"workload {family}", ("writes", "clients", "executions")
-    )
+    name = _file_alone(file_of(text))
+    options = typed_options.of(text.removeprefix(name), f"workload {family}", OPTIONS)
     if not name:
         raise UsageError("workload sql needs a file: write --workload sql:FILE")
     if options.get("writes", "yes") not in ("yes", "no"):
@@ -90,6 +90,15 @@ def parse_sql_file(family: str, text: str) -> WorkloadSpec:
 def file_of(text: str) -> str:
     """The file's name of what follows `sql:`, without the options behind it."""
     return _OPTIONS.sub("", text)
+
+
+def _file_alone(name: str) -> str:
+    """Without what looks like an option that there is none of, behind the name of a file."""
+    option = _LIKE_OPTION.search(name)
+    if option is None or Path(name).exists():
+        return name
+    file = name[: option.start()]
+    return file if file.endswith(".sql") or Path(file).exists() else name
 
 
 def refuse_psql_commands(statements: tuple[Statement, ...], source: str) -> None:
