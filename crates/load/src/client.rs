@@ -137,7 +137,7 @@ impl<T: Transport> Client<T> {
             Source::Builtin(_) => None,
             Source::Programs(programs) => {
                 if programs.captures() {
-                    input.keep_rows();
+                    input.keep_rows(true);
                 }
                 let programs = Arc::clone(programs);
                 let mut interpreter = Interpreter::new(programs, work.protocol, number, random.clone());

@@ -82,31 +82,33 @@ impl NullSession {
         }
     }
 
-    /// The next message, once its header is there; the state where it is none.
+    /// The next message, once its header is there; the state where its length is none that the kind may have.
     fn begin(&self, input: &mut BytesMut) -> Result<Option<Message>, SessionState> {
-        let header_bytes = if self.is_started { 5 } else { 8 };
-        let first_length = input
-            .first_chunk::<4>()
-            .map(|&bytes| u32::from_be_bytes(bytes) as usize);
-        if !self.is_started && first_length.is_some_and(|length| !STARTUP_BYTES.contains(&length)) {
-            return Err(SessionState::Closed);
-        }
-        if input.len() < header_bytes {
-            return Ok(None);
-        }
-        let (kind, length, allowed, counted) = if self.is_started {
-            (Kind::Tagged(input.get_u8()), input.get_u32(), MESSAGE_BYTES, 4)
+        // A startup message has no tag; its code is behind the length, and counted in it.
+        let (tag_bytes, code_bytes, allowed) = if self.is_started {
+            (1, 0, MESSAGE_BYTES)
         } else {
-            let length = input.get_u32();
-            (Kind::Startup(input.get_u32()), length, STARTUP_BYTES, 8)
+            (0, 4, STARTUP_BYTES)
         };
-        let length = length as usize;
+        let Some(&bytes) = input.get(tag_bytes..).and_then(|rest| rest.first_chunk::<4>()) else {
+            return Ok(None);
+        };
+        let length = u32::from_be_bytes(bytes) as usize;
         if !allowed.contains(&length) {
             return Err(SessionState::Closed);
         }
+        if input.len() < tag_bytes + 4 + code_bytes {
+            return Ok(None);
+        }
+        let first = input[0];
+        input.advance(tag_bytes + 4);
         Ok(Some(Message {
-            kind,
-            bytes_left: length - counted,
+            kind: if self.is_started {
+                Kind::Tagged(first)
+            } else {
+                Kind::Startup(input.get_u32())
+            },
+            bytes_left: length - 4 - code_bytes,
             first: None,
             is_blank: true,
         }))

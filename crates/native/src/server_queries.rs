@@ -32,7 +32,7 @@ impl ServerQueries {
     /// When the server can't be reached, or refuses to show pg_stat_activity.
     pub(crate) fn begin(parameters: &Parameters) -> Result<Self, Failure> {
         let mut connection = connect::open(parameters)?;
-        connection.input.keep_rows();
+        connection.input.keep_rows(true);
         connection
             .socket
             .set_read_timeout(Some(ANSWER_TIMEOUT))

@@ -10,6 +10,9 @@ use serde::Deserialize;
 use crate::connect::Connection;
 use crate::query::run_query;
 
+/// The SQLSTATE of a text that is no SQL.
+const SYNTAX_ERROR: &str = "42601";
+
 /// A statement of a transaction: `BEGIN`, what it does, `COMMIT`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -54,6 +57,8 @@ pub enum Quote {
     Literal,
     /// As a name.
     Identifier,
+    /// Whether it has one.
+    Test,
 }
 
 /// A transaction that came to its end.
@@ -121,20 +126,34 @@ fn run_part(
     let sql = if part.pieces.is_empty() {
         &part.sql
     } else {
-        made = bound(&part.pieces, variables)?;
+        made = bound(&part.pieces, variables);
         &made
     };
-    let Some(prefix) = &part.gset else {
-        return run_query(connection, &part.name, sql, answer);
-    };
-    connection.input.set_keeps_rows(true);
-    answer.captured = Some(Captured::default());
+    let keeps = part.gset.is_some();
+    connection.input.keep_rows(keeps);
+    answer.captured = keeps.then(Captured::default);
     let timed = run_query(connection, &part.name, sql, answer);
-    connection.input.set_keeps_rows(false);
+    connection.input.keep_rows(false);
     let captured = answer.captured.take();
-    let timed = timed?;
-    keep(prefix, captured.unwrap_or_default(), variables)?;
+    let timed = timed.map_err(|failure| with_unset(failure, &part.pieces, variables))?;
+    if let Some(prefix) = &part.gset {
+        keep(prefix, captured.unwrap_or_default(), variables)?;
+    }
     Ok(timed)
+}
+
+/// The failure; of a text that is no SQL with the variables in it that nothing has set.
+fn with_unset(mut failure: Failure, pieces: &[Piece], variables: &HashMap<String, String>) -> Failure {
+    let mut unset = pieces.iter().filter_map(|piece| match piece {
+        Piece::Variable { variable, quote } if *quote != Quote::Test && !variables.contains_key(variable) => {
+            Some(written(variable, *quote))
+        }
+        _ => None,
+    });
+    if let (Some(SYNTAX_ERROR), Some(first)) = (failure.sqlstate.as_deref(), unset.next()) {
+        failure.message += &format!(" (no \\gset has set {first}, or to null)");
+    }
+    failure
 }
 
 /// Keeps the row of the last query; a null unsets its variable, as in psql.
@@ -153,34 +172,39 @@ fn keep(prefix: &str, captured: Captured, variables: &mut HashMap<String, String
     Ok(())
 }
 
-fn bound(pieces: &[Piece], variables: &HashMap<String, String>) -> Result<String, Failure> {
-    let mut made = String::new();
-    for piece in pieces {
-        match piece {
-            Piece::Text { text } => made.push_str(text),
-            Piece::Variable { variable, quote } => {
-                let value = variables
-                    .get(variable)
-                    .ok_or_else(|| unusable(format!("no \\gset has set :{variable}, or it is null")))?;
-                push_quoted(&mut made, value, *quote);
-            }
-        }
+/// The text; a variable that has no value stays in it as it is written, as in psql.
+fn bound(pieces: &[Piece], variables: &HashMap<String, String>) -> String {
+    let in_text = |piece: &Piece| match piece {
+        Piece::Text { text } => text.clone(),
+        Piece::Variable { variable, quote } => match (variables.get(variable), quote) {
+            (value, Quote::Test) => if value.is_some() { "TRUE" } else { "FALSE" }.to_owned(),
+            (Some(value), quote) => quoted(value, *quote),
+            (None, quote) => written(variable, *quote),
+        },
+    };
+    pieces.iter().map(in_text).collect()
+}
+
+fn written(variable: &str, quote: Quote) -> String {
+    match quote {
+        Quote::Plain => format!(":{variable}"),
+        Quote::Literal => format!(":'{variable}'"),
+        Quote::Identifier => format!(":\"{variable}\""),
+        Quote::Test => format!(":{{?{variable}}}"),
     }
-    Ok(made)
 }
 
 /// A value as a text has it; a literal holds whatever standard_conforming_strings says.
-fn push_quoted(made: &mut String, value: &str, quote: Quote) {
-    let quoted = match quote {
-        Quote::Plain => value.to_owned(),
+fn quoted(value: &str, quote: Quote) -> String {
+    match quote {
+        Quote::Plain | Quote::Test => value.to_owned(),
         Quote::Literal if value.contains('\\') => {
             let escaped = value.replace('\\', "\\\\").replace('\'', "''");
             format!(" E'{escaped}'")
         }
         Quote::Literal => format!("'{}'", value.replace('\'', "''")),
         Quote::Identifier => format!("\"{}\"", value.replace('"', "\"\"")),
-    };
-    made.push_str(&quoted);
+    }
 }
 
 /// A failure of the file, after which the connection is as good as before.
@@ -196,11 +220,6 @@ mod tests {
 
     #[test]
     fn a_value_stands_as_it_is_as_a_literal_or_as_a_name() {
-        let quoted = |value, quote| {
-            let mut made = String::new();
-            push_quoted(&mut made, value, quote);
-            made
-        };
         assert_eq!(quoted("7", Quote::Plain), "7");
         assert_eq!(quoted("O'Neill", Quote::Literal), "'O''Neill'");
         assert_eq!(quoted(r"a\'b", Quote::Literal), r" E'a\\''b'");
@@ -208,20 +227,15 @@ mod tests {
     }
 
     #[test]
-    fn what_nothing_has_set_is_a_failure_that_leaves_the_connection() {
-        let pieces = [
-            Piece::Text {
-                text: "SELECT ".to_owned(),
-            },
-            Piece::Variable {
-                variable: "id".to_owned(),
-                quote: Quote::Plain,
-            },
-        ];
+    fn what_nothing_has_set_stays_as_it_is_written() {
+        let quotes = [Quote::Plain, Quote::Literal, Quote::Identifier, Quote::Test];
+        let pieces = quotes.map(|quote| Piece::Variable {
+            variable: "id".to_owned(),
+            quote,
+        });
         let mut variables = HashMap::new();
-        let failure = bound(&pieces, &variables).unwrap_err();
-        assert!(!failure.fatal && failure.message.contains(":id"));
+        assert_eq!(bound(&pieces, &variables), ":id:'id':\"id\"FALSE");
         variables.insert("id".to_owned(), "3".to_owned());
-        assert_eq!(bound(&pieces, &variables).unwrap(), "SELECT 3");
+        assert_eq!(bound(&pieces, &variables), "3'3'\"3\"TRUE");
     }
 }

@@ -43,13 +43,8 @@ impl InputBuffer {
         }
     }
 
-    /// From now on rows keep their bodies, for the few queries whose answer is read.
-    pub fn keep_rows(&mut self) {
-        self.keeps_rows = true;
-    }
-
-    /// Whether rows keep their bodies, of those that arrive from now on.
-    pub fn set_keeps_rows(&mut self, keeps: bool) {
+    /// Whether rows that arrive from now on keep their bodies, for the few queries whose answer is read.
+    pub fn keep_rows(&mut self, keeps: bool) {
         self.keeps_rows = keeps;
     }
 
@@ -210,7 +205,7 @@ mod tests {
     #[test]
     fn a_row_is_kept_where_that_is_asked_for() {
         let mut input = InputBuffer::with_capacity(8);
-        input.keep_rows();
+        input.keep_rows(true);
         feed(&mut input, b"D\0\0\0\x0b\0\x01\0\0\0\x01x");
         let frame = input.next_frame().unwrap().unwrap();
         assert_eq!((frame.tag, frame.body), (b'D', &b"\0\x01\0\0\0\x01x"[..]));

@@ -116,7 +116,10 @@ class MachineProvider:
 
 
 def _check_scale(spec: ArmSpec, relations: dict[str, dict[str, int]]) -> None:
-    """Raise UsageError when a pgbench load would ask own data for accounts that they don't hold."""
+    """Raise UsageError when a pgbench load would ask own data for accounts that they don't hold.
+
+    What a user's own scripts ask for is theirs, but for pgbench's variable of the scale.
+    """
     load = spec.workload.load
     if (
         load is None
@@ -126,6 +129,8 @@ def _check_scale(spec: ArmSpec, relations: dict[str, dict[str, int]]) -> None:
     ):
         return
     branches = relations.get(_BRANCHES)
+    if load.scripts and (branches is None or not any(":scale" in each.text for each in load.scripts)):
+        return
     if branches is None:
         raise UsageError(
             f"workload {spec.workload.family} needs pgbench's tables, and {spec.dataset.source} makes none "

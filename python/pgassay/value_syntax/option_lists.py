@@ -5,6 +5,7 @@ a value doesn't count.
 """
 
 from collections.abc import Collection
+from difflib import get_close_matches
 
 from pgassay.errors import UsageError
 
@@ -44,7 +45,8 @@ def pairs(parts: Collection[str], subject: str, known: Collection[str]) -> dict[
             name = name.replace("-", "_")
         if name not in known:
             listing = ", ".join(known) or "none"
-            raise UsageError(f"{subject} has no option '{name}': its options are {listing}")
+            close = "".join(f"write {each}; " for each in get_close_matches(name.lower(), known, n=1))
+            raise UsageError(f"{subject} has no option '{name}': {close}its options are {listing}")
         if not equals or not value:
             raise UsageError(f"{subject}: option {name} has no value: write {name}=…")
         if name in found:

@@ -7,6 +7,7 @@ from pgassay.errors import UsageError
 from pgassay.model.workload import Metric, Statement, WorkloadSpec
 from pgassay.value_syntax import option_lists as typed_options
 from pgassay.value_syntax import quantities
+from pgassay.workloads.row_variables import kept_before, pieces
 from pgassay.workloads.sql_files import read_sql_file, shipped_statements
 from pgassay.workloads.statement_names import strip_comments, without_literals
 from pgassay.workloads.transactions import controls, with_transactions
@@ -15,11 +16,14 @@ ELAPSED = Metric(name="total elapsed time", unit="s", better="lower")
 _READING = re.compile(r"\s*\(*\s*(select|with|values|table|show|explain)\b", re.IGNORECASE)
 _CHANGING = re.compile(r"\b(insert|update|delete|merge|into|nextval|setval|analyze)\b", re.IGNORECASE)
 _BACKSLASH = re.compile(r"(?:^|\s)\\(\w+)", re.MULTILINE)
-_VARIABLE = re.compile(r'(?:^|[\s(=,<>+*/-])(:(?:[A-Za-z_]\w*|\?|"))')
+# What stands before a value; behind anything else a colon may be of another thing, such as a slice.
+_BEFORE_VALUE = re.compile(r"(?:^|[\s(=,<>+*/-])\Z")
 _TRANSACTION = re.compile(r"\s*(begin|start\s+transaction|commit|end|rollback|abort)\b", re.IGNORECASE)
 EXECUTIONS_MAX = 1_000_000
+OPTIONS = ("writes", "clients", "executions")
 # What stands behind the file's name, whose own name may hold commas.
-_OPTIONS = re.compile(r"(?:,(?:writes|clients|executions)=[^,]*)+$")
+_OPTIONS = re.compile(rf"(?:,\s*(?:{'|'.join(OPTIONS)})\s*=[^,]*)+$")
+_LIKE_OPTION = re.compile(r",\s*[A-Za-z_-]+\s*=")
 
 
 def changes_data(statement: str) -> bool:
@@ -54,10 +58,8 @@ def parse_sql_file(family: str, text: str) -> WorkloadSpec:
 
     Without `writes` their words decide. `clients`: so many sessions execute them at once, each so many times.
     """
-    name = file_of(text)
-    options = typed_options.of(
-        text.removeprefix(name), f"workload {family}", ("writes", "clients", "executions")
-    )
+    name = _file_alone(file_of(text))
+    options = typed_options.of(text.removeprefix(name), f"workload {family}", OPTIONS)
     if not name:
         raise UsageError("workload sql needs a file: write --workload sql:FILE")
     if options.get("writes", "yes") not in ("yes", "no"):
@@ -74,12 +76,9 @@ def parse_sql_file(family: str, text: str) -> WorkloadSpec:
     statements = with_transactions(content, str(source))
     texts = [part.sql for each in statements for part in each.parts or (each,)]
     for each in statements:
-        keeps = False
-        for part in each.parts:
-            _refuse_psql(part.sql, str(source), has_variables=keeps)
-            keeps = keeps or part.gset is not None
-        if not each.parts:
-            _refuse_psql(each.sql, str(source))
+        parts = [part.sql for part in each.parts] or [each.sql]
+        for sql, kept in zip(parts, kept_before(each) or (False,), strict=True):
+            _refuse_psql(sql, str(source), has_variables=kept)
     writes = any(changes_data(sql) for sql in texts if not controls(sql))
     if "writes" in options:
         writes = options["writes"] == "yes"
@@ -90,6 +89,15 @@ def parse_sql_file(family: str, text: str) -> WorkloadSpec:
 def file_of(text: str) -> str:
     """The file's name of what follows `sql:`, without the options behind it."""
     return _OPTIONS.sub("", text)
+
+
+def _file_alone(name: str) -> str:
+    """Without what looks like an option that there is none of, behind the name of a file."""
+    option = _LIKE_OPTION.search(name)
+    if option is None or Path(name).exists():
+        return name
+    file = name[: option.start()]
+    return file if file.endswith(".sql") or Path(file).exists() else name
 
 
 def refuse_psql_commands(statements: tuple[Statement, ...], source: str) -> None:
@@ -111,14 +119,16 @@ def _refuse_psql(sql: str, source: str, *, has_variables: bool = False) -> None:
             f"{source}: \\{command.group(1)} is a psql command, not SQL: leave it out, or run a "
             f"script with \\set and variables as --workload pgbench:file={source}"
         )
-    text = without_literals(sql)
-    variable = _VARIABLE.search(text)
-    if variable and not has_variables and "[" not in text:  # where it may be the end of an array's slice
-        name = ":'…'" if variable[1] in (":?", ':"') else variable[1]
-        raise UsageError(
-            f"{source}: {name} is a psql variable, which no \\gset before it in its transaction sets: write "
-            f"its value, or run a script with \\set as --workload pgbench:file={source}"
-        )
+    if has_variables or "[" in without_literals(sql):  # where it may be the end of an array's slice
+        return
+    text = pieces(sql)
+    for before, variable in zip(text[::2], text[1::2], strict=False):
+        if _BEFORE_VALUE.search(before.text) and not variable.text[0].isdigit():
+            raise UsageError(
+                f"{source}: {variable.as_written} is a psql variable, which no \\gset before it in its "
+                f"transaction sets: write its value, or run a script with \\set as --workload "
+                f"pgbench:file={source}"
+            )
 
 
 def _spec(family: str, text: str, statements: tuple[Statement, ...], *, writes: bool) -> WorkloadSpec:

@@ -69,6 +69,27 @@ def test_a_data_folder_is_compared_and_stays_as_it_was(tmp_path: Path, require: 
         assert listing(original) == before
 
 
+@pytest.mark.slow
+def test_a_pgbench_script_of_own_tables_needs_none_of_pgbench(
+    tmp_path: Path, require: Callable[..., None]
+) -> None:
+    """Nor their scale: `\\gset` and `\\aset` take their values from tables of the user.s."""
+    require("server")
+    data, script, out = tmp_path / "data.sql", tmp_path / "own.sql", tmp_path / "out"
+    data.write_text("CREATE TABLE thing (id int PRIMARY KEY, seen int); INSERT INTO thing VALUES (7, 0);\n")
+    script.write_text(
+        "\\set one random(1, 1)\n"
+        "SELECT max(id) AS id FROM thing WHERE :one = 1 \\gset t_\n"
+        "UPDATE thing SET seen = seen + 1 WHERE id = :t_id RETURNING 1 / (id - 6) AS held \\gset\n"
+        "SELECT 1 / :held AS back FROM thing \\aset\n"
+    )
+    load = f"pgbench:file={script},clients=1,duration=300ms,warmup=0s"
+    words = [*WORDS, "--dataset", f"script:{data}", "--workload", load, "--out", out]
+    with whole_tool.prepared_home() as home:
+        result = whole_tool.result_of(whole_tool.run(*words, *whole_tool.build(), home=home))
+    assert [arm["trials"] for arm in result["arms"]] == [1, 1]
+
+
 def listing(folder: Path) -> dict[str, tuple[int, int, bytes]]:
     """Size, time of change and content of every file, by name."""
     return {

@@ -1,16 +1,21 @@
 """`pgassay-native mix` against a real server: several sessions execute one queue of statements."""
 
+import random
+import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import pairwise
 
 import pytest
 
 from native_servers import NativeTestServer, started_server
+from pgassay.errors import UsageError
 from pgassay.native.mix import MixStatement, run_mix
 from pgassay.native.process import StatementError
 from pgassay.native.sql import SqlSession
-from pgassay.workloads.row_variables import documents
+from pgassay.sql_text import constant, split_statements, strip_comments
+from pgassay.workloads.row_variables import bound, documents, pieces
 from pgassay.workloads.transactions import with_transactions
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
@@ -95,10 +100,12 @@ def test_a_transaction_is_executed_as_it_is_written(server: NativeTestServer) ->
 
 KEPT = r"""
 BEGIN;
+SELECT few[:id] FROM (SELECT ARRAY[1, 2] AS few, 1 AS id) line;
 INSERT INTO orders (buyer) VALUES ('O''Neill \\ Sons') RETURNING id, buyer \gset
 SELECT count(*) AS "rows", 'lines' AS name, NULL AS nothing FROM orders \gset all_
 SAVEPOINT before;
-INSERT INTO :"all_name" VALUES (:id, :'buyer' || ' :id', (ARRAY[1,2,3])[1:2], :id::text || :all_rows);
+INSERT INTO :"all_name" VALUES (:id, :'buyer' || ' :id', (ARRAY[1,2,3])[:2], :id::text || :all_rows);
+UPDATE lines SET counted = counted || :{?id} || :{?nothing} WHERE few[few[1]:few[2]] IS NOT NULL AND id = :id;
 COMMIT;
 """
 
@@ -118,12 +125,14 @@ def test_what_gset_keeps_is_what_psql_keeps(server: NativeTestServer) -> None:
     server.run("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", *address, "-d", "postgres", "-f", str(file))
     expected = server.query(found)
     line = {"buyer": r"O'Neill \\ Sons :id", "few": [1, 2]}
-    assert expected == ([{"id": 1, "counted": "11"} | line, {"id": 2, "counted": "22"} | line],)
+    assert expected == (
+        [{"id": 1, "counted": "11TRUEFALSE"} | line, {"id": 2, "counted": "22TRUEFALSE"} | line],
+    )
     run(server, made)
     with SqlSession() as session:
         session.connect(server.parameters())
         for _ in range(2):
-            assert len(session.execute_transaction("order", documents(written)).parts_ns) == 6
+            assert len(session.execute_transaction("order", documents(written)).parts_ns) == 8
     assert server.query(found) == expected
     run(server, made)
     order = MixStatement("order", "", parts=documents(written))
@@ -132,13 +141,46 @@ def test_what_gset_keeps_is_what_psql_keeps(server: NativeTestServer) -> None:
     assert server.query("SELECT count(DISTINCT id), max(id) FROM lines") == (20, 20)
 
 
+VALUES = {"n": "7", "q": r"O'N\eill", "1": "one", "col": 'a "b'}
+FRAGMENTS = [
+    *(":n", ":q", ":1", ":'q'", ":'col'", ':"q"', ':"col"', ":x", ":'x'", ':"x"', ":{?n}", ":{?x}"),
+    *(":{n}", ":'n x'", ":'", "'n'", "''", "E'\\':n'", "'a\\'", '":n"', "$$:n$$", "$a$:n$a$", "$1", "1"),
+    *("1.5", "0x1", "a", "n", "$", ":", "::", ":=", "[", "]", "-", "+", "/", ".", ",", " ", "\n", "é"),
+    *("N", "U&", "x", "/*:n/*:n*/:n*/", "--:n\n", "\\"),
+]
+
+
+def test_a_variable_is_where_psql_has_one(server: NativeTestServer) -> None:
+    draw = random.Random(36)
+    columns = ", ".join(f'{constant(value)} AS "{name}"' for name, value in VALUES.items())
+    texts = []
+    for _ in range(1000):
+        text = "SELECT " + "".join(draw.choices(FRAGMENTS, k=draw.randint(1, 12)))
+        with suppress(UsageError):
+            # For psql all of it is to be closed, and a value that stands as it is has a quote that is not.
+            closed = "".join(each.text if each.quote is None else " v " for each in pieces(text))
+            is_whole = split_statements(text, "") == [text] and split_statements(closed, "") == [closed]
+            if is_whole and ":q" not in text and "\\" not in strip_comments(closed):
+                texts.append(text)
+    file = server.folder / "variables.sql"
+    file.write_text(f"SELECT {columns} \\gset\n" + "".join(f"\\echo ==\n{text}\n;\n" for text in texts))
+    address = ("-h", str(server.folder), "-p", str(server.port), "-U", "postgres", "-d", "postgres")
+    said = server.run("psql", "-X", "-q", "-e", "-f", str(file), *address)
+    assert len(texts) > 500
+    for text, answer in zip(texts, said.split("==\n")[1:], strict=True):
+        # psql leaves empty lines out.
+        ours, theirs = (re.sub(r"\n+", "\n", each) for each in (bound(pieces(text), VALUES), answer))
+        assert theirs.startswith(f"{ours}\n;\n".replace("\n\n", "\n")), text
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("SELECT 1 AS a WHERE false \\gset\n", "wants one row, and 0 came"),
         ("SELECT generate_series(1, 2) AS a \\gset\n", "wants one row, and 2 came"),
-        ("SELECT NULL AS a \\gset\nSELECT :a;", "no \\\\gset has set :a, or it is null"),
-        ("SELECT 1 AS b \\gset\nSELECT :a;", "no \\\\gset has set :a"),
+        ("SELECT NULL AS a \\gset\nSELECT :a;", r'at or near ":" \(no \\gset has set :a, or to null\)'),
+        ("SELECT 1 AS b \\gset\nSELECT :'a';", r'at or near ":" \(no \\gset has set :\'a\''),
+        ("SELECT 1 AS b \\gset\nSELECT 1 FROM nowhere;", 'relation "nowhere" does not exist$'),
     ],
 )
 def test_a_row_that_can_not_be_kept_ends_the_transaction(

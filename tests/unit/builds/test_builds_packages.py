@@ -7,12 +7,11 @@ import shutil
 import stat
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import server_helpers
 from pgassay.environment.builds import npm, wheel
 from pgassay.environment.builds.package import (
     link,
@@ -216,13 +215,6 @@ def test_a_client_that_fails_is_quoted(tmp_path: Path, write_program: Callable[[
         run_client([str(program)], "Fetching it", "check the network")
     with pytest.raises(UsageError, match="No such file"):
         run_client([str(tmp_path / "missing")], "Fetching it", "check the network")
-
-
-@pytest.fixture
-def own_home() -> Iterator[Path]:
-    """A home of the test's own."""
-    with server_helpers.own_home() as folder:
-        yield folder
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 import hashlib
 import multiprocessing
-import shutil
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,18 +14,13 @@ from pgassay.environment.debian.archive import Archive
 from pgassay.environment.debian.sources import parse_one_line
 from pgassay.environment.debian.unpack import MANIFEST, read_manifest, unpack
 from pgassay.errors import UsageError
+from server_helpers import own_home
 
 
 @pytest.fixture
-def repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, require: Callable[..., None]
-) -> Iterator[Path]:
+def repository(tmp_path: Path, require: Callable[..., None]) -> Iterator[Path]:
     """A flat repository of three packages: tool → libtool, and extra."""
     require("apt")
-    # pytest's own folder is closed to the servers' account, so home cannot stand in it.
-    own_home = Path(tempfile.mkdtemp(prefix="pgassay-home-"))
-    own_home.chmod(0o755)
-    monkeypatch.setenv("PGASSAY_HOME", str(own_home))
     folder = tmp_path / "repository"
     folder.mkdir()
     stanzas = [
@@ -36,8 +29,9 @@ def repository(
         build_package(folder, "extra", "5-1", ""),
     ]
     (folder / "Packages").write_text("\n".join(stanzas))
-    yield folder
-    shutil.rmtree(own_home)
+    # Without the machine's tools, since what is unpacked stands beside them.
+    with own_home():
+        yield folder
 
 
 def build_package(folder: Path, name: str, version: str, depends: str) -> str:

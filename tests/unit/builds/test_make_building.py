@@ -2,7 +2,7 @@
 
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,12 +21,12 @@ from samples.builds import source_tree
 FILES = source_tree.FILES_OF_MAKE
 
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
+
 @pytest.fixture(autouse=True)
-def own_home(monkeypatch: pytest.MonkeyPatch, require: Callable[..., None]) -> Iterator[Path]:
+def _source_tools(require: Callable[..., None]) -> None:
     require("source-tools")
-    with whole_tool.private_home() as folder:
-        monkeypatch.setenv("PGASSAY_HOME", str(folder))
-        yield folder
 
 
 @pytest.fixture

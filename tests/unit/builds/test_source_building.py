@@ -6,7 +6,7 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -26,13 +26,12 @@ from pgassay.errors import UsageError
 from pgassay.model.build import Build
 from samples.builds import source_tree
 
+pytestmark = pytest.mark.usefixtures("own_home")
+
 
 @pytest.fixture(autouse=True)
-def own_home(monkeypatch: pytest.MonkeyPatch, require: Callable[..., None]) -> Iterator[Path]:
+def _source_tools(require: Callable[..., None]) -> None:
     require("source-tools")
-    with whole_tool.private_home() as folder:
-        monkeypatch.setenv("PGASSAY_HOME", str(folder))
-        yield folder
 
 
 @pytest.fixture

@@ -6,19 +6,13 @@ from pathlib import Path
 
 import pytest
 
-import whole_tool
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError, first_error, run_step
 from pgassay.environment.source_builds.tree_syntax import is_source, parse_source
 from pgassay.environment.source_builds.trees import data_format, find_tree
 from pgassay.errors import UsageError
 from samples.builds import source_tree
 
-
-@pytest.fixture(autouse=True)
-def own_home(monkeypatch: pytest.MonkeyPatch) -> object:
-    with whole_tool.private_home() as folder:
-        monkeypatch.setenv("PGASSAY_HOME", str(folder))
-        yield folder
+pytestmark = pytest.mark.usefixtures("own_home")
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgassay.errors import MeasurementError, UsageError
+from pgassay.errors import UsageError
+from pgassay.sql_text import split_statements
 from pgassay.workloads.registry import parse_workload
-from pgassay.workloads.row_variables import bound, has_variables, pieces, split_at_gset
+from pgassay.workloads.row_variables import bound, documents, pieces, split_at_gset
 from pgassay.workloads.transactions import with_transactions
 
 ORDER = r"""
@@ -40,7 +41,10 @@ def test_gset_ends_a_statement_and_is_kept_with_it() -> None:
         ("SELECT :id", [("id", "plain")]),
         ("SELECT x=:id, -:id,(:id)", [("id", "plain")] * 3),
         ("SELECT :'id', :\"id\"", [("id", "literal"), ("id", "identifier")]),
-        ("SELECT :id::text, now()::date, '1'::int, a[1:n], a[b:c]", [("id", "plain")]),
+        ("SELECT :id::text, now()::date, '1'::int, x:=id, a[1 : n]", [("id", "plain")]),
+        ("SELECT a[:n], a[1:n], f():n", [("n", "plain")] * 3),
+        (r"SELECT 'a\':id, E'a\':id', x$:id", [("id", "plain")] * 2),
+        ("SELECT :{?id}, :{? id}, :::id", [("id", "test"), ("id", "plain")]),
         ("SELECT ':id', $$ :id $$, \":id\" -- :id\n/* :id */", []),
         ("SELECT 'a'':id', E'\\':id'", []),
     ],
@@ -48,20 +52,38 @@ def test_gset_ends_a_statement_and_is_kept_with_it() -> None:
 def test_a_name_is_a_variable_where_psql_takes_it_for_one(sql: str, names: list[tuple[str, str]]) -> None:
     found = pieces(sql)
     assert [(each.text, each.quote) for each in found if each.quote] == names
-    assert has_variables(sql) == bool(names)
 
 
-@given(st.text(alphabet="a1 :'\"[](),-\n\\$;=E", max_size=40))
+@given(st.text(alphabet="a1 :'\"[](),-\n\\$;=E{?}", max_size=40))
 def test_the_pieces_are_the_text(sql: str) -> None:
-    marks = {None: "{}", "plain": ":{}", "literal": ":'{}'", "identifier": ':"{}"'}
-    assert "".join(marks[each.quote].format(each.text) for each in pieces(sql)) == sql
+    try:
+        statements = split_statements(sql, "file")
+    except UsageError:
+        return
+    for each in statements:
+        assert "".join(piece.as_written for piece in pieces(each)) == each
 
 
 def test_values_stand_as_they_are_as_literals_and_as_names() -> None:
-    values = {"a": "O'Neill", "b": 'x"y', "c": "7"}
-    assert bound("SELECT :'a', :\"b\", :c + 1", values) == "SELECT 'O''Neill', \"x\"\"y\", 7 + 1"
-    with pytest.raises(MeasurementError, match="has set :d"):
-        bound("SELECT :d", values)
+    values = {"a": "O'Neill", "b": 'x"y', "c": "7", "d": r"a\b"}
+
+    def made(sql: str) -> str:
+        return bound(pieces(sql), values)
+
+    assert made("SELECT :'a', :\"b\", :c + 1, a[1:c]") == "SELECT 'O''Neill', \"x\"\"y\", 7 + 1, a[17]"
+    assert made("SELECT x LIKE:'d', :{?d}, :{?e}") == r"SELECT x LIKE E'a\\b', TRUE, FALSE"
+    assert made("SELECT :e, :'e', :\"e\", a[:e]") == "SELECT :e, :'e', :\"e\", a[:e]"
+
+
+def test_before_the_first_gset_all_is_text() -> None:
+    (statement,) = with_transactions(
+        r"""BEGIN;
+        SELECT a[:n] FROM t \gset
+        SELECT a[:n] FROM t;
+        COMMIT;""",
+        "file",
+    )
+    assert ["pieces" in each for each in documents(statement)] == [False, False, True, False]
 
 
 @pytest.mark.parametrize(

@@ -136,6 +136,23 @@ def test_a_file_says_itself_whether_it_writes(tmp_path: Path) -> None:
         parse_workload(f"sql:{file},writes=perhaps")
 
 
+@pytest.mark.parametrize("name", ["a.sql", "queries"])
+def test_a_misspelt_option_of_a_file_is_named_with_what_to_type(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_text("SELECT 1;")
+    for typed in ("client=4", "client=4,writes=yes", "writes=yes,client=4", " client = 4"):
+        with pytest.raises(UsageError, match=r"^workload sql has no option .client.: write clients; its opt"):
+            parse_workload(f"sql:{file},{typed}")
+    with pytest.raises(UsageError, match="has no option 'colour': its options are writes, clients, exec"):
+        parse_workload(f"sql:{file},colour=red")
+    assert parse_workload(f"sql:{file}, clients = 4").clients == 4
+    with pytest.raises(UsageError, match="can't read the SQL file none,a=b"):
+        parse_workload("sql:none,a=b")
+    odd = tmp_path / "odd,client=4"
+    odd.write_text("SELECT 1;")
+    assert parse_workload(f"sql:{odd},clients=2").clients == 2
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [

@@ -27,7 +27,7 @@ impl<T: Transport> Client<T> {
         let mut input = held.input;
         if let (Source::Programs(programs), Some(interpreter)) = (&self.work.source, &mut self.interpreter) {
             if programs.captures() {
-                input.keep_rows();
+                input.keep_rows(true);
             }
             interpreter.set_session(held.session);
         }

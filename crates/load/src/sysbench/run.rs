@@ -150,6 +150,10 @@ fn coordinate<C: Connector>(
             }
         }
     }
+    // One that is over as the run is.
+    if let Some(interval) = intervals.over() {
+        report(Event::Progress(progress(spec, &interval, &threads)));
+    }
     let elapsed_s = monotonic_ns().saturating_sub(from_ns) as f64 / 1e9;
     SysbenchRecord::new(spec, &books, elapsed_s, failure)
 }

@@ -21,27 +21,20 @@ _FOR_CLIENTS = frozenset({"secure_read", "secure_write", "secure_raw_read", "sec
 # By these all wait, whatever for: who called them is told.
 _ANY_WAIT = frozenset(
     {
-        *("WaitEventSetWait", "WaitEventSetWaitBlock", "WaitLatch", "WaitLatchOrSocket", "PGSemaphoreLock"),
-        *("ConditionVariableSleep", "ConditionVariableTimedSleep", "LWLockAcquire", "LWLockAcquireOrWait"),
-        *("LWLockWaitForVar", "ProcSleep", "WaitOnLock", "LockAcquire", "LockAcquireExtended"),
-        *(
-            "perform_spin_delay",
-            "s_lock",
-            "pg_usleep",
-            "pg_fsync",
-            "pg_fdatasync",
-            "pg_fsync_no_writethrough",
-        ),
-        *("FileRead", "FileReadV", "FileWrite", "FileWriteV", "FileSync", "FileWriteback", "FileExtend"),
-        *("pg_preadv", "pg_pwritev", "pg_pwrite_zeros"),
+        "WaitEventSetWait", "WaitEventSetWaitBlock", "WaitLatch", "WaitLatchOrSocket", "PGSemaphoreLock",
+        "ConditionVariableSleep", "ConditionVariableTimedSleep", "LWLockAcquire", "LWLockAcquireOrWait",
+        "LWLockWaitForVar", "ProcSleep", "WaitOnLock", "LockAcquire", "LockAcquireExtended",
+        "perform_spin_delay", "s_lock", "pg_usleep", "pg_fsync", "pg_fdatasync",
+        "pg_fsync_no_writethrough", "FileRead", "FileReadV", "FileWrite", "FileWriteV", "FileSync",
+        "FileWriteback", "FileExtend", "pg_preadv", "pg_pwritev", "pg_pwrite_zeros",
         # Of the C library; names that begin with two underlines are its too.
-        *("epoll_wait", "poll", "ppoll", "select", "fsync", "fdatasync", "sync_file_range", "fallocate"),
-        *("read", "pread", "pread64", "preadv", "preadv64", "preadv64v2", "write", "pwrite", "pwrite64"),
-        *("pwritev", "pwritev64", "pwritev64v2", "posix_fallocate", "posix_fallocate64", "posix_fadvise64"),
-        *("sem_wait", "do_futex_wait", "do_futex_wait.constprop", "syscall", "nanosleep", "usleep"),
-        *("clock_nanosleep", "memcpy"),
+        "epoll_wait", "poll", "ppoll", "select", "fsync", "fdatasync", "sync_file_range", "fallocate",
+        "read", "pread", "pread64", "preadv", "preadv64", "preadv64v2", "write", "pwrite", "pwrite64",
+        "pwritev", "pwritev64", "pwritev64v2", "posix_fallocate", "posix_fallocate64", "posix_fadvise64",
+        "sem_wait", "do_futex_wait", "do_futex_wait.constprop", "syscall", "nanosleep", "usleep",
+        "clock_nanosleep", "memcpy",
     }
-)
+)  # fmt: skip
 NOT_RECORDED = {
     "frames": "waiting is not known by function: callers are not found by frame pointers in these builds",
     "kernel": "waiting is not known by function: perf may not see here when a process leaves its processor",

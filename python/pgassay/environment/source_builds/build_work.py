@@ -37,7 +37,7 @@ class BuildWork:
 
 
 @dataclass(frozen=True)
-class Doing:
+class RunningBuild:
     """A build that goes on: of what was typed as `name`, with what, how, and where."""
 
     name: str
@@ -62,7 +62,7 @@ class BuildSystem:
 
     configured: str
     starts_anew: tuple[str, ...]
-    configure: Callable[[Doing], None]
-    compile: Callable[[Doing, int, OnFraction], None]
-    install: Callable[[Doing, Path], None]
-    link_words: Callable[[Doing], tuple[Path, list[str]]]
+    configure: Callable[[RunningBuild], None]
+    compile: Callable[[RunningBuild, int, OnFraction], None]
+    install: Callable[[RunningBuild, Path], None]
+    link_words: Callable[[RunningBuild], tuple[Path, list[str]]]

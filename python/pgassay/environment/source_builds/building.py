@@ -20,7 +20,7 @@ from pgassay.environment.linux.settle import sync_tree
 from pgassay.environment.source_builds import kept_builds, trees
 from pgassay.environment.source_builds.build_systems import MAKE, MESON
 from pgassay.environment.source_builds.build_tools import BuildTools, OnStep, find_tools
-from pgassay.environment.source_builds.build_work import BuildSystem, BuildWork, Doing
+from pgassay.environment.source_builds.build_work import BuildSystem, BuildWork, RunningBuild
 from pgassay.environment.source_builds.layouts import (
     Linker,
     add_layouts,
@@ -155,14 +155,14 @@ def _built(order: _Order, jobs: int | None, on_step: OnStep) -> Built:
     what = f"building {typed.text} ({tree.commit[:10] or tree.hash[:10]})"
     on_step(what, None)
     work.log.unlink(missing_ok=True)
-    doing, system = Doing(typed.text, tools, recipe, work), MAKE if recipe.by_make else MESON
-    _set_up(tree, doing, system)
-    system.compile(doing, jobs or os.cpu_count() or 1, lambda fraction: on_step(what, fraction))
-    staged = _installed(doing, system)
+    running, system = RunningBuild(typed.text, tools, recipe, work), MAKE if recipe.by_make else MESON
+    _set_up(tree, running, system)
+    system.compile(running, jobs or os.cpu_count() or 1, lambda fraction: on_step(what, fraction))
+    staged = _installed(running, system)
     files, server = _hashes_of_files(staged)
     if order.linker is not None:
         on_step(f"{what}: {len(order.layouts)} layouts", None)
-        link_layouts(doing, system.link_words(doing), order.linker, order.layouts, staged)
+        link_layouts(running, system.link_words(running), order.linker, order.layouts, staged)
     record = kept_builds.Kept(
         names=(typed.text,),
         tree=tree.hash,
@@ -206,9 +206,9 @@ def _keep(staged: Path, record: kept_builds.Kept, key: str) -> Built:
     return Built(same or folder, record)
 
 
-def _set_up(tree: SourceTree, doing: Doing, system: BuildSystem) -> None:
+def _set_up(tree: SourceTree, running: RunningBuild, system: BuildSystem) -> None:
     """Check the tree out and configure it, from the start where what is there can't be trusted."""
-    work, recipe = doing.work, doing.recipe
+    work, recipe = running.work, running.recipe
     if not _can_continue(tree, recipe, work, system):
         for path in (work.src, work.build):
             shutil.rmtree(path, ignore_errors=True)
@@ -217,7 +217,7 @@ def _set_up(tree: SourceTree, doing: Doing, system: BuildSystem) -> None:
     trees.check_out(tree, work.src, work.index)
     if not (work.build / system.configured).is_file():
         shutil.rmtree(work.build, ignore_errors=True)
-        system.configure(doing)
+        system.configure(running)
     # From here on an interrupted build goes on where it was: ninja and make know what they finished.
     work.state.write_text(json.dumps({"tree": tree.hash, "recipe": recipe.key}))
 
@@ -233,11 +233,11 @@ def _can_continue(tree: SourceTree, recipe: Recipe, work: BuildWork, system: Bui
     )
 
 
-def _installed(doing: Doing, system: BuildSystem) -> Path:
+def _installed(running: RunningBuild, system: BuildSystem) -> Path:
     """Install below the working folder and return the folder that has bin/ in it."""
-    staging = doing.work.folder / "staged"
+    staging = running.work.folder / "staged"
     shutil.rmtree(staging, ignore_errors=True)
-    system.install(doing, staging)
+    system.install(running, staging)
     staged = staging / PREFIX.lstrip("/")
     for folder in (staged, *(path for path in staged.rglob("*") if path.is_dir())):
         folder.chmod(0o755)

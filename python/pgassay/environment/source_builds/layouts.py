@@ -14,7 +14,7 @@ from pgassay.environment.debian import has_apt
 from pgassay.environment.debian.toolbox import tool
 from pgassay.environment.source_builds.build_step import TreeDoesNotBuildError
 from pgassay.environment.source_builds.build_tools import OnStep
-from pgassay.environment.source_builds.build_work import Doing
+from pgassay.environment.source_builds.build_work import RunningBuild
 from pgassay.errors import UsageError
 from pgassay.model.build import LAYOUTS_FOLDER, layout_folder
 
@@ -62,7 +62,11 @@ def missing_linker(count: int) -> str:
 
 
 def link_layouts(
-    doing: Doing, words_of: tuple[Path, list[str]], linker: Linker, seeds: Sequence[int], staged: Path
+    running: RunningBuild,
+    words_of: tuple[Path, list[str]],
+    linker: Linker,
+    seeds: Sequence[int],
+    staged: Path,
 ) -> None:
     """Link the server that was just built once for each seed, beside `staged`'s own.
 
@@ -70,7 +74,7 @@ def link_layouts(
     """
     place, words = words_of
     # By this folder a compiler finds its linker, whatever it is called and however old the compiler is.
-    programs = doing.work.folder / "linker"
+    programs = running.work.folder / "linker"
     shutil.rmtree(programs, ignore_errors=True)
     programs.mkdir()
     (programs / "ld").symlink_to(linker.path)
@@ -80,15 +84,15 @@ def link_layouts(
         made = bin_folder / _PROGRAM
         command = [*_with_output(words, made), f"-B{programs}", linker.option(seed)]
         try:
-            doing.run(["env", "-C", str(place), *command])
+            running.run(["env", "-C", str(place), *command])
         except TreeDoesNotBuildError as error:
             # The tree itself was built: it is not left out of a search for this.
             raise UsageError(
-                f"{doing.name}: {linker.path} can't link it with its functions in another order (its output "
-                f"is in {doing.work.log}): write --layouts 1"
+                f"{running.name}: {linker.path} can't link it with its functions in another order (its "
+                f"output is in {running.work.log}): write --layouts 1"
             ) from error
         # Names of functions stay, for profiles (mold's own option removes them); lines are the first build's.
-        doing.run(["objcopy", "--strip-debug", str(made)])
+        running.run(["objcopy", "--strip-debug", str(made)])
         _stand_beside(staged, bin_folder)
 
 

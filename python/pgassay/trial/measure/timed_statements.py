@@ -29,7 +29,7 @@ from pgassay.trial.snapshots import verify
 from pgassay.trial.snapshots.counters import Snapshot, block_bytes, database_bytes, snapshot
 from pgassay.trial.target import LocalTrialServer, ServerSession
 from pgassay.trial.trial_state import Observation, Plan
-from pgassay.workloads.row_variables import documents, has_variables
+from pgassay.workloads.row_variables import divided, documents
 
 _QUERY_CANCELED = "57014"
 # A cold statement's relations may hold this much of the page cache: catalogs' neighbours, no data.
@@ -211,8 +211,8 @@ class StatementTimer:
         for statement in statements:
             if statement_plans.explainable(statement):
                 self.session.execute("warm the catalogs", "EXPLAIN " + statement.sql)
-            for part in statement.parts:
-                if statement_plans.has_plan(part.sql) and not has_variables(part.sql):
+            for part, text in divided(statement):
+                if statement_plans.has_plan(part.sql) and len(text) == 1:
                     # What an earlier part makes, such as a table, is not there yet.
                     with suppress(StatementError):
                         self.session.execute("warm the catalogs", "EXPLAIN " + part.sql)

@@ -22,7 +22,7 @@ from pgassay.trial.measure.plan_safety import could_write, is_reading
 from pgassay.trial.measure.prepared_plans import document, explain_prepared, is_prepared, rolled_back
 from pgassay.trial.target import ServerSession, TrialMachine
 from pgassay.trial.trial_state import Plan, TrialState
-from pgassay.workloads.row_variables import bound
+from pgassay.workloads.row_variables import bound, divided
 from pgassay.workloads.transactions import rolls_back
 
 if TYPE_CHECKING:
@@ -261,13 +261,14 @@ class _Attempt:
             self._session.control.execute(statement.sql.encode(), prepare=False)
         elif not rolls_back(statement):
             values: dict[str, str] = {}
-            for part in statement.parts[1:-1]:
-                done = self._session.control.execute(bound(part.sql, values).encode(), prepare=False)
+            for part, text in divided(statement)[1:-1]:
+                done = self._session.control.execute(bound(text, values).encode(), prepare=False)
                 if part.gset is not None and done.pgresult is not None and done.pgresult.ntuples:
                     for place, column in enumerate(done.description or ()):
-                        # As the server wrote it, as psql keeps it.
-                        kept = done.pgresult.get_value(0, place)
-                        values |= {} if kept is None else {f"{part.gset}{column.name}": kept.decode()}
+                        # As the server wrote it, as psql keeps it; a null unsets.
+                        name, kept = f"{part.gset}{column.name}", done.pgresult.get_value(0, place)
+                        values.pop(name, None)
+                        values |= {} if kept is None else {name: kept.decode()}
 
     def _limit(self) -> None:
         limit = f"SET LOCAL statement_timeout = '{round(self._timeout_s * 1000)}ms'"
