@@ -332,7 +332,13 @@ def test_what_looked_slower_is_worse_only_when_every_round_says_so(
     tried = Tried("index:useless", {"list": 2.0}, 1.0, 8192, without_s=without_s, with_s=with_s)
     (fix,) = ranked(samples.of_one(**samples.searched(tried={"index:useless": tried})))
     assert (fix.verdict, fix.evidence) == (verdict, "search")
-    assert fix.note == ("" if verdict == "worse" else NOT_TOLD)
+    assert fix.note == ("it made list 2 × as slow" if verdict == "worse" else NOT_TOLD)
+
+
+def test_what_is_worse_in_all_and_in_no_statement_says_how_much() -> None:
+    tried = Tried("index:useless", {"list": 1.05}, without_s=(1.6,) * 4, with_s=(2.0,) * 4)
+    (fix,) = ranked(samples.of_one(**samples.searched(tried={"index:useless": tried})))
+    assert (fix.verdict, fix.note) == ("worse", "it made all statements together 20 % slower")
 
 
 def test_an_index_that_nobody_needs_is_told_by_what_it_frees() -> None:
