@@ -38,13 +38,16 @@ def misestimates(plan: ExplainedPlan) -> dict[int, float]:
 def _misestimate(node: PlanNode) -> float | None:
     """How many times too many or too few rows were estimated, above 1; None for less than tenfold or no rows.
 
-    Both are for one loop (of a process, where there are several). An estimate is never below one row, and a
-    node that was not run tells nothing of its estimate.
+    Both are for one loop (of a process, where there are several), of which the mean is rounded to a whole
+    number until version 18: what that may explain is none. An estimate is never below one row, and a node
+    that was not run tells nothing of its estimate.
     """
     if node.rows is None or node.rows_estimated is None or not node.loops:
         return None
-    estimated, real = max(node.rows_estimated, 1.0), max(node.rows, 1.0)
-    ratio = max(estimated / real, real / estimated)
+    rounded = 0.5 if node.loops > 1 and node.rows.is_integer() else 0.0
+    estimated = max(node.rows_estimated, 1.0)
+    least, most = max(node.rows - rounded, 1.0), max(node.rows + rounded, 1.0)
+    ratio = max(estimated / most, least / estimated)
     return ratio if ratio >= MISESTIMATE_MIN else None
 
 

@@ -127,10 +127,17 @@ def plan_line(plan: ExplainedPlan) -> str:
     share = ""
     if node.own_ms and plan.execution_ms:
         share = f"{_milliseconds(node.own_ms)} of {_milliseconds(plan.execution_ms)} ms"
-    rows = "" if node.rows is None else _rows(node.rows * (node.loops or 1))
-    removed = "" if not node.rows_removed else f"{node.rows_removed * (node.loops or 1):,.0f} discarded"
+    rows = "" if node.rows is None else f"{_about(node, node.rows)}{_rows(node.rows * (node.loops or 1))}"
+    removed = ""
+    if node.rows_removed:
+        removed = f"{_about(node, node.rows_removed)}{node.rows_removed * (node.loops or 1):,.0f} discarded"
     details = ", ".join(part for part in (share, rows, removed) if part)
     return f"{node.type}{where}{by}: {details}"
+
+
+def _about(node: PlanNode, of_a_loop: float) -> str:
+    """The word before a count that follows from a mean of loops or processes, which EXPLAIN rounds."""
+    return "about " if (node.loops or 1) > 1 and of_a_loop > 0 and float(of_a_loop).is_integer() else ""
 
 
 def _milliseconds(value: float) -> str:

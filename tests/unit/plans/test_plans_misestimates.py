@@ -10,6 +10,7 @@ from pgassay.plans.explain_plan import read_plans
 from pgassay.plans.findings import misestimates
 from pgassay.plans.plan_comparison import beside
 from pgassay.report.explain.tree import tree_lines
+from pgassay.tune.symptom import plan_line
 
 
 def node(kind: str, estimated: int, came: int, *below: dict[str, Any], **keys: Any) -> dict[str, Any]:
@@ -50,3 +51,31 @@ def test_more_rows_than_estimated_are_wrong_wherever_they_stop() -> None:
     assert any("500 × too few rows estimated" in line.text for line in tree_lines(wrong))
     right = plan(node("Limit", 5_000, 5_000, scan(5_000, 5_000)))
     assert any("500 times off in B" in each for each in beside(right, wrong).sentences)
+
+
+@pytest.mark.parametrize(
+    ("estimated", "came", "loops", "is_wrong"),
+    [
+        (20, 2, 1, True),
+        # Up to 2.5 a loop, as EXPLAIN rounds: eight times, not ten.
+        (20, 2, 3, False),
+        (1, 10, 3, False),
+        (1, 11, 3, True),
+        # From version 18 the mean has decimals.
+        (20, 1.99, 3, True),
+    ],
+)
+def test_what_rounding_over_loops_explains_is_no_wrong_estimate(
+    estimated: int, came: float, loops: int, *, is_wrong: bool
+) -> None:
+    read = scan(estimated, 1) | {"Actual Rows": came, "Actual Loops": loops}
+    assert bool(misestimates(plan(node("Gather", 60, 60, read)))) is is_wrong
+
+
+def test_counts_that_follow_from_a_rounded_mean_are_told_as_such() -> None:
+    def line(loops: int) -> str:
+        read = scan(20, 3) | {"Rows Removed by Filter": 81_513, "Actual Loops": loops}
+        return plan_line(plan(read))
+
+    assert "3 rows, 81,513 discarded" in line(1)
+    assert "about 9 rows, about 244,539 discarded" in line(3)

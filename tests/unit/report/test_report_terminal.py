@@ -196,6 +196,8 @@ def test_a_comparison_ends_with_ten_lines_and_says_where_the_rest_is(levels: int
     assert said[-1].startswith("More: pgassay report ") and said[-1].endswith("(or --details).")
     assert any("12 blocks of a trial of each arm" in line for line in said)
     assert ("Median of" in " ".join(said)) == (levels < 12)
+    # Each figure has a unit of its own, which may be ms.
+    assert "(s), " not in " ".join(said)
 
 
 def test_the_ten_lines_say_what_a_shared_server_shares_and_what_is_to_be_doubted() -> None:

@@ -81,3 +81,10 @@ def test_large_intervals_have_no_exponent() -> None:
     assert interval_words((0.98765, 12.3456)) == "0.988 to 12.3"
     assert interval_words((None, 12345.0)) == "at most 12,345"
     assert interval_words((None, None)) == "not bounded yet"
+
+
+@pytest.mark.parametrize(
+    ("time_s", "said"), [(100, "1 min 40 s are"), (80, "80 seconds are"), (120, "2 minutes are")]
+)
+def test_the_time_that_is_told_is_no_more_than_was_given(time_s: float, said: str) -> None:
+    assert resolution_sentence(time_s, 6.5, 3).startswith(f"{said} about")

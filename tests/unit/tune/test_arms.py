@@ -83,6 +83,22 @@ def test_a_write_that_maintains_an_index_is_its_cost_and_not_what_it_is_for() ->
     assert (found.touched, found.written) == ({"a": ("list",)}, {"a": ("place",)})
 
 
+def test_a_write_that_another_fix_left_out_beside_it_helps_is_not_credited_to_both() -> None:
+    """An arm leaves out one member of each group: what the others did to a write is theirs."""
+    found = SharedArms(
+        left_out={CHOSEN: (), AS_IT_IS: ("a", "b", "c"), "without a, b": ("a", "b")},
+        told_by={"a": "without a, b", "b": "without a, b", "c": AS_IT_IS},
+        touched={"a": ("list",), "b": ("place",), "c": ("report",)},
+        written={"a": ("place", "add"), "b": ("add",), "c": ("place", "add")},
+    )
+    assert found.of("a") == ("list", "add")
+    assert found.of("b") == ("place", "add")
+    # The workload as it is is without all of them.
+    assert found.of("c") == ("report", "add")
+    alone = found.model_copy(update={"left_out": {**found.left_out, "without a, b": ("a",)}})
+    assert alone.of("a") == ("list", "place", "add")
+
+
 def test_what_no_plan_needs_is_no_member_but_one_of_two_alike_stays() -> None:
     found = arms({"list": ["a", "b"]}, ["a", "b"])
     assert found.unused == ("b",) and list(found.touched) == ["a"]

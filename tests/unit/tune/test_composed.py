@@ -72,6 +72,17 @@ def test_fixes_are_applied_in_the_order_in_which_they_were_proven(monkeypatch: p
     assert [fix.id for fix in answer.fixes[:2]] == ["index:good", "index:second"]
     assert answer.apply_sql.index("IF NOT EXISTS second") < answer.apply_sql.index("IF NOT EXISTS good")
     assert answer.undo_sql.index("good") < answer.undo_sql.index("second")
+    # The numbers are the page's, whose order is by gain.
+    assert "-- 2. index second\n" in answer.apply_sql and "-- 2. index second\n" in answer.undo_sql
+
+
+def test_a_script_says_above_a_fix_which_statement_gets_slower_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    proved = samples.proved("good")
+    member = replace(proved.members["index:good"], statements=proved.together.statements)
+    proved = replace(proved, members={"index:good": member})
+    answer = composed(monkeypatch, search_of("good"), proved, stopped="decided")
+    assert "-- 1. index good\n-- It makes place 20 % slower (between 9.1 % and 29 %).\n" in answer.apply_sql
+    assert "slower" not in answer.undo_sql
 
 
 @pytest.mark.parametrize(("stopped", "is_gone_on"), [("max-time", True), ("decided", False)])

@@ -172,5 +172,46 @@ def test_a_write_that_maintains_an_index_is_a_price_where_all_take_less_time_tog
     known = samples.judged(candidates=(samples.candidate("good"),), members=("index:good",), proved=proved)
     (fix,) = ranked(known)
     assert fix.verdict == verdict
-    assert ("its price: place gets slower" in fix.note) is (verdict == "recommended")
+    by = f"{name} 2 × as slow (between 1.67 and 2.5 × as slow)"
+    assert (f"its price: {by}; weighted by calls" in fix.note) is (verdict == "recommended")
+    assert by in fix.note
     assert ("you decide" in fix.note) is (verdict != "recommended")
+
+
+@pytest.mark.parametrize(
+    ("after_s", "ends", "verdict"),
+    [
+        # 0.05 s more for each report, for a list that takes 0.9 s less.
+        (1.0, (0.93, 0.97), "recommended"),
+        # At least 1.5 s more.
+        (50.0, (0.93, 0.97), "not decided"),
+        # Perhaps 3.5 s more, and perhaps nothing: that all take longer together is not proven.
+        (50.0, (0.93, 0.999), "recommended"),
+        (None, (0.93, 0.97), "recommended"),
+    ],
+)
+@pytest.mark.parametrize("is_sped", [True, False])
+def test_what_costs_more_than_it_saves_is_not_recommended_however_little_each_statement_loses(
+    after_s: float | None, ends: tuple[float, float], verdict: str, *, is_sped: bool
+) -> None:
+    faster = FixStatement(name="list", ratio=10.0, interval=(8.0, 12.0), after_s=0.1)
+    slower = FixStatement(name="report", ratio=0.95, interval=ends, after_s=after_s)
+    sped = ("list",) if is_sped else ()
+    effect = Effect(2.0, (1.5, 3.0), "slower", (faster, slower), ("report",), sped=sped)
+    proved = replace(samples.proved("good"), members={"index:good": effect})
+    known = samples.judged(candidates=(samples.candidate("good"),), members=("index:good",), proved=proved)
+    (fix,) = ranked(known)
+    assert fix.verdict == verdict
+    assert "report 5 % slower (between " in fix.note
+    assert ("costs more than it saves" in fix.note) is (verdict != "recommended")
+
+
+def test_what_is_worse_says_which_statement_it_makes_slower_and_by_how_much() -> None:
+    lost = FixStatement(name="place", ratio=0.5, interval=(0.4, 0.6), after_s=0.2)
+    effect = Effect(0.5, (0.4, 0.6), "faster", (lost,), ("place",))
+    proved = replace(samples.proved("good"), members={"index:good": effect})
+    known = samples.judged(candidates=(samples.candidate("good"),), members=("index:good",), proved=proved)
+    (fix,) = ranked(known)
+    assert (fix.verdict, fix.note) == (
+        "worse", "it makes place 2 × as slow (between 1.67 and 2.5 × as slow)"
+    )  # fmt: skip

@@ -169,9 +169,9 @@ def resolution_sentence(
     blocks = int(time_s / block_s + 1e-9)
     if blocks_max is not None:
         blocks = min(blocks, blocks_max)
-    given = (
-        f"{duration_rounded(time_s)} {'is' if time_s == 60 else 'are'} about {plural(blocks, 'block')} of "
-    )
+    # "2 minutes" for 100 s would be more than there is.
+    limit = duration(time_s) if 90 <= time_s < 60 * round(time_s / 60) else duration_rounded(time_s)
+    given = f"{limit} {'is' if time_s == 60 else 'are'} about {plural(blocks, 'block')} of "
     if blocks_max is not None and blocks == blocks_max:
         given = f"The limit is {plural(blocks, 'block')} of "
     given += f"{trials_per_block} trials"

@@ -147,9 +147,9 @@ def _twins_tally(result: CompareResult) -> str:
     return f"Twin: {'; '.join(parts)}.".replace("stratums", "strata")
 
 
-def metric_text(result: CompareResult) -> str:
-    """The primary metric with its unit and direction."""
-    unit = f" ({clean(result.metric.unit)})" if result.metric.unit else ""
+def metric_text(result: CompareResult, *, has_unit: bool = True) -> str:
+    """The primary metric with its direction, and its unit where figures that follow do not have theirs."""
+    unit = f" ({clean(result.metric.unit)})" if result.metric.unit and has_unit else ""
     return f"{clean(result.metric.name)}{unit}, {result.metric.better} is better"
 
 
@@ -206,7 +206,7 @@ def brief(material: Material) -> Section:
         medians = [
             f"{material.label_at(arm)} {quantity(arm.median, unit)}" for arm in result.arms if arm.median
         ]
-        lines.append(Paragraph(f"Median of {metric_text(result)}: {join(medians)}."))
+        lines.append(Paragraph(f"Median of {metric_text(result, has_unit=False)}: {join(medians)}."))
     cache = f", cache {result.cache}" if result.cache else ""
     lines.append(Paragraph(f"Workload {clean(result.workload)}{cache}: {_rest(result)}", QUIET))
     notes = list(_brief_notes(material))

@@ -6,13 +6,14 @@ The templates escape whatever they show; only drawings and scripts of our own go
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from pgassay import __version__
 from pgassay.report import text
@@ -22,6 +23,8 @@ from pgassay.report.profile import flame
 from pgassay.report.section import Block, Section, Table, columns_shown, shown
 
 _TEMPLATE = "page.html.jinja"
+# A name that a column of a telephone's width may not hold, and what joins the words in it.
+_LONG_NAME, _JOINT = re.compile(r"[\w.,()/=]{29,}"), re.compile(r"([_.,(/=])(?=[^\W\d_])")
 
 
 @cache
@@ -35,6 +38,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
     )
     made.filters |= {
+        "breakable": _breakable,
         "clean": text.clean,
         "clean_lines": text.clean_lines,
         "columns": _columns,
@@ -58,6 +62,11 @@ def _columns(table: Table) -> list[int]:
 
 def _shown(blocks: Iterable[Block]) -> list[Block]:
     return shown(blocks, "html")
+
+
+def _breakable(content: str) -> Markup:
+    """A text whose longest names may go on in the next line between their words, not within one."""
+    return Markup(_LONG_NAME.sub(lambda name: _JOINT.sub(r"\1<wbr>", name[0]), str(escape(content))))
 
 
 def _sentence(content: str) -> str:

@@ -23,14 +23,12 @@ from pgassay.report.section import (
     bullets,
 )
 from pgassay.report.tune.figures import gain_words, interval_words, shortened, time_words
-from pgassay.words import plural, seconds
+from pgassay.words import amount, plural, seconds
 
 # As many as are read; --json has them all.
 OTHERS_SHOWN_MAX = 40
 _UNTRIED_SHOWN_MAX = 10
 _PROVEN = ("faster", "slower")
-# On a telephone a line has room for so much.
-_SHORT = {"as it was": "same"}
 _STATEMENT_TONES: dict[StatementVerdict, Tone] = {
     "faster": STRONG,
     "slower": ALARM,
@@ -69,25 +67,26 @@ def _narrow(listed: Sequence[StatementAnswer], by: Mapping[str, str]) -> Table:
     """The same for a page, which may be a telephone's: what belongs to a figure stands below it."""
     columns = (
         Column("statement", is_figure=False),
-        *map(Column, ("before", "after", "× as fast")),
+        *map(Column, ("before → after", "× as fast")),
         Column("verdict", is_figure=False),
     )
     rows = (
         Row(
             (
                 Cell(each.name, notes=(by[each.name],) if by[each.name] else ()),
-                *_times(each),
+                _time(each),
                 Cell(_gain(each), notes=(_interval(each),) if _interval(each) else ()),
-                Cell(
-                    _SHORT.get(each.verdict, each.verdict),
-                    _STATEMENT_TONES[each.verdict],
-                    notes=("proven",) if each.verdict in _PROVEN else (),
-                ),
+                _verdict(each),
             )
         )
         for each in listed
     )
     return Table(columns, (Group(tuple(rows)),), where=HTML)
+
+
+def _time(each: StatementAnswer) -> Cell:
+    after = () if each.seconds_after is None else (f"→ {seconds(each.seconds_after)}",)
+    return Cell(seconds(each.seconds_before), notes=(*(("or more",) if each.at_least else ()), *after))
 
 
 def _times(each: StatementAnswer) -> tuple[Cell, Cell]:
@@ -126,7 +125,7 @@ def by_statement(result: TuneResult) -> Iterator[Block]:
         starts = plural(proof.blocks, "start")
         yield Paragraph(f"Proven from {starts} of the server; each verdict {proof.assumption}.", QUIET)
     if result.workload_gain is not None:
-        yield Paragraph(f"The whole workload, weighted by calls: {gain_words(result.workload_gain)}", QUIET)
+        yield Paragraph(f"The whole workload, weighted by calls: {amount(result.workload_gain)}", QUIET)
     unproven = [
         fix for fix in result.fixes if fix.verdict == "not decided" and fix.evidence != "none" and fix.sql
     ]
@@ -146,5 +145,5 @@ def by_statement(result: TuneResult) -> Iterator[Block]:
 
 def _looked(fix: Fix) -> str:
     """What a fix that is not proven was seen to do to statements."""
-    seen = [f"{each.name} {gain_words(each.ratio)}" for each in fix.statements if each.ratio > 1]
+    seen = [f"{each.name} {gain_words(each.ratio)} as fast" for each in fix.statements if each.ratio > 1]
     return f"{', '.join(seen)}; " if seen else ""

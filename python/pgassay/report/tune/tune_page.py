@@ -4,12 +4,20 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from pgassay.model.tuning.source import TuneSource
-from pgassay.model.tuning.tune_answer import Fix, FixStatement, FixVerdict, TuneProof, TuneResult
+from pgassay.model.tuning.tune_answer import (
+    Fix,
+    FixStatement,
+    FixVerdict,
+    TuneProof,
+    TuneResult,
+    TuneSymptom,
+)
 from pgassay.report.charts import tune_charts
 from pgassay.report.page import Page
 from pgassay.report.section import (
     ALARM,
     HTML,
+    MARKDOWN,
     QUIET,
     STRONG,
     TERMINAL,
@@ -34,7 +42,7 @@ from pgassay.report.section import (
 )
 from pgassay.report.tune.figures import ends_words, gain_words, interval_words, time_words
 from pgassay.report.tune.statement_sections import OTHERS_SHOWN_MAX, by_statement
-from pgassay.words import figure, join, plural, seconds, share, size
+from pgassay.words import amount, figure, join, plural, seconds, share, size, span
 
 _TONES: dict[FixVerdict, Tone] = {
     "recommended": STRONG,
@@ -48,6 +56,10 @@ _TONES: dict[FixVerdict, Tone] = {
 _EVIDENCE = {"proof": "proven", "search": "tried", "planner": "by the planner", "none": ""}
 # So many notes of the same words are one.
 _ALIKE_MIN = 3
+# Writes that take more or less by no more than this are told to be as fast.
+_SAME = 0.02
+# A column of these; on a page its cells are notes of another one.
+_WIDE = TERMINAL | MARKDOWN
 # Of statements that were read from a server: a statement's mean there, and its part of all.
 _THERE = ("mean on the source", "share there")
 
@@ -94,29 +106,49 @@ def _answer(result: TuneResult) -> Iterator[Block]:
 def _symptom(result: TuneResult) -> Iterator[Block]:
     symptom = result.symptom
     took = time_words(symptom.seconds, at_least=symptom.at_least)
+    is_weighted = any(each.weight != 1 for each in symptom.statements)
+    often = (
+        "in total, each as often as it is called beside the others" if is_weighted else "for all of them once"
+    )
     yield Paragraph(
         f"{plural(len(symptom.statements), 'statement')} of {symptom.workload} on {symptom.data}, PostgreSQL "
-        f"{symptom.version}, cache {symptom.cache}: {took} for all of them once."
+        f"{symptom.version}, cache {symptom.cache}: {took} {often}."
     )
     if symptom.clients > 1:
         yield Paragraph(
             f"In the proof {symptom.clients} clients execute them concurrently, as often as their weights "
             "say; the times below are for a single client."
         )
-    heads: tuple[str, ...] = ("statement", "time", "share", "where most of it goes")
-    rows: list[tuple[str, ...]] = [
-        (each.name, time_words(each.seconds, at_least=each.at_least), share(each.share), each.plan)
-        for each in symptom.statements
-    ]
-    if symptom.source is not None:
-        heads = (*heads[:3], *_THERE, heads[3])
-        there = [(_milliseconds(each.source_ms), _share(each.source_share)) for each in symptom.statements]
-        rows = [(*row[:3], *more, row[3]) for row, more in zip(rows, there, strict=True)]
-    made = plain_table(heads, rows)
-    columns = tuple(Column(head, is_figure=head in ("time", "share", *_THERE)) for head in heads)
-    yield Table(columns, made.groups)
+    yield _times(symptom)
     if symptom.copy_notes:
         yield bullets(symptom.copy_notes, title="The copy")
+
+
+def _times(symptom: TuneSymptom) -> Table:
+    """A statement in each row. On a page, which may be a telephone's, words stand below name and figure."""
+    there = _THERE if symptom.source is not None else ()
+    columns = (
+        Column("statement", is_figure=False),
+        *map(Column, ("time", "share")),
+        *(Column(head, where=_WIDE) for head in there),
+        Column("where most of it goes", is_figure=False, where=_WIDE),
+    )
+    rows = []
+    for each in symptom.statements:
+        of_source = (_milliseconds(each.source_ms), _share(each.source_share)) if there else ("", "")
+        time_there, share_there = ((f"{words} there",) if words else () for words in of_source)
+        rows.append(
+            Row(
+                (
+                    Cell(each.name, notes=(each.plan,) if each.plan else ()),
+                    Cell(time_words(each.seconds, at_least=each.at_least), notes=time_there),
+                    Cell(share(each.share), notes=share_there),
+                    *(map(Cell, of_source) if there else ()),
+                    Cell(each.plan),
+                )
+            )
+        )
+    return Table(columns, (Group(tuple(rows)),))
 
 
 def _source(source: TuneSource) -> Iterator[Block]:
@@ -195,8 +227,11 @@ def _of_statements(result: TuneResult, proof: TuneProof) -> Table:
 
 
 def _statement_words(statement: FixStatement) -> str:
+    if statement.ratio < 1 and not statement.at_least:
+        between = f" ({span(statement.interval)})" if statement.interval and any(statement.interval) else ""
+        return f"{statement.name}: {amount(statement.ratio)}{between}"
     gain = gain_words(statement.ratio, at_least=statement.at_least)
-    return f"{statement.name}: {gain}{ends_words(statement.interval)}"
+    return f"{statement.name}: {gain} as fast{ends_words(statement.interval)}"
 
 
 def _others(fixes: Sequence[Fix], *, is_drawn: bool) -> Iterator[Block]:
@@ -228,14 +263,10 @@ def _notes(fixes: Sequence[Fix]) -> list[str]:
 
 _COLUMNS = (
     Column("fix", is_figure=False),
-    Column("layer", is_figure=False),
+    Column("layer", is_figure=False, where=_WIDE),
     Column("verdict", is_figure=False),
     Column("times as fast", short="× as fast"),
-    Column("interval"),
-    Column("predicted"),
-    Column("takes"),
-    Column("on disk"),
-    Column("writes"),
+    *(Column(head, where=_WIDE) for head in ("interval", "predicted", "takes", "on disk", "writes")),
 )
 
 
@@ -258,23 +289,31 @@ def _writes(fix: Fix) -> str:
     ratio = fix.cost.write_ratio
     # One block's ratio of one short statement may be anything: it is shown when the proof bounds something.
     is_open = fix.interval == (None, None) if fix.evidence == "proof" else fix.evidence == "search"
-    return "" if ratio is None or is_open or fix.applied_by == "statement" else f"{ratio:.2f} ×"
+    if not ratio or is_open or fix.applied_by == "statement":
+        return ""
+    return "as fast" if abs(ratio - 1) < _SAME else amount(1 / ratio)
 
 
 def _row(fix: Fix) -> Row:
     how = _how(fix)
     verdict = f"{fix.verdict} ({how})" if how and fix.verdict != "screened out" else fix.verdict
     cost = fix.cost
+    interval = interval_words(fix.interval)
+    predicted = "" if fix.predicted_gain is None else gain_words(fix.predicted_gain)
+    takes = "" if cost.build_s is None else seconds(cost.build_s)
+    on_disk, writes = "" if not cost.bytes else _bytes(cost.bytes), _writes(fix)
+    price = (("takes {}", takes), ("{} on disk", on_disk), ("writes {}", writes))
+    below = ", ".join(said.format(words) for said, words in price if words)
+    expected = f"predicted {predicted}" if predicted else ""
     cells = (
-        Cell(f"{fix.rank}. {fix.title}"),
+        Cell(f"{fix.rank}. {fix.title}", notes=(below,) if below else ()),
         Cell(fix.layer),
         Cell(verdict, _TONES[fix.verdict]),
-        Cell("" if fix.gain is None else gain_words(fix.gain, at_least=fix.at_least)),
-        Cell(interval_words(fix.interval)),
-        Cell("" if fix.predicted_gain is None else gain_words(fix.predicted_gain)),
-        Cell("" if cost.build_s is None else seconds(cost.build_s)),
-        Cell("" if not cost.bytes else _bytes(cost.bytes)),
-        Cell(_writes(fix)),
+        Cell(
+            "" if fix.gain is None else gain_words(fix.gain, at_least=fix.at_least),
+            notes=tuple(filter(None, (interval, expected))),
+        ),
+        *map(Cell, (interval, predicted, takes, on_disk, writes)),
     )
     return Row(cells)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from pgassay.model.tuning.tune_answer import Fix, StatementAnswer, TuneProof
-from pgassay.tune.answer.proof_verdict import NOT_TOLD, looked_slower
+from pgassay.tune.answer.proof_verdict import NOT_TOLD, looked_slower, slower_words
 from pgassay.tune.search.selection import STATEMENT_MARGIN
 from pgassay.words import amount, figure, join, percent, plural
 from pgassay.words import seconds as duration
@@ -100,7 +100,8 @@ def _together(proof: TuneProof, clients: int) -> list[str]:
     if proof.at_least and slow:
         lines.append(f"{', '.join(slow)} never finished without them.")
     if proof.slower:
-        lines.append(f"Slower with them: {', '.join(proof.slower)}.")
+        slower = [slower_words(each) for each in proof.statements if each.name in proof.slower]
+        lines.append(f"They make {join(slower)}.")
     doubtful = looked_slower(proof.statements, proof.slower)
     if doubtful:
         lines.append(f"Looked slower with them, which is not proven: {', '.join(doubtful)}.")

@@ -20,7 +20,7 @@ from pgassay.record.experiment import StoredExperiment
 from pgassay.tune.answer.answer_sentences import PROOF_REFUSED, has_nothing_to_do, summary
 from pgassay.tune.answer.by_statement import answers, with_what_was_seen, workload_gain
 from pgassay.tune.answer.parameter_group import parameter_group
-from pgassay.tune.answer.proof_verdict import FoundAndProved
+from pgassay.tune.answer.proof_verdict import FoundAndProved, slower_words
 from pgassay.tune.answer.scripts import apply_script, undo_script
 from pgassay.tune.answer.side_costs import side_costs, writing_elsewhere
 from pgassay.tune.answer.verdicts import proof_of, ranked
@@ -30,7 +30,7 @@ from pgassay.tune.search.selection import Baseline
 from pgassay.tune.stored_search import StoredSearch
 from pgassay.tune.symptom import cause_of_trials, told_cause
 from pgassay.tune.tuned_statements import measured
-from pgassay.words import seconds
+from pgassay.words import join, seconds
 
 ONLY_CUSTOM = (
     "prepared once for all values (a generic plan, as drivers and poolers use after five executions) "
@@ -92,6 +92,8 @@ def compose(
         go_on = _command_of_search(search, told.folder, is_begun=stored is not None)
     settings = {name: value for each in chosen for name, value in each.settings.items()}
     measured_on = told.symptom.measured_on
+    numbers = {fix.id: f"{fix.rank}. {fix.title}" for fix in fixes}
+    heads = {fix.id: f"{numbers[fix.id]}{_price(fix)}" for fix in fixes}
     return TuneResult(
         schema=1,
         folder=str(told.folder),
@@ -104,8 +106,8 @@ def compose(
         verdict=_summary(search, told, fixes, by_statement, confirmation or proof, go_on),
         proof=proof,
         confirmation=confirmation,
-        apply_sql=apply_script(chosen, search.facts, measured_on),
-        undo_sql=undo_script(chosen, search.facts, measured_on),
+        apply_sql=apply_script(chosen, search.facts, measured_on, heads),
+        undo_sql=undo_script(chosen, search.facts, measured_on, numbers),
         go_on=go_on,
         parameter_group=parameter_group(settings),
         seconds_used=round(told.seconds_used, 1),
@@ -113,6 +115,12 @@ def compose(
         not_rewritten=search.refused,
         warnings=_warnings(search, told, proved, confirmed),
     )
+
+
+def _price(fix: Fix) -> str:
+    """A line on the statements that a fix is proven to make slower, for whoever is about to apply it."""
+    slower = [each for each in fix.statements if each.interval and each.interval[1] and each.interval[1] < 1]
+    return f"\nIt makes {join([slower_words(each) for each in slower])}." if slower else ""
 
 
 def _with_generic_plans(

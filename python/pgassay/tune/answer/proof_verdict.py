@@ -4,11 +4,11 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgassay.model.tuning.tune_answer import Evidence, FixStatement, FixVerdict
+from pgassay.model.tuning.tune_answer import Ends, Evidence, FixStatement, FixVerdict
 from pgassay.tune.proof.effects import Effect, Proved, does_not_help, hides_gains
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import STATEMENT_MARGIN, WORSE_MAX, Baseline
-from pgassay.words import percent
+from pgassay.words import amount, percent, span
 
 NOT_TOLD = "it looked slower once, which may be noise"
 UNLIKE = "most of its gain is on statements that behave differently on the source: that proves nothing"
@@ -19,11 +19,9 @@ HIDDEN = (
     "the set gains, but is as fast without this fix: others in the set have the same effect, and which of "
     "them are needed was not measured"
 )
-TRADED = (
-    "it makes {faster} faster and {slower} slower, both by more than the margin: you decide which of them "
-    "matters"
-)
-PRICE = "its price: {slower} gets slower; weighted by calls, it saves more than that costs"
+TRADED = "it makes {faster} faster, and {slower}, by more than the margin: you decide which of them matters"
+DEARER = "it makes {faster} faster, and {slower}: weighted by calls, that costs more than it saves"
+PRICE = "its price: {slower}; weighted by calls, it saves more than that costs"
 
 
 @dataclass(frozen=True)
@@ -68,16 +66,19 @@ def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evide
     is_last = name in judged.remaining or not judged.remaining
     if proved is not None and is_last and effect.word != "faster" and hides_gains(proved, judged.margin):
         return "not decided", "proof", effect, HIDDEN
-    lost = _lost(effect)
-    is_price = bool(lost) and _is_price(judged.baseline, effect, lost)
-    if lost and not is_price:
+    lost, (low, high) = _lost(effect), _total_gain(judged.baseline, effect)
+    is_price = bool(lost) and low is not None and low > 1 and _only_writes(judged.baseline, effect, lost)
+    if effect.sped or effect.word == "slower":
         faster = ", ".join(effect.sped) or "the workload"
-        if effect.sped or effect.word == "slower":
-            return "not decided", "proof", effect, TRADED.format(faster=faster, slower=", ".join(lost))
+        if lost and not is_price:
+            return "not decided", "proof", effect, TRADED.format(faster=faster, slower=_lose(effect, lost))
+        if high is not None and high < 1 and effect.word != "faster":
+            slower = _lose(effect, effect.slowed) or "others slower"
+            return "not decided", "proof", effect, DEARER.format(faster=faster, slower=slower)
     if effect.sped and effect.word != "faster":
         if all(statement in judged.unlike for statement in effect.sped):
             return "not decided", "proof", effect, UNLIKE
-        slower = PRICE.format(slower=", ".join(lost)) if is_price else _slowed(effect)
+        slower = PRICE.format(slower=_lose(effect, lost)) if is_price else _slowed(effect)
         return "recommended", "proof", effect, "; ".join(filter(None, (_alone(judged, effect), slower)))
     if effect.word == "slower":
         if does_not_help(effect, judged.margin):
@@ -87,7 +88,7 @@ def proven_verdict(judged: FoundAndProved, name: str) -> tuple[FixVerdict, Evide
         parts = (_alone(judged, effect), _slowed(effect))
         return "recommended", "proof", effect, "; ".join(filter(None, parts))
     if effect.word == "faster":
-        return "worse", "proof", effect, ""
+        return "worse", "proof", effect, _slowed(effect)
     if effect.word == "equivalent":
         return "no help", "proof", effect, ""
     if effect.late:
@@ -107,23 +108,32 @@ def _lost(effect: Effect) -> list[str]:
     ]
 
 
-def _is_price(baseline: Baseline, effect: Effect, lost: Collection[str]) -> bool:
-    """Whether what gets slower are writes alone, and all statements together are proven to take less time.
+def _only_writes(baseline: Baseline, effect: Effect, lost: Collection[str]) -> bool:
+    """Whether what gets slower are writes alone, and not all that was measured.
 
-    An index is maintained by what writes its table. The intervals hold at once, and the time that all took
-    without the fix is at least that of their lower ends, as often as each is called.
+    An index is maintained by what writes its table.
     """
     writing = {each.name for each in baseline.statements if each.of.writes}
-    if not writing.issuperset(lost) or set(lost) >= {each.name for each in effect.statements}:
-        return False
-    before_s = after_s = 0.0
-    for each in effect.statements:
-        low = each.interval[0] if each.interval else None
-        if not low or not each.after_s:
-            return False
-        after_s += baseline.calls[each.name] * each.after_s
-        before_s += baseline.calls[each.name] * each.after_s * low
-    return before_s > after_s
+    return writing.issuperset(lost) and not {each.name for each in effect.statements} <= {*lost}
+
+
+def _total_gain(baseline: Baseline, effect: Effect) -> Ends:
+    """The least and the most that all statements together gain, as often as each is called; None: not known.
+
+    The intervals hold at once, and so does what follows from their ends: the time that all took without the
+    fix is at least that of their lower ends, and at most that of their upper ones.
+    """
+    taken_s = [(baseline.calls[each.name] * (each.after_s or 0.0), each) for each in effect.statements]
+    after_s = math.fsum(mine_s for mine_s, _ in taken_s)
+    if not after_s or not all(each.after_s for _, each in taken_s):
+        return None, None
+
+    def gain(end: int) -> float | None:
+        ends = [(mine_s, each.interval[end] if each.interval else None) for mine_s, each in taken_s]
+        known = [mine_s * ratio for mine_s, ratio in ends if ratio]
+        return math.fsum(known) / after_s if len(known) == len(ends) else None
+
+    return gain(0), gain(1)
 
 
 def _helps_unlike_alone(judged: FoundAndProved, effect: Effect) -> bool:
@@ -154,10 +164,22 @@ def _alone(judged: FoundAndProved, effect: Effect) -> str:
     return f"it gains the same without '{other.title}': this is its gain alone" if other else ""
 
 
+def _lose(effect: Effect, names: Collection[str]) -> str:
+    """Statements with how much slower each gets."""
+    return ", ".join(slower_words(each) for each in effect.statements if each.name in names)
+
+
+def slower_words(each: FixStatement) -> str:
+    """A statement that gets slower, and by how much."""
+    between = f" ({span(each.interval)})" if each.interval and any(each.interval) else ""
+    return f"{each.name} {amount(each.ratio)}{between}"
+
+
 def _slowed(effect: Effect) -> str:
     doubtful = looked_slower(effect.statements, effect.slowed)
+    slower = _lose(effect, effect.slowed)
     parts = (
-        f"it makes {', '.join(effect.slowed)} slower" if effect.slowed else "",
+        f"it makes {slower}" if slower else "",
         f"with it {', '.join(doubtful)} looked slower, which is not proven" if doubtful else "",
     )
     return "; ".join(filter(None, parts))
@@ -169,7 +191,7 @@ def looked_slower(statements: Sequence[FixStatement], slower: Collection[str]) -
     A proof ends once the whole workload is decided, and one statement of many takes more blocks.
     """
     return [
-        f"{each.name} ({each.ratio:.2f} ×)"
+        f"{each.name} ({amount(each.ratio)})"
         for each in statements
-        if each.ratio < WORSE_MAX and not each.at_least and each.name not in slower
+        if each.ratio and each.ratio < WORSE_MAX and not each.at_least and each.name not in slower
     ]

@@ -4,7 +4,7 @@ Each is for `psql -f`, statement by statement outside of a transaction: CREATE I
 SYSTEM refuse to run in one. What must not be seen half done is in a transaction of its own.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pglast import ast, enums
 
@@ -48,20 +48,30 @@ _ALL_SESSIONS = (
 )
 
 
-def apply_script(fixes: Sequence[Candidate], facts: SchemaFacts | None, measured_on: str = "") -> str:
+def apply_script(
+    fixes: Sequence[Candidate],
+    facts: SchemaFacts | None,
+    measured_on: str = "",
+    heads: Mapping[str, str] | None = None,
+) -> str:
     """The statements that apply these fixes; '' for none.
 
     measured_on: the machine in words, where nothing is known of that of the server: then settings, which
-    follow from it, are comments.
+    follow from it, are comments. heads: by id what stands above each fix, else its title.
     """
     ordered, known = _in_order(fixes), _with_partitions(fixes, facts)
-    return _script("apply.sql", ordered, [_applying(fix, known, measured_on) for fix in ordered])
+    return _script("apply.sql", ordered, [_applying(fix, known, measured_on) for fix in ordered], heads)
 
 
-def undo_script(fixes: Sequence[Candidate], facts: SchemaFacts | None, measured_on: str = "") -> str:
+def undo_script(
+    fixes: Sequence[Candidate],
+    facts: SchemaFacts | None,
+    measured_on: str = "",
+    heads: Mapping[str, str] | None = None,
+) -> str:
     """The statements that take them back, the last one first; what can't be taken back is said."""
     backwards, known = _in_order(fixes)[::-1], _with_partitions(fixes, facts)
-    script = _script("undo.sql", backwards, [_undoing(fix, known, measured_on) for fix in backwards])
+    script = _script("undo.sql", backwards, [_undoing(fix, known, measured_on) for fix in backwards], heads)
     has_settings = not measured_on and any(fix.settings for fix in fixes)
     return script + (f"\nDROP TABLE {_BEFORE};\n" if has_settings else "")
 
@@ -93,12 +103,14 @@ def _with_partitions(fixes: Sequence[Candidate], facts: SchemaFacts | None) -> S
     return facts.model_copy(update={"tables": tuple(tables.values())})
 
 
-def _script(name: str, fixes: Sequence[Candidate], parts: Sequence[list[str]]) -> str:
+def _script(
+    name: str, fixes: Sequence[Candidate], parts: Sequence[list[str]], heads: Mapping[str, str] | None
+) -> str:
     if not fixes:
         return ""
     lines = [_HEAD[0].format(name=name), *_HEAD[1:]]
     for fix, part in zip(fixes, parts, strict=True):
-        lines += ["", *_comment(fix.title), *_why(fix), *part]
+        lines += ["", *_comment((heads or {}).get(fix.id, fix.title)), *_why(fix), *part]
     return "\n".join(lines) + "\n"
 
 

@@ -1,12 +1,13 @@
 """From what was tried and proved to the ranked answer. Pure."""
 
 import math
+import statistics
 from collections.abc import Collection, Iterator, Sequence
 
 from pgassay.model.result import CompareResult
 from pgassay.model.tuning.tune_answer import Evidence, Fix, FixCost, FixStatement, FixVerdict, TuneProof
 from pgassay.tune.answer.by_statement import inserts
-from pgassay.tune.answer.proof_verdict import NOT_TOLD, FoundAndProved, proven_verdict
+from pgassay.tune.answer.proof_verdict import NOT_TOLD, FoundAndProved, proven_verdict, slower_words
 from pgassay.tune.candidate import Candidate
 from pgassay.tune.proof.effects import Effect, Proved
 from pgassay.tune.search.selection import (
@@ -183,7 +184,7 @@ def verdict_of(
         return "screened out", "none", None, tried.refused
     alone = tried.gain(judged.baseline.weights, judged.baseline.seconds)
     if is_slower(tried):
-        return "worse", "search", None, ""
+        return "worse", "search", None, _cost(judged.baseline, tried)
     if alone < WORSE_MAX:
         return "no help", "search", None, NOT_TOLD
     once = _once(judged, tried)
@@ -205,6 +206,18 @@ def verdict_of(
     if not any(standing):
         return "not decided", "search", None, OF_THE_SEARCH
     return "not needed", "search", None, _beside_what_was_chosen(judged, name)
+
+
+def _cost(baseline: Baseline, tried: Tried) -> str:
+    """Which statements a fix made slower when it was tried, and by how much; of none alone, all together.
+
+    One that was stopped is told apart.
+    """
+    slower = [each for each in _tried_statements(baseline, tried) if 0 < each.ratio < WORSE_MAX]
+    if slower:
+        return f"it made {', '.join(map(slower_words, slower))}"
+    whole = statistics.median(tried.without_s) / statistics.median(tried.with_s)
+    return f"it made all statements together {amount(whole)}" if whole else ""
 
 
 def _once(judged: FoundAndProved, tried: Tried) -> str:

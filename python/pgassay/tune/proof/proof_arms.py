@@ -52,8 +52,14 @@ class SharedArms(Frozen):
         return frozenset(name for names in both for name in names)
 
     def of(self, member: str) -> tuple[str, ...]:
-        """The statements by which a member is judged."""
-        return (*self.touched[member], *self.written[member])
+        """The statements by which a member is judged.
+
+        Not by a write that another one does something to which its arm leaves out as well: what changes
+        there is that one's.
+        """
+        beside = {*self.left_out[self.told_by[member]]} - {member}
+        others = {name for other in beside for name in self.touched.get(other, ())}
+        return (*self.touched[member], *(name for name in self.written[member] if name not in others))
 
 
 def without(candidate: Candidate) -> str:

@@ -174,8 +174,10 @@ def measure_and_gather(run: TuneRun, tools: TuneTools, copy: TrialCopy, progress
     if run.before is not None:
         _take_over(run.before, run.baseline, run.found)
     more = "more than " if run.baseline.endless else ""
+    calls = run.baseline.calls
+    weighted = ", weighted by calls" if any(often != 1 for often in calls.values()) else ""
     progress.message(
-        f"{more}{seconds(total_s(run.baseline.calls, run.baseline.seconds))} for all statements; "
+        f"{more}{seconds(total_s(calls, run.baseline.seconds))} for all statements{weighted}; "
         f"{len(run.found.candidates)} candidates, {len(run.found.to_try)} to be tried on a copy"
     )
 

@@ -102,7 +102,7 @@ def test_a_statement_that_looks_slower_is_told_before_it_is_proven() -> None:
     assert answer.proof is not None
     proof = answer.proof.model_copy(update={"slower": ()})
     said = summary(answer.fixes, proof, 1.6, margin=0.03)
-    assert "Looked slower with them, which is not proven: place (0.80 ×)." in said
+    assert "Looked slower with them, which is not proven: place (20 % slower)." in said
     assert "Looked slower" not in summary(answer.fixes, answer.proof, 1.6, margin=0.03)
 
 

@@ -97,7 +97,7 @@ def test_a_statement_that_becomes_slower_is_told_first() -> None:
     answer = samples.answer()
     assert answer.proof is not None
     assert answer.proof.slower == ("place",)
-    assert "Slower with them: place" in answer.verdict
+    assert "They make place 20 % slower (between 9.1 % and 29 %)." in answer.verdict
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,13 @@ def test_what_looked_slower_is_worse_only_when_every_round_says_so(
     tried = Tried("index:useless", {"list": 2.0}, 1.0, 8192, without_s=without_s, with_s=with_s)
     (fix,) = ranked(samples.of_one(**samples.searched(tried={"index:useless": tried})))
     assert (fix.verdict, fix.evidence) == (verdict, "search")
-    assert fix.note == ("" if verdict == "worse" else NOT_TOLD)
+    assert fix.note == ("it made list 2 × as slow" if verdict == "worse" else NOT_TOLD)
+
+
+def test_what_is_worse_in_all_and_in_no_statement_says_how_much() -> None:
+    tried = Tried("index:useless", {"list": 1.05}, without_s=(1.6,) * 4, with_s=(2.0,) * 4)
+    (fix,) = ranked(samples.of_one(**samples.searched(tried={"index:useless": tried})))
+    assert (fix.verdict, fix.note) == ("worse", "it made all statements together 20 % slower")
 
 
 def test_an_index_that_nobody_needs_is_told_by_what_it_frees() -> None:
@@ -374,9 +380,9 @@ def test_what_is_not_decided_is_not_called_proven() -> None:
     )
     said = tune_page.page_of(answer.model_copy(update={"fixes": (unbounded,), "statements": ()})).markdown()
     assert "not decided (so far)" in said and "proven)" not in said
-    assert "11.58" not in said, "one block of one short statement bounds nothing"
+    assert "11.6" not in said, "one block of one short statement bounds nothing"
     bounded = unbounded.model_copy(update={"interval": (1.1, None)})
-    assert "11.58 ×" in tune_page.page_of(answer.model_copy(update={"fixes": (bounded,)})).markdown()
+    assert "11.6 × as slow" in tune_page.page_of(answer.model_copy(update={"fixes": (bounded,)})).markdown()
 
 
 @pytest.mark.parametrize("cache", ["warm-buffers", "warm-pages", "cold"])
