@@ -1,12 +1,16 @@
 """A proxy of Unix sockets that keeps what each client sent, and reads it as messages of the protocol."""
 
+import shutil
 import socket
 import struct
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from native_servers import NativeTestServer
 
 PORT = 5499
 
@@ -51,6 +55,17 @@ class Recorder:
     def messages(self) -> list[list[Message]]:
         """What each connection sent after its start-up message."""
         return [list(_messages(bytes(stream))) for stream in self.sent]
+
+
+@contextmanager
+def recording_of(server: NativeTestServer) -> Iterator[Recorder]:
+    """`recording` before this server, in a folder of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="pgassay-wire-", dir="/tmp"))
+    try:
+        with recording(folder, server.folder / f".s.PGSQL.{server.port}") as recorder:
+            yield recorder
+    finally:
+        shutil.rmtree(folder)
 
 
 @contextmanager

@@ -15,7 +15,6 @@ from native_servers import NativeTestServer
 
 OURS = (sys.executable, "-m", "pgassay.cli.main", "pgbench")
 _NUMBER = re.compile(r"-?\d+\.\d+")
-_SOCKET = re.compile(r'connection to server on socket "[^"]*" failed: ')
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,6 @@ class _Open:
     """A transaction whose end has not been read yet."""
 
     name: str
-    begun_as: str
     parts: list[TransactionPart] = field(default_factory=list)
 
     def add(self, heading: str, sql: str, number: int, source: str, gset: str | None = None) -> None:
@@ -91,7 +90,7 @@ def with_transactions(text: str, source: str) -> tuple[Statement, ...]:
             )
         if opened is None and begins(sql):
             place = 1 + sum(bool(each.parts) for each in units)
-            opened = _Open(given_name(heading) or f"transaction-{place}", sql)
+            opened = _Open(given_name(heading) or f"transaction-{place}")
             opened.add("", sql, number, source)
         elif opened is not None:
             opened.add(heading, sql, number, source, gset)

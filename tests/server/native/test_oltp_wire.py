@@ -4,9 +4,7 @@ import math
 import os
 import re
 import secrets
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,7 @@ import pytest
 from native_servers import NativeTestServer, started_server
 from pgassay.native.load import run_load
 from pgassay.native.process import StatementError
-from wire_recorder import PORT, Bind, Message, Other, Parse, Recorder, recording
+from wire_recorder import PORT, Bind, Message, Other, Parse, Recorder, recording_of
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 TABLES, ROWS = 3, 2000
@@ -46,12 +44,8 @@ def server(require: Callable[..., None]) -> Iterator[NativeTestServer]:
 
 @pytest.fixture
 def recorder(server: NativeTestServer) -> Iterator[Recorder]:
-    folder = Path(tempfile.mkdtemp(prefix="pgassay-wire-", dir="/tmp"))
-    try:
-        with recording(folder, server.folder / f".s.PGSQL.{server.port}") as recorder:
-            yield recorder
-    finally:
-        shutil.rmtree(folder)
+    with recording_of(server) as recorder:
+        yield recorder
 
 
 def sysbench(

@@ -1,9 +1,7 @@
 """Every script of sysbench's on the wire beside sysbench's own, on one server."""
 
 import re
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 from native_servers import NativeTestServer, started_server
 from pgassay.native.process import StatementError
 from pgassay.native.sysbench_commands import run_sysbench
-from wire_recorder import PORT, Bind, Message, Other, Parse, Recorder, recording
+from wire_recorder import PORT, Bind, Message, Other, Parse, Recorder, recording_of
 
 pytestmark = [pytest.mark.server, pytest.mark.shares_machine]
 TABLES, ROWS, EVENTS = 3, 2000, 30
@@ -67,12 +65,8 @@ def server(require: Callable[..., None]) -> Iterator[NativeTestServer]:
 
 @pytest.fixture
 def recorder(server: NativeTestServer) -> Iterator[Recorder]:
-    folder = Path(tempfile.mkdtemp(prefix="pgassay-wire-", dir="/tmp"))
-    try:
-        with recording(folder, server.folder / f".s.PGSQL.{server.port}") as recorder:
-            yield recorder
-    finally:
-        shutil.rmtree(folder)
+    with recording_of(server) as recorder:
+        yield recorder
 
 
 def sysbench(folder: Path, port: int, case: Case, *words: str) -> str:

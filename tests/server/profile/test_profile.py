@@ -96,9 +96,10 @@ def test_what_waits_off_the_processor_is_told_by_its_function(
 ) -> None:
     require("server", "perf")
     (tmp_path / "sleep.sql").write_text("SELECT pg_sleep(0.004);\n")
+    load = f"pgbench:file={tmp_path}/sleep.sql"
     folder = tmp_path / "out"
     done = whole_tool.run(
-        *("compare", "work_mem=1MB,2MB", "--workload", f"pgbench:file={tmp_path}/sleep.sql,duration=2s"),
+        *("compare", "work_mem=1MB,2MB", "--workload", f"{load},clients=4,duration=500ms,warmup=0s"),
         *(*whole_tool.SMALL, "--profile", "--profile-rounds", "1", *OPTIONS, "--json", "--out", folder),
     )
     found = whole_tool.result_of(done)["profile"]

@@ -11,7 +11,6 @@ from pgassay.model import aio
 # 100 connections, 16 autovacuum slots, 8 workers, 10 WAL senders, 2 special ones, 38 auxiliary ones.
 PROCESSES = 174
 BLOCKS_128_MB = 16384
-BLOCKS_1_GB = 131072
 
 
 def test_processes_are_those_of_init_process() -> None:

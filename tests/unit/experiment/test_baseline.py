@@ -12,7 +12,6 @@ from pgassay.errors import UsageError
 from pgassay.experiment.planning.arm_baseline import (
     differing_checksums,
     settings_of_all,
-    shared_buffers_of,
     with_connections,
     with_shipped_checksums,
     with_wal_sizes,
@@ -47,8 +46,6 @@ def test_shipped_sets_nothing_and_fixed_what_the_guide_lists() -> None:
     assert settings_of_all(CompareRequest(factors=(), baseline="shipped"), build, workload, 8 * GB) == {}
     fixed = settings_of_all(CompareRequest(factors=()), build, workload, 8 * GB)
     assert (fixed["shared_buffers"], fixed["effective_io_concurrency"]) == ("1024MB", "16")
-    assert shared_buffers_of(bare()) == "128MB"
-    assert shared_buffers_of(base_spec()) == "1GB"
 
 
 def test_a_file_chooses_the_baseline_and_names_levels_of_initdb(tmp_path: Path) -> None:

@@ -80,15 +80,10 @@ def counters(caps: Caps) -> dict[str, float]:
     return found
 
 
-def read_limits(
-    pid: int, device: BlockDevice, beside: Collection[Path] = ()
-) -> tuple[float | None, float | None]:
-    """The lowest limits on the process's reads from the device's disk: bytes and requests a second.
-
-    The groups `beside` are left out.
-    """
+def read_limits(pid: int, device: BlockDevice) -> tuple[float | None, float | None]:
+    """The lowest limits on the process's reads from the device's disk: bytes and requests a second."""
     disk = disk_of(device)
-    limits = limits_by_disk(pid, beside).get(f"{disk.major}:{disk.minor}", {})
+    limits = limits_by_disk(pid).get(f"{disk.major}:{disk.minor}", {})
     return limits.get("rbps"), limits.get("riops")
 
 

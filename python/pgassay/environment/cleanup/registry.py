@@ -142,44 +142,19 @@ def sweep() -> list[str]:
     return sentences
 
 
-def _remove_server(details: Details) -> str:
-    folder = _path(details["data_directory"])
-    return f"Stopped the server in {folder}" if removal.kill_server(folder) else ""
+def _remover(key: str, remove: Callable[[Path], bool], done: str) -> Callable[[Details], str]:
+    """Removes what lies at the path under `key`; `done`: the words before that path, where it was there."""
 
+    def removed(details: Details) -> str:
+        path = _path(details[key])
+        return f"{done} {path}" if remove(path) else ""
 
-def _remove_pooler(details: Details) -> str:
-    folder = _path(details["folder"])
-    return f"Stopped PgBouncer in {folder}" if removal.end_pooler(folder) else ""
-
-
-def _remove_mount(details: Details) -> str:
-    path = _path(details["path"])
-    return f"Unmounted {path}" if removal.unmount(path) else ""
-
-
-def _remove_loop(details: Details) -> str:
-    backing_file = _path(details["backing_file"])
-    return f"Detached the loop device of {backing_file}" if removal.detach_loop(backing_file) else ""
-
-
-def _remove_volume(details: Details) -> str:
-    path = _path(details["path"])
-    return f"Ended the imitated volume at {path}" if imitated_devices.end_volume(path) else ""
+    return removed
 
 
 def _remove_cgroups(details: Details) -> str:
     removed = [path for path in _paths(details["paths"]) if removal.remove_cgroup(path)]
     return f"Removed the cgroup {removed[0].name}" if removed else ""
-
-
-def _remove_folder(details: Details) -> str:
-    path = _path(details["path"])
-    return f"Removed the folder {path}" if removal.remove_folder(path) else ""
-
-
-def _remove_probe(details: Details) -> str:
-    path = _path(details["path"])
-    return f"Removed the probe's files in {path}" if removal.remove_probe_folder(path) else ""
 
 
 def _restore_read_ahead(details: Details) -> str:
@@ -189,15 +164,15 @@ def _restore_read_ahead(details: Details) -> str:
 
 
 _REMOVERS: dict[Kind, Callable[[Details], str]] = {
-    "server": _remove_server,
-    "pooler": _remove_pooler,
-    "mount": _remove_mount,
+    "server": _remover("data_directory", removal.kill_server, "Stopped the server in"),
+    "pooler": _remover("folder", removal.end_pooler, "Stopped PgBouncer in"),
+    "mount": _remover("path", removal.unmount, "Unmounted"),
     "read_ahead": _restore_read_ahead,
-    "loop": _remove_loop,
-    "volume": _remove_volume,
+    "loop": _remover("backing_file", removal.detach_loop, "Detached the loop device of"),
+    "volume": _remover("path", imitated_devices.end_volume, "Ended the imitated volume at"),
     "cgroup": _remove_cgroups,
-    "folder": _remove_folder,
-    "probe": _remove_probe,
+    "folder": _remover("path", removal.remove_folder, "Removed the folder"),
+    "probe": _remover("path", removal.remove_probe_folder, "Removed the probe's files in"),
 }
 
 

@@ -4,7 +4,7 @@ import contextlib
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from pgassay.model.experiment import Experiment
 from pgassay.model.gates.gate import GatedSystem, GateResult, GateRule
 from pgassay.model.redaction import without_secrets
 from pgassay.progress import Progress
-from pgassay.record.experiment import StoredExperiment, load
+from pgassay.record.experiment import load
 from pgassay.record.gates import load_gates, write_gate
 
 PARENT = Path("pgassay-gates")
@@ -85,18 +85,10 @@ def prepare_gate(options: GateOptions, folder: Path) -> PreparedGate:
     return PreparedGate(change, baseline, plan, systems, earlier, rule, folder)
 
 
-def run_gate(
-    options: GateOptions,
-    progress: Progress,
-    *,
-    wait: bool,
-    on_measured: Callable[[StoredExperiment], None] = lambda _: None,
-) -> GateResult:
+def run_gate(options: GateOptions, progress: Progress, *, wait: bool) -> GateResult:
     """Run a gate to its end and keep its result; raises UsageError, or MeasurementError of a workload.
 
     Interrupted, it keeps what is known by then; raises InterruptionError where that is nothing.
-
-    on_measured: called with each workload's experiment when it has ended.
     """
     created_at = datetime.now(UTC)
     folder = _folder_for(options, created_at)
@@ -112,8 +104,8 @@ def run_gate(
     is_interrupted = False
     try:
         for each in prepared.plan.planned:
-            gated.append(_run_workload(each, prepared, progress, wait=wait))
-            on_measured(gated[-1].stored)
+            # One by one: an interruption leaves those that have ended.
+            gated.append(_run_workload(each, prepared, progress, wait=wait))  # noqa: PERF401
     except (KeyboardInterrupt, InterruptionError) as interruption:
         gated = _measured_until(prepared, gated)
         if not gated:

@@ -162,11 +162,6 @@ def _as_shipped(spec: ArmSpec) -> DatasetSpec:
     return spec.dataset.model_copy(update={"checksums": checksums})
 
 
-def shared_buffers_of(spec: ArmSpec) -> str:
-    """The arm's shared_buffers, its version's own where nothing is given."""
-    return spec.settings.get("shared_buffers", SHARED_BUFFERS_SHIPPED)
-
-
 def differing_checksums(control: Arm, arm: Arm) -> dict[str, tuple[str, str]]:
     """The data checksums of a control and an arm where their versions made them differently; else {}."""
     values = [("off", "on")[each.spec.dataset.checksums] for each in (control, arm)]
