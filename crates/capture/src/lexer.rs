@@ -125,6 +125,32 @@ fn dollar_quote(rest: &[u8]) -> Option<(usize, usize, bool)> {
     })
 }
 
+/// Names that stand behind a word, given in small letters: those of statements behind PREPARE and EXECUTE.
+pub fn names_behind(text: &[u8], word: &str) -> Vec<Vec<u8>> {
+    let (mut at, mut is_behind, mut escapes) = (0, false, false);
+    let mut found = Vec::new();
+    while at < text.len() {
+        let Token { kind, length } = token(&text[at..], escapes);
+        let bytes = &text[at..at + length];
+        (at, escapes) = (at + length, false);
+        match kind {
+            Kind::Space => continue,
+            Kind::Word if is_behind => found.push(bytes.to_ascii_lowercase()),
+            Kind::Name { opening, closing } if is_behind => {
+                found.push(replaced(&bytes[opening..bytes.len() - closing], b"\"\"", b"\""));
+            }
+            Kind::Word => {
+                escapes = matches!(bytes, b"e" | b"E");
+                is_behind = bytes.eq_ignore_ascii_case(word.as_bytes());
+                continue;
+            }
+            _ => {}
+        }
+        is_behind = false;
+    }
+    found
+}
+
 /// The text with all of these bytes replaced.
 pub fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     let mut output = Vec::with_capacity(text.len());
@@ -139,4 +165,21 @@ pub fn replaced(text: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
         }
     }
     output
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names_behind;
+
+    #[test]
+    fn names_of_prepared_statements_are_found_where_they_are_no_text() {
+        let found = |text: &str| names_behind(text.as_bytes(), "execute").join(&b' ');
+        assert_eq!(found("EXECUTE P(1); execute\"A\"\"b\" (2)"), b"p A\"b");
+        assert_eq!(found("CREATE TABLE t AS EXECUTE /* it */ q"), b"q");
+        assert_eq!(
+            found("SELECT 'execute p', E'\\'execute p', $$execute p$$ -- execute p"),
+            b""
+        );
+        assert_eq!(found("execute ('x')"), b"");
+    }
 }

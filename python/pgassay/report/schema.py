@@ -181,7 +181,7 @@ _WHERE_KNOWN = {
     "ProbeResult": ("proof",),
     "GateUnit": ("starts",),
     "BisectionResult": ("profile", "machine", "built_with"),
-    **dict.fromkeys(("ProfileResult", "ServerProfile"), ("counted",)),
+    **dict.fromkeys(("ProfileResult", "ServerProfile"), ("counted", "waiting")),
     "ReplayResult": ("profile",),
     "UpgradeResult": ("traffic", "pg_upgrade", "states"),
     "UpgradedStatement": ("calls",),

@@ -1,6 +1,7 @@
 """perf samples a server that runs already, while somebody else works on it."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -9,14 +10,14 @@ import psycopg
 
 from pgassay.analysis.profile.flame import FlameNode
 from pgassay.analysis.profile.one_server import Sampled, flame_of, profile_of
-from pgassay.environment.linux.perf import Perf, PerfRecording, Stacks, find_perf
+from pgassay.environment.linux.perf import SWITCH_PERIOD, Perf, PerfRecording, Stacks, find_perf
 from pgassay.environment.linux.perf_counters import PerfCounting, has_counters
 from pgassay.environment.linux.processes import children_of, process_stat
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.profile.result import ServerProfile
 from pgassay.running_server.open_server import open_target
 from pgassay.trial.profile.perf_sampling import FRAME_POINTERS
-from pgassay.trial.profile.script_text import ScriptReader, fold
+from pgassay.trial.profile.script_text import ScriptReader, fold, fold_waits
 
 RATE_HZ = 997
 # Sessions come and go.
@@ -34,6 +35,11 @@ class ProfiledServer:
     postmaster_pid: int
     stacks: Stacks
 
+    @property
+    def has_waits(self) -> bool:
+        """Whether it is also noted where sessions wait: only frame pointers tell it at a bearable price."""
+        return self.perf.has_waits and self.stacks == "frame pointers"
+
     @contextmanager
     def sampled(self) -> Iterator["ServerSamples"]:
         """perf samples all of the server's processes meanwhile; the samples are there once it has ended.
@@ -50,8 +56,11 @@ class ProfiledServer:
             samples.counted = None if counting is None else counting.counts(began_ns, ended_ns)
             recording.stop()
             reader = ScriptReader(recording.lines())
+            ran = fold_waits(
+                reader, first_ns=began_ns, last_ns=ended_ns, period=SWITCH_PERIOD, waits=samples.waits
+            )
             samples.stacks.update(
-                fold(reader, callers=True, keep=lambda sample: began_ns <= sample.clock_ns <= ended_ns)
+                fold(ran, callers=True, keep=lambda sample: began_ns <= sample.clock_ns <= ended_ns)
             )
             samples.lost = reader.lost
         finally:
@@ -68,7 +77,7 @@ class ProfiledServer:
         while True:
             pids = [self.postmaster_pid, *children_of(self.postmaster_pid)]
             try:
-                return PerfRecording(self.perf, pids, RATE_HZ, self.stacks).__enter__()
+                return PerfRecording(self.perf, pids, RATE_HZ, self.stacks, waits=self.has_waits).__enter__()
             except MeasurementError:
                 left -= 1
                 if not left or process_stat(self.postmaster_pid) is None:
@@ -81,6 +90,7 @@ class ServerSamples:
     def __init__(self, server: ProfiledServer) -> None:
         self._server = server
         self.stacks: dict[str, int] = {}
+        self.waits: Counter[str] = Counter()
         self.lost = 0
         self.counted: dict[str, float] | None = None
 
@@ -95,7 +105,10 @@ class ServerSamples:
                 "--profile out"
             )
         perf, stacks = self._server.perf, self._server.stacks
-        sampled = Sampled(self.stacks, self.lost, RATE_HZ, perf.event, stacks, self.counted)
+        period = SWITCH_PERIOD if self._server.has_waits else 0
+        sampled = Sampled(
+            self.stacks, self.lost, RATE_HZ, perf.event, stacks, self.counted, self.waits, period
+        )
         return profile_of(sampled, units, unit), flame_of(sampled, units)
 
 

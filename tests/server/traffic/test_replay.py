@@ -297,6 +297,26 @@ def test_perf_samples_the_server_meanwhile(
     assert "CPU time of the server's processes: " in " ".join(shown.stdout.split())
 
 
+def test_where_sessions_wait_is_in_the_profile(
+    server: NativeTestServer, require: Callable[..., None]
+) -> None:
+    require("perf")
+    dsn = f"host={server.folder} port={server.port} user=postgres dbname=postgres"
+    profiled = profiled_server(dsn)
+    with profiled.sampled() as samples, psycopg.connect(dsn, autocommit=True) as session:
+        for _ in range(200):
+            session.execute("SELECT pg_sleep(0.002)")
+    found, _ = samples.profile(200, "statement")
+    if not profiled.has_waits:
+        assert not found.waiting
+        assert any(note.startswith("waiting is not known by function") for note in found.notes)
+        return
+    (sleeping,) = [each for each in found.waiting if each.name == "pg_sleep"]
+    # One wait in 13 is noted and stands for all.
+    assert sleeping.share > 0.5 and sleeping.us > 1000
+    assert "secure_read" not in {each.name for each in found.waiting}
+
+
 def test_a_server_elsewhere_is_not_profiled(
     server: NativeTestServer, require: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -239,7 +239,35 @@ def current_values(client: Connection, other: Connection) -> None:
             seen(other, table, known, key)
 
 
+def prepared_in_sql(client: Connection, other: Connection) -> None:
+    """PREPARE and EXECUTE as statements: another statement in each session under one name, and a new one."""
+    made = "PREPARE {} AS INSERT INTO {} (id, name) VALUES (nextval('{}'), $1) RETURNING id"
+    client.execute(made.format("p", "numbered", "numbers"))
+    other.execute(made.format('"P"', "lettered", "letters"))
+    other.execute("PREPARE p (bigint) AS SELECT name FROM numbered WHERE id = $1")
+    client.execute("PREPARE asked (text) AS SELECT nextval($1), 'x'")
+    for turn in range(20):
+        name = f"prepared {turn}"
+        (key,) = ids(client.execute(f"EXECUTE p('{name}')"))
+        seen(other, "numbered", name, key)
+        assert other.execute(f"execute P ( {key} )").fetchone() == (name,)
+        (key,) = ids(other.execute(f"EXECUTE \"P\"('{name}')"))
+        seen(client, "lettered", name, key)
+        table, sequence = (("numbered", "numbers"), ("lettered", "letters"))[turn % 2]
+        ((key, _),) = client.execute(f"EXECUTE asked('{sequence}')").fetchall()
+        client.execute(f"INSERT INTO {table} VALUES ({key}, 'asked {turn}')")
+        seen(other, table, f"asked {turn}", key)
+    client.execute("DEALLOCATE p")
+    client.execute("PREPARE p (text) AS INSERT INTO customers (name) VALUES ($1) RETURNING id")
+    for turn in range(10):
+        (key,) = ids(client.execute(f"EXECUTE p('again {turn}')"))
+        seen(other, "customers", f"again {turn}", key)
+        (last,) = ids(client.execute("SELECT lastval()"))
+        assert last == key
+
+
 SHAPES: list[Shape] = [
+    prepared_in_sql,
     several_rows,
     from_a_select,
     children,

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from profile_for_tests import TRANSACTIONS, profiled
 
+from pgassay.analysis.profile import one_server
 from pgassay.analysis.profile.off_cpu import NOT_RECORDED, waiter, why_not_recorded
 from pgassay.analysis.profile.result import profile_result
 from pgassay.analysis.verdicts.compare import analyse
@@ -13,6 +14,7 @@ from pgassay.model.profile.result import ProfileFacts, ProfileResult
 from pgassay.record import layout
 from pgassay.record.stacks import WAITS_FILE
 from pgassay.report.compare.page import page_of
+from pgassay.report.profile.one_server import section_of
 
 _KERNEL = "entry_[k];schedule_[k]"
 FLUSH = f"main;PostgresMain;CommitTransaction;XLogFlush;LWLockAcquireOrWait;PGSemaphoreLock;{_KERNEL}"
@@ -70,6 +72,23 @@ def test_the_report_has_a_table_of_what_waits(tmp_path: Path) -> None:
     shown = " ".join(page_of(analyse(stored), stored).terminal(width=100, unicode=False).split())
     assert "Waiting per transaction by the function that waits, off the processor" in shown
     assert "waits in" in shown and "XactLockTableWait" in shown
+
+
+def test_of_one_server_it_is_told_too() -> None:
+    """Per statement, and of all such time; without it the profile says why there is none."""
+    waits = {stack: int(us) for stack, us in WAITS.items()}
+    sampled = one_server.Sampled({CLIENT: 997}, 0, 997, "cpu-clock", "frame pointers", None, waits, 13)
+    found = one_server.profile_of(sampled, 1000, "statement")
+    assert [(each.name, each.us, round(each.share, 3)) for each in found.waiting] == [
+        ("XLogFlush", 2000.0, 0.667), ("XactLockTableWait", 1000.0, 0.333),
+    ]  # fmt: skip
+    assert not any("not known by function" in note for note in found.notes)
+    shown = str(section_of(found, "here", None).blocks)
+    assert "Waiting per statement by the function that waits" in shown and "XactLockTableWait" in shown
+    without = one_server.Sampled({CLIENT: 997}, 0, 997, "cpu-clock", "unwound")
+    none = one_server.profile_of(without, 1000, "statement")
+    assert none.waiting == () and NOT_RECORDED["frames"] in none.notes
+    assert "waiting" not in none.model_dump()
 
 
 def test_nothing_that_waits_is_no_table_and_no_note(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use crate::lexer::names_behind;
 use crate::secrets::contains;
 
 /// Words of statements with values that the server makes and others use.
@@ -37,16 +38,22 @@ pub struct Flow {
     is_lost: bool,
     statements: HashSet<Vec<u8>>,
     portals: HashSet<Vec<u8>>,
+    /// Those that PREPARE made, and EXECUTE runs.
+    in_sql: HashSet<Vec<u8>>,
 }
 
 impl Flow {
     /// Takes a message of the client; says whether it is one that runs something.
     pub fn sent(&mut self, tag: u8, body: &[u8]) -> bool {
         match tag {
-            b'Q' => self.push(Request::Query(makes_values(body))),
+            b'Q' => {
+                let keeps = self.keeps_rows_of(body);
+                self.push(Request::Query(keeps));
+            }
             b'P' => {
                 if let Some((name, text)) = two_names(body) {
-                    set(&mut self.statements, name, makes_values(text));
+                    let keeps = self.keeps_rows_of(text);
+                    set(&mut self.statements, name, keeps);
                 }
             }
             b'B' => {
@@ -73,6 +80,21 @@ impl Flow {
             _ => {}
         }
         matches!(tag, b'Q' | b'E' | b'F')
+    }
+
+    /// Whether the statement makes values, itself or by one that was prepared.
+    fn keeps_rows_of(&mut self, text: &[u8]) -> bool {
+        let makes = makes_values(text);
+        if makes && contains(text, b"prepare") {
+            for name in names_behind(text, "prepare") {
+                set(&mut self.in_sql, &name, true);
+            }
+        }
+        let is_in = |name: &Vec<u8>| self.in_sql.contains(name);
+        makes
+            || (!self.in_sql.is_empty()
+                && contains(text, b"execute")
+                && names_behind(text, "execute").iter().any(is_in))
     }
 
     fn push(&mut self, request: Request) {
@@ -164,6 +186,22 @@ mod tests {
         flow.completed();
         flow.ready();
         assert!(!flow.keeps_rows() && flow.requests.is_empty());
+    }
+
+    #[test]
+    fn rows_are_kept_of_what_executes_a_statement_that_makes_values() {
+        let mut flow = Flow::default();
+        let mut keeps = |text: &[u8]| {
+            flow.sent(b'Q', text);
+            let keeps = flow.keeps_rows();
+            flow.ready();
+            keeps
+        };
+        assert!(!keeps(b"EXECUTE p(1)\0"));
+        keeps(b"PREPARE P AS INSERT INTO t VALUES ($1) RETURNING id\0");
+        keeps(b"PREPARE q AS SELECT 1\0");
+        assert!(keeps(b"execute p(1)\0"));
+        assert!(!keeps(b"EXECUTE q\0") && !keeps(b"SELECT 'EXECUTE p'\0"));
     }
 
     #[test]

@@ -137,6 +137,23 @@ pub struct Expected {
     pub is_lacking: bool,
 }
 
+impl Expected {
+    /// ReadyForQuery.
+    pub fn ready() -> Self {
+        Self {
+            family: 0,
+            kind: Kind::Ready,
+            rows: 0,
+            sum: 0,
+            busy_ns: 0,
+            step: 0,
+            returned: Span::default(),
+            columns: u32::MAX,
+            is_lacking: false,
+        }
+    }
+}
+
 /// Statements that differ in values alone.
 #[derive(Clone, Debug)]
 pub struct Family {

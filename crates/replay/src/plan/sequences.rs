@@ -91,6 +91,17 @@ impl Calls {
         self.0.iter().map(name).collect()
     }
 
+    /// The same calls with these parameters in their places, as EXECUTE gives them.
+    pub fn bound<'a>(&self, parameter: impl Fn(usize) -> Option<&'a [u8]>) -> Self {
+        let mut found = self.clone();
+        for part in found.0.iter_mut().flat_map(|call| &mut call.name) {
+            if let Part::Parameter(index) = part {
+                *part = Part::Text(parameter(*index).map(short_name).unwrap_or_default());
+            }
+        }
+        found
+    }
+
     /// What a column's values come from: a sequence's name, or of several together all of them and the column.
     pub fn of_column(&self, names: &Names, column: usize) -> Option<Box<[u8]>> {
         let in_columns = self.0.iter().any(|call| call.column.is_some());

@@ -11,7 +11,7 @@ use super::order::{Begun, Order};
 use super::parts::{Expected, Kind, Returned, Session, Span, Step};
 use super::requests::{Portal, Request, hangs_on_timing};
 use super::shared::{Shared, span};
-use super::texts::Text;
+use super::texts::{InSql, Text};
 use super::values::{Answering, Last, Used};
 
 /// Behind them no parameter of a statement is followed.
@@ -26,6 +26,7 @@ pub struct Reading {
     database_number: u32,
     requests: VecDeque<Request>,
     statements: HashMap<Vec<u8>, Arc<Text>>,
+    in_sql: InSql,
     portals: HashMap<Vec<u8>, Portal>,
     descriptions: HashMap<u32, Arc<[u8]>>,
     begun: VecDeque<(u32, Begun)>,
@@ -51,6 +52,7 @@ impl Reading {
             database_number,
             requests: VecDeque::new(),
             statements: HashMap::new(),
+            in_sql: InSql::new(),
             portals: HashMap::new(),
             descriptions: HashMap::new(),
             begun: VecDeque::new(),
@@ -122,14 +124,14 @@ impl Reading {
         let step = u32::try_from(self.session.steps.len()).unwrap_or(u32::MAX);
         match (message.tag, &message.text) {
             (b'Q', Some(text)) => {
-                let text = shared.texts.get(&self.database, text);
+                let text = shared.texts.followed(&self.database, text, &mut self.in_sql);
                 write(message, text.has_secret, &mut shared.plan.bytes);
                 touched.add(&text);
                 self.literals(&text, message, (start, 0), shared);
                 self.ask(Some(text), step, at_ns, true, None);
             }
             (b'P', Some(text)) => {
-                let text = shared.texts.get(&self.database, text);
+                let text = shared.texts.followed(&self.database, text, &mut self.in_sql);
                 write(message, text.has_secret, &mut shared.plan.bytes);
                 let statement = name(&message.body);
                 self.literals(&text, message, (start, statement.len() + 1), shared);
@@ -343,17 +345,7 @@ impl Reading {
         self.answers = 0;
         self.columns = None;
         self.free_ns = at_ns;
-        self.session.expected.push(Expected {
-            family: 0,
-            kind: Kind::Ready,
-            rows: 0,
-            sum: 0,
-            busy_ns: 0,
-            step: 0,
-            returned: Span::default(),
-            columns: u32::MAX,
-            is_lacking: false,
-        });
+        self.session.expected.push(Expected::ready());
         let mut over = Vec::new();
         while self
             .begun

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use pgassay_capture::lexer::names_behind;
+
 use super::parts::{Family, Wanted};
 use super::sequences::{Calls, Names};
 use crate::lexer::look;
@@ -13,8 +15,11 @@ const TEXTS_KEPT_MAX: usize = 200_000;
 const SAMPLE_BYTES_MAX: usize = 64 << 10;
 const SECRET: &[u8] = b"'***'";
 
+/// A session's statements that PREPARE made, by name.
+pub type InSql = HashMap<Vec<u8>, Arc<Text>>;
+
 /// What is known of a text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Text {
     /// Its family.
     pub family: u32,
@@ -42,6 +47,10 @@ pub struct Text {
     pub commits: bool,
     /// Whether a secret was taken out of it.
     pub has_secret: bool,
+    /// Names of statements that it prepares.
+    prepares: Vec<Vec<u8>>,
+    /// Names of prepared statements that it executes.
+    executes: Vec<Vec<u8>>,
 }
 
 /// All of them.
@@ -49,8 +58,17 @@ pub struct Texts<'a> {
     wanted: &'a Wanted,
     known: HashMap<(String, Arc<[u8]>), Arc<Text>>,
     keys: HashMap<u64, u32>,
+    /// Of those that execute: by their own family and what they execute.
+    executing: HashMap<(u32, Vec<u32>), u32>,
     /// Families, by number.
     pub families: Vec<Family>,
+}
+
+impl Text {
+    /// Whether it makes statements, and runs none of them.
+    pub fn only_prepares(&self) -> bool {
+        !self.prepares.is_empty() && self.executes.is_empty()
+    }
 }
 
 impl<'a> Texts<'a> {
@@ -60,6 +78,7 @@ impl<'a> Texts<'a> {
             wanted,
             known: HashMap::new(),
             keys: HashMap::new(),
+            executing: HashMap::new(),
             families: Vec::new(),
         }
     }
@@ -81,6 +100,51 @@ impl<'a> Texts<'a> {
         if self.known.len() < TEXTS_KEPT_MAX {
             self.known.insert(key, Arc::clone(&found));
         }
+        found
+    }
+
+    /// Looks a text of a session up; one that executes statements is taken as these.
+    pub fn followed(&mut self, database: &str, text: &Arc<[u8]>, in_sql: &mut InSql) -> Arc<Text> {
+        let own = self.get(database, text);
+        for name in &own.prepares {
+            in_sql.insert(name.clone(), Arc::clone(&own));
+        }
+        let executed: Vec<_> = own.executes.iter().filter_map(|name| in_sql.get(name)).collect();
+        match executed.is_empty() {
+            true => own,
+            false => Arc::new(self.executing(&own, text, &executed)),
+        }
+    }
+
+    /// What EXECUTE does is what the prepared statements do, with the values that stand in its own text.
+    fn executing(&mut self, own: &Text, text: &[u8], executed: &[&Arc<Text>]) -> Text {
+        let mut found = own.clone();
+        for prepared in executed {
+            add(&mut found.touched, &prepared.touched);
+            add(&mut found.written, &prepared.written);
+            add(&mut found.looked_into, &prepared.looked_into);
+            add(&mut found.made_in, &prepared.made_in);
+            found.is_plain &= prepared.is_plain;
+            found.counts |= prepared.counts;
+            found.asks_last |= prepared.asks_last;
+            if prepared.calls != Calls::default() {
+                found.calls = prepared
+                    .calls
+                    .bound(|index| Some(&text[own.values.get(index)?.clone()]));
+                found.names = found.calls.names(|_| None);
+            }
+        }
+        // Another session may have prepared something else under the same name.
+        let key = (
+            own.family,
+            executed.iter().map(|prepared| prepared.family).collect(),
+        );
+        let sample = Arc::clone(&self.families[own.family as usize].sample);
+        let writes = !found.written.is_empty();
+        found.family = *self.executing.entry(key).or_insert_with(|| {
+            self.families.push(Family { sample, writes });
+            u32::try_from(self.families.len() - 1).unwrap_or(u32::MAX)
+        });
         found
     }
 
@@ -123,6 +187,10 @@ impl<'a> Texts<'a> {
             looked_into.retain(|table| !target.reads.contains(table) || target.refers.contains(table));
         }
         let has = |word: &str| look.words.iter().any(|known| known == word);
+        let names = |word: &str| match has(word) {
+            true => names_behind(text, word),
+            false => Vec::new(),
+        };
         let asks_sequence = has("nextval") || has("currval") || has("setval");
         let calls = if asks_sequence {
             Calls::new(text)
@@ -143,7 +211,15 @@ impl<'a> Texts<'a> {
             touched,
             written,
             values: look.values,
+            prepares: names("prepare"),
+            executes: names("execute"),
             has_secret: text.windows(SECRET.len()).any(|window| window == SECRET),
         }
     }
+}
+
+fn add(list: &mut Vec<u32>, more: &[u32]) {
+    list.extend(more);
+    list.sort_unstable();
+    list.dedup();
 }

@@ -94,6 +94,9 @@ pub struct Last {
 impl Last {
     /// What it tells of after a statement.
     pub fn after(text: &Text, names: &Names) -> Option<Self> {
+        if text.only_prepares() {
+            return None;
+        }
         if let Some(name) = text.calls.last(names) {
             return Some(Self {
                 origin: Origin::Sequence(name),

@@ -59,12 +59,17 @@ def _waits_of(trial: Path) -> Mapping[tuple[str, ...], float] | None:
     folded = folded_waits(trial)
     if folded is None:
         return None
+    return {frames: us / UNIT_US for frames, us in by_waiter(folded).items()}
+
+
+def by_waiter(folded: Mapping[str, int]) -> Mapping[tuple[str, ...], int]:
+    """The µs of waiting by the function that waits, as a stack of it alone; only those of sessions."""
     found: Counter[tuple[str, ...]] = Counter()
     for stack, us in folded.items():
         name = waiter(stack)
         if name is not None:
             found[name,] += us
-    return {frames: us / UNIT_US for frames, us in found.items()}
+    return found
 
 
 def waiting(

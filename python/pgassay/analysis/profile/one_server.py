@@ -1,13 +1,14 @@
 """The functions of one server by their time per unit of work, compared with nothing."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from pgassay.analysis.profile import stacks
 from pgassay.analysis.profile.flame import FlameNode, tree
 from pgassay.analysis.profile.judge_functions import Profiled, chosen
+from pgassay.analysis.profile.off_cpu import by_waiter, why_not_recorded
 from pgassay.analysis.profile.result import STACK_WORDS, limits
 from pgassay.model.profile.result import ProfileFacts, ServerFunction, ServerProfile
 
@@ -17,7 +18,8 @@ class Sampled:
     """What perf sampled: the samples of each folded stack, and how.
 
     lost: samples that perf could not keep; followed: how callers were found, a key of STACK_WORDS; counted:
-    instructions and cycles, {} where perf failed to count them, None on a machine without counters.
+    instructions and cycles, {} where perf failed to count them, None on a machine without counters; waits: µs
+    of waiting of each folded stack, where perf noted them once for `switch_period` times, 0 where it can't.
     """
 
     folded: Mapping[str, int]
@@ -26,12 +28,14 @@ class Sampled:
     event: str
     followed: str
     counted: Mapping[str, float] | None = None
+    waits: Mapping[str, int] = field(default_factory=dict)
+    switch_period: int = 0
 
 
 def profile_of(sampled: Sampled, units: int, unit: str) -> ServerProfile:
     """The functions with most time, chosen as those of a comparison are; `units` is at least 1."""
     found = stacks.by_frames(sampled.folded)
-    profiled = _as_one_trial(sampled, found, units)
+    profiled = _as_one_trial(sampled.rate_hz, found, units)
     functions, callers = (_functions(profiled, units, own=own) for own in (True, False))
     counted = sampled.counted or {}
     facts = ProfileFacts(
@@ -39,7 +43,11 @@ def profile_of(sampled: Sampled, units: int, unit: str) -> ServerProfile:
         samples=sum(found.values()),
         lost=sampled.lost,
         counters=sampled.counted is not None,
+        stacks=sampled.followed,
+        switch_period=sampled.switch_period,
     ).updated(**counted)
+    notes = (*limits([facts], [each.name for each in functions]), why_not_recorded([facts]))
+    waits = by_waiter(sampled.waits)
     return ServerProfile(
         unit=unit,
         rate_hz=sampled.rate_hz,
@@ -50,8 +58,10 @@ def profile_of(sampled: Sampled, units: int, unit: str) -> ServerProfile:
         us=sum(found.values()) / sampled.rate_hz / units * 1e6,
         functions=functions,
         callers=callers,
-        notes=limits([facts], [each.name for each in functions]),
+        notes=tuple(note for note in notes if note),
         counted={event: count / units for event, count in counted.items()},
+        # Of waiting each microsecond is a sample.
+        waiting=_functions(_as_one_trial(1e6, waits, units), units, own=True) if waits else (),
     )
 
 
@@ -62,13 +72,13 @@ def flame_of(sampled: Sampled, units: int) -> FlameNode:
     return tree(times, times)
 
 
-def _as_one_trial(sampled: Sampled, found: Mapping[tuple[str, ...], int], units: int) -> Profiled:
+def _as_one_trial(rate_hz: float, found: Mapping[tuple[str, ...], int], units: int) -> Profiled:
     own, whole = (
         {name: np.array([[float(count)]]) for name, count in counted.items()}
         for counted in (stacks.own_samples(found), stacks.whole_samples(found))
     )
     totals = np.array([[float(sum(found.values()))]])
-    return Profiled(sampled.rate_hz, np.array([[float(units)]]), totals, own, whole)
+    return Profiled(rate_hz, np.array([[float(units)]]), totals, own, whole)
 
 
 def _functions(profiled: Profiled, units: int, *, own: bool) -> tuple[ServerFunction, ...]:

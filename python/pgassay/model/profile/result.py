@@ -101,6 +101,7 @@ class ServerProfile(Frozen):
 
     `unit`: what a time is of, as 'statement'; `us`: all CPU time of the server's processes per unit. The rest
     as in `ProfileResult`. `counted`: instructions and cycles per unit, {} on machines without counters.
+    `waiting`: functions by the time that sessions waited in them, their `share` of all such time.
     """
 
     unit: str
@@ -114,6 +115,7 @@ class ServerProfile(Frozen):
     callers: tuple[ServerFunction, ...]
     notes: tuple[str, ...]
     counted: dict[str, float] = Field(default_factory=dict, exclude_if=lambda counts: not counts)
+    waiting: tuple[ServerFunction, ...] = Field(default=(), exclude_if=lambda functions: not functions)
 
 
 class WaitMeaning(Frozen):

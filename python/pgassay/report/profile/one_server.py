@@ -27,6 +27,10 @@ _LEGEND = (
     "A frame is as wide as its time per {unit}; below it is what it calls. Click a frame to enlarge it; the "
     "arrow keys move, Enter enlarges, Escape shows all again."
 )
+_WAITING = (
+    "Waiting per {unit} by the function that waits, off the processor, in all sessions; waits for the client "
+    "are left out:"
+)
 
 
 def section_of(found: ServerProfile, server: str, flame: FlameNode | None) -> Section:
@@ -47,6 +51,12 @@ def section_of(found: ServerProfile, server: str, flame: FlameNode | None) -> Se
         blocks.append(FlameGraph("flame-1", name, name, found.unit, flame, sample_us))
     blocks.append(_table(found.functions[:_ROWS_PAGE], found.unit, "function", HTML))
     blocks.append(_table(found.callers[:_ROWS_PAGE], found.unit, "including callees", HTML))
+    if found.waiting:
+        blocks += [
+            Paragraph(_WAITING.format(unit=found.unit), where=EVERYWHERE),
+            _table(found.waiting[:_ROWS_TERMINAL], found.unit, "waits in", TERMINAL | MARKDOWN),
+            _table(found.waiting[:_ROWS_PAGE], found.unit, "waits in", HTML),
+        ]
     if found.counted:
         counted = join([f"{figure(count)} {event}" for event, count in found.counted.items()])
         blocks.append(Paragraph(f"Counted by the processor per {found.unit}: {counted}."))
