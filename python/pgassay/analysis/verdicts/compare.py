@@ -8,7 +8,7 @@ from pgassay.analysis.accounts.arm_accounts import arm_accounts
 from pgassay.analysis.capacity.arm_capacity import are_known, arm_capacities, capacity_sentences
 from pgassay.analysis.causes.crossover import crossover_sentences
 from pgassay.analysis.causes.difference import explanations
-from pgassay.analysis.causes.rank import arm_causes
+from pgassay.analysis.causes.rank import found_causes
 from pgassay.analysis.causes.remedies import judged
 from pgassay.analysis.changes.arm_changes import arm_changes
 from pgassay.analysis.descriptive.checkpoints import arm_checkpoints
@@ -170,7 +170,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
     explained, stopped = explanations(stored, study), _STOPPED.get(stored.stopped, "running")
     network_confounds, network_warnings = network_sentences(study, arms)
     volumes = arm_volumes(experiment, arms)
-    causes = judged(arm_causes(stored), arms)
+    found = found_causes(stored)
+    causes = judged(found.causes, arms, found.lesser)
     result = CompareResult(
         schema=1,
         folder=str(stored.folder),
