@@ -19,8 +19,8 @@ from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.experiment import ArmCeiling
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 
-# A limit explains at least this share of the time outside the queue for a processor, which others can lengthen;
-# less is no answer, and neither is what is less than the second share of all of it.
+# A limit explains at least this share of the time outside the queue for a processor, which others can
+# lengthen; less is no answer, and neither is what is less than the second share of all of it.
 LIMIT_SHARE_MIN = 0.25
 _OF_ALL_MIN = 0.1
 # What explains this share at least may be a limit yet, where another arm proves it.
@@ -51,7 +51,7 @@ class TrialCauses:
 
 @dataclass(frozen=True)
 class FoundCauses:
-    """`causes`: of each arm its limit, then its faults. `lesser`: limits that are none by the record alone."""
+    """`causes`: of each arm its limit, then its faults. `lesser`: limits that only an arm may prove."""
 
     causes: tuple[Cause, ...]
     lesser: tuple[Cause, ...]
@@ -73,7 +73,9 @@ def trial_causes(evidence: Evidence) -> TrialCauses:
     if best is not None and not _is_limit(times, best[1].rank_s):
         best = None
     lesser = [
-        pair for pair in limits if pair is not best and times.share(pair[1].seconds or 0.0) >= LESSER_SHARE_MIN
+        pair
+        for pair in limits
+        if pair is not best and times.share(pair[1].seconds or 0.0) >= LESSER_SHARE_MIN
     ]
     return TrialCauses(best, tuple(faults), tuple(missing), times.total_s, tuple(lesser))
 
@@ -110,7 +112,9 @@ def found_causes(stored: StoredExperiment) -> FoundCauses:
         of_arm = _arm(arm, gathered, each)
         causes += of_arm
         named = {cause.cause for cause in of_arm}
-        lesser += [cause for cause in _of_most(arm, each, lambda found: found.lesser) if cause.cause not in named]
+        lesser += [
+            cause for cause in _of_most(arm, each, lambda found: found.lesser) if cause.cause not in named
+        ]
     return FoundCauses(tuple(causes), tuple(lesser))
 
 
@@ -155,7 +159,9 @@ def _of_most(
 ) -> Iterator[Cause]:
     """What more than half of the trials have."""
     for rule in registry.RULES:
-        seen = [(pair[0], pair[1], causes.total_s) for causes in each for pair in pairs(causes) if pair[0] is rule]
+        seen = [
+            (pair[0], pair[1], causes.total_s) for causes in each for pair in pairs(causes) if pair[0] is rule
+        ]
         if 2 * len(seen) > len(each):
             yield _cause(arm, seen, len(each))
 

@@ -174,6 +174,9 @@ def _missed(cause: Cause) -> bool:
     # Between two arms of which neither is the control there is no interval.
     low, high = cause.gain_interval or (cause.gain_if_lifted, cause.gain_if_lifted)
     least, most = cause.gain_range or (cause.gain_predicted, cause.gain_predicted)
+    rule = rule_of(cause.cause)
+    if rule is not None and rule.gain_is_least:
+        most = math.inf
     return not (low / _TOLERANCE <= most and least <= high * _TOLERANCE)
 
 

@@ -37,6 +37,7 @@ from pgassay.analysis.verdicts.checks.failures import failure_warnings
 from pgassay.analysis.verdicts.checks.imitation import imitation_warnings
 from pgassay.analysis.verdicts.checks.load_checks import load_warnings, unheld_lines
 from pgassay.analysis.verdicts.checks.machine_checks import check_machine, machine_warnings
+from pgassay.analysis.verdicts.checks.short_trials import short_trial_warnings
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.dropped_arms import dropped_arms, dropped_sentences
 from pgassay.analysis.verdicts.families import crossed_family_words, estimates_sentence, family_words
@@ -248,6 +249,7 @@ def _all_warnings(
     network, volumes, plans = found
     return (
         *_of_dropped(stored),
+        *short_trial_warnings(stored),
         *load_warnings(study),
         *_warnings_of_trials(study, primary),
         *network,

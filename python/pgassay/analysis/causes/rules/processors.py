@@ -207,4 +207,6 @@ NOISE = Rule(
         remedy="Move the other programs to another machine, or give the server its own processors.",
     ),
     find=_noise,
+    # A neighbour also slows what runs, by caches and threads that share a core: that shows in no queue.
+    gain_is_least=True,
 )
