@@ -18,8 +18,8 @@ _BACKSLASH = re.compile(r"(?:^|\s)\\(\w+)", re.MULTILINE)
 _VARIABLE = re.compile(r'(?:^|[\s(=,<>+*/-])(:(?:[A-Za-z_]\w*|\?|"))')
 _TRANSACTION = re.compile(r"\s*(begin|start\s+transaction|commit|end|rollback|abort)\b", re.IGNORECASE)
 EXECUTIONS_MAX = 1_000_000
-# A trial's reason: of a transaction's statement that can't be understood (SQLSTATE 42…: no such table, a slip in
-# the syntax, no right), and of a statement by itself, which is planned first.
+# A trial's reason: of a transaction's statement that can't be understood (SQLSTATE 42…: no such table, a slip
+# in the syntax, no right), and of a statement by itself, which is planned first.
 _REFUSED_PART = re.compile(
     r'statement "(?P<name>.+?)": its statement "(?P<part>.+?)": (?P<said>.+) \(42\w{3}\)', re.DOTALL
 )

@@ -229,7 +229,7 @@ def evidence_of_span(
 
 
 def _parts(looks: Looks, within: Chosen, begin_s: float, end_s: float) -> list[Chosen]:
-    """The windows within a stretch by the intervals that their middles lie in; all, where they lie in none."""
+    """The windows within a stretch by the intervals of their middles; all of them, where they lie in none."""
     middle = (looks.begin_s + looks.end_s) / 2
     length_s = min(INTERVAL_S, (end_s - begin_s) / _PARTS_MIN)
     starts = np.arange(begin_s, end_s - length_s + 1e-6, length_s)
