@@ -116,7 +116,7 @@ def difference_sentences(result: CompareResult) -> tuple[str, ...]:
 def why_sentence(result: CompareResult) -> str:
     """Why an arm is faster: what another arm lifted, else what limits the slower one; '' if unknown."""
     labels = _labels(result)
-    slower = set()
+    slower: set[tuple[str, str]] = set()
     for arm in result.arms:
         if arm.verdict not in ("faster", "slower") or arm.withheld:
             continue
@@ -124,7 +124,8 @@ def why_sentence(result: CompareResult) -> str:
             (each for each in result.arms if (each.verdict, each.stratum) == ("control", arm.stratum)), None
         )
         late = control if arm.verdict == "faster" else arm
-        slower |= {(late.name, late.stratum)} if late is not None else set()
+        if late is not None:
+            slower.add((late.name, late.stratum))
     told = [
         cause
         for cause in result.causes
@@ -206,7 +207,7 @@ def _between(cause: Cause) -> str:
     if ends[1] > _GAIN_RANGE_MAX * cause.gain_if_lifted:
         return " (too few trials for an interval)"
     if ends[0] < _GAIN_MIN:
-        return f" (95 % interval: at most {text.amount(ends[1])})"
+        return "" if _is_least(cause) else f" (95 % interval: at most {text.amount(ends[1])})"
     return f" (95 % interval: {text.span(ends)})"
 
 

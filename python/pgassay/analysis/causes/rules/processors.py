@@ -10,7 +10,6 @@ from dataclasses import replace
 from pgassay.analysis.causes.base import CAP, Answer, Found, Missing, OnRunningServer, Rule, lifted, raising
 from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules import remote_limits
-from pgassay.words import percent_rounded
 
 # The server was held back in at least so many of its periods of 100 ms.
 _THROTTLED_MIN = 0.5
@@ -108,8 +107,7 @@ def _backend_core(evidence: Evidence) -> Answer:
         return None
     if times.runnable_s > times.cpu_s:
         # Not one processor for each connection, but less than that.
-        queue = percent_rounded(times.share(times.runnable_s))
-        return Missing(f"why its connections queued for a processor, {queue} of their time")
+        return Missing("why its connections queued for a processor for longer than they had one")
     figures: dict[str, float | str] = {
         "cpu_s": times.cpu_s,
         "connections": sum(
