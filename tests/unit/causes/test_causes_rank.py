@@ -226,7 +226,7 @@ def test_trials_with_few_looks_are_warned_of(tmp_path: Path) -> None:
     stored = experiment(tmp_path / "short", [READING] * 2)
     for trial in stored.trials:
         file = trial.folder / "observations" / "waits.parquet"
-        columns = read_columns(trial.folder, "waits") | {"samples": [4, 16]}
+        columns: dict[str, Any] = {**read_columns(trial.folder, "waits"), "samples": [4, 16]}
         file.write_bytes(to_parquet(columns, sampler="waits", version=1))
     (said,) = short_trial_warnings(stored)
     assert said.startswith(
@@ -241,9 +241,9 @@ def test_statements_that_only_write_fill_a_device_too(tmp_path: Path) -> None:
     trial, arm = stored.trials[0], stored.experiment.arms[0]
     names = ("reads", "read_bytes", "read_ms", "flushes", "discards", "weighted_ms")
     grown = {"writes": 3000.0, "write_bytes": 196e6, "write_ms": 9000.0}
-    device = {"clock_ns": [BEGIN, END], **{name: [0.0, 0.0] for name in names}}
+    device: dict[str, Any] = {"clock_ns": [BEGIN, END], **{name: [0.0, 0.0] for name in names}}
     columns = device | {name: [0.0, value] for name, value in grown.items()}
-    waits = read_columns(trial.folder, "waits") | {"wait_event": ["WalSync", ""]}
+    waits: dict[str, Any] = {**read_columns(trial.folder, "waits"), "wait_event": ["WalSync", ""]}
     for name, content in (("device", columns), ("waits", waits)):
         file = trial.folder / "observations" / f"{name}.parquet"
         file.write_bytes(to_parquet(content, sampler=name, version=1))
