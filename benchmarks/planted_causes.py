@@ -4,10 +4,11 @@
 
 Puts each cause into a real server, at two magnitudes, and mixtures of two; one run compares the server with
 the plant to the same without it. Counts how often the cause was named, how often the gain it predicted was
-within 25 % of the one measured, or told with ends that hold it, and how often the harmless counterpart (a
-decoy) was found clean: the cause not named, and no fault. A run in which the tool itself found noise is
-repeated; what stays noisy counts for the names alone. What this machine can't be given is skipped and
-counted, and so is a plant that was not named and limited nothing: lifting it gained less than a tenth.
+within 25 % of the one measured, or told with ends that hold it (a least alone: up to three times of it), and
+how often the harmless counterpart (a decoy) was found clean: the cause not named, and no fault. A run in
+which the tool itself found noise is repeated; what stays noisy counts for the names alone. What this machine
+can't be given is skipped and counted, and so is a plant that was not named and limited nothing: lifting it
+gained less than a tenth.
 --quick: the first magnitude of each, once.
 Exit code 1 when anything that was run was not as it should be.
 """
@@ -132,7 +133,8 @@ def _words(judgement: Judgement) -> str:
         near = "" if judgement.is_near else " FAR OFF"
         ends = judgement.predicted_range
         told += "" if ends is None else f"; between {ends[0]:.2f}x and {ends[1]:.2f}x"
-        told += f"; predicted {judgement.predicted:.2f}x, measured {judgement.measured:.2f}x{near}"
+        least = "at least " if judgement.is_least else ""
+        told += f"; predicted {least}{judgement.predicted:.2f}x, measured {judgement.measured:.2f}x{near}"
     elif judgement.measured is not None:
         told += f"; predicts no gain, measured {judgement.measured:.2f}x"
     if judgement.is_clean is not None:

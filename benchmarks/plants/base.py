@@ -6,11 +6,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pgassay.analysis.causes.registry import RULES
+
 # As far as a prediction may lie from what lifting the cause then gains.
 GAIN_TOLERANCE = 0.25
 _RANGE_MAX = 3.0
 # A plant that limits the server makes it slower by more than chance does.
 _GAIN_MIN = 1.1
+# Causes whose prediction is the least: see `gain_is_least` of their rule.
+AT_LEAST = frozenset(rule.cause for rule in RULES if rule.gain_is_least)
 # What other processes of the machine do is no fault of a server in which something else was planted.
 NOISE = "noise"
 # The titles of processes of a server whose plant comes from outside; see `outside`.
@@ -137,7 +141,8 @@ class Judgement:
     is_named: the cause is the limit, or among the faults, and nothing that was not planted is a fault.
     predicted, measured: how many times as fast without the cause; None where nothing is predicted or lifted.
     predicted_range: the least and the most of the prediction, where the record can't tell them apart.
-    is_clean: the arm without the cause doesn't name it, and has no fault; None where both arms have it.
+    is_least: it is of the least. is_clean: the arm without the cause doesn't name it, and has no fault; None
+    where both arms have it.
     """
 
     is_named: bool
@@ -147,6 +152,7 @@ class Judgement:
     measured: float | None
     is_clean: bool | None
     other: Named
+    is_least: bool = False
 
     @property
     def is_noisy(self) -> bool:
@@ -166,10 +172,13 @@ class Judgement:
     def is_near(self) -> bool | None:
         """Whether what was predicted is within the tolerance, or its range holds what was measured.
 
-        None where nothing was predicted.
+        A prediction of the least holds where as much was measured, or more: but not so much more that it said
+        nothing. None where nothing was predicted.
         """
         if self.predicted is None or self.measured is None:
             return None
+        if self.is_least and self.predicted <= self.measured <= _RANGE_MAX * self.predicted:
+            return True
         least, most = self.predicted_range or (self.predicted, self.predicted)
         # So wide a range would hold anything.
         if most <= _RANGE_MAX * least and least <= self.measured <= most:
@@ -195,7 +204,8 @@ def judge(plant: Plant, result: Mapping[str, Any]) -> Judgement:
             lifted = replace(lifted, is_noisy=True)
     else:
         is_named = is_named and _has_all(plant, lifted)
-    return Judgement(is_named, planted, predicted, predicted_range, measured, is_clean, lifted)
+    is_least = plant.cause in AT_LEAST
+    return Judgement(is_named, planted, predicted, predicted_range, measured, is_clean, lifted, is_least)
 
 
 def is_harmless(plant: Plant, named: Named) -> bool:

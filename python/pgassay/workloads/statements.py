@@ -21,6 +21,14 @@ _BEFORE_VALUE = re.compile(r"(?:^|[\s(=,<>+*/-])\Z")
 _TRANSACTION = re.compile(r"\s*(begin|start\s+transaction|commit|end|rollback|abort)\b", re.IGNORECASE)
 EXECUTIONS_MAX = 1_000_000
 OPTIONS = ("writes", "clients", "executions")
+# A trial's reason: of a transaction's statement that can't be understood (SQLSTATE 42…: no such table, a slip
+# in the syntax, no right), and of a statement by itself, which is planned first.
+_REFUSED_PART = re.compile(
+    r'statement "(?P<name>.+?)": its statement "(?P<part>.+?)": (?P<said>.+) \(42\w{3}\)', re.DOTALL
+)
+_REFUSED_PLAN = re.compile(
+    r"statement (?P<name>.+?) can't be planned \((?P<said>.+)\): correct its SQL", re.DOTALL
+)
 # What stands behind the file's name, whose own name may hold commas.
 _OPTIONS = re.compile(rf"(?:,\s*(?:{'|'.join(OPTIONS)})\s*=[^,]*)+$")
 _LIKE_OPTION = re.compile(r",\s*[A-Za-z_-]+\s*=")
@@ -98,6 +106,27 @@ def _file_alone(name: str) -> str:
         return name
     file = name[: option.start()]
     return file if file.endswith(".sql") or Path(file).exists() else name
+
+
+def refused_sql(workload: WorkloadSpec, reason: str) -> str:
+    """What a user can correct where a trial failed by a statement of `sql:FILE`, with file and line.
+
+    reason: the trial's. '' for all other reasons, and where the file is not there any more.
+    """
+    found = _REFUSED_PART.match(reason) or _REFUSED_PLAN.match(reason)
+    file = Path(file_of(workload.text.removeprefix("sql:")))
+    if workload.family != "sql" or found is None or not file.is_file():
+        return ""
+    text, position = read_sql_file(file), 0
+    for statement in workload.statements:
+        for part in statement.parts or (statement,):
+            at = text.find(part.sql, position)
+            position = at + len(part.sql) if at >= 0 else position
+            wanted = found.groupdict()
+            if at >= 0 and statement.name == wanted["name"] and wanted.get("part", part.name) == part.name:
+                line = text.count("\n", 0, at) + 1
+                return f"{file}, line {line}: {found['said']}: correct the SQL of {statement.name}"
+    return ""
 
 
 def refuse_psql_commands(statements: tuple[Statement, ...], source: str) -> None:

@@ -93,3 +93,15 @@ def test_a_statement_that_always_fails_is_an_error_with_its_place(home: Path, tm
     assert done.returncode != 0
     said = done.stdout + done.stderr
     assert 'statement "transaction-1": its statement "divide": division by zero' in said
+
+
+def test_a_slip_in_a_transaction_is_told_with_file_and_line_before_any_trial(
+    home: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "slip.sql"
+    slip = TRANSACTIONS.replace("UPDATE pgbench_accounts SET abalance = abalance + 1", "DELETE FROM acounts")
+    file.write_text(slip)
+    words = ("compare", "work_mem=4MB,8MB", "--workload", f"sql:{file}", *whole_tool.SMALL)
+    done = whole_tool.run(*words, *whole_tool.build(), "--quiet", "--out", tmp_path / "out", home=home)
+    said = whole_tool.assert_one_sentence(done, 2)
+    assert f'{file}, line 8: relation "acounts" does not exist: correct the SQL of transfer' in said

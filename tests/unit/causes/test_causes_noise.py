@@ -5,7 +5,7 @@ import pytest
 from cause_samples import ELAPSED_S, evidence
 from pgassay.analysis.causes.base import Found
 from pgassay.analysis.causes.evidence import Processors
-from pgassay.analysis.causes.rank import limit_with_faults
+from pgassay.analysis.causes.rank import TrialCauses, limit_with_faults, trial_causes
 from pgassay.analysis.causes.rules.processors import NOISE
 from pgassay.model.cause import UNKNOWN, Cause
 
@@ -44,3 +44,28 @@ def test_that_no_rule_explains_a_quarter_is_not_said_above_a_fault_that_does() -
     assert small.remedy == "no rule explains a quarter of it"
     known, _ = limit_with_faults([cause("lwlocks", "limit", 0.5), cause("noise", "fault", 0.4)])
     assert known.remedy == "no rule explains a quarter of it"
+
+
+def queueing(**seconds: float) -> TrialCauses:
+    """One connection that queued for more than half of its time on processors that others filled."""
+    processors = Processors(2.0, 2 * ELAPSED_S, 3.0, 17.0)
+    return trial_causes(evidence(total_s=ELAPSED_S, runnable_s=5.4, processors=processors, **seconds))
+
+
+def test_a_queue_that_others_make_hides_no_wait() -> None:
+    """2.4 of 10 s are less than a quarter, and more than half of what the server itself spent."""
+    found = queueing(cpu_s=1.6, wal_s=2.4)
+    assert found.limit is not None and found.limit[0].cause == "wal-fsync"
+    assert [rule.cause for rule, _ in found.faults] == ["noise"]
+    few = queueing(cpu_s=3.4, wal_s=0.9)
+    assert few.limit is None
+    assert [rule.cause for rule, _ in few.lesser] == ["wal-fsync"]
+
+
+def test_who_queues_longer_than_it_computes_has_no_processor_of_its_own() -> None:
+    found = queueing(cpu_s=3.5, client_s=1.1)
+    assert found.limit is None
+    assert (
+        "backend-core: why its connections queued for a processor for longer than they had one"
+        in found.missing
+    )

@@ -8,10 +8,13 @@ import pytest
 import report_examples
 from pgassay.analysis.causes import registry
 from pgassay.analysis.causes.base import Found, Rule
-from pgassay.analysis.causes.rank import arm_causes, limit_with_faults
+from pgassay.analysis.causes.rank import arm_causes, limit_with_faults, trial_causes
+from pgassay.analysis.causes.sampler_files import read_columns
+from pgassay.analysis.causes.trial_evidence import evidence_of_trial
+from pgassay.analysis.verdicts.checks.short_trials import short_trial_warnings
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.cause import Cause
-from pgassay.model.experiment import PlannedCeilings
+from pgassay.model.experiment import ArmCeiling, PlannedCeilings
 from pgassay.model.trial import TrialRecord
 from pgassay.record.columns import to_parquet
 from pgassay.record.experiment import StoredExperiment, StoredTrial
@@ -215,3 +218,44 @@ def test_a_cause_that_this_version_does_not_know_is_called_by_its_name() -> None
         }
     )
     assert sentence(cause, "a") == "a: from-the-future."
+
+
+def test_trials_with_few_looks_are_warned_of(tmp_path: Path) -> None:
+    """100 looks are enough, and 20 are not, however long they took."""
+    assert short_trial_warnings(experiment(tmp_path / "long", [READING] * 2)) == ()
+    stored = experiment(tmp_path / "short", [READING] * 2)
+    for trial in stored.trials:
+        file = trial.folder / "observations" / "waits.parquet"
+        columns: dict[str, Any] = {**read_columns(trial.folder, "waits"), "samples": [4, 16]}
+        file.write_bytes(to_parquet(columns, sampler="waits", version=1))
+    (said,) = short_trial_warnings(stored)
+    assert said.startswith(
+        "Trials are too short to tell what limits the server, or by which share: io_method="
+    )
+    assert "with 20 looks at its processes, where 50 are the least" in said
+
+
+def test_statements_that_only_write_fill_a_device_too(tmp_path: Path) -> None:
+    """A volume of 20 MB/s takes 19.6 of them while one session commits: that was told as a wait for WAL."""
+    stored = experiment(tmp_path, [READING])
+    trial, arm = stored.trials[0], stored.experiment.arms[0]
+    names = ("reads", "read_bytes", "read_ms", "flushes", "discards", "weighted_ms")
+    grown = {"writes": 3000.0, "write_bytes": 196e6, "write_ms": 9000.0}
+    device: dict[str, Any] = {"clock_ns": [BEGIN, END], **{name: [0.0, 0.0] for name in names}}
+    columns = device | {name: [0.0, value] for name, value in grown.items()}
+    waits: dict[str, Any] = {**read_columns(trial.folder, "waits"), "wait_event": ["WalSync", ""]}
+    for name, content in (("device", columns), ("waits", waits)):
+        file = trial.folder / "observations" / f"{name}.parquet"
+        file.write_bytes(to_parquet(content, sampler=name, version=1))
+    nothing_read = {"device_read_bytes": 0, "device_read_requests": 0, "server_device_read_bytes": 0}
+    statement = trial.record.statements[0].model_copy(update=nothing_read)
+    record = trial.record.model_copy(update={"statements": (statement,)})
+    storage = arm.spec.storage.model_copy(update={"kind": "volume"})
+    on_volume = arm.model_copy(update={"spec": arm.spec.model_copy(update={"storage": storage})})
+    ceiling = ArmCeiling(read_mb_s=20.0, read_mb_s_from="limit", read_iops=500.0, read_iops_from="limit")
+    found = evidence_of_trial(StoredTrial(record, {}, trial.folder), on_volume, {arm.name: ceiling})
+    assert found is not None and found.machine.device is not None
+    assert found.machine.device.write_mb_s == pytest.approx(19.6)
+    limit = trial_causes(found).limit
+    assert limit is not None and limit[0].cause == "storage-throughput"
+    assert limit[1].figures["share_of_ceiling"] == pytest.approx(0.98)

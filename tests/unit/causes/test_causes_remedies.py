@@ -286,3 +286,58 @@ def test_a_prediction_that_missed_between_two_arms_beside_the_control_is_told_to
     again, kept = judged([held, other], [control, slow, fast])
     assert "predicted" not in sentence(again, "small")
     assert kept.gain_if_lifted == 1.5
+
+
+def lesser(share: float, of: str, cause: str = "wal-fsync") -> Cause:
+    found = spill(of, cause)
+    return found.model_copy(update={"kind": "limit", "share": share, "gain_if_lifted": 1.25})
+
+
+def limit(of: str, cause: str) -> Cause:
+    found = spill(of, cause)
+    return found.model_copy(update={"kind": "limit", "gain_if_lifted": None, "remedy": "Look."})
+
+
+SLOW = arm(1.0, synchronous_commit="on")
+FAST = arm(2.5, "faster", synchronous_commit="off")
+
+
+def test_what_another_arm_lifted_is_the_limit_where_none_was_known() -> None:
+    causes = [limit(SLOW.name, "unknown"), limit(FAST.name, "unknown")]
+    found = judged(causes, [SLOW, FAST], [lesser(0.2, SLOW.name)])
+    assert [(cause.arm, cause.kind, cause.cause) for cause in found] == [
+        (SLOW.name, "limit", "wal-fsync"),
+        (FAST.name, "limit", "unknown"),
+    ]
+    assert (found[0].lifted_by, found[0].remedy_status) == ("synchronous_commit=off", "proved")
+    assert (found[0].gain_if_lifted, found[0].gain_predicted) == (2.5, 1.25)
+    assert "with synchronous_commit=off it is 2.5 × as fast" in sentence(found[0], "on")
+
+
+def test_beside_another_limit_it_is_told_too() -> None:
+    arms = [arm(1.0, shared_buffers="2MB"), arm(1.6, "faster", shared_buffers="512MB")]
+    causes = [limit(each.name, "wal-fsync") for each in arms]
+    found = judged(causes, arms, [lesser(0.25, arms[0].name, "backend-writes")])
+    assert [(cause.kind, cause.cause) for cause in found] == [
+        ("limit", "wal-fsync"),
+        ("fault", "backend-writes"),
+        ("limit", "wal-fsync"),
+    ]
+    assert sentence(found[1], "2MB").startswith("2MB: writing out pages of shared buffers to make room:")
+    assert "with shared_buffers=512MB it is 1.6 × as fast" in sentence(found[1], "2MB")
+
+
+@pytest.mark.parametrize(
+    ("other", "left"),
+    [
+        (arm(0.8, "slower", synchronous_commit="off"), ()),
+        (arm(1.6, "inconclusive", synchronous_commit="off"), ()),
+        (FAST, (lesser(0.15, FAST.name),)),
+        (arm(2.5, "faster", synchronous_commit="local"), ()),
+    ],
+    ids=["slower", "undecided", "it is there too", "no remedy"],
+)
+def test_what_no_arm_lifted_stays_unsaid(other: ArmResult, left: tuple[Cause, ...]) -> None:
+    causes = [limit(SLOW.name, "unknown"), limit(other.name, "unknown")]
+    found = judged(causes, [SLOW, other], [lesser(0.2, SLOW.name), *left])
+    assert [cause.cause for cause in found] == ["unknown", "unknown"]

@@ -144,3 +144,37 @@ def test_nothing_is_said_where_nothing_was_observed(what: tuple[Cause, ...]) -> 
     assert "Why:" not in comparison.page_of(result(*what), examples.stored(blocks=2)).terminal(
         width=100, unicode=False
     )
+
+
+def test_a_gain_of_the_least_is_told_as_such() -> None:
+    noise = LIMIT.model_copy(update={"kind": "fault", "cause": "noise", "gain_if_lifted": 1.4})
+    assert "without that it could be at least about 40 % faster" in cause_rows(result(noise))[0].sentence
+
+
+def decided(*causes: Cause, verdict: str = "faster") -> str:
+    """The first lines of a comparison of which the arm with workers is decided."""
+    bare = result(*causes)
+    arms = tuple(
+        each.model_copy(update={"verdict": verdict, "ratio": 1.21}) if each.verdict != "control" else each
+        for each in bare.arms
+    )
+    found = bare.model_copy(update={"arms": arms})
+    stored = examples.stored(levels=["sync", "worker"], blocks=2)
+    lines = comparison.brief_page(found, stored).terminal(width=200, unicode=True).splitlines()
+    return "\n".join(lines[:5])
+
+
+def test_the_first_lines_say_why_in_a_short_sentence() -> None:
+    control = result().control
+    limit = LIMIT.model_copy(update={"arm": control})
+    assert f"Why: {control} was limited by the bandwidth of its storage (91 % of its time)." in decided(limit)
+    proved = FAULT.model_copy(
+        update={"arm": control, "cause": "backend-writes", "share": 0.25, "lifted_by": "shared_buffers=512MB"}
+    )
+    assert (
+        f"Why: {control} was held back by writing out pages of shared buffers to make room "
+        "(25 % of its time), which shared_buffers=512MB lifts."
+    ) in decided(limit, proved)
+    assert "Why:" not in decided(limit.model_copy(update={"cause": "unknown"}))
+    assert "Why:" not in decided(limit, verdict="inconclusive")
+    assert "Why:" not in decided(limit.model_copy(update={"arm": "io_method=worker"})), "it is the faster one"

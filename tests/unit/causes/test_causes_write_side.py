@@ -98,3 +98,15 @@ def test_checkpoints_that_commands_ask_for_are_not_those_of_a_small_max_wal_size
     base["record"] = load_record(facts=bare, **checkpoints(10.0))
     assert "checkpoint" in faults(**base, wal_bytes=10e9)
     assert "checkpoint" not in faults(**base, wal_bytes=2e7)
+
+
+def test_rings_of_scans_end_with_larger_shared_buffers_and_those_of_bulk_writes_don_t() -> None:
+    """An update of a table beyond a quarter of shared buffers writes from its scan's ring."""
+
+    def remedy(context: str) -> str:
+        row = {"object": "relation", "backend_type": "client backend", "context": context, "writes": 900.0}
+        counters = Counters({"pg_stat_io": [row]})
+        return limit_of(writing={"data write": {"DataFileWrite": 8.0}}, counters=counters)[1].remedy
+
+    assert "larger shared_buffers don't help" in remedy("bulkwrite")
+    assert remedy("bulkread") == ""

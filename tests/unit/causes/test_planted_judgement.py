@@ -66,6 +66,12 @@ def test_ends_that_hold_what_was_measured_are_right_unless_they_would_hold_anyth
     assert judge(PLANT, found).is_near is is_near
 
 
+def test_a_gain_of_the_least_is_right_from_there_to_three_times_of_it() -> None:
+    planted = replace(PLANT, cause="noise")
+    found = {gain: result(["noise"], ["unknown"], gain=gain) for gain in (2.8, 1.2, 5.5)}
+    assert [judge(planted, each).is_near for each in found.values()] == [True, False, False], "measured: 3.8"
+
+
 def test_a_decoy_with_the_cause_or_any_fault_is_not_clean() -> None:
     assert judge(PLANT, result(["row-locks"], ["row-locks"])).is_clean is False
     assert judge(PLANT, result(["row-locks"], ["unknown", "temp-spill"])).is_clean is False

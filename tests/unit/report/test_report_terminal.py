@@ -210,4 +210,4 @@ def test_the_ten_lines_say_what_a_shared_server_shares_and_what_is_to_be_doubted
     said = " ".join(comparison.brief_page(doubted, stored).terminal(width=100).split())
     assert "12 starts of one server, in which all arms took turns and share caches and statistics" in said
     assert "2 trials FAILED." in said and "DIFFERS from the control" in said
-    assert "Before you rely on this, read: 1 warning." in said
+    assert "Before you rely on this, read: 1 warning: one" in said

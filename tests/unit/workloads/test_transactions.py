@@ -9,6 +9,7 @@ from pgassay.errors import UsageError
 from pgassay.factors import sql as sql_factor
 from pgassay.tune.tuned_statements import statements_of
 from pgassay.workloads.registry import parse_workload
+from pgassay.workloads.statements import refused_sql
 from pgassay.workloads.transactions import rolls_back, with_transactions
 
 TRANSFER = """
@@ -83,3 +84,31 @@ def test_a_file_with_a_transaction_writes_only_what_its_statements_write(tmp_pat
         statements_of(workload)
     with pytest.raises(UsageError, match="has a transaction, whose rows can't be compared"):
         sql_factor.apply("sql", str(reading), SimpleNamespace(workload=workload))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        (
+            'statement "pay": its statement "statement-4": relation "acounts" does not exist (42P01)',
+            ', line 6: relation "acounts" does not exist: correct the SQL of pay',
+        ),
+        (
+            'statement look can\'t be planned (relation "nothing" does not exist): correct its SQL',
+            ', line 9: relation "nothing" does not exist: correct the SQL of look',
+        ),
+        ('statement "pay": its statement "statement-4": deadlock detected (40P01)', ""),
+        ("the server stopped answering (EOF)", ""),
+    ],
+    ids=["in a transaction", "by itself", "no slip", "no statement"],
+)
+def test_sql_that_the_server_refuses_is_told_with_its_line(tmp_path: Path, reason: str, told: str) -> None:
+    file = tmp_path / "own.sql"
+    file.write_text(
+        "SELECT 1;\n-- name: pay\nBEGIN;\n\nSELECT 1;\nUPDATE acounts\nSET a = 1;\nCOMMIT; -- name: look\n"
+        "SELECT * FROM nothing;\n"
+    )
+    workload = parse_workload(f"sql:{file},writes=yes")
+    assert refused_sql(workload, reason) == (f"{file}{told}" if told else "")
+    file.unlink()
+    assert refused_sql(workload, reason) == ""

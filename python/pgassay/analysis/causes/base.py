@@ -98,7 +98,8 @@ class Rule:
     a fault a clause of its own.
     remedy: what a person can do, in sentences. next_step: where to look next on a running server, and not yet
     what to change; one sentence. settings: those of the remedies that are settings; otherwise: what is left
-    to advise where the experiment refutes these.
+    to advise where the experiment refutes these. gain_is_least: its gain is the least, and not the most,
+    since the cause costs more than the record shows.
     """
 
     cause: str
@@ -111,6 +112,7 @@ class Rule:
     on_running_server: OnRunningServer = OnRunningServer()
     settings: tuple[SettingRemedy, ...] = ()
     otherwise: str = ""
+    gain_is_least: bool = False
 
 
 def lifted(

@@ -1,13 +1,14 @@
 """Which of the rules' findings is the limit, and what the trials of an arm say together."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
 import numpy as np
 from scipy.special import stdtrit
 
+from pgassay.analysis.accounts.work_times import WorkTimes
 from pgassay.analysis.causes import registry
 from pgassay.analysis.causes.base import Found, Missing, Rule
 from pgassay.analysis.causes.evidence import Evidence
@@ -18,8 +19,12 @@ from pgassay.model.cause import UNKNOWN, Cause
 from pgassay.model.experiment import ArmCeiling
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 
-# A limit explains at least this share of the time; less is no answer.
+# A limit explains at least this share of the time outside the queue for a processor, which others can
+# lengthen; less is no answer, and neither is what is less than the second share of all of it.
 LIMIT_SHARE_MIN = 0.25
+_OF_ALL_MIN = 0.1
+# What explains this share at least may be a limit yet, where another arm proves it.
+LESSER_SHARE_MIN = 0.05
 CONFIDENCE = 0.95
 _LOG_GAIN_MAX = 700.0
 _UNKNOWN = "Check where the time went: no rule explains a quarter of it."
@@ -32,12 +37,24 @@ _NOT_OBSERVED = "the time of the server's processes"
 
 @dataclass(frozen=True)
 class TrialCauses:
-    """One trial: its limit (None: unknown), its faults, and what rules would have had to know."""
+    """One trial: its limit (None: unknown), its faults, and what rules would have had to know.
+
+    lesser: what other limits explain, if it is something.
+    """
 
     limit: tuple[Rule, Found] | None
     faults: tuple[tuple[Rule, Found], ...]
     missing: tuple[str, ...]
     total_s: float
+    lesser: tuple[tuple[Rule, Found], ...] = ()
+
+
+@dataclass(frozen=True)
+class FoundCauses:
+    """`causes`: of each arm its limit, then its faults. `lesser`: limits that only an arm may prove."""
+
+    causes: tuple[Cause, ...]
+    lesser: tuple[Cause, ...]
 
 
 def trial_causes(evidence: Evidence) -> TrialCauses:
@@ -52,26 +69,53 @@ def trial_causes(evidence: Evidence) -> TrialCauses:
         elif answer is not None:
             (limits if rule.kind == "limit" else faults).append((rule, answer))
     best = max(limits, key=lambda pair: pair[1].rank_s, default=None)
-    if best is not None and evidence.times.share(best[1].rank_s) < LIMIT_SHARE_MIN:
+    times = evidence.times
+    if best is not None and not _is_limit(times, best[1].rank_s):
         best = None
-    return TrialCauses(best, tuple(faults), tuple(missing), evidence.times.total_s)
+    lesser = [
+        pair
+        for pair in limits
+        if pair is not best and times.share(pair[1].seconds or 0.0) >= LESSER_SHARE_MIN
+    ]
+    return TrialCauses(best, tuple(faults), tuple(missing), times.total_s, tuple(lesser))
+
+
+def _is_limit(times: WorkTimes, seconds: float) -> bool:
+    of_all = times.share(seconds)
+    return of_all >= LIMIT_SHARE_MIN or (
+        of_all >= _OF_ALL_MIN and times.share_awake(seconds) >= LIMIT_SHARE_MIN
+    )
 
 
 def arm_causes(stored: StoredExperiment) -> tuple[Cause, ...]:
-    """Of each compared arm and control its limit, then its faults, in the plan's order.
+    """Of each compared arm and control its limit, then its faults, in the plan's order."""
+    return found_causes(stored).causes
 
-    The limit is the one of most trials; a fault is one of more than half of them.
+
+def found_causes(stored: StoredExperiment) -> FoundCauses:
+    """What the trials of each compared arm and control show, in the plan's order.
+
+    The limit is the one of most trials; a fault is one of more than half of them, and so is a lesser limit.
     """
     ceilings = stored.experiment.ceilings.by_arm
     servers = known_of_servers(stored)
-    found: list[Cause] = []
+    causes: list[Cause] = []
+    lesser: list[Cause] = []
     for arm in stored.experiment.arms:
         trials = [
             trial for trial in stored.trials if trial.record.arm_id == arm.id and trial.record.status == "ok"
         ]
-        if arm.role != "twin" and trials:
-            found += _arm(arm, trials, ceilings, servers)
-    return tuple(found)
+        if arm.role == "twin" or not trials:
+            continue
+        gathered = _gathered(arm, trials, ceilings, servers)
+        each = [trial_causes(evidence) for evidence in gathered]
+        of_arm = _arm(arm, gathered, each)
+        causes += of_arm
+        named = {cause.cause for cause in of_arm}
+        lesser += [
+            cause for cause in _of_most(arm, each, lambda found: found.lesser) if cause.cause not in named
+        ]
+    return FoundCauses(tuple(causes), tuple(lesser))
 
 
 def _gathered(
@@ -89,14 +133,7 @@ def _gathered(
     return found
 
 
-def _arm(
-    arm: Arm,
-    trials: Sequence[StoredTrial],
-    ceilings: Mapping[str, ArmCeiling],
-    servers: Mapping[str, KnownOfServer],
-) -> list[Cause]:
-    gathered = _gathered(arm, trials, ceilings, servers)
-    each = [trial_causes(evidence) for evidence in gathered]
+def _arm(arm: Arm, gathered: Sequence[Evidence], each: Sequence[TrialCauses]) -> list[Cause]:
     if not each:
         return [_unknown(arm, _UNOBSERVED, [_NOT_OBSERVED], 0, 0)]
     limits = [(causes.limit, causes.total_s) for causes in each]
@@ -113,13 +150,20 @@ def _arm(
     else:
         missing = list(dict.fromkeys(words for causes in each for words in causes.missing))
         found.append(_unknown(arm, _UNKNOWN, missing, names.count(UNKNOWN), len(each)))
+    found += _of_most(arm, each, lambda causes: causes.faults)
+    return list(limit_with_faults(found))
+
+
+def _of_most(
+    arm: Arm, each: Sequence[TrialCauses], pairs: Callable[[TrialCauses], Sequence[tuple[Rule, Found]]]
+) -> Iterator[Cause]:
+    """What more than half of the trials have."""
     for rule in registry.RULES:
         seen = [
-            (pair[0], pair[1], causes.total_s) for causes in each for pair in causes.faults if pair[0] is rule
+            (pair[0], pair[1], causes.total_s) for causes in each for pair in pairs(causes) if pair[0] is rule
         ]
         if 2 * len(seen) > len(each):
-            found.append(_cause(arm, seen, len(each)))
-    return list(limit_with_faults(found))
+            yield _cause(arm, seen, len(each))
 
 
 def limit_with_faults(causes: Sequence[Cause]) -> tuple[Cause, ...]:

@@ -15,7 +15,7 @@ from typing import Literal
 from pgassay.analysis.causes.base import SettingRemedy
 from pgassay.analysis.causes.registry import rule_of
 from pgassay.analysis.causes.rules.device_limit import INDEX_SHARE
-from pgassay.model.cause import Cause, RemedyStatus
+from pgassay.model.cause import UNKNOWN, Cause, RemedyStatus
 from pgassay.model.result import ArmResult
 from pgassay.words import comparison
 
@@ -43,6 +43,8 @@ _OF_STORAGE = frozenset(
 _STORAGE = SettingRemedy("storage", "higher", "Another storage")
 # As far as a prediction may lie from what was measured, as the bench of the causes has it.
 _TOLERANCE = 1.25
+# What is left of a limit in an arm that lifted it, of its share of the time.
+_LEFT_SHARE_MAX = 0.5
 # What a cause says whose prediction is withdrawn.
 _NO_GAIN = {"gain_if_lifted": None, "gain_interval": None, "gain_range": None, "next_limit": None}
 
@@ -57,19 +59,62 @@ class _Try:
     ratio: float | None
 
 
-def judged(causes: Sequence[Cause], arms: Sequence[ArmResult]) -> tuple[Cause, ...]:
+def judged(
+    causes: Sequence[Cause], arms: Sequence[ArmResult], lesser: Sequence[Cause] = ()
+) -> tuple[Cause, ...]:
     """The causes, with what the arms of the experiment say of their remedies.
 
     arms: of the same experiment, with the controls. A remedy that they refute is withdrawn: its words say so
     in its place. A cause whose remedy is no setting stays as it is. What lifted a limit in an arm is the gain
     that is told, in place of the prediction; where a prediction missed so, the others are withdrawn.
+    lesser: limits that explain less than a quarter of the time. One that another arm lifted, which is faster
+    for it, is told: as the limit where none is known, else beside it as what should be mended.
     """
+    proved = list(_proved_lesser(lesser, arms, [*causes, *lesser]))
     told = [_measured(_judged(cause, arms), arms, causes) for cause in causes]
+    for cause in proved:
+        of_arm = [place for place, each in enumerate(told) if _is_of_same_arm(each, cause)]
+        if told[of_arm[0]].cause == UNKNOWN:
+            told[of_arm[0]] = cause
+        else:
+            told.insert(of_arm[0] + 1, cause.model_copy(update={"kind": "fault"}))
     if not any(_missed(cause) for cause in told):
         return tuple(told)
     return tuple(
         cause if cause.lifted_by is not None else cause.model_copy(update=_NO_GAIN) for cause in told
     )
+
+
+def _proved_lesser(
+    lesser: Sequence[Cause], arms: Sequence[ArmResult], causes: Sequence[Cause]
+) -> Iterator[Cause]:
+    """Of each arm the lesser limit with the most seconds of those that another arm lifted.
+
+    Lifted: faster, and less than half of the share is left of it there.
+    """
+    shares = {(each.arm, each.stratum, each.cause): each.share or 0.0 for each in causes}
+    best: dict[tuple[str, str], Cause] = {}
+    for cause in lesser:
+        own = next((arm for arm in arms if (arm.name, arm.stratum) == (cause.arm, cause.stratum)), None)
+        if own is None:
+            continue
+        of_stratum = [arm for arm in arms if arm.stratum == cause.stratum]
+        had = cause.share or 0.0
+        lifted = [
+            each.arm
+            for each in _tries(own, of_stratum, _lifting(cause))
+            if each.answer == "faster"
+            and shares.get((each.arm.name, cause.stratum, cause.cause), 0.0) < _LEFT_SHARE_MAX * had
+        ]
+        key = (cause.arm, cause.stratum)
+        if lifted and (key not in best or (cause.seconds or 0.0) > (best[key].seconds or 0.0)):
+            only = [own, *lifted]
+            best[key] = _measured(_judged(cause, only), only, [])
+    yield from best.values()
+
+
+def _is_of_same_arm(one: Cause, other: Cause) -> bool:
+    return (one.arm, one.stratum) == (other.arm, other.stratum)
 
 
 def _measured(cause: Cause, arms: Sequence[ArmResult], causes: Sequence[Cause]) -> Cause:
@@ -129,6 +174,9 @@ def _missed(cause: Cause) -> bool:
     # Between two arms of which neither is the control there is no interval.
     low, high = cause.gain_interval or (cause.gain_if_lifted, cause.gain_if_lifted)
     least, most = cause.gain_range or (cause.gain_predicted, cause.gain_predicted)
+    rule = rule_of(cause.cause)
+    if rule is not None and rule.gain_is_least:
+        most = math.inf
     return not (low / _TOLERANCE <= most and least <= high * _TOLERANCE)
 
 

@@ -39,6 +39,7 @@ _ALWAYS_THERE = frozenset({"checkpointer", "background writer"})
 _SUBMITTED = "SUBMITTED"
 
 Figures = NDArray[np.float64]
+Chosen = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -197,24 +198,12 @@ def evidence_of_span(
     looks: Looks, counted: Counted | None, begin_s: float, end_s: float, *, vcpus: float | None = None
 ) -> SqlEvidence:
     """The evidence of one stretch of time; the ceiling is left to who has all stretches."""
-    middle = (looks.begin_s + looks.end_s) / 2
-    inside = (looks.begin_s >= begin_s) & (looks.end_s <= end_s)
-    if not inside.any():
-        # As short as a window or two: the one of which it took most.
-        taken_s = np.minimum(looks.end_s, end_s) - np.maximum(looks.begin_s, begin_s)
-        shares = taken_s / np.maximum(looks.end_s - looks.begin_s, 1e-9)
-        inside = (shares > 0) & (shares == shares.max(initial=0.0))
-
-    def mean(values: Figures, chosen: NDArray[np.bool_]) -> float:
-        weights = looks.count[chosen]
-        return float(np.average(values[chosen], weights=weights)) if weights.sum() > 0 else 0.0
-
-    length_s = min(INTERVAL_S, (end_s - begin_s) / _PARTS_MIN)
-    starts = np.arange(begin_s, end_s - length_s + 1e-6, length_s)
-    parts = [inside & (middle >= start) & (middle < start + length_s) for start in starts]
-    if inside.any() and not any(part.any() for part in parts):
-        parts = [inside]
-    series = tuple(mean(looks.computing, part) for part in parts if looks.count[part].sum() > 0)
+    within = (looks.begin_s >= begin_s) & (looks.end_s <= end_s)
+    if within.any():
+        chosen, parts = within, _parts(looks, within, begin_s, end_s)
+    else:
+        chosen = _mostly_within(looks, begin_s, end_s)
+        parts = [chosen]
     read_bytes, requests, read_time_s, writes = 0.0, None, 0.0, None
     if counted is not None:
         read_bytes = _moved(counted.clock_s, counted.read_bytes, begin_s, end_s)
@@ -230,11 +219,34 @@ def evidence_of_span(
         requests=requests,
         read_time_s=read_time_s,
         writes=writes,
-        in_flight=mean(looks.in_flight, inside),
-        computing=mean(looks.computing, inside),
-        computing_series=series,
+        in_flight=_mean(looks, looks.in_flight, chosen),
+        computing=_mean(looks, looks.computing, chosen),
+        computing_series=tuple(
+            _mean(looks, looks.computing, part) for part in parts if looks.count[part].sum() > 0
+        ),
         vcpus=vcpus,
     )
+
+
+def _parts(looks: Looks, within: Chosen, begin_s: float, end_s: float) -> list[Chosen]:
+    """The windows within a stretch by the intervals of their middles; all of them, where they lie in none."""
+    middle = (looks.begin_s + looks.end_s) / 2
+    length_s = min(INTERVAL_S, (end_s - begin_s) / _PARTS_MIN)
+    starts = np.arange(begin_s, end_s - length_s + 1e-6, length_s)
+    parts = [within & (middle >= start) & (middle < start + length_s) for start in starts]
+    return parts if any(part.any() for part in parts) else [within]
+
+
+def _mostly_within(looks: Looks, begin_s: float, end_s: float) -> Chosen:
+    """For a stretch as short as a window or two: those windows of which it took most, none if it met none."""
+    taken_s = np.minimum(looks.end_s, end_s) - np.maximum(looks.begin_s, begin_s)
+    shares = taken_s / np.maximum(looks.end_s - looks.begin_s, 1e-9)
+    return (shares > 0) & (shares == shares.max(initial=0.0))
+
+
+def _mean(looks: Looks, values: Figures, chosen: Chosen) -> float:
+    weights = looks.count[chosen]
+    return float(np.average(values[chosen], weights=weights)) if weights.sum() > 0 else 0.0
 
 
 def intervals_of(looks: Looks, counted: Counted, begin_s: float, end_s: float) -> tuple[ReadInterval, ...]:
@@ -268,7 +280,7 @@ def intervals_of(looks: Looks, counted: Counted, begin_s: float, end_s: float) -
     return tuple(found)
 
 
-def _both(values: Figures, weights: Figures, halves: Sequence[NDArray[np.bool_]]) -> tuple[float, float]:
+def _both(values: Figures, weights: Figures, halves: Sequence[Chosen]) -> tuple[float, float]:
     first, second = (float(np.average(values[half], weights=weights[half])) for half in halves)
     return first, second
 

@@ -8,7 +8,7 @@ from pgassay.analysis.accounts.arm_accounts import arm_accounts
 from pgassay.analysis.capacity.arm_capacity import are_known, arm_capacities, capacity_sentences
 from pgassay.analysis.causes.crossover import crossover_sentences
 from pgassay.analysis.causes.difference import explanations
-from pgassay.analysis.causes.rank import arm_causes
+from pgassay.analysis.causes.rank import found_causes
 from pgassay.analysis.causes.remedies import judged
 from pgassay.analysis.changes.arm_changes import arm_changes
 from pgassay.analysis.descriptive.checkpoints import arm_checkpoints
@@ -37,6 +37,7 @@ from pgassay.analysis.verdicts.checks.failures import failure_warnings
 from pgassay.analysis.verdicts.checks.imitation import imitation_warnings
 from pgassay.analysis.verdicts.checks.load_checks import load_warnings, unheld_lines
 from pgassay.analysis.verdicts.checks.machine_checks import check_machine, machine_warnings
+from pgassay.analysis.verdicts.checks.short_trials import short_trial_warnings
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.dropped_arms import dropped_arms, dropped_sentences
 from pgassay.analysis.verdicts.families import crossed_family_words, estimates_sentence, family_words
@@ -170,7 +171,8 @@ def _analyse(stored: StoredExperiment) -> CompareResult:
     explained, stopped = explanations(stored, study), _STOPPED.get(stored.stopped, "running")
     network_confounds, network_warnings = network_sentences(study, arms)
     volumes = arm_volumes(experiment, arms)
-    causes = judged(arm_causes(stored), arms)
+    found = found_causes(stored)
+    causes = judged(found.causes, arms, found.lesser)
     result = CompareResult(
         schema=1,
         folder=str(stored.folder),
@@ -247,6 +249,7 @@ def _all_warnings(
     network, volumes, plans = found
     return (
         *_of_dropped(stored),
+        *short_trial_warnings(stored),
         *load_warnings(study),
         *_warnings_of_trials(study, primary),
         *network,

@@ -13,12 +13,13 @@ from pgassay.analysis.verdicts.primary_family import single_trial_spread
 from pgassay.analysis.verdicts.study import owns_data
 from pgassay.design.schedule import next_step
 from pgassay.environment.cleanup.scratch import scratch_folder
-from pgassay.errors import MeasurementError
+from pgassay.errors import MeasurementError, UsageError
 from pgassay.experiment.running.earlier_experiments import TrialHistory
 from pgassay.experiment.running.loop import RunLimits, TrialRunner, expected_trial_s
 from pgassay.model.experiment import Experiment, StatisticalContract
 from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
+from pgassay.workloads.statements import refused_sql
 
 # Of single trials, where nothing is known of their spread: what a shared virtual machine shows.
 SPREAD_UNKNOWN = 0.07
@@ -107,13 +108,19 @@ _ENDED = {"failed": "failed", "invalid": "gave no valid figure"}
 
 
 def rehearse(experiment: Experiment, run: TrialRunner, progress: Progress) -> TrialHistory:
-    """Run a trial of the control once; raises MeasurementError with its reason when it does not succeed."""
+    """Run a trial of the control once.
+
+    Raises UsageError where the server refuses SQL of the user's file, else MeasurementError with the reason
+    when it does not succeed.
+    """
     progress.stage("rehearsing one trial, to see what the given time can resolve")
     control = next(arm for arm in experiment.arms if arm.role == "control")
     spec = next_step(experiment, ()).spec
     with scratch_folder() as scratch:
         _, record = run(spec.model_copy(update={"arm": control}), scratch)
     if record.status != "ok":
+        if refused := refused_sql(control.spec.workload, record.reason):
+            raise UsageError(refused)
         raise MeasurementError(
             f"the rehearsal of {control.name} {_ENDED.get(record.status, record.status)}: {record.reason}"
         )

@@ -113,6 +113,35 @@ def difference_sentences(result: CompareResult) -> tuple[str, ...]:
     return tuple(_difference(result, explanation, labels) for explanation in result.explanations)
 
 
+def why_sentence(result: CompareResult) -> str:
+    """Why an arm is faster: what another arm lifted, else what limits the slower one; '' if unknown."""
+    labels = _labels(result)
+    slower: set[tuple[str, str]] = set()
+    for arm in result.arms:
+        if arm.verdict not in ("faster", "slower") or arm.withheld:
+            continue
+        control = next(
+            (each for each in result.arms if (each.verdict, each.stratum) == ("control", arm.stratum)), None
+        )
+        late = control if arm.verdict == "faster" else arm
+        if late is not None:
+            slower.add((late.name, late.stratum))
+    told = [
+        cause
+        for cause in result.causes
+        if (cause.arm, cause.stratum) in slower
+        and cause.cause != UNKNOWN
+        and (cause.kind == "limit" or cause.lifted_by is not None)
+    ]
+    if not told:
+        return ""
+    cause = next((each for each in told if each.lifted_by is not None), told[0])
+    share = f" ({text.percent_rounded(cause.share)} of its time)" if cause.share else ""
+    lifted = f", which {text.clean(cause.lifted_by)} lifts" if cause.lifted_by is not None else ""
+    limited = "was limited by" if cause.kind == "limit" else "was held back by"
+    return f"Why: {_place(cause, labels)} {limited} {_phrase(cause)}{share}{lifted}."
+
+
 def _labels(result: CompareResult) -> dict[tuple[str, str], str]:
     factors = compared_factors(result.arms)
     return {(arm.name, arm.stratum): short_name(arm, factors) for arm in result.arms}
@@ -152,13 +181,20 @@ def _gained(cause: Cause) -> str:
         least, most = cause.gain_range or (predicted, predicted)
         if least is None or most is None or (ends[0] <= most and least <= ends[1]):
             return words
+        if _is_least(cause) and least <= ends[1]:
+            return words
         told = text.amount(most) if most == least else text.span((least, most))
         return f"{words}, where {told} had been predicted"
     if cause.gain_if_lifted < _GAIN_MIN:
         return f"; without that, {limit} would limit it just as much" if limit else ""
-    about = "about" if cause.gain_range else "up to about"
+    about = "about" if cause.gain_range else "at least about" if _is_least(cause) else "up to about"
     words = f"; without that it could be {about} {text.amount(cause.gain_if_lifted)}{_between(cause)}"
     return f"{words}, then limited by {limit}" if limit else words
+
+
+def _is_least(cause: Cause) -> bool:
+    rule = rule_of(cause.cause)
+    return rule is not None and rule.gain_is_least
 
 
 def _between(cause: Cause) -> str:
@@ -171,7 +207,7 @@ def _between(cause: Cause) -> str:
     if ends[1] > _GAIN_RANGE_MAX * cause.gain_if_lifted:
         return " (too few trials for an interval)"
     if ends[0] < _GAIN_MIN:
-        return f" (95 % interval: at most {text.amount(ends[1])})"
+        return "" if _is_least(cause) else f" (95 % interval: at most {text.amount(ends[1])})"
     return f" (95 % interval: {text.span(ends)})"
 
 

@@ -3,13 +3,14 @@
 import math
 import shlex
 from collections.abc import Iterator
+from textwrap import shorten
 
 from pgassay.analysis.statistics.starts import STARTS_WITHOUT_BOUND
 from pgassay.model.plans.executed_plan import PlanChanged
 from pgassay.model.result import CompareResult, LayoutResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.arm_volumes import price_ranking
-from pgassay.report.compare.causes import difference_sentences
+from pgassay.report.compare.causes import difference_sentences, why_sentence
 from pgassay.report.compare.maintenance_section import work_tables
 from pgassay.report.compare.material import Material
 from pgassay.report.compare.qualifications import counted
@@ -57,6 +58,7 @@ _BRIEF_VERDICTS_MAX = 4
 _BRIEF_ANSWERS_MAX = 2
 _BRIEF_LINES_MAX = 10
 _BRIEF_PLAN_SENTENCES = 3
+_QUALIFICATION_CHARACTERS_MAX = 80
 # With more strata than this the twins are counted, and only those that differ are named.
 _TWINS_MAX = 3
 
@@ -194,13 +196,15 @@ def _control(material: Material) -> str:
 
 
 def brief(material: Material) -> Section:
-    """Ten lines at most: verdicts, medians, what they rest on, why it is so, what qualifies them."""
+    """Ten lines at most: verdicts, why, medians, what they rest on, what moved, what qualifies them."""
     result = material.result
     said = headline_lines(result)
     more = len(said) - _BRIEF_VERDICTS_MAX
     lines = [Paragraph(line, STRONG) for line in _factors(result)]
     lines += [Paragraph(line, STRONG) for line in said[: _BRIEF_VERDICTS_MAX if more > 1 else len(said)]]
     lines += [Paragraph(f"And {more} more verdicts.", STRONG)] if more > 1 else []
+    if why := why_sentence(result):
+        lines.append(Paragraph(why))
     if result.blocks and not is_tallied(result):
         unit = result.metric.unit
         medians = [
@@ -223,9 +227,15 @@ def _brief_notes(material: Material) -> Iterator[Paragraph]:
     if result.twin.ok is False:
         yield Paragraph(twin_sentence(result.twin), ALARM)
     if qualified := counted(result):
-        yield Paragraph(f"Before you rely on this, read: {qualified}.", WARNING)
+        yield Paragraph(f"Before you rely on this, read: {qualified}: {_first_of(result)}", WARNING)
     folder = clean(shlex.quote(str(material.stored.folder)))
     yield Paragraph(f"More: pgassay report {folder} (or --details).", QUIET)
+
+
+def _first_of(result: CompareResult) -> str:
+    """The first of what qualifies the verdicts, cut."""
+    first = clean([*result.confounds, *result.warning_sentences, *result.skipped][0])
+    return shorten(first, _QUALIFICATION_CHARACTERS_MAX, placeholder=" …")
 
 
 def _factors(result: CompareResult) -> list[str]:

@@ -105,6 +105,9 @@ def _backend_core(evidence: Evidence) -> Answer:
         return None
     if times.share_awake(times.cpu_s) < _BUSY_CORE_MIN:
         return None
+    if times.runnable_s > times.cpu_s:
+        # Not one processor for each connection, but less than that.
+        return Missing("why its connections queued for a processor for longer than they had one")
     figures: dict[str, float | str] = {
         "cpu_s": times.cpu_s,
         "connections": sum(
@@ -202,4 +205,6 @@ NOISE = Rule(
         remedy="Move the other programs to another machine, or give the server its own processors.",
     ),
     find=_noise,
+    # A neighbour also slows what runs, by caches and threads that share a core: that shows in no queue.
+    gain_is_least=True,
 )

@@ -15,7 +15,8 @@ from pgassay.analysis.causes.evidence import Evidence
 from pgassay.analysis.causes.rules.wal import full_buffers_s
 from pgassay.model.trial import figure
 
-# Of a bulk write's pages most go through a ring of their own, which no setting makes larger.
+# Of a bulk write's pages most go through a ring of their own, which no setting makes larger. That of a scan
+# (bulkread) is for tables beyond a quarter of shared buffers alone (heapam.c, initscan).
 _BULK_SHARE = 0.5
 _SLRU_SETTINGS_MAJOR_MIN = 17
 _QUEUE_SHARE_MAX = 0.25
@@ -78,7 +79,7 @@ def _backend_writes(evidence: Evidence) -> Answer:
     by_backends = [row for row in rows if str(row.get("backend_type", "")) == "client backend"]
     written = sum(figure(row, "writes") for row in by_backends)
     everybody = sum(figure(row, "writes") for row in rows)
-    bulk = sum(figure(row, "writes") for row in by_backends if str(row.get("context", "")).startswith("bulk"))
+    bulk = sum(figure(row, "writes") for row in by_backends if row.get("context") == "bulkwrite")
     figures = dict(found.figures)
     if everybody > 0:
         figures |= {"backend_writes": written, "backend_writes_share": written / everybody}
@@ -89,7 +90,7 @@ def _backend_writes(evidence: Evidence) -> Answer:
 
 
 _BULK = (
-    "COPY, CREATE TABLE AS, VACUUM and large scans write through a small ring of buffers of their own, so "
+    "COPY, CREATE TABLE AS and VACUUM write through a small ring of buffers of their own, so "
     "larger shared_buffers don't help: storage with faster writes does, or smaller batches."
 )
 
