@@ -122,6 +122,11 @@ class Table:
         """Whether any column has a name."""
         return any(column.name for column in self.columns)
 
+    @property
+    def is_words(self) -> bool:
+        """Whether it has no column of figures."""
+        return not any(column.is_figure for column in self.columns)
+
 
 @dataclass(frozen=True)
 class Figure:

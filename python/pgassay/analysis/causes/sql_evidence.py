@@ -241,7 +241,8 @@ def _mostly_within(looks: Looks, begin_s: float, end_s: float) -> Chosen:
     """For a stretch as short as a window or two: those windows of which it took most, none if it met none."""
     taken_s = np.minimum(looks.end_s, end_s) - np.maximum(looks.begin_s, begin_s)
     shares = taken_s / np.maximum(looks.end_s - looks.begin_s, 1e-9)
-    return (shares > 0) & (shares == shares.max(initial=0.0))
+    chosen: Chosen = (shares > 0) & (shares == shares.max(initial=0.0))
+    return chosen
 
 
 def _mean(looks: Looks, values: Figures, chosen: Chosen) -> float:
