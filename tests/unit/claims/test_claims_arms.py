@@ -1,10 +1,14 @@
 """Which arms an experiment is planned with for its claims: what is never judged is no part of the family."""
 
+from dataclasses import replace
 from typing import Any
 
+import pytest
 from plans_for_tests import make_arms
 
-from pgassay.analysis.claims.judge_claims import claimed_arms
+import report_examples as examples
+from pgassay.analysis.claims.judge_claims import claimed_arms, judge
+from pgassay.errors import UsageError
 from pgassay.model.further_results.claims import Claim, Source
 
 VERSIONS = make_arms(["version=17,16,18"], workload="select-only")
@@ -59,3 +63,27 @@ def test_a_claim_of_whole_factors_takes_all_arms() -> None:
     of_factors = claim(factor="io_method", against_factor="clients", says="larger")
     assert claimed_arms([of_factors], *GRID) == GRID
     assert claimed_arms([], *GRID) == GRID
+
+
+def test_an_arm_that_only_an_untried_claim_is_of_takes_no_other_claim_along() -> None:
+    """Its arm can't be had here, so the other arm of the claim was not planned either."""
+    stored = examples.stored()
+    result = examples.result(stored)
+    control, worker = (each.name for each in result.arms[:2])
+    tried = claim(id="tried", arm=worker, against=control)
+    untried = claim(id="untried", arm="io_method=another", against="io_method=left_out")
+
+    def judged(**changes: Any) -> list[Any]:
+        experiment = stored.experiment.model_copy(update=changes)
+        return list(judge((tried, untried), result, replace(stored, experiment=experiment)))
+
+    skipped = "io_method=another was skipped: it needs another build"
+    first, second = judged(skipped=(skipped,))
+    assert first.verdict != "can't be tried here"
+    assert (second.verdict, second.why) == ("can't be tried here", skipped)
+    # The build is there by now, and its arm is not: only arms that claims could be tried of were planned.
+    first, second = judged(command=("pgassay", "claims", "run", "claims.toml", "--seed", "1"))
+    assert first.verdict != "can't be tried here"
+    assert second.verdict == "can't be tried here" and "in a new folder (--out)" in second.why
+    with pytest.raises(UsageError, match="there is no arm"):
+        judged(command=("pgassay", "run", "claims.toml"))

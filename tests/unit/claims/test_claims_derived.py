@@ -113,6 +113,10 @@ def test_a_price_is_that_of_a_unit_of_work() -> None:
     dearer = PRICE.model_copy(update={"says": "dearer", "published": 1.3, "band": (1.2, 1.5)})
     assert priced(dearer, 0.8, 0.9).verdict == "reproduced"
     assert priced(dearer, 0.4, 0.5).verdict == "same direction, other size"
+    # The estimate lies outside the band; another run could have it within.
+    at_the_edge = priced(dearer, 0.55, 0.9)
+    assert at_the_edge.here is not None and at_the_edge.here > 1.5
+    assert at_the_edge.verdict == "reproduced" and "its interval reaches the band" in at_the_edge.why
     equal = PRICE.model_copy(update={"says": "equal"})
     assert priced(equal, 1.099, 1.101).verdict == "reproduced"
     assert priced(equal, 1.9, 2.1).verdict == "refuted"

@@ -26,6 +26,8 @@ _FOLDERS = re.compile(r"=\S*/(?=[^\s/]+\.sql)")
 _METHOD = "io_method"
 # More blocks than this are no forecast that anybody plans by.
 _FORECAST_BLOCKS_MAX = 1000
+# The command of an experiment of which only the arms are run that claims are of.
+CLAIMS_COMMAND = ("pgassay", "claims", "run")
 _INSTEAD = "name the folder of an experiment of this file, or another with --out"
 
 
@@ -86,12 +88,21 @@ def missing_for(claim: Claim, experiment: Experiment, where: str, instead: str =
     if missing:
         return missing
     arms = [arm for arm in experiment.arms if _named(arm.stratum) == claim.stratum]
+    compared_arms = [arm for arm in arms if arm.role != "twin"]
     for named in claim.named_arms:
-        if not any(is_named(arm.name, named, claim) and arm.role != "twin" for arm in arms):
-            skipped = next((each for each in experiment.skipped if _is_of(named, each)), None)
-            if skipped is not None:
-                return skipped
-            _refuse(claim, f"there is no arm {named} in {where}", instead)
+        if any(is_named(arm.name, named, claim) for arm in compared_arms):
+            continue
+        # Where another arm of the claim can't be had, nobody may have wanted this one.
+        skips = (
+            each for other in (named, *claim.named_arms) for each in experiment.skipped if _is_of(other, each)
+        )
+        if skipped := next(skips, None):
+            return skipped
+        if experiment.command[: len(CLAIMS_COMMAND)] == CLAIMS_COMMAND:
+            return (
+                f"{named} could not be had when the experiment began: run the claims in a new folder (--out)"
+            )
+        _refuse(claim, f"there is no arm {named} in {where}", instead)
     varied = {factor for arm in experiment.arms for factor in arm.levels}
     for factor in filter(None, (claim.factor, claim.against_factor)):
         if factor not in varied:
@@ -204,17 +215,32 @@ def verdict_of(claim: Claim, found: ArmResult, least: int, margin: float) -> tup
             return "refuted", f"{here}, by more than the margin"
         more = more_blocks(found.ratio, found.interval, found.blocks, margin, is_equal=True)
         return "undecided", f"{here}, perhaps by no more than the margin; {more}"
-    return judge_direction(claim, found.ratio, here, is_opposite=found.verdict != claim.says)
+    is_opposite = found.verdict != claim.says
+    return judge_direction(claim, found.ratio, found.interval, here, is_opposite=is_opposite)
 
 
-def judge_direction(claim: Claim, ratio: float, here: str, *, is_opposite: bool) -> tuple[ClaimVerdict, str]:
-    """The verdict where a direction is proven, and why; `here`: the estimate in words. The size is its."""
+def judge_direction(
+    claim: Claim,
+    ratio: float,
+    interval: tuple[float | None, float | None] | None,
+    here: str,
+    *,
+    is_opposite: bool,
+) -> tuple[ClaimVerdict, str]:
+    """The verdict where a direction is proven, and why; `here`: the estimate in words.
+
+    The size is another one where no part of its interval lies in the band, so that the verdict of an estimate
+    at the edge of the band is no matter of chance.
+    """
     if is_opposite:
         return "refuted", f"{here}, the opposite"
     if claim.band is None or claim.band[0] <= ratio <= claim.band[1]:
         return "reproduced", here
-    low, high = (figure(end) for end in claim.band)
-    return "same direction, other size", f"{here}, outside the band of {low} to {high} ×"
+    least, most = interval if interval is not None else (ratio, ratio)
+    band = "{} to {} ×".format(*(figure(end) for end in claim.band))
+    if (least is None or least <= claim.band[1]) and (most is None or most >= claim.band[0]):
+        return "reproduced", f"{here}, and its interval reaches the band of {band}"
+    return "same direction, other size", f"{here}, outside the band of {band}"
 
 
 def further(found: ArmResult, least: int, margin: float) -> str:

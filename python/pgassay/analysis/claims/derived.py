@@ -88,7 +88,8 @@ def _of_price(
     if claim.says == "equal":
         is_beyond = low > 1 + margin or high < 1 / (1 + margin)
         return ("refuted" if is_beyond else "undecided"), here
-    return judge_direction(claim, ratio, here, is_opposite=(low > 1) is not (claim.says == "dearer"))
+    is_opposite = (low > 1) is not (claim.says == "dearer")
+    return judge_direction(claim, ratio, (low, high), here, is_opposite=is_opposite)
 
 
 def _volumes(claim: Claim, named: str, result: CompareResult) -> ArmVolumes | None:

@@ -202,5 +202,5 @@ def of_ratio(
     if low <= 1 <= high:
         return "undecided", f"{here}, and {by} disagree on the direction"
     return judge_direction(
-        claim, ratio, here, is_opposite=(low > 1) is not (claim.says in ("faster", "more"))
+        claim, ratio, (low, high), here, is_opposite=(low > 1) is not (claim.says in ("faster", "more"))
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from pgassay.analysis.claims.arm_claims import missing_condition, missing_for
+from pgassay.analysis.claims.arm_claims import CLAIMS_COMMAND, missing_condition, missing_for
 from pgassay.analysis.claims.claim_blocks import is_open
 from pgassay.analysis.claims.judge_claims import claimed_arms, judge
 from pgassay.analysis.verdicts.compare import analyse
@@ -166,7 +166,7 @@ def keep_file(file: ClaimedFile, folder: Path) -> None:
 
 def _command(file: ClaimedFile) -> tuple[str, ...]:
     """What judges its claims, and repeats an experiment of which only the claimed arms are run."""
-    return ("pgassay", "claims", "run", str(file.path))
+    return (*CLAIMS_COMMAND, str(file.path))
 
 
 def _refuse_changed(file: ClaimedFile, folder: Path) -> None:
