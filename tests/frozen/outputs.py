@@ -136,7 +136,8 @@ class _Words(html.parser.HTMLParser):
 def words_of(page: str) -> str:
     """The text of an HTML page."""
     parser = _Words()
-    parser.feed(page)
+    # Where a name may be parted is no matter of words.
+    parser.feed(page.replace("<wbr>", ""))
     return "\n".join(parser.lines) + "\n"
 
 

@@ -11,7 +11,7 @@ from pgassay.analysis.causes.base import Found, Rule
 from pgassay.analysis.causes.rank import arm_causes, limit_with_faults, trial_causes
 from pgassay.analysis.causes.sampler_files import read_columns
 from pgassay.analysis.causes.trial_evidence import evidence_of_trial
-from pgassay.analysis.verdicts.checks.short_trials import short_trial_warnings
+from pgassay.analysis.verdicts.checks.load_checks import short_trial_warnings
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.model.cause import Cause
 from pgassay.model.experiment import ArmCeiling, PlannedCeilings

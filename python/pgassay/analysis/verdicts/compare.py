@@ -35,9 +35,8 @@ from pgassay.analysis.verdicts.checks.carry_over import carry_over_warnings
 from pgassay.analysis.verdicts.checks.copies import copy_warnings
 from pgassay.analysis.verdicts.checks.failures import failure_warnings
 from pgassay.analysis.verdicts.checks.imitation import imitation_warnings
-from pgassay.analysis.verdicts.checks.load_checks import load_warnings, unheld_lines
+from pgassay.analysis.verdicts.checks.load_checks import load_warnings, short_trial_warnings, unheld_lines
 from pgassay.analysis.verdicts.checks.machine_checks import check_machine, machine_warnings
-from pgassay.analysis.verdicts.checks.short_trials import short_trial_warnings
 from pgassay.analysis.verdicts.checks.twin import TwinCheck
 from pgassay.analysis.verdicts.dropped_arms import dropped_arms, dropped_sentences
 from pgassay.analysis.verdicts.families import crossed_family_words, estimates_sentence, family_words

@@ -107,9 +107,7 @@ def _symptom(result: TuneResult) -> Iterator[Block]:
     symptom = result.symptom
     took = time_words(symptom.seconds, at_least=symptom.at_least)
     is_weighted = any(each.weight != 1 for each in symptom.statements)
-    often = (
-        "in total, each as often as it is called beside the others" if is_weighted else "for all of them once"
-    )
+    often = "in total, each as often as it is called" if is_weighted else "for all of them once"
     yield Paragraph(
         f"{plural(len(symptom.statements), 'statement')} of {symptom.workload} on {symptom.data}, PostgreSQL "
         f"{symptom.version}, cache {symptom.cache}: {took} {often}."

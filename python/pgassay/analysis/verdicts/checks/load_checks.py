@@ -1,4 +1,4 @@
-"""Whether a load was what was asked for: its rate was held, and the client was not its limit."""
+"""Whether a load was what was asked for: its rate held, the client not its limit, its trials long enough."""
 
 import math
 from collections.abc import Sequence
@@ -7,12 +7,15 @@ from statistics import median
 
 import numpy as np
 
+from pgassay.analysis.accounts.arm_accounts import trial_accounts
+from pgassay.analysis.accounts.threads import BACKEND
 from pgassay.analysis.verdicts.stability import trend_per_step
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Judgement
 from pgassay.model.arm import Arm
 from pgassay.model.trial import LoadObservation
-from pgassay.words import figure, join, percent_fixed, plural
+from pgassay.record.experiment import StoredExperiment
+from pgassay.words import figure, join, percent_fixed, plural, seconds
 
 # What chance alone may leave of a queue: so many standard deviations of the arrivals, or this share of them.
 _QUEUE_DEVIATIONS = 5.0
@@ -25,6 +28,8 @@ DELAY_SHARE_TOLD = 0.05
 DELAY_SHARE_MAX = 0.5
 # From which spread on what would decide sooner is said, and after how many blocks.
 SCATTER_MIN, SCATTER_BLOCKS_MIN = 0.15, 4
+# A share p of n looks has a standard error of √(p (1 − p) / n): a quarter of 50 is known to ± 12 %.
+LOOKS_MIN = 50
 
 
 def holds_rate(load: LoadObservation) -> bool:
@@ -195,4 +200,28 @@ def _own_delays(study: Study) -> tuple[str, ...]:
         f"Up to {percent_fixed(most)} of the {latency} latency of {join(list(high))} is the load "
         "generator's own delay: it had no processor when a transaction was due or an answer came. All arms "
         "have it equally.",
+    )
+
+
+def short_trial_warnings(stored: StoredExperiment) -> tuple[str, ...]:
+    """One sentence where the trials of an arm are so short; it names the arm with the fewest looks."""
+    fewest: tuple[float, float, str] | None = None
+    for arm in stored.experiment.arms:
+        of_arm = [
+            each for each in stored.trials if each.record.arm_id == arm.id and each.record.status == "ok"
+        ]
+        accounts = [each for trial in of_arm for each in trial_accounts(trial) if each.process == BACKEND]
+        if arm.role == "twin" or not accounts:
+            continue
+        looks = median(each.samples for each in accounts)
+        length_s = median(each.wall_s / max(each.threads, 1e-9) for each in accounts)
+        if looks < LOOKS_MIN and (fewest is None or looks < fewest[0]):
+            fewest = looks, length_s, arm.name
+    if fewest is None:
+        return ()
+    looks, length_s, name = fewest
+    return (
+        f"Trials are too short to tell what limits the server, or by which share: {name} was measured for "
+        f"{seconds(length_s)}, with {plural(round(looks), 'look')} at its processes, where {LOOKS_MIN} are "
+        "the least: measure longer (duration=, executions=), or more data (--scale).",
     )
