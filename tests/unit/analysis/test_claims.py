@@ -38,11 +38,15 @@ def judged(of: Claim, **changes: Any) -> JudgedClaim:
     return found
 
 
+FAR = {"verdict": "faster", "ratio": 1.4, "interval": (1.35, 1.5)}
+
+
 @pytest.mark.parametrize(
     ("of", "arm", "verdict"),
     [
         ({"band": (1.1, 1.3)}, {"verdict": "faster", "ratio": 1.2}, "reproduced"),
-        ({"band": (1.1, 1.3)}, {"verdict": "faster", "ratio": 1.4}, "same direction, other size"),
+        ({"band": (1.1, 1.3)}, FAR, "same direction, other size"),
+        ({"band": (1.1, 1.3)}, {**FAR, "interval": (1.25, 1.5)}, "reproduced"),
         ({}, {"verdict": "faster", "ratio": 9.0}, "reproduced"),
         ({}, {"verdict": "equivalent", "ratio": 1.0}, "no difference here"),
         ({}, {"verdict": "slower", "ratio": 0.8}, "refuted"),

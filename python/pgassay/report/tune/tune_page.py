@@ -289,7 +289,7 @@ def _writes(fix: Fix) -> str:
     is_open = fix.interval == (None, None) if fix.evidence == "proof" else fix.evidence == "search"
     if not ratio or is_open or fix.applied_by == "statement":
         return ""
-    return "as fast" if abs(ratio - 1) < _SAME else amount(1 / ratio)
+    return "unchanged" if abs(ratio - 1) < _SAME else amount(1 / ratio)
 
 
 def _row(fix: Fix) -> Row:
