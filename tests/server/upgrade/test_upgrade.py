@@ -79,7 +79,7 @@ SHORT = {"pgassay.upgrade.run_upgrade._TIME_MIN_S": 15.0}
 
 @pytest.fixture(scope="module")
 def source() -> Iterator[SourceServer]:
-    with source_server(resolve("16"), SETTINGS) as server:
+    with source_server(resolve("npm:16"), SETTINGS) as server:
         server.execute(*(each for each in TABLE.split(";") if each.strip()), *PLANTED, *HARMLESS)
         with server.connection() as session:
             session.execute("BEGIN; INSERT INTO held VALUES (1); PREPARE TRANSACTION 'left open'")
@@ -151,7 +151,7 @@ def test_every_statement_is_judged_on_both_versions(answer: dict[str, Any]) -> N
 @pytest.mark.slow
 def test_a_server_that_is_clean_has_nothing_in_the_way(tmp_path: Path) -> None:
     (tmp_path / "one.sql").write_text("SELECT count(*) FROM orders WHERE id < 1000;")
-    with source_server(resolve("17"), {"shared_preload_libraries": ""}) as server:
+    with source_server(resolve("npm:17"), {"shared_preload_libraries": ""}) as server:
         server.execute(*(each for each in TABLE.split(";") if each.strip()), *HARMLESS)
         finished = whole_tool.run(
             *("upgrade", server.dsn(), "--to", "18", "--workload", f"sql:{tmp_path / 'one.sql'}"),

@@ -119,7 +119,7 @@ def test_statistics_are_carried_from_18_on_and_extended_ones_from_19_on(
 def test_a_folder_that_can_t_be_the_source_s_is_refused_at_once(tmp_path: Path) -> None:
     with backed_up("18", tmp_path / "base") as (_, backup):
         pass
-    with source_server(resolve("16"), {"shared_preload_libraries": ""}) as server:
+    with source_server(resolve("npm:16"), {"shared_preload_libraries": ""}) as server:
         for text, said in (
             ("folder:/tmp", "write dump, for one that is made now"),
             (f"folder:{backup}", "is of PostgreSQL 18, and"),

@@ -151,7 +151,7 @@ def test_from_16_to_18_by_pg_upgrade(tmp_path: Path) -> None:
     except UsageError as error:
         pytest.skip(str(error))
     settings = SETTINGS | {"old_snapshot_threshold": "60min", "password_encryption": "md5"}
-    with source_server(resolve("16"), settings) as server:
+    with source_server(resolve("npm:16"), settings) as server:
         server.execute(
             *TABLE, *IN_BOTH, *DECOYS,
             "CREATE VIEW checkpoints AS SELECT checkpoints_timed FROM pg_stat_bgwriter",

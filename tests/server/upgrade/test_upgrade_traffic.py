@@ -46,7 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def source(folder: Path) -> Iterator[SourceServer]:
     """A server of 17 with a dump of the beginning and a capture of what came then."""
-    with source_server(resolve("17"), {"shared_preload_libraries": ""}) as server:
+    with source_server(resolve("npm:17"), {"shared_preload_libraries": ""}) as server:
         server.execute(*SCHEMA.split(";\n"))
         program = Path(resolve("18").bin_directory) / "pg_dump"
         words = ["--format=custom", f"--file={folder / 'then.dump'}", f"--dbname={server.dsn()}"]

@@ -48,9 +48,9 @@ pub struct Text {
     /// Whether a secret was taken out of it.
     pub has_secret: bool,
     /// Names of statements that it prepares.
-    prepares: Vec<Vec<u8>>,
+    pub(super) prepares: Vec<Vec<u8>>,
     /// Names of prepared statements that it executes.
-    executes: Vec<Vec<u8>>,
+    pub(super) executes: Vec<Vec<u8>>,
 }
 
 /// All of them.
