@@ -221,7 +221,7 @@ def test_a_cause_that_this_version_does_not_know_is_called_by_its_name() -> None
 
 
 def test_trials_with_few_looks_are_warned_of(tmp_path: Path) -> None:
-    """100 looks are enough, and 20 are not, however long they took."""
+    """Of all trials of an arm together: 100 looks are enough, and 20 are not, however long they took."""
     assert short_trial_warnings(experiment(tmp_path / "long", [READING] * 2)) == ()
     stored = experiment(tmp_path / "short", [READING] * 2)
     for trial in stored.trials:
@@ -232,7 +232,8 @@ def test_trials_with_few_looks_are_warned_of(tmp_path: Path) -> None:
     assert said.startswith(
         "Trials are too short to tell what limits the server, or by which share: io_method="
     )
-    assert "with 20 looks at its processes, where 50 are the least" in said
+    looks = 20 * len({each.record.block for each in stored.trials})
+    assert f"with {looks} looks at its processes in all, where 50 are the least" in said
 
 
 def test_statements_that_only_write_fill_a_device_too(tmp_path: Path) -> None:

@@ -204,7 +204,7 @@ def _own_delays(study: Study) -> tuple[str, ...]:
 
 
 def short_trial_warnings(stored: StoredExperiment) -> tuple[str, ...]:
-    """One sentence where the trials of an arm are so short; it names the arm with the fewest looks."""
+    """One sentence where all trials of an arm are so short; it names the arm with the fewest looks."""
     fewest: tuple[float, float, str] | None = None
     for arm in stored.experiment.arms:
         of_arm = [
@@ -213,7 +213,7 @@ def short_trial_warnings(stored: StoredExperiment) -> tuple[str, ...]:
         accounts = [each for trial in of_arm for each in trial_accounts(trial) if each.process == BACKEND]
         if arm.role == "twin" or not accounts:
             continue
-        looks = median(each.samples for each in accounts)
+        looks = math.fsum(each.samples for each in accounts)
         length_s = median(each.wall_s / max(each.threads, 1e-9) for each in accounts)
         if looks < LOOKS_MIN and (fewest is None or looks < fewest[0]):
             fewest = looks, length_s, arm.name
@@ -222,6 +222,6 @@ def short_trial_warnings(stored: StoredExperiment) -> tuple[str, ...]:
     looks, length_s, name = fewest
     return (
         f"Trials are too short to tell what limits the server, or by which share: {name} was measured for "
-        f"{seconds(length_s)}, with {plural(round(looks), 'look')} at its processes, where {LOOKS_MIN} are "
-        "the least: measure longer (duration=, executions=), or more data (--scale).",
+        f"{seconds(length_s)} a trial, with {plural(round(looks), 'look')} at its processes in all, where "
+        f"{LOOKS_MIN} are the least: measure longer (duration=, executions=), or more data (--scale).",
     )
