@@ -146,7 +146,7 @@ def command_line(program: list[str], folder: Path, case: Case, words: argparse.N
 def compare_versions(folder: Path, words: argparse.Namespace) -> None:
     """Every case by this and by the earlier version, as whole commands, in an order that is drawn."""
     known, draw = cases(folder), random.Random(words.seed)
-    programs = {"this": [sys.executable, "-m", "pgassay"], "earlier": [words.earlier]}
+    programs = {"this": [sys.executable, "-m", "pgassay.cli.main"], "earlier": [words.earlier]}
     # The earlier version may store its data and builds in another way.
     homes = {"this": dict(os.environ), "earlier": {**os.environ, "PGASSAY_HOME": str(folder / "home")}}
     took_s: dict[tuple[str, str], list[float]] = {}
@@ -162,7 +162,9 @@ def compare_versions(folder: Path, words: argparse.Namespace) -> None:
                         [*line, *options], env=homes[version], stdout=subprocess.PIPE, text=True, check=False
                     )
                     seconds = time.monotonic() - begun
-                    arms = json.loads(ran.stdout)["arms"]
+                if ran.returncode:
+                    raise SystemExit(f"{version}, {name}: the command ended with {ran.returncode}")
+                arms = json.loads(ran.stdout)["arms"]
                 verdicts = ", ".join(each["verdict"] for each in arms if each["verdict"] != "control")
                 print(f"round {number}, {name}, {version}: {verdicts}, {seconds:.1f} s", flush=True)
                 if number:

@@ -223,6 +223,11 @@ def span(ends: Ends, words: Comparative = SPEED) -> str:
     return f"between {amount(low, words)} and {amount(high, words)}"
 
 
+def amount_within(value: float, ends: Ends | None) -> str:
+    """A ratio as a difference, with its interval where that has an end."""
+    return f"{amount(value)} ({span(ends)})" if ends and any(ends) else amount(value)
+
+
 def plural(count: int, word: str) -> str:
     """'1 block', '2 blocks'."""
     return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import report_examples as examples
-from browser_visits import visit
+from browser_visits import look_at_widths, visit
 from load_records import write_load
 from pgassay.analysis.verdicts.compare import analyse
 from pgassay.cli.chart_library import chart_library
@@ -64,19 +64,8 @@ def hostile() -> str:
 
 def look(browser: Path, page: str, folder: Path) -> dict[int, dict]:
     """What the browser makes of the page in frames of each width, once all charts are drawn."""
-    source = escaping.escape(page, quote=True)
-    frames = "".join(
-        f'<iframe style="width:{width_px}px;height:2000px;border:0" srcdoc="{source}"></iframe>'
-        for width_px in WIDTHS_PX
-    )
-    around = folder / "around.html"
-    around.write_text(f'<!doctype html><meta charset="utf-8"><script>{PROBE}</script><body>{frames}', "utf-8")
     flags = ("--virtual-time-budget=20000", "--host-resolver-rules=MAP * ~NOTFOUND")
-    document, log = visit(browser, around, folder, *flags)
-    assert "CONSOLE" not in log, log
-    found = re.search(r"REPORT (\[.*\])", document, re.DOTALL)
-    assert found, document[:500]
-    return dict(zip(WIDTHS_PX, json.loads(escaping.unescape(found.group(1))), strict=True))
+    return look_at_widths(browser, page, folder, PROBE, WIDTHS_PX, *flags)
 
 
 def test_every_chart_of_a_load_in_a_grid_is_drawn(browser: Path, tmp_path: Path) -> None:

@@ -1,13 +1,10 @@
 """The page of `tune` in a real browser: no table is cut and no word of a name torn, on telephones too."""
 
-import html as escaping
-import json
-import re
 from pathlib import Path
 from typing import Any
 
 import tune_samples as samples
-from browser_visits import visit
+from browser_visits import look_at_widths
 from pgassay.model.tuning.tune_answer import TuneResult
 from pgassay.report.tune.tune_page import page_of
 
@@ -61,19 +58,7 @@ def answer() -> TuneResult:
 
 
 def look(browser: Path, page: str, folder: Path) -> dict[int, dict[str, Any]]:
-    """What the browser makes of the page in frames of each width."""
-    source = escaping.escape(page, quote=True)
-    frames = "".join(
-        f'<iframe style="width:{width_px}px;height:2000px;border:0" srcdoc="{source}"></iframe>'
-        for width_px in WIDTHS_PX
-    )
-    around = folder / "around.html"
-    around.write_text(f'<!doctype html><meta charset="utf-8"><script>{PROBE}</script><body>{frames}', "utf-8")
-    document, log = visit(browser, around, folder)
-    assert "CONSOLE" not in log, log
-    found = re.search(r"REPORT (\[.*\])", document, re.DOTALL)
-    assert found, document[:500]
-    return dict(zip(WIDTHS_PX, json.loads(escaping.unescape(found.group(1))), strict=True))
+    return look_at_widths(browser, page, folder, PROBE, WIDTHS_PX)
 
 
 def test_no_table_of_tune_is_cut_and_no_word_in_it_torn(browser: Path, tmp_path: Path) -> None:

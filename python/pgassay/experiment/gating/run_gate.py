@@ -105,7 +105,8 @@ def run_gate(options: GateOptions, progress: Progress, *, wait: bool) -> GateRes
     try:
         for each in prepared.plan.planned:
             # One by one: an interruption leaves those that have ended.
-            gated.append(_run_workload(each, prepared, progress, wait=wait))  # noqa: PERF401
+            ended = _run_workload(each, prepared, progress, wait=wait)
+            gated.append(ended)
     except (KeyboardInterrupt, InterruptionError) as interruption:
         gated = _measured_until(prepared, gated)
         if not gated:

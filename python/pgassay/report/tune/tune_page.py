@@ -42,7 +42,7 @@ from pgassay.report.section import (
 )
 from pgassay.report.tune.figures import ends_words, gain_words, interval_words, time_words
 from pgassay.report.tune.statement_sections import OTHERS_SHOWN_MAX, by_statement
-from pgassay.words import amount, figure, join, plural, seconds, share, size, span
+from pgassay.words import amount, amount_within, figure, join, plural, seconds, share, size
 
 _TONES: dict[FixVerdict, Tone] = {
     "recommended": STRONG,
@@ -226,8 +226,7 @@ def _of_statements(result: TuneResult, proof: TuneProof) -> Table:
 
 def _statement_words(statement: FixStatement) -> str:
     if statement.ratio < 1 and not statement.at_least:
-        between = f" ({span(statement.interval)})" if statement.interval and any(statement.interval) else ""
-        return f"{statement.name}: {amount(statement.ratio)}{between}"
+        return f"{statement.name}: {amount_within(statement.ratio, statement.interval)}"
     gain = gain_words(statement.ratio, at_least=statement.at_least)
     return f"{statement.name}: {gain} as fast{ends_words(statement.interval)}"
 

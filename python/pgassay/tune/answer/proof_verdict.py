@@ -8,7 +8,7 @@ from pgassay.model.tuning.tune_answer import Ends, Evidence, FixStatement, FixVe
 from pgassay.tune.proof.effects import Effect, Proved, does_not_help, hides_gains
 from pgassay.tune.search.record import SearchRecord
 from pgassay.tune.search.selection import STATEMENT_MARGIN, WORSE_MAX, Baseline
-from pgassay.words import amount, percent, span
+from pgassay.words import amount, amount_within, percent
 
 NOT_TOLD = "it looked slower once, which may be noise"
 UNLIKE = "most of its gain is on statements that behave differently on the source: that proves nothing"
@@ -171,8 +171,7 @@ def _lose(effect: Effect, names: Collection[str]) -> str:
 
 def slower_words(each: FixStatement) -> str:
     """A statement that gets slower, and by how much."""
-    between = f" ({span(each.interval)})" if each.interval and any(each.interval) else ""
-    return f"{each.name} {amount(each.ratio)}{between}"
+    return f"{each.name} {amount_within(each.ratio, each.interval)}"
 
 
 def _slowed(effect: Effect) -> str:
