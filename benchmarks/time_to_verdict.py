@@ -147,7 +147,8 @@ def compare_versions(folder: Path, words: argparse.Namespace) -> None:
     """Every case by this and by the earlier version, as whole commands, in an order that is drawn."""
     known, draw = cases(folder), random.Random(words.seed)
     programs = {"this": [sys.executable, "-m", "pgassay.cli.main"], "earlier": [words.earlier]}
-    # The earlier version may store its data and builds in another way.
+    # The earlier version may store its data and builds in another way; root's servers run as postgres.
+    folder.chmod(0o755)
     homes = {"this": dict(os.environ), "earlier": {**os.environ, "PGASSAY_HOME": str(folder / "home")}}
     took_s: dict[tuple[str, str], list[float]] = {}
     # Round 0 makes the data of both, and does not count.
