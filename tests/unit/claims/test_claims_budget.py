@@ -49,6 +49,20 @@ def test_with_no_verdict_in_sight_it_has_its_share() -> None:
     assert not is_wanted(result(10_000), share_s=0.0, left_s=1000.0)
 
 
+def test_a_verdict_that_is_always_near_and_never_comes_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found in a run of all: two claims were "nearly decided" for 40 minutes, which 37 others lacked."""
+    clock_s = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock_s[0])
+    turn = Turn(Waiting("one", (Outlook(1.0),)), share_s=0.0, rival_rate=0.01)
+    budget = _Budget((CLAIM,), 0, turn, ends_at=1e6)
+    wanted = []
+    for _ in range(100):
+        wanted.append(bool(budget(result(1), replace(STORED))))
+        clock_s[0] += 10.0
+    assert wanted[0] and not wanted[-1]
+    assert wanted == sorted(wanted, reverse=True)
+
+
 def test_the_blocks_of_a_first_verdict_are_run_if_they_fit() -> None:
     early = result(None, blocks=1)
     assert is_wanted(early, share_s=0.0)

@@ -19,6 +19,7 @@ from pgassay.experiment.claims.run_order import (
     best_of,
     goes_on,
     next_of,
+    times_late,
 )
 
 OUTLOOKS = st.builds(Outlook, st.floats(0, 10_000), st.sampled_from((0.1, 1.0)))
@@ -103,6 +104,13 @@ def test_an_experiment_goes_on_while_no_other_decides_more_a_second() -> None:
     assert goes_on([Outlook(4000.0)], 10.0, turn, 600.0) and not goes_on(
         [Outlook(4000.0)], 200.0, turn, 600.0
     )
+
+
+def test_what_is_late_is_believed_half_as_much_each_time() -> None:
+    turn = Turn(Waiting("one", ()), share_s=0.0, rival_rate=0.005)
+    assert [goes_on([Outlook(100.0)], 10.0, turn, 1e4, late) for late in range(3)] == [True, True, False]
+    assert [times_late(waited_s, 100.0) for waited_s in (0.0, 149.0, 150.0, 450.0)] == [0, 0, 1, 3]
+    assert times_late(1e6, None) == 0
 
 
 @given(st.lists(EXPERIMENTS, max_size=6), st.floats(0, 5_000))

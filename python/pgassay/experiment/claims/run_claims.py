@@ -19,7 +19,7 @@ from pgassay.experiment.claims.claim_status import (
     with_plan,
     without,
 )
-from pgassay.experiment.claims.run_order import Turn, goes_on, next_of
+from pgassay.experiment.claims.run_order import Turn, best_of, goes_on, next_of, times_late
 from pgassay.experiment.running.loop import RunLimits
 from pgassay.experiment.running.run_experiment import run_new, run_resumed
 from pgassay.model.further_results.claims import Claim, ClaimedExperiment, ClaimsResult
@@ -90,13 +90,16 @@ class _Budget:
     """What is wanted of an experiment while it runs: its open claims, while no other decides more a second.
 
     What was begun gets the blocks that a first verdict takes, whatever its share was; where these don't fit
-    the time left, nothing more after its first block, which others can use better.
+    the time left, nothing more after its first block, which others can use better. An expected verdict that
+    is late counts less and less, or a claim that is "soon decided" for an hour would take the others' time.
     """
 
     def __init__(self, claims: Sequence[Claim], blocks_before: int, turn: Turn, ends_at: float) -> None:
         self._claims, self._turn, self._ends_at = claims, turn, ends_at
         self._blocks_before = blocks_before
         self._begun = time.monotonic()
+        self._open_before, self._waits_since = len(claims), self._begun
+        self._expected_s: float | None = None
 
     def __call__(self, result: CompareResult, stored: StoredExperiment) -> Collection[str]:
         judged = judge(self._claims, result, stored)
@@ -111,10 +114,13 @@ class _Budget:
         if missing > 0:
             is_in_time = now + missing * round_s(stored, open_arms) <= self._ends_at
             return open_arms if is_in_time else ()
-        outlooks = after_measuring(self._claims, judged, result, stored)
-        if goes_on(outlooks, now - self._begun, self._turn, self._ends_at - now):
-            return open_arms
-        return ()
+        outlooks, left_s = after_measuring(self._claims, judged, result, stored), self._ends_at - now
+        if len(open_claims) < self._open_before or self._expected_s is None:
+            self._open_before, self._waits_since = len(open_claims), now
+            promise = best_of(outlooks, left_s)
+            self._expected_s = None if promise is None else promise.seconds
+        late = times_late(now - self._waits_since, self._expected_s)
+        return open_arms if goes_on(outlooks, now - self._begun, self._turn, left_s, late) else ()
 
 
 class _Run:

@@ -107,13 +107,19 @@ def next_of(waiting: Sequence[Waiting], left_s: float) -> Turn | None:
     return Turn(chosen, min(_RESERVE * max(promise.seconds, LEFT_MIN_S), left_s), rival_rate)
 
 
-def goes_on(outlooks: Sequence[Outlook], used_s: float, turn: Turn, left_s: float) -> bool:
+def times_late(waited_s: float, expected_s: float | None) -> int:
+    """How many times the time in which a verdict was expected, with its reserve, went by without one."""
+    return 0 if expected_s is None else int(waited_s / (_RESERVE * max(expected_s, LEFT_MIN_S)))
+
+
+def goes_on(outlooks: Sequence[Outlook], used_s: float, turn: Turn, left_s: float, late: int = 0) -> bool:
     """Whether an experiment that runs is to have another block, after so many seconds of its turn.
 
     While it decides as much a second as any other would, or a verdict is expected within its share; with no
-    verdict in sight it has its share.
+    verdict in sight it has its share. Each time that a verdict was expected and did not come (`late`), the
+    experiment is believed half as much, as turns that decided nothing are.
     """
     found = best_of(outlooks, left_s)
     if found is None:
         return used_s < turn.share_s
-    return found.rate >= turn.rival_rate or used_s + found.seconds <= turn.share_s
+    return found.rate * 0.5**late >= turn.rival_rate or used_s + found.seconds <= turn.share_s
