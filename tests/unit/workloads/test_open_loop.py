@@ -93,6 +93,13 @@ def test_a_curve_is_followed(connect: dict[str, Any]) -> None:
     assert found["per_second_due"] == [200, 0]
 
 
+def test_a_ramp_from_0_is_followed(connect: dict[str, Any]) -> None:
+    pace = {"arrivals": "constant", "rates": [[0, 0], [2, 400]]}
+    found = _run(connect, pace=pace, threads=2)["open_loop"]
+    assert found is not None
+    assert found["per_second_due"] == [100, 300]
+
+
 def test_scripts_and_seconds_have_histograms_that_add_up(connect: dict[str, Any]) -> None:
     from hdrh.histogram import HdrHistogram
 
