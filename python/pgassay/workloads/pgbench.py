@@ -38,6 +38,11 @@ def parse(family: str, text: str) -> WorkloadSpec:
     if writes not in ("", "yes", "no"):
         raise UsageError(f"workload pgbench: writes={writes} is not known: write writes=yes or writes=no")
     scripts = tuple(_script(typed) for typed in given["file"].split("+"))
+    if not any(script.weight for script in scripts):
+        raise UsageError(
+            f"workload pgbench: file={given['file']} gives no script a weight above 0, so none would run: "
+            "write 1 or more after the @ of one of them"
+        )
     read = read_scripts([{"name": each.name, "text": each.text} for each in scripts])
     # pgbench's own default: scripts are written for it, and may not be possible with parameters.
     of_load = {"protocol": "simple", **{name: given[name] for name in OPTIONS if name in given}}
