@@ -52,7 +52,7 @@ def parse(family: str, text: str) -> WorkloadSpec:
             "workload pgbench: a pipeline is not possible with protocol=simple: "
             "add protocol=prepared or protocol=extended"
         )
-    holding.check(load, family, has_transaction=_has_transaction(read))
+    holding.check(load, family, has_transaction=has_transaction(read))
     values = {name.removeprefix(VARIABLE): given[name] for name in variables}
     for name in values:
         check_variable(name, read["variables"])
@@ -96,7 +96,8 @@ def _script(typed: str) -> LoadScript:
     return LoadScript(name=path, text=read_sql_file(Path(path)), weight=weight)
 
 
-def _has_transaction(read: ReadScripts) -> bool:
+def has_transaction(read: ReadScripts) -> bool:
+    """Whether any of the scripts begins or ends a transaction."""
     return any(begins_or_ends_transaction(statement["sql"]) for statement in read["statements"])
 
 
