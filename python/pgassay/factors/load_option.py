@@ -6,7 +6,7 @@ from pgassay.model.arm import ArmSpec
 from pgassay.model.workload import LoadSpec
 from pgassay.native.scripts import ReadScripts, read_scripts
 from pgassay.workloads import holding, pgbench, sysbench
-from pgassay.workloads.pace import with_pace
+from pgassay.workloads.pace import option_of, with_pace
 from pgassay.workloads.pgbench import VARIABLE, check_variable
 from pgassay.workloads.pgbench_builtin import THROUGHPUT, metric_of
 
@@ -28,6 +28,12 @@ def _with_pace(name: str, level: str, spec: ArmSpec) -> ArmSpec:
         raise UsageError(
             f"{name}= says when the transactions of one load are due, but sysbench:micro is a "
             "series of loads: use one of sysbench's scripts, as sysbench:oltp_read_write"
+        )
+    pace = workload.load.pace
+    if name == "rate" and pace is not None and option_of(pace) == "curve":
+        raise UsageError(
+            f"factor rate and curve={pace.text} of the workload both say when transactions are due: leave "
+            "one of them out"
         )
     load = with_pace(workload.load, {name: level}, "factor")
     metric = metric_of(load) if workload.metric == THROUGHPUT else workload.metric
