@@ -97,6 +97,21 @@ def test_a_transaction_that_is_left_out_leaves_nothing_to_be_idle_in(tmp_path: P
                 without.kind.apply(without.name, "on", spec)
 
 
+@pytest.mark.parametrize(
+    ("failures", "sentence"),
+    [
+        (
+            {"40001": 2, "40P01": 1},
+            "3 transactions ended in a serialisation failure or deadlock (by SQLSTATE: 40001 2, 40P01 1)",
+        ),
+        ({"23505": 3}, "3 transactions failed (by SQLSTATE: 23505 3)"),
+        ({}, "3 transactions failed"),
+    ],
+)
+def test_a_failure_is_called_what_it_is(failures: dict[str, int], sentence: str) -> None:
+    assert load_warnings(observed(errors=3, failures=failures), None) == [sentence]
+
+
 @pytest.mark.parametrize(("idle", "is_accounted"), [("100ms", True), ("0s", False)])
 def test_pauses_within_transactions_are_accounted_for(idle: str, is_accounted: bool) -> None:
     load = load_of(f"tpcb:clients=11,idle_in_transaction={idle}")
