@@ -80,6 +80,18 @@ pub struct Work {
     pub idling: Option<Idling>,
 }
 
+impl Work {
+    /// What the answers of a connection are read into.
+    fn answer(&self) -> Answer {
+        Answer {
+            counts_changes: self.counts_queries,
+            refuses_copy: self.is_as_libpq,
+            notices: NoticeStore::with_room(if self.is_as_libpq { NOTICES_BYTES } else { 0 }),
+            ..Answer::default()
+        }
+    }
+}
+
 /// One connection, its place in the transaction that is running, and its random numbers.
 pub struct Client<T> {
     number: usize,
@@ -145,12 +157,7 @@ impl<T: Transport> Client<T> {
                 Some(Box::new(interpreter))
             }
         };
-        let answer = Answer {
-            counts_changes: work.counts_queries,
-            refuses_copy: work.is_as_libpq,
-            notices: NoticeStore::with_room(if work.is_as_libpq { NOTICES_BYTES } else { 0 }),
-            ..Answer::default()
-        };
+        let answer = work.answer();
         let pauses = work.idling.map(|idling| Box::new(Pauses::new(idling, number)));
         Self {
             number,

@@ -27,6 +27,10 @@ impl Stretch {
     /// form that loses no digits.
     fn seconds_at(&self, count: f64) -> f64 {
         let left = count - self.before;
+        if left <= 0.0 && (self.rate > 0.0 || self.slope > 0.0) {
+            // Of a ramp that begins at 0 the form below is 0 by 0.
+            return self.from_s;
+        }
         let root = (self.rate * self.rate + 2.0 * self.slope * left).max(0.0).sqrt();
         self.from_s + 2.0 * left / (self.rate + root)
     }
@@ -137,7 +141,7 @@ impl Pacer {
                 let mean_us = 1e6 / self.stretches[0].rate * self.threads;
                 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // As in C; never negative.
                 let wait_us = (self.waiting() * mean_us + 0.5) as u64;
-                self.due_ns = self.due_ns.saturating_add(wait_us * 1000);
+                self.due_ns = self.due_ns.saturating_add(wait_us.saturating_mul(1000));
                 return;
             }
         }
@@ -265,6 +269,26 @@ mod tests {
         assert!(within(7, 17).abs_diff(2000) <= 1);
         assert_eq!(within(17, 27), 0);
         assert!(within(27, 37).abs_diff(500) <= 1);
+    }
+
+    #[test]
+    fn a_ramp_from_0_has_its_constant_arrivals() {
+        for threads in 1..4 {
+            // With a warm-up at 0, and without one.
+            for warmup_s in [0, 2] {
+                let ramp = pace(Arrivals::Constant, &[(0.0, 0.0), (10.0, 100.0)]);
+                let found = all(&ramp, schedule(warmup_s, 10), threads);
+                assert_eq!(found.len(), 500, "{threads} threads, warm-up {warmup_s} s");
+                assert_eq!(found[0], (5 + warmup_s) * SECOND_NS);
+            }
+            // An arrival falls on the instant at which the rate is 0.
+            let rates = [(0.0, 100.0), (10.0, 0.0), (20.0, 100.0)];
+            let found = all(&pace(Arrivals::Constant, &rates), schedule(0, 20), threads);
+            assert_eq!(found.len(), 1000, "{threads} threads");
+        }
+        // A rate that stays at 0 has none from then on.
+        let ending = pace(Arrivals::Constant, &[(0.0, 100.0), (10.0, 0.0)]);
+        assert_eq!(all(&ending, schedule(0, 60), 1).len(), 500);
     }
 
     #[test]

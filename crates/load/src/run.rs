@@ -18,6 +18,7 @@ use crate::transport::Connector;
 use crate::worker::Worker;
 
 pub(crate) mod interval;
+pub(crate) mod queue;
 pub(crate) mod threads;
 mod ticker;
 use threads::{Ended, Given, Heard, Rules, Threads, share_of, streams_of};

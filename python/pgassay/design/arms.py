@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgassay.errors import UsageError
 from pgassay.factors import config, copy
 from pgassay.factors.base import Factor
-from pgassay.factors.registry import ORDER
+from pgassay.factors.registry import LAST, ORDER
 from pgassay.model.arm import Arm, ArmSpec, Role
 from pgassay.model.experiment import Contrast, Experiment
 from pgassay.model.workload import Pace
@@ -54,7 +54,9 @@ def apply_levels(factors: tuple[Factor, ...], levels: dict[str, str], base: ArmS
     """The description of one arm: the base patched by every level."""
     spec = base
     # Levels that set several things may choose a build or a storage too, for which others make sense or not.
-    for factor in sorted(factors, key=lambda each: (each.name not in ORDER, each.name != config.NAME)):
+    for factor in sorted(
+        factors, key=lambda each: (each.name in LAST, each.name not in ORDER, each.name != config.NAME)
+    ):
         spec = factor.kind.apply(factor.name, levels[factor.name], spec)
     return spec
 

@@ -3,9 +3,10 @@
 from pgassay.errors import UsageError
 from pgassay.factors.base import FactorKind, split_levels
 from pgassay.model.arm import ArmSpec
-from pgassay.native.scripts import read_scripts
-from pgassay.workloads.holding import check, has_transaction, with_connections
-from pgassay.workloads.pace import with_pace
+from pgassay.model.workload import LoadSpec
+from pgassay.native.scripts import ReadScripts, read_scripts
+from pgassay.workloads import holding, pgbench, sysbench
+from pgassay.workloads.pace import option_of, with_pace
 from pgassay.workloads.pgbench import VARIABLE, check_variable
 from pgassay.workloads.pgbench_builtin import THROUGHPUT, metric_of
 
@@ -28,6 +29,12 @@ def _with_pace(name: str, level: str, spec: ArmSpec) -> ArmSpec:
             f"{name}= says when the transactions of one load are due, but sysbench:micro is a "
             "series of loads: use one of sysbench's scripts, as sysbench:oltp_read_write"
         )
+    pace = workload.load.pace
+    if name == "rate" and pace is not None and option_of(pace) == "curve":
+        raise UsageError(
+            f"factor rate and curve={pace.text} of the workload both say when transactions are due: leave "
+            "one of them out"
+        )
     load = with_pace(workload.load, {name: level}, "factor")
     metric = metric_of(load) if workload.metric == THROUGHPUT else workload.metric
     return spec.model_copy(update={"workload": workload.model_copy(update={"load": load, "metric": metric})})
@@ -41,10 +48,20 @@ def _with_connections(name: str, level: str, spec: ArmSpec) -> ArmSpec:
             f"{name}= says how the clients of a load hold their connections, and {workload.text} has no such "
             "clients: use tpcb, select-only, sysbench:SCRIPT or pgbench:file=FILE"
         )
-    load = with_connections(workload.load, {name: level}, "factor")
-    if not load.scripts and load.of_sysbench is None:
-        check(load, workload.family, has_transaction=has_transaction(workload.family))
+    load = holding.with_connections(workload.load, {name: level}, "factor")
+    if load.idle_in_transaction_s:
+        holding.check(load, workload.text, has_transaction=_has_transaction(load, workload.family))
     return spec.model_copy(update={"workload": workload.model_copy(update={"load": load})})
+
+
+def _has_transaction(load: LoadSpec, family: str) -> bool:
+    if load.of_sysbench is not None:
+        return sysbench.has_transaction(load.of_sysbench)
+    return pgbench.has_transaction(_read(load)) if load.scripts else holding.has_transaction(family)
+
+
+def _read(load: LoadSpec) -> ReadScripts:
+    return read_scripts([{"name": script.name, "text": script.text} for script in load.scripts])
 
 
 def _with_variable(name: str, level: str, spec: ArmSpec) -> ArmSpec:
@@ -56,8 +73,7 @@ def _with_variable(name: str, level: str, spec: ArmSpec) -> ArmSpec:
             "has none: add --workload pgbench:file=FILE"
         )
     variable = name.removeprefix(VARIABLE)
-    read = read_scripts([{"name": script.name, "text": script.text} for script in load.scripts])
-    check_variable(variable, read["variables"])
+    check_variable(variable, _read(load)["variables"])
     changed = load.model_copy(update={"variables": {**load.variables, variable: level}})
     return spec.model_copy(update={"workload": spec.workload.model_copy(update={"load": changed})})
 

@@ -62,19 +62,23 @@ def _client_line(share: ClientShare) -> str:
     return f"{text}the client was the limit: run it where processors are free"
 
 
+def needed_for(percent: float) -> int:
+    """How many transactions there must be for a percentile, so that enough are beyond it."""
+    return round(_BEYOND_MIN / (100 - percent) * 100)
+
+
 def lines(run: Run) -> Iterator[str]:
     """Below pgbench's own."""
     done = run.record["stats"]["done"]
     if done:
         known = [pair for pair in run.record["percentiles_ms"] if pair[0] in _SHOWN]
-        solid = [pair for pair in known if done * (100 - pair[0]) / 100 >= _BEYOND_MIN]
+        solid = [pair for pair in known if done >= needed_for(pair[0])]
         if solid:
             named = ", ".join(f"p{percent:g} {value:.3f} ms" for percent, value in solid)
             yield f"latency percentiles: {named}"
         if len(solid) < len(known):
             first = known[len(solid)][0]
-            needed = round(_BEYOND_MIN / (100 - first) * 100)
-            yield f"p{first:g} and above: too few transactions ({done}); {needed} are needed"
+            yield f"p{first:g} and above: too few transactions ({done}); {needed_for(first)} are needed"
         yield _client_line(client_share(run))
     yield from error_lines("errors with", run.record["errors"])
     yield f"server: PostgreSQL {run.version}"

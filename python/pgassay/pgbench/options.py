@@ -1,15 +1,15 @@
 """pgbench's options: what can be typed, and what it means."""
 
 import re
-import secrets
-import time
+import resource
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgassay.pgbench import scripts
 from pgassay.pgbench.command_line import CommandLineOption, read
-from pgassay.pgbench.messages import TRY_HELP, PgbenchError, say
+from pgassay.pgbench.messages import TRY_HELP, PgbenchError
 from pgassay.pgbench.scripts import Script
+from pgassay.pgbench.typed_numbers import leading_number, leading_whole, seed_of, whole_number
 
 INT_MAX = 2**31 - 1
 TRANSACTIONS_DEFAULT = 10
@@ -17,6 +17,8 @@ STEPS = "dtgGvpf"
 STEPS_DEFAULT = "dtgvp"
 PROTOCOLS = ("simple", "extended", "prepared")
 SEED_VARIABLE = "PGBENCH_RANDOM_SEED"
+# What a process has open beside the connections of its clients (pgbench.c).
+_FILES_BESIDE = 3
 
 INITIALISATION = (
     CommandLineOption("i", "initialize", "", "make pgbench's tables instead of running a load"),
@@ -147,7 +149,7 @@ class PgbenchOptions:
 def parse(words: Sequence[str], environment: Mapping[str, str]) -> PgbenchOptions:
     """Raises PgbenchError for what pgbench refuses, in the order in which it would find it."""
     chosen = PgbenchOptions(
-        seed=_seed(environment.get(SEED_VARIABLE), f"{SEED_VARIABLE} environment variable")
+        seed=seed_of(environment.get(SEED_VARIABLE), f"{SEED_VARIABLE} environment variable")
     )
     others: list[str] = []
     for name, value in read(words, ALL):
@@ -228,9 +230,9 @@ def _whole(
     field_name: str, shown: str, least: int, most: int = INT_MAX
 ) -> Callable[[PgbenchOptions, str], None]:
     def set_it(chosen: PgbenchOptions, text: str) -> None:
-        if re.fullmatch(r"\s*[+-]?\d+\s*", text) is None:
+        value = whole_number(text.rstrip())
+        if value is None:
             raise PgbenchError(f'invalid value "{text}" for option {shown}')
-        value = int(text)
         if not least <= value <= most:
             raise PgbenchError(f"{shown} must be in range {least}..{most}")
         setattr(chosen, field_name, value)
@@ -246,10 +248,14 @@ def _text(field_name: str) -> Callable[[PgbenchOptions, str], None]:
     return lambda chosen, text: setattr(chosen, field_name, text)
 
 
-def _leading_number(text: str) -> float:
-    """C's atof: the number at the beginning, 0 without one."""
-    found = re.match(r"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?)", text)
-    return float(found.group()) if found else 0.0
+def _set_clients(chosen: PgbenchOptions, text: str) -> None:
+    _CLIENTS(chosen, text)
+    needed, (_, most) = chosen.clients + _FILES_BESIDE, resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most not in (resource.RLIM_INFINITY, -1) and most < needed:
+        raise PgbenchError(
+            f"need at least {needed} open files, but system limit is {most}",
+            hint="Reduce number of clients, or use limit/ulimit to increase the system limit.",
+        )
 
 
 def _set_steps(chosen: PgbenchOptions, text: str) -> None:
@@ -293,20 +299,21 @@ def _set_variable(chosen: PgbenchOptions, text: str) -> None:
 
 
 def _set_limit(chosen: PgbenchOptions, text: str) -> None:
-    milliseconds = _leading_number(text)
+    milliseconds = leading_number(text)
     if milliseconds <= 0:
         raise PgbenchError(f'invalid latency limit: "{text}"')
-    chosen.latency_limit_us = int(milliseconds * 1000)
+    # Less than a microsecond is no limit.
+    chosen.latency_limit_us = int(milliseconds * 1000) or None
 
 
 def _set_rate(chosen: PgbenchOptions, text: str) -> None:
-    chosen.rate = _leading_number(text)
+    chosen.rate = leading_number(text)
     if chosen.rate <= 0:
         raise PgbenchError(f'invalid rate limit: "{text}"')
 
 
 def _set_sampling_rate(chosen: PgbenchOptions, text: str) -> None:
-    chosen.sampling_rate = _leading_number(text)
+    chosen.sampling_rate = leading_number(text)
     if not 0 < chosen.sampling_rate <= 1:
         raise PgbenchError(f'invalid sampling rate: "{text}"')
 
@@ -318,32 +325,16 @@ def _set_protocol(chosen: PgbenchOptions, text: str) -> None:
 
 
 def _set_max_tries(chosen: PgbenchOptions, text: str) -> None:
-    chosen.max_tries = int(_leading_number(text))
-    if chosen.max_tries < 0:
+    chosen.max_tries = leading_whole(text)
+    if not 0 <= chosen.max_tries <= INT_MAX:
         raise PgbenchError(f'invalid number of maximum tries: "{text}"')
 
 
 def _set_seed(chosen: PgbenchOptions, text: str) -> None:
-    chosen.seed = _seed(text, "--random-seed option")
+    chosen.seed = seed_of(text, "--random-seed option")
 
 
-def _seed(text: str | None, where: str) -> int:
-    if text is None or text == "time":
-        seed = time.monotonic_ns() // 1000
-    elif text == "rand":
-        seed = secrets.randbits(64)
-    elif re.fullmatch(r"\s*[+-]?\d+", text) is None:
-        say(f'unrecognized random seed option "{text}"', "error")
-        say('Expecting an unsigned integer, "time" or "rand".', "detail")
-        raise PgbenchError(f"error while setting random seed from {where}")
-    else:
-        # As strtoull: what is negative counts from the top.
-        seed = min(int(text), 2**64 - 1) % 2**64
-    if text is not None:
-        say(f"setting random seed to {seed}")
-    return seed
-
-
+_CLIENTS = _whole("clients", "-c/--client", 1)
 _SETTERS: dict[str, Callable[[PgbenchOptions, str], None]] = {
     "initialize": _switch("is_initialisation"),
     "init-steps": _set_steps,
@@ -359,7 +350,7 @@ _SETTERS: dict[str, Callable[[PgbenchOptions, str], None]] = {
     "file": lambda chosen, text: _add_script(chosen, scripts.from_file(text)),
     "skip-some-updates": lambda chosen, _: _add_script(chosen, scripts.builtin("simple-update")),
     "select-only": lambda chosen, _: _add_script(chosen, scripts.builtin("select-only")),
-    "client": _whole("clients", "-c/--client", 1),
+    "client": _set_clients,
     "connect": _switch("connects_each"),
     "define": _set_variable,
     "jobs": _whole("threads", "-j/--jobs", 1),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgassay.pgbench.messages import PgbenchError
+from pgassay.pgbench.typed_numbers import whole_number
 
 WEIGHT_MAX = 2**31 - 1
 SCRIPTS_MAX = 128
@@ -129,10 +130,9 @@ def _name_and_weight(typed: str) -> tuple[str, int]:
     name, at, digits = typed.rpartition("@")
     if not at:
         return typed, 1
-    try:
-        weight = int(digits)
-    except ValueError:
-        raise PgbenchError(f"invalid weight specification: @{digits}") from None
+    weight = whole_number(digits)
+    if weight is None:
+        raise PgbenchError(f"invalid weight specification: @{digits}")
     if not 0 <= weight <= WEIGHT_MAX:
         raise PgbenchError(f"weight specification out of range (0 .. {WEIGHT_MAX}): {weight}")
     return name, weight

@@ -5,24 +5,22 @@ from collections.abc import Iterator
 from pgassay.model.running_server.load_progress import SysbenchProgressSample
 from pgassay.model.running_server.sysbench_run import SYSBENCH_SCHEMA, SysbenchResult
 from pgassay.native.sysbench_commands import SysbenchProgress
-from pgassay.pgbench.extra_report import error_lines, settings_lines
+from pgassay.pgbench.extra_report import error_lines, needed_for, settings_lines
 from pgassay.sysbench.options import PROFILES, Options
 from pgassay.sysbench.run_load import Run, ended_by
 
 # A thread that is busy for so much of the time sends later than it could.
 BUSY_SHARE = 0.9
-# With fewer events beyond it a percentile is chance.
-BEYOND_MIN = 20
 _SHOWN = ("p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99")
 
 
 def solid_percentiles(latency_ms: dict[str, float], events: int) -> dict[str, float]:
     """Those with enough events beyond them."""
-    return {
-        name: latency_ms[name]
-        for name in _SHOWN
-        if events * (100 - float(name.removeprefix("p"))) / 100 >= BEYOND_MIN
-    }
+    return {name: latency_ms[name] for name in _SHOWN if events >= _needed_for(name)}
+
+
+def _needed_for(name: str) -> int:
+    return needed_for(float(name.removeprefix("p")))
 
 
 def client(run: Run) -> dict[str, float | bool]:
@@ -31,7 +29,9 @@ def client(run: Run) -> dict[str, float | bool]:
     `processors`: processor time of all its threads together; `busiest_thread`: of the one that used most;
     `waited`: how long one was ready to run and had no processor.
     """
-    record, seconds = run.record, run.record["elapsed_s"] or 1.0
+    record = run.record
+    # What the threads took is that of the warm-up too, which `elapsed_s` is without.
+    seconds = record["elapsed_s"] + run.chosen.whole("warmup-time") or 1.0
     busiest, waited = record["client_cpu_most_s"] / seconds, record["client_waited_s"] / seconds
     return {
         "processors": record["client_cpu_s"] / seconds,
@@ -66,8 +66,7 @@ def _percentiles(what: str, latency_ms: dict[str, float], events: int) -> Iterat
         yield f"{what}: {', '.join(f'{name} {value:.3f} ms' for name, value in solid.items())}"
     if len(solid) < len(_SHOWN):
         first = _SHOWN[len(solid)]
-        needed = round(BEYOND_MIN / (100 - float(first.removeprefix("p"))) * 100)
-        yield f"{first} and above: too few events ({events}); {needed} are needed"
+        yield f"{first} and above: too few events ({events}); {_needed_for(first)} are needed"
 
 
 def _client_line(run: Run) -> str:

@@ -1,5 +1,6 @@
 """sysbench's options: what can be typed, what it means, and what has no meaning here."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -257,7 +258,8 @@ def _text(option: SysbenchOption, value: str | None) -> str:
 
 def _whole(option: SysbenchOption, value: str | None) -> str:
     found = (value or "").strip()
-    if not found.removeprefix("-").isdecimal() or not option.least <= int(found) <= option.most:
+    is_whole = re.fullmatch(r"-?[0-9]{1,40}", found) is not None
+    if not is_whole or not option.least <= int(found) <= option.most:
         raise _wrong(option, value or "", f"write a whole number from {option.least:g} to {option.most}")
     return found
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pgassay.errors import UsageError
 from pgassay.model.workload import LoadSpec, Metric, WorkloadSpec
 from pgassay.value_syntax import quantities
-from pgassay.workloads.pace import MEAN_LATENCY
+from pgassay.workloads.pace import MEAN_LATENCY, option_of
 from pgassay.workloads.pgbench_builtin import THROUGHPUT
 
 # The percentiles by name, with the share of transactions that take no longer.
@@ -88,7 +88,8 @@ def _throughput_at(figure: str, bound_ms: float, workload: WorkloadSpec, loads: 
     for load in loads:
         if load.pace is not None:
             raise UsageError(
-                f"--metric {THROUGHPUT_AT} chooses the rates itself: leave rate={load.pace.text} out"
+                f"--metric {THROUGHPUT_AT} chooses the rates itself: leave "
+                f"{option_of(load.pace)}={load.pace.text} out"
             )
     name = f"{figure} latency at the same rates"
     return Metric(name=name, unit="ms", better="lower", latency=figure, bound_ms=bound_ms)
@@ -140,4 +141,4 @@ def _check_length(latency: str, load: LoadSpec) -> None:
     due += max(0.0, load.duration_s - last[0]) * last[1]
     fault = too_few(latency, due, load.duration_s)
     if fault:
-        raise UsageError(f"--metric {latency}: {fault} (rate={load.pace.text})")
+        raise UsageError(f"--metric {latency}: {fault} ({option_of(load.pace)}={load.pace.text})")

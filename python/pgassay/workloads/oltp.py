@@ -34,9 +34,13 @@ _RANGE_OF_THE_FILE = "BETWEEN 1 AND 100"
 
 
 def with_options(workload: WorkloadSpec, options: ReadOnlyOptions) -> WorkloadSpec:
-    """The workload with other options, and the statements that go with them."""
+    """The workload with other options, and the statements that go with them; raises UsageError.
+
+    Clients that are to be idle in a transaction need one.
+    """
     if workload.load is None:
         raise AssertionError("oltp_read_only is a load")
+    holding.check(workload.load, workload.family, has_transaction=not options.skip_trx)
     changed = workload.load.model_copy(update={"oltp_read_only": options})
     return workload.model_copy(update={"load": changed, "statements": statements_of(options)})
 
@@ -75,7 +79,6 @@ def parse(family: str, text: str) -> WorkloadSpec:
             "query: set one of them above 0"
         )
     made = pgbench_builtin.load_of(family, given)
-    holding.check(made, family, has_transaction=not options.skip_trx)
     spec = WorkloadSpec(
         text=f"{family}:{text}" if text else family,
         family=family,

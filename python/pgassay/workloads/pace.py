@@ -64,6 +64,14 @@ def with_pace(load: LoadSpec, options: Mapping[str, str], where: str = "workload
     return load.model_copy(update={"pace": pace, "latency_limit_ms": limit_ms, "think_s": think_s})
 
 
+def option_of(pace: Pace) -> str:
+    """By which option a pace was typed: "rate" or "curve"."""
+    try:
+        return "rate" if rates_of(pace.text) == pace.rates else "curve"
+    except UsageError:
+        return "curve"
+
+
 def rates_of(text: str, where: str = _WHERE) -> tuple[tuple[float, float], ...]:
     """`2000`, `500..5000/60s`, `500/30s+2000/30s+2000..500/1m`: the points of a curve of rates.
 

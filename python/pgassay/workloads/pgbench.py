@@ -38,6 +38,11 @@ def parse(family: str, text: str) -> WorkloadSpec:
     if writes not in ("", "yes", "no"):
         raise UsageError(f"workload pgbench: writes={writes} is not known: write writes=yes or writes=no")
     scripts = tuple(_script(typed) for typed in given["file"].split("+"))
+    if not any(script.weight for script in scripts):
+        raise UsageError(
+            f"workload pgbench: file={given['file']} gives no script a weight above 0, so none would run: "
+            "write 1 or more after the @ of one of them"
+        )
     read = read_scripts([{"name": each.name, "text": each.text} for each in scripts])
     # pgbench's own default: scripts are written for it, and may not be possible with parameters.
     of_load = {"protocol": "simple", **{name: given[name] for name in OPTIONS if name in given}}
@@ -47,7 +52,7 @@ def parse(family: str, text: str) -> WorkloadSpec:
             "workload pgbench: a pipeline is not possible with protocol=simple: "
             "add protocol=prepared or protocol=extended"
         )
-    holding.check(load, family, has_transaction=_has_transaction(read))
+    holding.check(load, family, has_transaction=has_transaction(read))
     values = {name.removeprefix(VARIABLE): given[name] for name in variables}
     for name in values:
         check_variable(name, read["variables"])
@@ -91,7 +96,8 @@ def _script(typed: str) -> LoadScript:
     return LoadScript(name=path, text=read_sql_file(Path(path)), weight=weight)
 
 
-def _has_transaction(read: ReadScripts) -> bool:
+def has_transaction(read: ReadScripts) -> bool:
+    """Whether any of the scripts begins or ends a transaction."""
     return any(begins_or_ends_transaction(statement["sql"]) for statement in read["statements"])
 
 

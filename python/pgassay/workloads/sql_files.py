@@ -19,9 +19,14 @@ def shipped_statements(family: str) -> tuple[Statement, ...]:
 def read_sql_file(path: Path) -> str:
     """The text of a user's SQL file; raises UsageError naming the file and the remedy."""
     try:
-        if path.stat().st_size > SQL_FILE_BYTES_MAX:
+        is_large = path.stat().st_size > SQL_FILE_BYTES_MAX
+        if not is_large:
+            with path.open(encoding="utf-8-sig") as file:  # some editors begin with a mark of the byte order
+                # A pipe and /dev/zero say no size, and the latter never ends.
+                text = file.read(SQL_FILE_BYTES_MAX + 1)
+            is_large = len(text) > SQL_FILE_BYTES_MAX
+        if is_large:
             raise UsageError(f"{path} is larger than 64 MB: a workload file contains statements, not data")
-        text = path.read_text("utf-8-sig")  # some editors begin with a mark of the byte order
     except OSError as error:
         raise UsageError(
             f"can't read the SQL file {path} ({error.strerror}): name a readable file"

@@ -117,7 +117,10 @@ def statements_of(options: SysbenchOptions) -> tuple[Statement, ...]:
 
 
 def with_options(workload: WorkloadSpec, options: SysbenchOptions) -> WorkloadSpec:
-    """The workload with other options, and the statements that go with them; raises UsageError for none."""
+    """The workload with other options, and the statements that go with them.
+
+    Raises UsageError for none, and where clients are to be idle in a transaction that there is not.
+    """
     if workload.load is None:
         raise AssertionError("a script of sysbench's is a load")
     statements = statements_of(options)
@@ -126,6 +129,8 @@ def with_options(workload: WorkloadSpec, options: SysbenchOptions) -> WorkloadSp
             f"workload {FAMILY}: with these counts a transaction of {options.script} runs no statement: "
             "set one of them above 0"
         )
+    name = f"{workload.family}:{options.script}"
+    holding.check(workload.load, name, has_transaction=has_transaction(options))
     changed = workload.load.model_copy(update={"sysbench": options})
     return workload.model_copy(update={"load": changed, "statements": statements})
 
@@ -169,7 +174,6 @@ def parse(family: str, text: str) -> WorkloadSpec:
         load=made,
     )
     options = SysbenchOptions.model_validate({**_fields(given), "script": script})
-    holding.check(made, f"{family}:{script}", has_transaction=has_transaction(options))
     return with_options(spec, options)
 
 

@@ -176,6 +176,17 @@ def test_a_script_that_is_none_is_shown_with_its_place(
     assert (mine.status, mine.complaints) == (theirs.status, theirs.complaints)
 
 
+@pytest.mark.parametrize("name", ["copy out simple", "copy in simple", "notice prepared"])
+def test_a_connection_for_each_transaction_tells_the_same(
+    server: NativeTestServer, tmp_path: Path, name: str
+) -> None:
+    """With -C the server's notices and what is said of COPY are those of a connection that is kept."""
+    (tmp_path / "x.sql").write_text(BY_PROTOCOL[name])
+    words = ["-n", "-C", "-t", "2", "-f", "x.sql", "-M", name.rpartition(" ")[2]]
+    theirs, mine = both(server, *words, folder=tmp_path)
+    assert (mine.status, mine.complaints) == (theirs.status, theirs.complaints)
+
+
 @pytest.mark.parametrize("name", sampled([*FAILING, *PIPELINES], 4))
 def test_a_client_that_fails_is_told_of_as_by_pgbench(
     server: NativeTestServer, tmp_path: Path, name: str

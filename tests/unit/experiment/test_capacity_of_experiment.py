@@ -83,6 +83,27 @@ def test_a_growing_queue_breaks_the_bound_whatever_the_figure() -> None:
     assert not keeps(observed(5.0, queue=1000), metric)
 
 
+def failing(share: float) -> LoadObservation:
+    """A trial that is fast as far as its transactions did not fail."""
+    load = observed(5.0)
+    assert load.open_loop is not None
+    failed = round(share * load.open_loop.scheduled)
+    opened = load.open_loop.model_copy(update={"failed": failed, "done": load.open_loop.done - failed})
+    return load.model_copy(update={"open_loop": opened, "transactions": load.transactions - failed})
+
+
+def test_a_rate_at_which_transactions_fail_is_not_kept() -> None:
+    metric = Metric(name="p99", unit="ms", better="lower", latency="p99", bound_ms=20.0)
+    assert keeps(failing(0.0), metric) and keeps(failing(0.01), metric)
+    assert not keeps(failing(0.02), metric)
+    # Where none ended well the record has zeros.
+    mean = metric.model_copy(update={"latency": "mean"})
+    nothing = failing(1.0).model_copy(update={"latency_ms": {"p99": 0.0, "mean": 0.0}})
+    assert not keeps(nothing, mean)
+    # A percentile of a handful is none.
+    assert not keeps(observed(5.0, rate=50.0), metric)
+
+
 class Machine:
     """Trials that are drawn: p99 is 20 ms where the rate is the trial's own capacity."""
 

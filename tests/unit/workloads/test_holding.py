@@ -1,7 +1,12 @@
 """How clients hold their connections: what is typed, what it becomes, what a trial then says."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from plans_for_tests import base_spec
+
+from pgassay.errors import UsageError
+from pgassay.factors.registry import parse_factor
 from pgassay.model.trial import LoadObservation
 from pgassay.model.workload import ConnectionUse, LoadSpec, Outage
 from pgassay.native.load import load_document
@@ -54,6 +59,57 @@ def test_an_outage_is_told_with_what_it_cost() -> None:
         "no transaction ended from second 9.00 to the end, for 1.00 s: the server, or the way to it, did not "
         "come back",
     ]
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "select-only",
+        "sysbench:oltp_point_select",
+        "sysbench:oltp_read_write,skip_trx=on",
+        "oltp_read_only:skip_trx=on",
+        "pgbench:file={folder}/one.sql",
+    ],
+)
+def test_who_has_no_transaction_is_not_idle_in_one(tmp_path: Path, typed: str) -> None:
+    """As a factor it would compare arms that are the same."""
+    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    spec, factor = (
+        base_spec(typed.format(folder=tmp_path)),
+        parse_factor("idle_in_transaction=0s,20ms"),
+    )
+    load = factor.kind.apply(factor.name, "0s", spec).workload.load
+    assert load is not None and load.idle_in_transaction_s == 0
+    with pytest.raises(UsageError, match="it has no BEGIN and COMMIT: use tpcb"):
+        factor.kind.apply(factor.name, "20ms", spec)
+
+
+def test_a_transaction_that_is_left_out_leaves_nothing_to_be_idle_in(tmp_path: Path) -> None:
+    (tmp_path / "two.sql").write_text("BEGIN;\nSELECT 1;\nEND;\n")
+    idle = parse_factor("idle_in_transaction=0s,20ms")
+    for typed in ("sysbench:oltp_read_only", "oltp_read_only", f"pgbench:file={tmp_path}/two.sql"):
+        spec = idle.kind.apply(idle.name, "20ms", base_spec(typed))
+        load = spec.workload.load
+        assert load is not None and load.idle_in_transaction_s == 0.02
+        if load.of_sysbench is not None:
+            without = parse_factor("skip_trx=off,on")
+            with pytest.raises(UsageError, match="it has no BEGIN and COMMIT"):
+                without.kind.apply(without.name, "on", spec)
+
+
+@pytest.mark.parametrize(
+    ("failures", "sentence"),
+    [
+        (
+            {"40001": 2, "40P01": 1},
+            "3 transactions ended in a serialisation failure or deadlock (by SQLSTATE: 40001 2, 40P01 1)",
+        ),
+        ({"23505": 3}, "3 transactions failed (by SQLSTATE: 23505 3)"),
+        ({}, "3 transactions failed"),
+    ],
+)
+def test_a_failure_is_called_what_it_is(failures: dict[str, int], sentence: str) -> None:
+    assert load_warnings(observed(errors=3, failures=failures), None) == [sentence]
 
 
 @pytest.mark.parametrize(("idle", "is_accounted"), [("100ms", True), ("0s", False)])

@@ -1,6 +1,7 @@
 """Open loops of the native load generator, against a server that answers at once and scripts that sleep."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from contract.test_native_contract import folder, load_spec, null_server
 from pgassay.native.load import LoadRecord, run_load
+from pgassay.native.pgbench_command import run_pgbench
 from pgassay.native.process import StatementError
 
 __all__ = ["folder"]
@@ -91,6 +93,35 @@ def test_a_curve_is_followed(connect: dict[str, Any]) -> None:
     found = _run(connect, pace=pace, warmup_s=0)["open_loop"]
     assert found is not None
     assert found["per_second_due"] == [200, 0]
+
+
+def test_a_ramp_from_0_is_followed(connect: dict[str, Any]) -> None:
+    pace = {"arrivals": "constant", "rates": [[0, 0], [2, 400]]}
+    found = _run(connect, pace=pace, threads=2)["open_loop"]
+    assert found is not None
+    assert found["per_second_due"] == [100, 300]
+
+
+def test_what_pgbench_tells_of_a_queue_grows_while_no_transaction_ends(connect: dict[str, Any]) -> None:
+    """It went by what a thread had to tell, which in a stall is nothing."""
+    told: list[int] = []
+    spec = {
+        "connect": connect,
+        "scripts": [{"name": "stall.sql", "text": "\\sleep 5 s\nSELECT 1;"}],
+        "scale": 1,
+        "clients": 2,
+        "threads": 2,
+        "protocol": "simple",
+        "seed": 5,
+        "max_tries": 1,
+        "duration_s": 4,
+        "rate": 200.0,
+        "progress_s": 1,
+    }
+    run_pgbench(spec, lambda progress: told.append(progress["queued"]), lambda _level, _text: None)
+    # Five standard deviations of the first count, and of what each second adds.
+    assert abs(told[0] - 198) < 75
+    assert all(abs(later - earlier - 200) < 75 for earlier, later in pairwise(told[:3]))
 
 
 def test_scripts_and_seconds_have_histograms_that_add_up(connect: dict[str, Any]) -> None:

@@ -164,6 +164,31 @@ def test_rates_arrivals_and_limits_are_factors() -> None:
     assert {load.pace.arrivals for load in found if load and load.pace} == {"poisson", "constant"}
 
 
+def test_arrivals_rest_on_the_rate_in_whichever_order_they_are_typed() -> None:
+    for factors in (
+        ("arrivals=poisson,constant", "rate=50,100"),
+        ("rate=50,100", "arrivals=poisson,constant"),
+    ):
+        found = [arm.spec.workload.load for arm in planned(*factors, seed=1, workload="tpcb").arms]
+        paces = {(load.pace.text, load.pace.arrivals) for load in found if load and load.pace}
+        assert paces == {(rate, arrivals) for rate in ("50", "100") for arrivals in ("poisson", "constant")}
+
+
+def test_a_curve_is_not_left_aside_and_is_named_as_one(tmp_path: Path) -> None:
+    (file := tmp_path / "day.csv").write_text("0,10\n60,20\n")
+    workload = f"tpcb:curve={file}"
+    with pytest.raises(UsageError, match=r"factor rate and curve=.*day\.csv of the workload both say"):
+        planned("rate=50,100", seed=1, workload=workload)
+    made = spec(workload)
+    with pytest.raises(UsageError, match=r"leave curve=.*day\.csv out"):
+        metric_of("throughput-at:p99<20ms", made, [made.load])
+    with pytest.raises(UsageError, match=r"lower percentile \(curve=.*day\.csv\)"):
+        metric_of("p99", made, [made.load])
+    paced = spec("tpcb:rate=5..10/60s")
+    with pytest.raises(UsageError, match=r"leave rate=5\.\.10/60s out"):
+        metric_of("throughput-at:p99<20ms", paced, [paced.load])
+
+
 def spec(text: str) -> WorkloadSpec:
     return parse_workload(text)
 

@@ -45,6 +45,7 @@ def test_scripts_have_weights_and_variables() -> None:
         ("pgbench:clients=2", "needs a script"),
         ("pgbench:file=none.sql", "can't read the SQL file none.sql"),
         ("pgbench:file=a.sql@many", "can't read the SQL file a.sql@many"),
+        ("pgbench:file=a.sql@0", "gives no script a weight above 0, so none would run: write 1 or more"),
         ("pgbench:file=a.sql,rows=2", "has no option 'rows'"),
         (
             "pgbench:file=a.sql,var.row=2",

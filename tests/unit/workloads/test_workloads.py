@@ -169,6 +169,13 @@ def test_what_only_psql_knows_is_refused(tmp_path: Path, text: str, sentence: st
         parse_workload(f"sql:{file}")
 
 
+def test_a_file_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgassay.workloads.sql_files.SQL_FILE_BYTES_MAX", 1 << 20)
+    for text in ("sql:/dev/zero", "pgbench:file=/dev/zero", "maintenance:/dev/zero"):
+        with pytest.raises(UsageError, match="/dev/zero is larger than 64 MB"):
+            parse_workload(text)
+
+
 def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.sql"
     file.write_bytes(b"SELECT '\xff\xfe'")

@@ -1,6 +1,6 @@
 //! A client's connection: taken, given back, lost.
 
-use pgassay_protocol::{Answer, Failure, InputBuffer, TransactionStatus};
+use pgassay_protocol::{Failure, InputBuffer, TransactionStatus};
 
 use super::{Client, Outcome, Source, State};
 use crate::spec::QueryProtocol;
@@ -35,10 +35,7 @@ impl<T: Transport> Client<T> {
         self.is_fresh = held.is_fresh;
         self.status = TransactionStatus::Idle;
         self.failure = None;
-        self.answer = Answer {
-            counts_changes: self.work.counts_queries,
-            ..Answer::default()
-        };
+        self.answer = self.work.answer();
     }
 
     /// Gives its connection back between two transactions.

@@ -7,6 +7,7 @@ use super::stats::{Ending, Stats};
 use crate::clock::ThreadTimes;
 use crate::errors::Errors;
 use crate::interpreter::command_times::CommandTimes;
+use crate::run::queue::Queue;
 use crate::timed::Timed;
 
 /// Longer latencies count as this long.
@@ -20,8 +21,8 @@ pub struct Seen {
     pub stats: Stats,
     /// Latencies of what was done in the interval.
     pub latency: Timed,
-    /// With a rate: how many are due and not begun.
-    pub queued: u64,
+    /// With a rate: what is due and not begun.
+    pub queue: Option<Queue>,
 }
 
 /// Counts of one thread, or of all.

@@ -6,7 +6,6 @@
 pub mod abort;
 pub mod books;
 pub mod log;
-mod queue;
 pub mod record;
 pub mod run;
 pub mod seat;

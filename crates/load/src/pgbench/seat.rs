@@ -9,7 +9,6 @@ use pgassay_protocol::Failure;
 use super::abort::refusal;
 use super::books::Books;
 use super::log::{Line, TransactionLog};
-use super::queue::Queue;
 use super::spec::{OfPgbench, PgbenchSpec};
 use super::stats::{Ending, FailureKind};
 use crate::client::Outcome;
@@ -74,7 +73,7 @@ pub(super) struct Run<C: Connector> {
     /// With --exit-on-abort: a client was.
     is_stopped: bool,
     /// With a rate, where progress is told.
-    pub(super) queue: Option<Queue>,
+    pub(super) tells_queue: bool,
 }
 
 impl<C: Connector> Seat<C> {
@@ -86,15 +85,13 @@ impl<C: Connector> Seat<C> {
         let count = self.worker.clients.len();
         let commands = self.programs.offsets.last().copied().unwrap_or(0);
         let books = Books::new(self.programs.programs.len(), commands);
-        let shown = self.pacer.as_ref().filter(|_| self.spec.progress_s.is_some());
-        let queue = shown.map(Queue::of);
         let mut run = Run {
             seat: self,
             slots: vec![Slot::default(); count],
             books,
             running: count,
             is_stopped: false,
-            queue,
+            tells_queue: false,
         };
         run.prepare();
         let (times, outcome) = ThreadTimes::during(|| run.all_transactions());
@@ -106,6 +103,7 @@ impl<C: Connector> Seat<C> {
 
 impl<C: Connector> Run<C> {
     fn prepare(&mut self) {
+        self.begin_queue();
         let spec = &self.seat.spec;
         for client in &mut self.seat.worker.clients {
             if let Some(interpreter) = client.interpreter() {
@@ -191,8 +189,8 @@ impl<C: Connector> Run<C> {
         let limit_us = self.seat.spec.latency_limit_us;
         while let Some(pacer) = &mut self.seat.pacer {
             let due_ns = pacer.take();
-            if let Some(queue) = &mut self.queue {
-                queue.take();
+            if self.tells_queue {
+                self.take_of_queue();
             }
             self.slots[index].due_ns = due_ns;
             if limit_us.is_some_and(|limit| due_ns + limit * 1000 < now_ns) {

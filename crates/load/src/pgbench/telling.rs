@@ -1,13 +1,15 @@
 //! What a run tells meanwhile: of clients that failed, in pgbench's words, and of an interval.
 
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
 use pgassay_protocol::Failure;
 
 use super::abort::abort_of;
+use super::books::Seen;
 use super::seat::{Run, Said};
 use super::stats::Ending;
 use crate::clock::monotonic_ns;
+use crate::run::queue::Queue;
 use crate::transport::Connector;
 
 impl<C: Connector> Run<C> {
@@ -64,15 +66,35 @@ impl<C: Connector> Run<C> {
         )));
     }
 
+    /// From now on the coordinator knows what is due, where there are a rate and progress.
+    pub(super) fn begin_queue(&mut self) {
+        let tells = self.seat.spec.progress_s.is_some();
+        let queue = self.seat.pacer.as_ref().filter(|_| tells).map(Queue::of);
+        self.tells_queue = queue.is_some();
+        self.seen().queue = queue;
+    }
+
+    /// One of what is due, or of what will be, was taken from the pacer.
+    pub(super) fn take_of_queue(&self) {
+        if let Some(queue) = &mut self.seen().queue {
+            queue.take();
+        }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        let shown = &self.seat.given.seen;
+        shown.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Shows what the coordinator tells of at intervals.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Whole microseconds, never negative.
-    pub(super) fn show(&mut self, ending: Ending) {
-        let at_ns = monotonic_ns().min(self.seat.end_ns);
-        let queued = self.queue.as_mut().map_or(0, |queue| queue.length(at_ns));
-        let shown = &self.seat.given.seen;
-        let mut seen = shown.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn show(&self, ending: Ending) {
+        let at_ns = monotonic_ns();
+        let mut seen = self.seen();
         seen.stats = self.books.stats;
-        seen.queued = queued;
+        if let Some(queue) = &mut seen.queue {
+            queue.pass(at_ns);
+        }
         if let Ending::Done { latency_us, .. } = ending {
             seen.latency.count(latency_us as u64 * 1000);
         }

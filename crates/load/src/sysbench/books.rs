@@ -2,6 +2,7 @@
 
 use crate::clock::ThreadTimes;
 use crate::errors::Errors;
+use crate::run::queue::Queue;
 use crate::timed::Timed;
 use crate::transaction::Queries;
 
@@ -60,21 +61,27 @@ pub struct Seen {
     pub reconnects: u64,
     /// Events that ended.
     pub latency: Timed,
-    /// With a rate: how many are due and wait for a connection, and how many run.
-    pub queued: usize,
-    /// See `queued`.
+    /// With a rate: what is due and waits for a connection, how many that are, and how many run.
+    pub queue: Option<Queue>,
+    /// See `queue`.
+    pub queued: u64,
+    /// See `queue`.
     pub running: usize,
 }
 
 impl Seen {
-    /// What it has, which then begins anew; what waits and runs stays.
-    pub fn take(&mut self) -> Self {
+    /// What it has at an instant, and begins anew then; what waits and runs stays. The queue is by the clock: where
+    /// no event ends a thread has nothing to tell, and its queue grows.
+    pub fn take(&mut self, now_ns: u64) -> Self {
+        let queued = self.queue.as_mut().map_or(0, |queue| queue.length(now_ns));
         let next = Self {
-            queued: self.queued,
+            queue: self.queue.take(),
             running: self.running,
             ..Self::default()
         };
-        std::mem::replace(self, next)
+        let mut taken = std::mem::replace(self, next);
+        taken.queued = queued;
+        taken
     }
 
     /// Adds another thread's.

@@ -36,7 +36,7 @@ pub struct SysbenchProgress {
     /// Others.
     pub percentiles: Percentiles,
     /// With a rate: how many are due and wait for a connection, and how many run.
-    pub queued: usize,
+    pub queued: u64,
     /// See `queued`.
     pub running: usize,
 }

@@ -163,7 +163,7 @@ fn progress<C: Connector>(
     interval: &Interval,
     threads: &Threads<C, OfSysbench>,
 ) -> SysbenchProgress {
-    let mut seen = Seen::default();
-    threads.seen().for_each(|mut each| seen.merge(&each.take()));
+    let (mut seen, now_ns) = (Seen::default(), monotonic_ns());
+    threads.seen().for_each(|mut each| seen.merge(&each.take(now_ns)));
     SysbenchProgress::new(spec, &seen, (interval.elapsed_s, interval.length_s))
 }

@@ -12,6 +12,7 @@ use super::spec::SysbenchSpec;
 use crate::client::Outcome;
 use crate::clock::{ThreadTimes, monotonic_ns};
 use crate::pacing::Pacer;
+use crate::run::queue::Queue;
 use crate::transaction::Queries;
 use crate::transport::Connector;
 use crate::worker::opener::Opener;
@@ -70,6 +71,8 @@ impl<C: Connector> Seat<C> {
     /// connection was lost, a statement failed for good, or the system refused what the thread needs.
     pub fn run(self) -> (Books, Option<Failure>) {
         let count = self.worker.clients.len();
+        let tells = self.spec.report_interval_s.is_some();
+        let queue = self.pacer.as_ref().filter(|_| tells).map(Queue::of);
         let mut run = Run {
             seat: self,
             slots: vec![Slot::default(); count],
@@ -80,6 +83,7 @@ impl<C: Connector> Seat<C> {
             due: VecDeque::new(),
             running: count,
         };
+        run.seen(|seen| seen.queue = queue);
         let (times, outcome) = ThreadTimes::during(|| run.all_events());
         let failure = outcome.err();
         // Of a run that another thread's failure ended nothing more was due.
@@ -224,6 +228,9 @@ impl<C: Connector> Run<C> {
             if due_ns >= self.seat.end_ns {
                 return self.close(index);
             }
+            if self.seat.spec.report_interval_s.is_some() {
+                self.take_of_queue();
+            }
             let slot = &mut self.slots[index];
             slot.due_ns = due_ns;
             if due_ns > now_ns {
@@ -252,6 +259,9 @@ impl<C: Connector> Run<C> {
 
     fn begin(&mut self, index: usize, now_ns: u64) -> Result<Outcome, Failure> {
         self.slots[index].began_ns = now_ns;
+        if self.seat.pacer.is_some() && self.seat.spec.report_interval_s.is_some() {
+            self.show_running();
+        }
         let worker = &mut self.seat.worker;
         worker.clients[index].begin(now_ns, &mut worker.choose)
     }
@@ -288,12 +298,12 @@ impl<C: Connector> Run<C> {
         of_connection.busy_ns += u128::from(latency_ns);
         let queries = self.count_queries(index);
         if self.seat.spec.report_interval_s.is_some() {
-            let queued = self.due.len();
-            let running = self.running - self.seat.worker.sleepers.len().min(self.running);
             self.seen(|seen| {
                 seen.latency.count(latency_ns);
                 seen.queries.merge(queries);
-                (seen.queued, seen.running) = (queued, running);
+                if let Some(queue) = &mut seen.queue {
+                    queue.pass(now_ns);
+                }
             });
         }
     }
@@ -302,6 +312,19 @@ impl<C: Connector> Run<C> {
         let queries = self.seat.worker.clients[index].take_queries();
         self.books.queries.merge(queries);
         queries
+    }
+
+    fn take_of_queue(&self) {
+        self.seen(|seen| {
+            if let Some(queue) = &mut seen.queue {
+                queue.take();
+            }
+        });
+    }
+
+    fn show_running(&self) {
+        let running = self.running - self.seat.worker.sleepers.len().min(self.running);
+        self.seen(|seen| seen.running = running);
     }
 
     fn seen(&self, change: impl FnOnce(&mut Seen)) {

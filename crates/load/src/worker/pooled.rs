@@ -107,15 +107,16 @@ impl<C: Connector> Worker<C> {
         let Some(want) = self.pool.as_mut().and_then(|pool| pool.wanted(index)) else {
             return Ok(Outcome::Waiting);
         };
-        let outcome = client.begin(now_ns, &mut self.choose)?;
+        let outcome = client.begin(now_ns, &mut self.choose);
         let waited_ns = now_ns.saturating_sub(want.since_ns);
+        // Also of one that finds its connection lost: it failed, and counts by when it was due.
         client.timing = Timing {
             due_ns: want.due_ns,
             held_ns: want.since_ns.saturating_sub(want.due_ns.max(client.free_ns)),
             waited_ns,
             ..client.timing
         };
-        Ok(outcome)
+        outcome
     }
 
     /// What comes after an outcome; a connection that is lost is opened again where that is wanted. `true` where the

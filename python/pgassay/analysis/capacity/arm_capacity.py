@@ -13,9 +13,12 @@ from pgassay.model.trial import LoadObservation
 from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment
 from pgassay.words import figure
+from pgassay.workloads.metric import transactions_min
 
 # From this half width on an arm's rate is known well enough to end the experiment.
 HALF_WIDTH_ENOUGH = 0.15
+# What of the transactions that are due may fail, as what may be left undone.
+FAILED_SHARE_MAX = 0.01
 # In one of so many blocks all arms run at one rate, however far apart they are.
 COMMON_EVERY = 3
 # A rate is tried as so many significant digits say: it is read by people.
@@ -33,9 +36,16 @@ class _Known:
 
 
 def keeps(load: LoadObservation, metric: Metric) -> bool:
-    """Whether a trial kept the bound: its figure is no greater, and no queue grew."""
-    figure = load.latency_ms.get(metric.latency)
-    return figure is not None and figure <= metric.bound_ms and holds_rate(load)
+    """Whether a trial kept the bound: its figure is no greater, no queue grew, and hardly any failed.
+
+    A transaction that failed is in no latency, and a deadlock takes a second before it is found: a rate at
+    which many fail would keep any bound. So would a trial with too few latencies for its figure.
+    """
+    figure, opened = load.latency_ms.get(metric.latency), load.open_loop
+    if opened is not None and opened.failed > FAILED_SHARE_MAX * opened.scheduled:
+        return False
+    has_enough = load.latencies >= transactions_min(metric.latency) / 2
+    return figure is not None and has_enough and figure <= metric.bound_ms and holds_rate(load)
 
 
 def alpha_of_arm(experiment: Experiment) -> float:

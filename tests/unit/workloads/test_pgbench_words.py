@@ -1,0 +1,52 @@
+"""pgbench's words: numbers that nothing can take get pgbench's message, and no traceback."""
+
+import resource
+
+import pytest
+
+from pgassay.pgbench.messages import PgbenchError
+from pgassay.pgbench.options import parse
+from pgassay.sysbench.options import SysbenchError
+from pgassay.sysbench.options import parse as parse_sysbench
+
+LONG = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["-L", "1e999"], 'invalid latency limit: "1e999"'),
+        (["-R", "1e999"], 'invalid rate limit: "1e999"'),
+        (["--max-tries", "99999999999"], 'invalid number of maximum tries: "99999999999"'),
+        (["--max-tries", LONG], "invalid number of maximum tries"),
+        (["-t", LONG], "-t/--transactions must be in range 1..2147483647"),
+        (["-f", f"a.sql@{LONG}"], "weight specification out of range (0 .. 2147483647)"),
+        (["-f", "a.sql@1_0"], "invalid weight specification: @1_0"),
+        (["-c", "2147483647"], "need at least 2147483650 open files, but system limit is"),
+    ],
+)
+def test_a_number_that_is_too_large_is_refused(words: list[str], complaint: str) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if words[0] == "-c" and most == resource.RLIM_INFINITY:
+        pytest.skip("there is no limit of open files here")
+    with pytest.raises(PgbenchError) as caught:
+        parse(words, {})
+    assert complaint in str(caught.value)
+
+
+def test_numbers_are_read_as_c_reads_them() -> None:
+    # By atoi, which stops at the e.
+    assert parse(["--max-tries", "3e5"], {}).max_tries == 3
+    assert parse(["--max-tries", "1e999"], {}).max_tries == 1
+    # Nothing is later than a limit of no microsecond would have it: pgbench has none then.
+    assert parse(["-L", "0.0001"], {}).latency_limit_us is None
+    assert parse(["-L", "0.5"], {}).latency_limit_us == 500
+    assert parse(["--random-seed", LONG], {}).seed == 2**64 - 1
+
+
+@pytest.mark.parametrize("typed", [LONG, "٣", "²", "--5", ""])
+def test_sysbench_s_numbers_are_digits(typed: str) -> None:
+    with pytest.raises(
+        SysbenchError, match=r"Invalid value for --threads: .*: write a whole number from 1 to"
+    ):
+        parse_sysbench(["oltp_insert", "run", f"--threads={typed}"])
