@@ -1,5 +1,6 @@
-"""What the source's catalogs tell of the upgrade: settings, extensions, collations, pg_upgrade."""
+"""What the source's catalogs tell of the upgrade: settings, extensions, collations, statistics."""
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.setting_values import parse_number
 from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
 from pgassay.upgrade.empty_server import KnownSetting, NewVersion
+from pgassay.upgrade.pg_upgrade_checks import in_the_way_of_pg_upgrade
 
 # Given by nobody, or by the build and its host.
 _OWN_SOURCES = frozenset({"default", "override", "client", "session", "environment variable"})
@@ -37,25 +39,29 @@ _INSTEAD = {
 }
 # Spelled otherwise, and the same.
 _SAME = {"log_connections": {"off", ""}}
-_CHECKSUMS_SINCE, _MD5_WARNED_SINCE, _LOGICAL_SLOTS_KEPT_SINCE = 18, 18, 17
-_STATISTICS_KEPT_SINCE, _EXTENDED_KEPT_SINCE = 18, 19
+# Switches that stay, and can't be turned off since a version; as a switch may be written.
+_ALWAYS_ON_SINCE = {"standard_conforming_strings": 19}
+_OFF = frozenset({"off", "false", "no", "0", "f", "n"})
+_NAMED_MAX = 5
+_MD5_WARNED_SINCE, _STATISTICS_KEPT_SINCE, _EXTENDED_KEPT_SINCE = 18, 18, 19
 
 _SETTINGS = """
 SELECT name, setting, boot_val, source, COALESCE(sourcefile, ''), COALESCE(sourceline, 0),
-    pg_catalog.current_setting(name), COALESCE(unit, ''), category
+    pg_catalog.current_setting(name), COALESCE(unit, ''), category, enumvals
 FROM pg_catalog.pg_settings"""
 _OF_ROLES = """
 SELECT COALESCE('role ' || pg_catalog.quote_ident(r.rolname), ''), COALESCE('database ' ||
-    pg_catalog.quote_ident(d.datname), ''), pg_catalog.split_part(c.entry, '=', 1)
+    pg_catalog.quote_ident(d.datname), ''), pg_catalog.split_part(c.entry, '=', 1),
+    pg_catalog.substr(c.entry, pg_catalog.strpos(c.entry, '=') + 1)
 FROM pg_catalog.pg_db_role_setting s CROSS JOIN pg_catalog.unnest(s.setconfig) AS c (entry)
     LEFT JOIN pg_catalog.pg_roles r ON r.oid = s.setrole
     LEFT JOIN pg_catalog.pg_database d ON d.oid = s.setdatabase"""
 _EXTENSIONS = "SELECT extname::text, extversion FROM pg_catalog.pg_extension ORDER BY 1"
-_COLLATIONS = """
+_DATABASE_COLLATION = """
 SELECT 'the database''s collation ' || d.datcollate, d.datcollversion,
     pg_catalog.pg_database_collation_actual_version(d.oid)
-FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
-UNION ALL
+FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()"""
+_COLLATIONS = """
 SELECT 'collation ' || c.oid::pg_catalog.regcollation::text, c.collversion,
     pg_catalog.pg_collation_actual_version(c.oid)
 FROM pg_catalog.pg_collation c WHERE c.collversion IS NOT NULL"""
@@ -65,24 +71,14 @@ SELECT count(*) FROM pg_catalog.pg_index i JOIN pg_catalog.pg_class c ON c.oid =
 WHERE n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') AND EXISTS (
     SELECT FROM pg_catalog.unnest(i.indcollation::oid[]) AS k (collation_)
         JOIN pg_catalog.pg_collation l ON l.oid = k.collation_ WHERE l.collname NOT IN ('C', 'POSIX'))"""
-_INVALID = """
-SELECT i.indexrelid::pg_catalog.regclass::text FROM pg_catalog.pg_index i WHERE NOT i.indisvalid ORDER BY 1"""
-_PREPARED = (
-    "SELECT gid FROM pg_catalog.pg_prepared_xacts WHERE database = pg_catalog.current_database() ORDER BY 1"
-)
-_SLOTS = "SELECT slot_name::text FROM pg_catalog.pg_replication_slots WHERE slot_type = 'logical' ORDER BY 1"
 _EXTENDED = """
 SELECT pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(s.stxname)
 FROM pg_catalog.pg_statistic_ext s JOIN pg_catalog.pg_namespace n ON n.oid = s.stxnamespace ORDER BY 1"""
-# Columns of these types hold numbers of objects, which pg_upgrade does not keep (src/bin/pg_upgrade/check.c).
-_OBJECT_NUMBERS = """
-SELECT DISTINCT a.attrelid::pg_catalog.regclass::text || '.' || pg_catalog.quote_ident(a.attname)
-FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
-    JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'm', 'i') AND a.attnum > 0 AND NOT a.attisdropped
-    AND n.nspname NOT IN ('pg_catalog', 'information_schema')
-    AND a.atttypid = ANY (ARRAY['regcollation', 'regconfig', 'regdictionary', 'regnamespace', 'regoper',
-        'regoperator', 'regproc', 'regprocedure']::pg_catalog.regtype[]) ORDER BY 1"""
+# That of each cluster's maintenance is nearly always empty.
+_OTHER_DATABASES = """
+SELECT pg_catalog.quote_ident(datname) FROM pg_catalog.pg_database
+WHERE datallowconn AND NOT datistemplate AND pg_catalog.has_database_privilege(oid, 'CONNECT')
+    AND datname NOT IN (pg_catalog.current_database(), 'postgres') ORDER BY 1"""
 _MD5 = "SELECT count(*) FROM pg_catalog.pg_authid WHERE rolpassword LIKE 'md5%'"
 
 
@@ -98,6 +94,7 @@ class GivenSetting:
     shown: str
     unit: str = ""
     category: str = ""
+    words: tuple[str, ...] = ()
 
     @property
     def is_given(self) -> bool:
@@ -113,10 +110,12 @@ class GivenSetting:
 def given_settings(session: ControlSession) -> dict[str, GivenSetting]:
     """All settings of the source, by name."""
     found = {}
-    for name, value, boot, source, file, line, shown, unit, category in session.execute(_SETTINGS).fetchall():
+    for name, value, boot, source, file, line, *more in session.execute(_SETTINGS).fetchall():
+        shown, unit, category, words = more
         where = f"{file}, line {line}" if file else str(source)
         found[str(name)] = GivenSetting(
-            str(name), str(value), boot, str(source), where, str(shown), str(unit), str(category)
+            *(str(name), str(value), boot, str(source), where, str(shown), str(unit), str(category)),
+            tuple(words or ()),
         )
     return found
 
@@ -131,7 +130,10 @@ def catalog_findings(
     yield from _defaults(settings, new)
     yield from _extensions(session, new)
     yield from _collations(session)
-    yield from _in_the_way_of_pg_upgrade(session, settings, new, major)
+    checksums = settings.get("data_checksums")
+    yield from in_the_way_of_pg_upgrade(
+        *(session, major, new.build.major), has_checksums=checksums is None or checksums.shown != "off"
+    )
     yield from _statistics(session, new)
     yield from _passwords(session, new)
 
@@ -157,7 +159,7 @@ def _knows(name: str, new: NewVersion) -> bool:
 def _settings_refused(settings: Mapping[str, GivenSetting], new: NewVersion) -> Iterator[UpgradeFinding]:
     for each in settings.values():
         known = new.settings.get(each.name)
-        if each.is_of_the_server and known is not None and (why := _why_refused(each.value, known)):
+        if each.is_of_the_server and known is not None and (why := _why_refused(each, known, new)):
             yield UpgradeFinding(
                 id=f"setting-refused:{each.name}",
                 severity="in the way",
@@ -167,9 +169,14 @@ def _settings_refused(settings: Mapping[str, GivenSetting], new: NewVersion) -> 
             )
 
 
-def _why_refused(value: str, known: KnownSetting) -> str:
+def _why_refused(each: GivenSetting, known: KnownSetting, new: NewVersion) -> str:
+    value = each.value
+    if _is_off_for_good(each.name, value, new):
+        return "only on"
     if known.kind == "enum":
-        return "" if value in known.words else f"only {', '.join(known.words)}"
+        # Some words are taken and not listed, in either version.
+        is_taken = value in known.words or (each.words and value not in each.words)
+        return "" if is_taken else f"only {', '.join(known.words)}"
     if known.kind in ("integer", "real") and known.least is not None and known.most is not None:
         number = parse_number(value, None)
         if number is not None and not float(known.least) <= number <= float(known.most):
@@ -177,16 +184,24 @@ def _why_refused(value: str, known: KnownSetting) -> str:
     return ""
 
 
+def _is_off_for_good(name: str, value: str, new: NewVersion) -> bool:
+    since = _ALWAYS_ON_SINCE.get(name)
+    return since is not None and new.build.major >= since and value.lower() in _OFF
+
+
 def _settings_of_roles(
     session: ControlSession, settings: Mapping[str, GivenSetting], new: NewVersion
 ) -> Iterator[UpgradeFinding]:
-    for role, database, name in session.execute(_OF_ROLES).fetchall():
-        if name in settings and not _knows(str(name), new):
+    for role, database, name, value in session.execute(_OF_ROLES).fetchall():
+        is_gone = name in settings and not _knows(str(name), new)
+        if is_gone or _is_off_for_good(str(name), str(value), new):
             where = " in ".join(each for each in (str(role), str(database)) if each)
+            lacks = "has no such setting" if is_gone else "takes only on"
             yield UpgradeFinding(
                 id=f"setting-of-role-gone:{name}",
-                severity="work",
-                sentence=f"{name} is set for {where}, and {new.build.major} has no such setting",
+                severity="in the way",
+                sentence=f"{name} is set for {where}, and {new.build.major} {lacks}: pg_upgrade ends there, "
+                "and a restored dump is without it",
                 where=where,
                 remedy=f"reset it there; {_INSTEAD.get(str(name), 'see the release notes')}",
             )
@@ -234,10 +249,11 @@ def _extensions(session: ControlSession, new: NewVersion) -> Iterator[UpgradeFin
 
 
 def _collations(session: ControlSession) -> Iterator[UpgradeFinding]:
-    try:
-        rows = session.execute(_COLLATIONS).fetchall()
-    except psycopg.Error:
-        return  # before 15 a database's collation has no version
+    rows = []
+    for query in (_DATABASE_COLLATION, _COLLATIONS):
+        # Before 15 a database's collation has no version.
+        with contextlib.suppress(psycopg.Error):
+            rows += session.execute(query).fetchall()
     changed = [row for row in rows if row[1] is not None and row[2] is not None and row[1] != row[2]]
     if not changed:
         return
@@ -250,54 +266,6 @@ def _collations(session: ControlSession) -> Iterator[UpgradeFinding]:
             f"may have changed, and {indexes[0] if indexes else 'some'} indexes depend on collations",
             where=str(name),
             remedy="REINDEX indexes on text, then ALTER DATABASE (or COLLATION) … REFRESH COLLATION VERSION",
-        )
-
-
-def _in_the_way_of_pg_upgrade(
-    session: ControlSession, settings: Mapping[str, GivenSetting], new: NewVersion, major: int
-) -> Iterator[UpgradeFinding]:
-    for gid in _names(session, _PREPARED):
-        yield UpgradeFinding(
-            id="prepared-transaction",
-            severity="in the way",
-            sentence=f"the prepared transaction {gid} is open: pg_upgrade refuses, a dump misses its rows",
-            where=gid,
-            remedy="COMMIT PREPARED or ROLLBACK PREPARED",
-        )
-    for column in _names(session, _OBJECT_NUMBERS):
-        yield UpgradeFinding(
-            id=f"object-numbers:{column}",
-            severity="in the way",
-            sentence=f"{column} stores OIDs of objects, which pg_upgrade does not preserve, so it refuses",
-            where=column,
-            remedy="change its type to text before the upgrade, or upgrade by dump and restore",
-        )
-    for index in _names(session, _INVALID):
-        yield UpgradeFinding(
-            id=f"invalid-index:{index}",
-            severity="work",
-            sentence=f"the index {index} is not valid: it is maintained but never read",
-            where=index,
-            remedy=f"DROP INDEX {index}, or REINDEX INDEX CONCURRENTLY {index}",
-        )
-    slots = _names(session, _SLOTS)
-    if slots and major < _LOGICAL_SLOTS_KEPT_SINCE:
-        yield UpgradeFinding(
-            id="logical-slots",
-            severity="work",
-            sentence=f"logical replication slots are lost ({', '.join(slots)}): they are kept from 17 on",
-            where=", ".join(slots),
-            remedy="create them again after the upgrade, and resynchronise the subscribers",
-        )
-    checksums = settings.get("data_checksums")
-    if checksums is not None and checksums.shown == "off" and new.build.major >= _CHECKSUMS_SINCE:
-        yield UpgradeFinding(
-            id="checksums",
-            severity="work",
-            sentence=f"this cluster has no data checksums, and initdb of {new.build.major} turns them on: "
-            "pg_upgrade needs both to be the same",
-            where="data_checksums",
-            remedy="initdb --no-data-checksums for pg_upgrade, or pg_checksums --enable here before",
         )
 
 
@@ -337,6 +305,18 @@ def _passwords(session: ControlSession, new: NewVersion) -> Iterator[UpgradeFind
             where="pg_authid",
             remedy="reset them with password_encryption = scram-sha-256",
         )
+
+
+def others_unread(session: ControlSession) -> str:
+    """A warning of the server's other databases, which pg_upgrade takes along; '' where there are none."""
+    others = _names(session, _OTHER_DATABASES)
+    if not others:
+        return ""
+    named = ", ".join(others[:_NAMED_MAX]) + (" …" if len(others) > _NAMED_MAX else "")
+    return (
+        f"one database was looked at, and pg_upgrade takes all of them: run this for {named} too before you "
+        "decide"
+    )
 
 
 def _names(session: ControlSession, query: str) -> Sequence[str]:

@@ -132,6 +132,7 @@ def _unpack(dump: Path, program: Build, plain: Path, left_out: LeftOut) -> None:
             entries = _restored([str(restore), "--list", str(dump)], dump, program).splitlines()
             contents.write_text("".join(f"{each}\n" for each in entries if left_out.is_kept(each)))
             words.append(f"--use-list={contents}")
+        _make_private(unpacked)
         _restored([*words, f"--file={unpacked}", str(dump)], dump, program)
         _make_plain(unpacked, plain)
     finally:
@@ -150,10 +151,16 @@ def _restored(words: list[str], dump: Path, program: Build) -> str:
     return finished.stdout
 
 
+def _make_private(file: Path) -> None:
+    """An empty file for the source's rows, which nobody else may read; the folder of results is for all."""
+    file.touch(mode=0o600)
+    file.chmod(0o600)
+
+
 def _make_plain(dump: Path, plain: Path) -> None:
     """The dump as either version reads it: without what an older one does not know, and who wrote it."""
+    _make_private(plain)
     with dump.open("rb") as read, plain.open("wb") as written:
-        plain.chmod(0o644)
         for number, line in enumerate(read):
             is_head = number < _HEAD_LINES
             if is_head and (line.rstrip() == _NOT_KNOWN_BEFORE_17 or line.startswith(b"-- Dumped")):

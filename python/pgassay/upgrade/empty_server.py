@@ -36,8 +36,9 @@ FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
 WHERE l.lanname IN ('sql', 'plpgsql') AND n.nspname NOT IN ('pg_catalog', 'information_schema')
     AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')
 ORDER BY 2"""
-# Of its own version, or of this build and not of the version.
-_NOT_OF_THE_VERSION = ("unrecognized configuration parameter", "ICU is not supported")
+# Of this build and not of the version; and what pg_dump of a newer version sets for itself.
+_NOT_OF_THE_VERSION = "ICU is not supported"
+_NOT_KNOWN = "unrecognized configuration parameter"
 _MADE = re.compile(
     r"\s*(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?P<kind>(?:MATERIALIZED\s+)?[A-Z]+(?:\s+INDEX)?)\s+"
     r"(?:ONLY\s+|IF\s+NOT\s+EXISTS\s+)?(?P<name>(?:\"(?:[^\"]|\"\")+\"|[\w$.])+)"
@@ -121,13 +122,16 @@ def refused_objects(server: Server, schema: Path) -> list[Refused]:
             except psycopg.Error as error:
                 words = error.diag.message_primary or first_line(error)
                 refused = _refused(statement, words)
-                is_comment = refused.name.startswith("COMMENT ON ")
                 # A table's columns are refused one by one, for one reason.
-                if refused in found:
-                    continue
-                if not is_comment and not any(each in words for each in _NOT_OF_THE_VERSION):
+                if refused not in found and not _is_harmless(refused):
                     found.append(refused)
     return found
+
+
+def _is_harmless(refused: Refused) -> bool:
+    """Whether nothing of the schema is lost with it, or this build alone refuses it."""
+    is_of_the_dump = _NOT_KNOWN in refused.words and refused.name.startswith("SET ")
+    return is_of_the_dump or refused.name.startswith("COMMENT ON ") or _NOT_OF_THE_VERSION in refused.words
 
 
 def functions_refused(server: Server, source: ControlSession) -> list[Refused]:

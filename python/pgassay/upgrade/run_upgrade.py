@@ -31,7 +31,7 @@ from pgassay.tune.source.statement_files import STATEMENTS_FILE
 from pgassay.tune.tuned_statements import statements_of
 from pgassay.upgrade.both_versions import ComparedStatement, run_on_both
 from pgassay.upgrade.builds_of_both import OLDEST, BuildsOfBoth, builds_of_both
-from pgassay.upgrade.catalogs import catalog_findings, given_settings
+from pgassay.upgrade.catalogs import catalog_findings, given_settings, others_unread
 from pgassay.upgrade.chosen_statements import (
     StatementChoice,
     Wanted,
@@ -68,6 +68,7 @@ _SOURCE_MIN = 13
 _TIME_MIN_S = 30.0
 _EXCLUDES_EXTENSIONS_SINCE = 17
 _STOPPED = "no statement was compared, since the schema can't be made in the new version"
+_REFUSED = "pg_upgrade refuses the copy"
 _PLAIN_DUMP = (
     "no statement was compared, since the dump is plain SQL and holds what the new version refuses: give one "
     "made by pg_dump --format=custom, from which that can be left out"
@@ -169,10 +170,14 @@ def _look(
                     mended, why = proven_fixes(request, new, slower, folder, left_s, progress)
                     warnings += [why] if why else []
     if refusal is not None:
+        measured = MeasuredTimes(
+            single_statements(chosen.statements, chosen.share, chosen.left_out, {}, None, _REFUSED)
+        )
         findings = (*findings, refusal)
         warnings.append("no statement was compared, since pg_upgrade refuses")
     if stops:
         warnings.append(_PLAIN_DUMP if is_stuck and not left_out.stops else _STOPPED)
+    warnings += [read.others] if read.others else []
     answer = answer_of(
         source=(source.name, source.resolved.server.version),
         versions=(old.version, new.version),
@@ -238,6 +243,7 @@ class _Read:
     refused: Sequence[Refused]
     chosen: Wanted
     held: Held
+    others: str
 
 
 def _read(
@@ -246,6 +252,7 @@ def _read(
     progress.stage("reading the catalogs")
     with source.reading() as session:
         settings = given_settings(session)
+        others = others_unread(session)
         asked = StatementChoice(wanted.capture, wanted.workload, wanted.statements)
         chosen = statements_to_run(asked, source, session, progress)
         progress.stage(f"asking an empty server of {new.version}")
@@ -263,7 +270,7 @@ def _read(
                 ]
                 unparsed = functions_refused(server, session)
     findings = (*findings, *map(finding_of_function, unparsed))
-    return _Read(findings, refused, chosen, held_settings(settings, known.settings))
+    return _Read(findings, refused, chosen, held_settings(settings, known.settings), others)
 
 
 def _missing(findings: Sequence[UpgradeFinding]) -> list[str]:

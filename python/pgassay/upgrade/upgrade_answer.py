@@ -121,11 +121,22 @@ def single_statements(
     left_out: Sequence[tuple[str, str, str]],
     found: Mapping[str, ComparedStatement],
     result: CompareResult | None,
+    why_not: str = "the schema can't be made in the new version",
 ) -> list[UpgradedStatement]:
-    """Statements that ran one by one on both versions; `left_out`: name, SQL and reason of the others."""
+    """Statements that ran one by one on both versions; `left_out`: name, SQL and reason of the others.
+
+    `why_not`: why those did not run that are not in `found`.
+    """
     timed = pairs_of(result)
     return [
-        *(_statement(each, share, found.get(each.name), timed) for each in chosen),
+        *(
+            _statement(each, share, found[each.name], timed)
+            if each.name in found
+            else UpgradedStatement(
+                name=each.name, sql=each.sql, verdict="not run", share=share.get(each.name), reason=why_not
+            )
+            for each in chosen
+        ),
         *(
             UpgradedStatement(name=name, sql=sql, verdict="not run", share=share.get(name), reason=reason)
             for name, sql, reason in left_out
@@ -152,14 +163,12 @@ def _why(result: CompareResult | None) -> tuple[str, ...]:
 def _statement(
     statement: Statement,
     share: Mapping[str, float],
-    seen: ComparedStatement | None,
+    seen: ComparedStatement,
     timed: Mapping[str, Pair],
 ) -> UpgradedStatement:
     made = UpgradedStatement(
         name=statement.name, sql=statement.sql, verdict="not run", share=share.get(statement.name)
     )
-    if seen is None:
-        return made.model_copy(update={"reason": "the schema can't be made in the new version"})
     made = made.model_copy(update={"plan": seen.plan})
     if seen.unended is not None:
         return made.model_copy(update={"verdict": seen.unended[0], "reason": seen.unended[1]})

@@ -179,7 +179,8 @@ def test_from_18_to_19_a_role_s_setting_and_the_default_of_jit(tmp_path: Path) -
         )
     found = {each["id"]: each for each in json.loads(finished.stdout)["findings"]}
     assert {name for name, each in found.items() if each["severity"] == "in the way"} == {
-        "setting-gone:io_workers"
+        "setting-gone:io_workers",
+        "setting-of-role-gone:escape_string_warning",
     }
     assert "io_min_workers and io_max_workers" in found["setting-gone:io_workers"]["remedy"]
     assert found["setting-of-role-gone:escape_string_warning"]["where"] == "role postgres"

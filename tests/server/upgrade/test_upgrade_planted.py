@@ -117,6 +117,8 @@ def test_from_17_to_19_by_dump(tmp_path: Path) -> None:
             "CREATE VIEW flushed AS SELECT wal_write FROM pg_stat_wal",
             "CREATE VIEW of_flushed AS SELECT wal_write + 1 AS next FROM flushed",
             "CREATE TABLE calls (id int, what regproc)",
+            "CREATE DOMAIN procedure_name AS regprocedure",
+            "CREATE TABLE listed (what procedure_name[])",
             "CREATE EXTENSION pg_stat_statements",
             "ALTER ROLE old_hand SET escape_string_warning TO off",
         )  # fmt: skip
@@ -125,14 +127,15 @@ def test_from_17_to_19_by_dump(tmp_path: Path) -> None:
         document = upgraded(server, "19", tmp_path, "wal_write FROM pg_stat_wal", "--max-time", "60s")
     assert ids(document, "in the way") == {
         "setting-gone:escape_string_warning",
+        "setting-of-role-gone:escape_string_warning",
         "prepared-transaction",
         "object-numbers:calls.what",
+        "object-numbers:listed.what",
         "refused:view public.flushed",
         "refused:view public.of_flushed",
     }
     # 19 carries extended statistics.
     assert ids(document, "work") == {
-        "setting-of-role-gone:escape_string_warning",
         "extension-version:pg_stat_statements",
         "invalid-index:broken",
         "checksums",

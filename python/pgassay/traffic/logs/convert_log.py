@@ -20,7 +20,8 @@ _COPY_IN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
 _REASONS = {
     "types": "parameters are texts: a log doesn't say which types the client declared",
     "values": "the values of parameters were not logged (log_parameter_max_length, or an error without them)",
-    "cut": "a parameter's value ends with '...': the server may have cut it (log_parameter_max_length)",
+    "cut": "a parameter's value ends with '...' or without its quote: the server (log_parameter_max_length) "
+    "or the log may have cut it",
     "copy": "a log has no data of COPY FROM STDIN",
     "duration": "no duration was logged: the statement's time is taken for 0",
     "rows": "a log doesn't say how many rows a statement had: outcomes can't be compared",

@@ -29,14 +29,17 @@ _ESCAPES = {
     "t": r"(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \S+?)",
     "n": r"(?P<epoch>\d+\.\d+)",
     "p": r"(?P<pid>\d+)",
-    "u": r"(?P<user>[^\s,@]*)",
+    # Services name users as they name people, so that one may hold the @ that stands before the database.
+    "u": r"(?P<user>[^\s,]*)",
     "d": r"(?P<database>[^\s,:]*)",
     "a": r"(?P<application>.*?)",
     "c": r"(?P<session>[0-9a-f]+\.[0-9a-f]+)",
     "l": r"(?P<line>\d+)",
     "e": r"(?P<sqlstate>[0-9A-Z]{5})",
     "v": r"(?P<transaction>\S*)",
-    "r": r"\S*?", "h": r"\S*?", "x": r"\d+", "s": r".*?", "i": r".*?", "b": r".*?", "Q": r"-?\d+",
+    # Addresses of IPv6 have colons, as prefixes do; the port says where they end.
+    "r": r"(?:\[local\]|\S*?\(\d+\)|\S*?)",
+    "h": r"\S*?", "L": r"\S*?", "x": r"\d+", "s": r".*?", "i": r".*?", "b": r".*?", "Q": r"-?\d+",
     "P": r"\d*", "%": "%",
 }  # fmt: skip
 
@@ -70,7 +73,8 @@ class Log:
         """All entries, file by file. Raises UsageError for a file that is no log, or has another prefix."""
         for path in self.paths:
             try:
-                with path.open(encoding="utf-8", errors="replace", newline="") as lines:
+                # A statement may hold carriage returns, which end no line of a log.
+                with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
                     yield from self._file(path, lines)
             except OSError as error:
                 raise UsageError(
@@ -190,8 +194,11 @@ class Log:
         pattern: re.Pattern[str] | None = None
         waiting: dict[str, LogEntry] = {}
         last: tuple[str, str] | None = None
+        ending = ""
         for line in lines:
-            text = line.rstrip("\r\n")
+            # Of a server on Windows all lines end so; elsewhere the carriage return is a statement's own.
+            ending = ending or ("\r\n" if line.endswith("\r\n") else "\n")
+            text = line.removesuffix(ending)
             pattern = pattern or self._pattern(text)
             match = pattern.match(text) if pattern else None
             if match is None:

@@ -6,23 +6,40 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from pgassay.sql_text import strip_comments
 from pgassay.traffic.logs.entries import LogEntry
 
 _DURATION = re.compile(r"duration: (\d+(?:\.\d+)?) ms(?:  (.*))?$", re.DOTALL)
 _STEP = re.compile(r"(statement|execute|parse|bind) ?(.*?): (.*)$", re.DOTALL)
 _PLAN = re.compile(r"plan:\s*(.*)$", re.DOTALL)
 # The text ends where its parameters or the plan's first node begin.
-_PLAN_TEXT = re.compile(r"Query Text: (.*?)(?:\nQuery Parameters: ([^\n]*))?(?=\n[^\n]*  \(|\n?$)", re.DOTALL)
+_VALUE = r"\$\d+ = (?:NULL|'(?:[^']|'')*')"
+_PLAN_TEXT = re.compile(
+    rf"Query Text: (.*?)(?:\nQuery Parameters: ({_VALUE}(?:, {_VALUE})*|[^\n]*))?"
+    r"(?=\n[^\n]*  \(cost=|\n?$)",
+    re.DOTALL,
+)
 _PLAN_XML = re.compile(r"<Query-(Text|Parameters)>(.*?)</Query-", re.DOTALL)
 _PLAN_YAML = re.compile(r'^Query (Text|Parameters): ("(?:[^"\\]|\\.)*")', re.MULTILINE | re.DOTALL)
 _PARAMETER = re.compile(r"\$(\d+) = (NULL|'(?:[^']|'')*')(?:, |$)", re.DOTALL)
 _AUTHORIZED = re.compile(r"connection authorized: user=(\S+)(?: database=(\S+))?(?: application_name=(\S+))?")
 _CUT = "..."
+_MS_NS, _SECOND_NS = 1_000_000, 1_000_000_000
+_MAY_MATTER = re.compile(
+    r"\b(?:begin|start|commit|end|rollback|abort|prepare\s+transaction)\b", re.IGNORECASE
+)
 _OPENS = re.compile(r"\s*(?:begin|start\s+transaction)\b", re.IGNORECASE)
 _GOES_BACK = re.compile(r"\s*rollback\s+(?:work\s+|transaction\s+)?to\b", re.IGNORECASE)
 _CLOSES = re.compile(
-    r"\s*(?:commit|end|rollback(?!\s+(?:work\s+|transaction\s+)?to\b)|abort)\b", re.IGNORECASE
+    r"\s*(?:commit|end|rollback(?!\s+(?:work\s+|transaction\s+)?to\b)|abort|prepare\s+transaction)\b",
+    re.IGNORECASE,
 )
+_CHAINS = re.compile(r"\band\s+chain\b", re.IGNORECASE)
+# A function's own BEGIN ATOMIC … END has semicolons, and is no transaction.
+_MAKES_A_FUNCTION = re.compile(r"\s*create\s+(?:or\s+replace\s+)?(?:function|procedure)\b", re.IGNORECASE)
+# A portal that was executed before gives more rows: nothing is executed anew.
+_FETCHES = "fetch from "
+_PLACEHOLDER = re.compile(r"\$\d")
 
 
 @dataclass(frozen=True)
@@ -54,10 +71,39 @@ class Edge:
 
 
 @dataclass
+class Transaction:
+    """The state of a session's transaction, from the words of its statements: a log doesn't say it."""
+
+    is_open: bool = False
+    is_failed: bool = False
+
+    def after(self, text: str, sqlstate: str) -> str:
+        """The state as ReadyForQuery has it (I, T, E) after a statement, or several of one message."""
+        parts = _parts(text)
+        if sqlstate:
+            # Of several the server stopped at one of them, behind BEGIN if there is one.
+            self.is_open |= len(parts) > 1 and any(map(_OPENS.match, parts))
+            self.is_failed = self.is_open
+        for part in parts if not sqlstate or len(parts) == 1 else ():
+            self._after_one(part, is_done=not sqlstate)
+        if not self.is_open:
+            return "I"
+        return "E" if self.is_failed else "T"
+
+    def _after_one(self, text: str, *, is_done: bool) -> None:
+        if _CLOSES.match(text):
+            self.is_open = is_done and bool(_CHAINS.search(text))
+            self.is_failed = False
+        elif _OPENS.match(text) and is_done:
+            self.is_open = True
+        elif _GOES_BACK.match(text) and is_done:
+            self.is_failed = False
+
+
+@dataclass
 class _Session:
     begun: bool = False
-    in_transaction: bool = False
-    is_failed: bool = False
+    transaction: Transaction = field(default_factory=Transaction)
     end_ns: int = 0
     # A statement that was logged at its start, whose duration may follow.
     waiting: LogEntry | None = None
@@ -103,10 +149,13 @@ class Reader:
 
     def _closed(self, entry: LogEntry, session: _Session) -> Iterator[Edge]:
         if session.begun:
-            yield Edge(entry.session, entry.time_ns, None)
+            # A clock that was set back, or a zone without summer time, would end it before its statements.
+            yield Edge(entry.session, max(entry.time_ns, session.end_ns), None)
 
     def _begin(self, entry: LogEntry, session: _Session, parameters: dict[str, str], at_ns: int = 0) -> Edge:
         session.begun = True
+        # With times in whole seconds a statement's duration reaches back behind its session's beginning.
+        session.end_ns = max(session.end_ns, at_ns or entry.time_ns)
         known = tuple((name, value) for name, value in parameters.items() if value)
         return Edge(entry.session, at_ns or entry.time_ns, known)
 
@@ -118,7 +167,7 @@ class Reader:
                 self.other_entries += 1
                 return
             yield from self._left(session)
-            session.waiting = entry
+            session.waiting = None if step[2].startswith(_FETCHES) else entry
             return
         duration_ms, rest = float(timed[1]), timed[2] or ""
         plan = _PLAN.match(rest)
@@ -135,18 +184,21 @@ class Reader:
             return
         if step[1] in ("parse", "bind"):
             return
+        if step[2].startswith(_FETCHES):
+            self.other_entries += 1
+            return
         session.waiting = session.plan = None
         yield from self._done(entry, session, rest, entry.detail, duration_ms)
 
     def _failed(self, entry: LogEntry, session: _Session) -> Iterator[Logged | Edge]:
         waiting, session.waiting, session.plan = session.waiting, None, None
-        session.is_failed = session.in_transaction
         text = entry.statement or (waiting.message.partition(": ")[2] if waiting else "")
         if not text:
             self.other_entries += 1
             return
         start_ns = waiting.time_ns if waiting is not None else entry.time_ns
-        message = waiting.message if waiting is not None else f"statement: {text}"
+        kind = "execute <unnamed>" if _PLACEHOLDER.search(text) else "statement"
+        message = waiting.message if waiting is not None else f"{kind}: {text}"
         state = entry.sqlstate if len(entry.sqlstate) == 5 else "XX000"
         yield from self._statement(
             entry,
@@ -186,12 +238,14 @@ class Reader:
         if step is None:
             return
         kind, name, text = step[1], step[2].split("/")[0], step[3]
+        # Times are cut to milliseconds or seconds, durations are not: of several in one each keeps its own.
+        duration_ns, latest_ns = entry.time_ns - start_ns, entry.time_ns + _grain_ns(entry.time_ns) - 1
         start_ns = max(start_ns, session.end_ns)
-        session.end_ns = max(entry.time_ns, start_ns)
+        session.end_ns = max(start_ns, min(start_ns + duration_ns, latest_ns))
         if not session.begun:
             known = {"user": entry.user, "database": entry.database, "application_name": entry.application}
             yield self._begin(entry, session, known, start_ns)
-        values, is_cut = parameters(detail)
+        values, is_cut = parameters(detail) if kind != "statement" else ((), False)
         yield Logged(
             session=entry.session,
             start_ns=start_ns,
@@ -200,37 +254,43 @@ class Reader:
             name=None if kind == "statement" else "" if name == "<unnamed>" else name,
             values=values,
             sqlstate=sqlstate,
-            status=self._status(session, text, sqlstate),
+            status=session.transaction.after(text, sqlstate),
             has_duration=has_duration,
             has_cut_value=is_cut,
         )
 
-    def _status(self, session: _Session, text: str, sqlstate: str) -> str:
-        if _CLOSES.match(text):
-            session.in_transaction = session.is_failed = False
-        elif _OPENS.match(text) and not sqlstate:
-            session.in_transaction = True
-        elif _GOES_BACK.match(text) and not sqlstate:
-            session.is_failed = False
-        if not session.in_transaction:
-            return "I"
-        return "E" if session.is_failed else "T"
+
+def _parts(text: str) -> list[str]:
+    """The statements of a text, without strings and comments, where they may begin or end a transaction."""
+    if not _MAY_MATTER.search(text):
+        return []
+    plain = strip_comments(text)
+    if _MAKES_A_FUNCTION.match(plain):
+        return []
+    return [each for each in plain.split(";") if each.strip()]
+
+
+def _grain_ns(time_ns: int) -> int:
+    """How exact a log's time is."""
+    return _MS_NS if time_ns % _SECOND_NS else _SECOND_NS
 
 
 def parameters(detail: str) -> tuple[tuple[str | None, ...], bool]:
-    """The values of `Parameters: $1 = 'a', $2 = NULL`, and whether one may have been cut by the server.
+    """The values of `Parameters: $1 = 'a', $2 = NULL`, and whether one may have been cut.
 
     The word before the values depends on the server's language, and is not looked at.
     """
-    begin = detail.find("$1 = ")
-    if begin < 0:
+    at = detail.find("$1 = ")
+    if at < 0:
         return (), False
     found = {}
-    for match in _PARAMETER.finditer(detail, begin):
-        value = match[2]
+    while (match := _PARAMETER.match(detail, at)) is not None:
+        value, at = match[2], match.end()
         found[int(match[1])] = None if value == "NULL" else value[1:-1].replace("''", "'")
     values = tuple(found.get(number) for number in range(1, max(found, default=0) + 1))
-    return values, any(value is not None and value.endswith(_CUT) for value in values)
+    is_cut = bool(detail[at:].strip()) or detail[:at].endswith(", ")
+    is_cut |= any(value is not None and value.endswith(_CUT) for value in values)
+    return values, is_cut
 
 
 def _of_plan(plan: str) -> tuple[str, str]:

@@ -1,0 +1,163 @@
+"""What servers and services write otherwise than the usual: names, times, texts, parts of an execution."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from pgassay.traffic.capturing import make_folder
+from pgassay.traffic.events import events
+from pgassay.traffic.logs.convert_log import convert
+from pgassay.traffic.logs.entries import Log, LogEntry, prefix_pattern
+from pgassay.traffic.logs.logged_statements import Edge, Logged, Reader, Transaction, parameters
+from pgassay.traffic.statement_executions import statements
+
+SECOND_NS, MS_NS = 1_000_000_000, 1_000_000
+AT = "2026-11-27 18:32:25"
+DONE = "LOG:  duration: 1.5 ms  statement: "
+
+
+def read(*entries: LogEntry) -> list[Logged]:
+    return [each for each in Reader().read(entries) if isinstance(each, Logged)]
+
+
+def entry(message: str, at_ms: float = 1.0, level: str = "LOG", **fields: str) -> LogEntry:
+    return LogEntry(int(at_ms * MS_NS), "s", level, message, user="app", **fields)
+
+
+@pytest.mark.parametrize(
+    ("line", "user"),
+    [
+        (f"{AT}.535 UTC [4711]: [3-1] db=shop,user=jo@example.com {DONE}SELECT 1", "jo@example.com"),
+        (f"{AT}.535 UTC [4711] jo@example.com@shop {DONE}SELECT 1", "jo@example.com"),
+        (f"{AT} UTC:2001:db8::1(5432):app@shop:[4711]:{DONE}SELECT 1", "app"),
+        (f"{AT} UTC:[local]:app@shop:[4711]:{DONE}SELECT 1", "app"),
+    ],
+)
+def test_users_may_be_addresses_and_hosts_may_have_colons(tmp_path: Path, line: str, user: str) -> None:
+    path = tmp_path / "postgresql.log"
+    path.write_text(f"{line}\n")
+    log = Log([path])
+    (found,) = log.entries()
+    assert (found.user, found.database, found.session, log.cut) == (user, "shop", "4711", 0)
+
+
+def test_a_background_process_has_no_user_whatever_the_prefix_is(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.log"
+    path.write_text(f"{AT} UTC::@:[12]:LOG:  checkpoint starting: time\n")
+    (found,) = Log([path]).entries()
+    assert (found.user, found.database, found.session) == ("", "", "12")
+
+
+def test_the_server_s_own_address_is_part_of_a_prefix() -> None:
+    assert prefix_pattern("%m [%p] %L %u ").match(f"{AT}.5 UTC [7] ::1 app LOG:  x")
+
+
+def test_carriage_returns_are_a_statement_s_own_unless_all_lines_have_them(tmp_path: Path) -> None:
+    path = tmp_path / "postgresql.log"
+    begin = f"{AT}.535 UTC [4711] {DONE}"
+    path.write_bytes(f"{begin}SELECT 'a\rb'\n{begin}SELECT 'a\r\n\tb'\n".encode())
+    log = Log([path])
+    assert [each.text for each in read(*log.entries())] == ["SELECT 'a\rb'", "SELECT 'a\r\nb'"]
+    assert log.cut == 0
+    path.write_bytes(f"{begin}SELECT 'a\r\n\tb'\r\n{begin}SELECT 2\r\n".encode())
+    assert [each.text for each in read(*Log([path]).entries())] == ["SELECT 'a\nb'", "SELECT 2"]
+
+
+def test_more_rows_of_a_portal_are_no_other_execution() -> None:
+    found = read(
+        entry("duration: 0.5 ms  execute S_1/C_2: SELECT 1", 1),
+        entry("duration: 0.5 ms  execute fetch from S_1/C_2: SELECT 1", 2),
+        entry("execute fetch from S_1/C_2: SELECT 1", 3),
+        entry("duration: 0.5 ms", 4),
+        entry("duration: 0.5 ms  statement: SELECT 2", 5),
+    )
+    assert [(each.name, each.text) for each in found] == [("S_1", "SELECT 1"), (None, "SELECT 2")]
+
+
+def test_of_several_statements_within_one_tick_each_keeps_its_duration() -> None:
+    found = read(*(entry("duration: 0.4 ms  statement: SELECT 1", 7) for _ in range(3)))
+    assert [each.end_ns - each.start_ns for each in found] == [400_000, 400_000, 400_000]
+    assert all(one.end_ns <= two.start_ns for one, two in itertools.pairwise(found))
+    # No more than the tick is long.
+    found = read(*(entry("duration: 0.4 ms  statement: SELECT 1", 7) for _ in range(9)))
+    assert found[-1].end_ns < 8 * MS_NS
+
+
+def test_a_statement_is_not_lost_where_its_duration_reaches_behind_its_session(tmp_path: Path) -> None:
+    begin = f"{AT} UTC:10.0.0.1(5432):app@shop:[4711]:LOG:  "
+    (tmp_path / "rds.log").write_text(
+        f"{begin}connection authorized: user=app database=shop\n"
+        f"{begin}duration: 900.5 ms  statement: SELECT 1\n"
+    )
+    make_folder(tmp_path / "c")
+    convert([tmp_path / "rds.log"], tmp_path / "c")
+    (found,) = (each for each in statements(events(tmp_path / "c")) if each.protocol != "sync")
+    assert found.text == "SELECT 1" and found.end_ns is not None
+    assert found.end_ns - found.start_ns == 900_500_000
+
+
+def test_a_session_ends_behind_its_statements_though_the_clock_went_back() -> None:
+    done = [
+        entry("connection authorized: user=app database=shop", 9000),
+        entry("duration: 1.0 ms  statement: SELECT 1", 9500),
+        entry("disconnection: session time: 0:00:01", 6500),
+    ]
+    last = list(Reader().read(done))[-1]
+    assert isinstance(last, Edge) and last.parameters is None and last.at_ns == 9500 * MS_NS
+
+
+def test_a_failed_statement_without_its_values_says_that_they_are_missing() -> None:
+    failed = entry("duplicate key", level="ERROR", sqlstate="23505", statement="INSERT INTO t VALUES ($1)")
+    (found,) = read(failed)
+    assert (found.name, found.values, found.sqlstate) == ("", (), "23505")
+
+
+@pytest.mark.parametrize(
+    "detail", ["Parameters: $1 = 'a', $2 = 'cut", "Parameters: $1 = 'a', $2", "Parameters: $1 = 'a', "]
+)
+def test_a_line_that_ends_within_the_values_is_told(detail: str) -> None:
+    assert parameters(detail) == (("a",), True)
+
+
+def test_what_sql_prepares_has_no_values_in_its_detail() -> None:
+    detail = "prepare: PREPARE p AS SELECT $1 = 'x'"
+    (found,) = read(entry("duration: 1.0 ms  statement: EXECUTE p ('x')", detail=detail))
+    assert (found.values, found.has_cut_value) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("text", "parameters_"),
+    [
+        ("INSERT INTO t\n  (a, b)\nVALUES (1,  (2))", ""),
+        ("SELECT $1", "$1 = 'a\nb', $2 = NULL"),
+    ],
+)
+def test_a_plan_s_text_ends_where_the_plan_begins(text: str, parameters_: str) -> None:
+    behind = f"\nQuery Parameters: {parameters_}" if parameters_ else ""
+    plan = f"plan:\nQuery Text: {text}{behind}\nResult  (cost=0.00..0.01 rows=1 width=4)\n  ->  A  (cost=1)"
+    (found,) = read(entry(f"duration: 1.000 ms  {plan}"))
+    assert (found.text, found.values) == (text, ("a\nb", None) if parameters_ else ())
+
+
+@pytest.mark.parametrize(
+    ("texts", "states"),
+    [
+        (("/* shop */ BEGIN", "SELECT 1", "-- done\ncommit"), "TTI"),
+        (("BEGIN; INSERT INTO t VALUES (1); COMMIT", "SELECT 1"), "II"),
+        (("SELECT 'commit'; begin", "SELECT 'rollback; x'", "END"), "TTI"),
+        (("BEGIN", "COMMIT AND CHAIN", "ROLLBACK AND NO CHAIN"), "TTI"),
+        (("BEGIN", "PREPARE TRANSACTION 'x'", "COMMIT PREPARED 'x'"), "TII"),
+        (("BEGIN", "!SELECT 1", "ROLLBACK TO a", "COMMIT"), "TETI"),
+        (("!BEGIN; SELECT 1; COMMIT", "ROLLBACK"), "EI"),
+        (("!SELECT 1", "SELECT 2"), "II"),
+        (("BEGIN", "CREATE FUNCTION f() RETURNS int BEGIN ATOMIC SELECT 1; END", "COMMIT"), "TTI"),
+    ],
+)
+def test_transactions_are_followed_through_comments_and_several_statements(
+    texts: tuple[str, ...], states: str
+) -> None:
+    """`!` stands before what fails."""
+    transaction = Transaction()
+    found = [transaction.after(each.lstrip("!"), "42P01" if each[0] == "!" else "") for each in texts]
+    assert "".join(found) == states
