@@ -11,6 +11,9 @@ use crate::lexer::{Kind, replaced, token};
 /// What stands in a secret's place.
 const STAND_IN: &[u8] = b"'***'";
 const MASK: &[u8] = b"***";
+/// A string behind one of these is a secret; also where it is the quoted name of an option.
+const SECRET_WORDS: [&[u8]; 2] = [b"password", b"connection"];
+const SECRET_NAMES: [&[u8]; 2] = [b"\"password\"", b"\"connection\""];
 /// Strings within strings are followed so deep; beyond that the string goes.
 const DEPTH_MAX: u32 = 8;
 
@@ -71,6 +74,34 @@ pub fn contains(text: &[u8], lower: &[u8]) -> bool {
     false
 }
 
+/// Whether a string is part of a statement or a connection string and ends where a secret would follow, or has a place
+/// for it: what is composed by `||` or by `format('ALTER ROLE … PASSWORD %L', …)`. A label, as 'password', is none.
+fn ends_before_secret(content: &[u8]) -> bool {
+    let begins = content.first().is_some_and(u8::is_ascii_whitespace);
+    let first_word = content.trim_ascii_start();
+    let is_statement = ["alter", "create"].iter().any(|word| {
+        first_word
+            .get(..word.len())
+            .is_some_and(|found| found.eq_ignore_ascii_case(word.as_bytes()))
+    });
+    (0..content.len()).any(|at| {
+        SECRET_WORDS.iter().any(|word| {
+            let found = content[at..].get(..word.len());
+            if !found.is_some_and(|found| found.eq_ignore_ascii_case(word)) {
+                return false;
+            }
+            let after = &content[at + word.len()..];
+            let filler = after
+                .iter()
+                .position(|byte| !(byte.is_ascii_whitespace() || b"'=".contains(byte)));
+            let is_open = filler.is_none_or(|end| after[end] == b'%');
+            let is_key = after[..filler.unwrap_or(after.len())].contains(&b'=');
+            let is_between = begins && after.first().is_some_and(u8::is_ascii_whitespace);
+            is_open && (is_statement || is_key || is_between)
+        })
+    })
+}
+
 /// What the last words mean for the next string.
 #[derive(Clone, Copy, PartialEq)]
 enum Next {
@@ -82,6 +113,7 @@ fn rewrite(text: &[u8], output: &mut Vec<u8>, depth: u32, escapes: bool) {
     let mut at = 0;
     let mut next = Next::Plain;
     let mut is_mapping = false;
+    let mut is_composed = false;
     let mut is_escape_string = false;
     let mut last_word: &[u8] = b"";
     while at < text.len() {
@@ -101,16 +133,16 @@ fn rewrite(text: &[u8], output: &mut Vec<u8>, depth: u32, escapes: bool) {
                 let is_prefix = bytes.len() == 1 && (after.starts_with(b"'") || after.starts_with(b"&'"));
                 is_escape_string = is_prefix && bytes.eq_ignore_ascii_case(b"e");
                 if !is_prefix {
-                    let is_secret =
-                        bytes.eq_ignore_ascii_case(b"password") || bytes.eq_ignore_ascii_case(b"connection");
+                    let is_secret = SECRET_WORDS.iter().any(|word| bytes.eq_ignore_ascii_case(word));
                     next = if is_secret { Next::Secret } else { Next::Plain };
                 }
                 output.extend_from_slice(bytes);
             }
             Kind::Text { opening, closing } => {
-                if next == Next::Secret || is_mapping {
+                if next == Next::Secret || is_mapping || is_composed {
                     output.extend_from_slice(STAND_IN);
                 } else {
+                    is_composed = ends_before_secret(&bytes[opening..bytes.len() - closing]);
                     inside(bytes, (opening, closing), output, depth, escapes);
                 }
             }
@@ -118,9 +150,13 @@ fn rewrite(text: &[u8], output: &mut Vec<u8>, depth: u32, escapes: bool) {
                 // The next statement begins.
                 if bytes == b";" {
                     is_mapping = false;
+                    is_composed = false;
                 }
                 if bytes != b"&" {
-                    next = Next::Plain;
+                    next = match SECRET_NAMES.iter().any(|name| bytes.eq_ignore_ascii_case(name)) {
+                        true => Next::Secret,
+                        false => Next::Plain,
+                    };
                 }
                 output.extend_from_slice(bytes);
             }
@@ -191,19 +227,29 @@ fn password_key(rest: &[u8]) -> Option<usize> {
     (rest.get(equals) == Some(&b'=')).then(|| equals + 1 + spaces(equals + 1))
 }
 
-/// How long a connection string's value is, with its quotes.
+/// How long a connection string's value is, with its quotes; a backslash takes what follows for the value
+/// (fe-connect.c, `conninfo_parse`).
 fn value_length(rest: &[u8]) -> usize {
     let quotes = rest.iter().take_while(|byte| **byte == b'\'').count().min(2);
-    if quotes == 0 {
-        return rest
-            .iter()
-            .position(|byte| byte.is_ascii_whitespace() || *byte == b'&' || *byte == b'\'')
-            .unwrap_or(rest.len());
-    }
     let quote = &rest[..quotes];
-    (quotes..rest.len())
-        .find(|at| rest[*at..].starts_with(quote))
-        .map_or(rest.len(), |at| at + quotes)
+    let mut at = quotes;
+    while at < rest.len() {
+        let left = &rest[at..];
+        if left[0] == b'\\' {
+            // Within a string of SQL a quote that is escaped stands there twice.
+            at += match quotes > 1 && left[1..].starts_with(quote) {
+                true => 1 + quotes,
+                false => 2,
+            };
+        } else if quotes == 0 && (left[0].is_ascii_whitespace() || b"&'".contains(&left[0])) {
+            return at;
+        } else if quotes > 0 && left.starts_with(quote) {
+            return at + quotes;
+        } else {
+            at += 1;
+        }
+    }
+    rest.len()
 }
 
 /// Where the password of `://user:password@` begins and ends.

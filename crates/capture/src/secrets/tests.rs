@@ -34,6 +34,15 @@ fn a_secret_is_not_stored() {
         "DO $$ BEGIN ALTER ROLE a PASSWORD 'hunter2'; END $$",
         "DO $$ BEGIN EXECUTE 'ALTER ROLE a PASSWORD ''hunter2'''; END $$",
         "CREATE FUNCTION f() RETURNS void LANGUAGE sql AS 'ALTER ROLE a PASSWORD ''hunter2'''",
+        "SELECT dblink_connect('host=h password=a\\ hunter2 user=u')",
+        "SELECT dblink_connect($$host=h password='it\\'s hunter2' user=u$$)",
+        "SELECT dblink_connect('host=h password=''it\\''s hunter2'' user=u')",
+        "CREATE SERVER s FOREIGN DATA WRAPPER w OPTIONS (host 'h', \"password\" 'hunter2')",
+        "DO $$ BEGIN EXECUTE format('ALTER ROLE %I PASSWORD %L', 'a', 'hunter2'); END $$",
+        "DO $$ BEGIN EXECUTE 'ALTER ROLE a PASSWORD ' || quote_literal('hunter2'); END $$",
+        "DO $$ BEGIN EXECUTE 'ALTER ROLE a PASSWORD ''' || 'hunter2' || ''''; END $$",
+        "DO $$ BEGIN EXECUTE 'ALTER ROLE ' || 'a' || ' PASSWORD ' || '''hunter2'''; END $$",
+        "SELECT dblink_connect('host=h password=' || 'hunter2')",
     ] {
         let found = shown(text);
         assert!(!found.contains("hunter2"), "{text} → {found}");
@@ -51,6 +60,8 @@ fn what_is_no_secret_stays_as_it_was() {
         "SELECT 'https://example.com/a@b'",
         "SELECT 'passing', $1, $tag$connection$tag$",
         "SELECT connection, E'\\'' FROM c",
+        "INSERT INTO log VALUES ('password', 'reset'), ('Reset password', 'link sent')",
+        "SELECT format('Your password %s', 'expires'), 'alter ego', 'no connection', 'x'",
     ] {
         assert_eq!(shown(text), text);
     }
