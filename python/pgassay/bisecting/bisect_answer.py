@@ -69,7 +69,7 @@ def answer(found: Answered) -> BisectionResult:
         measured=_measured(found),
         candidates=search.last,
         aside=found.aside,
-        untestable=tuple(state.places[place].name for place in state.untestable),
+        untestable=tuple(state.places[place].name for place in sorted(state.untestable)),
         margin=found.margin,
         trials=sum(len(each.trials) for each in found.stored),
         blocks=len(search.blocks),
