@@ -123,10 +123,10 @@ def let_run_again(items: list[pytest.Item]) -> None:
 
     What is wrong fails every time. Each repetition is named at the end of the run, with the letter R, and
     whoever sees one makes that test independent of the machine's noise. What hung would hang again. All other
-    tests depend on the code alone and get no second try.
+    tests depend on the code alone and get no second try, nor do those that say so themselves.
     """
     for item in items:
-        if item.get_closest_marker("server"):
+        if item.get_closest_marker("server") and not item.get_closest_marker("flaky"):
             item.add_marker(pytest.mark.flaky(reruns=2, rerun_except="Timeout"))
 
 

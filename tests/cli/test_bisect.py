@@ -1,6 +1,8 @@
 """`pgassay bisect` as it is typed: what can't be meant is refused in a sentence; the script for git."""
 
 import argparse
+import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 import whole_tool
 from pgassay.bisecting.script import _FLAGS, _kept
 from pgassay.cli import main
+from pgassay.factors.base import split_levels
 from samples.builds.source_tree import clone_of_one, git
 
 WORKLOAD = ("--workload", "select-only")
@@ -101,6 +104,45 @@ def test_the_script_for_git_is_one_that_the_shell_reads(capsys: Any, clone: Path
         assert subprocess.run([str(script)], cwd=clone, check=False).returncode == 0
     finally:
         git(clone, "checkout", "--quiet", "master")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "headline", "status"),
+    [
+        ("found", "The slow-down of 1.31 × [1.27, 1.36] came with this build (95 %): git:x@1.", 1),
+        # A commit before the one that is looked for may have made it faster.
+        ("found", "The speed-up of 1.10 × [1.07, 1.13] came with this build (95 %): git:x@1.", 0),
+        ("no difference", "The ends do not differ beyond 2 %: nothing to find.", 0),
+        ("undecided", "undecided: 1 build left. The slow-down of 1.31 × came with one of them (95 %).", 125),
+    ],
+)
+def test_the_script_calls_bad_what_is_slower(
+    capsys: Any, tmp_path: Path, verdict: str, headline: str, status: int
+) -> None:
+    """Of a clone whose folder has a comma and a quote in its name."""
+    clone = clone_of_one(tmp_path / "it's, a clone")
+    git(clone, "tag", "v1")
+    (clone / "src/backend/other.c").write_text("int other(void) { return 1; }\n")
+    git(clone, "commit", "--quiet", "--all", "--message=slower")
+    script, programs = tmp_path / "step.sh", tmp_path / "bin"
+    ends = (f"git:{clone}@v1", f"git:{clone}@master")
+    written = whole_tool.run_here(capsys, "bisect", *ends, *WORKLOAD, "--script", str(script))
+    assert written.returncode == 0, written.stderr
+    programs.mkdir()
+    document = json.dumps({"verdict": verdict, "headline": headline}, indent=2)
+    (tmp_path / "document").write_text(document)
+    (programs / "pgassay").write_text(
+        f'#!/bin/sh\nprintf "%s\\n" "$@" > {tmp_path}/words\ncat {tmp_path}/document\n'
+    )
+    (programs / "pgassay").chmod(0o755)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    ended = subprocess.run([str(script)], cwd=clone, check=False, env=os.environ | {"PATH": path})
+    assert ended.returncode == status
+    words = (tmp_path / "words").read_text().splitlines()
+    hashes = [git(clone, "rev-parse", revision) for revision in ("v1", "master")]
+    assert split_levels("build", words[1].partition("=")[2]) == tuple(
+        f"git:{clone}@{each}" for each in hashes
+    )
 
 
 def test_each_option_of_bisect_is_known_to_the_script_by_whether_it_has_a_value() -> None:

@@ -69,7 +69,7 @@ def answer(found: Answered) -> BisectionResult:
         measured=_measured(found),
         candidates=search.last,
         aside=found.aside,
-        untestable=tuple(state.places[place].name for place in state.untestable),
+        untestable=tuple(state.places[place].name for place in sorted(state.untestable)),
         margin=found.margin,
         trials=sum(len(each.trials) for each in found.stored),
         blocks=len(search.blocks),
@@ -237,7 +237,8 @@ def _through(search: Search, place: int) -> Sized | None:
 
 def _notes(found: Answered, verdict: BisectionVerdict, steps: Sequence[FoundStep]) -> tuple[str, ...]:
     if verdict == "no difference":
-        return () if _ends_alike(found) else (_REPAIRED,)
+        # Also where both ends build the same: a commit and its revert between them leave no trace.
+        return (_REPAIRED,)
     notes = [_reverted(found, found.state.reverted)] if found.state.reverted and verdict == "found" else []
     notes += [note for part in found.search.parts if (note := _own_part(found, part))]
     notes += [each for part in found.search.parts for each in _changed(found, part)]

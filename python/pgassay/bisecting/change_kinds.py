@@ -4,6 +4,8 @@ from collections.abc import Collection, Sequence
 
 from pgassay.analysis.descriptive.confounds import settings_that_differ
 from pgassay.bisecting.rounds import FACTOR
+from pgassay.environment.builds.default_differences import NO_SUCH_SETTING, pair_names
+from pgassay.model.build import Build
 from pgassay.plans.plan_shape import shape
 from pgassay.record.experiment import StoredExperiment, StoredTrial
 from pgassay.words import join, plural
@@ -19,7 +21,8 @@ def what_changed(
     if not first or not second:
         return []
     sentences = []
-    differing = settings_that_differ(
+    # What a server runs with is recorded where it is no default: a default that changed is in the plan.
+    differing = _defaults_that_differ(stored, before, after) | settings_that_differ(
         tuple(trial.record for trial in first), tuple(trial.record for trial in second)
     )
     if differing:
@@ -35,6 +38,40 @@ def what_changed(
         of = join(plans[:_TOLD_MAX])
         sentences.append(f"The plan of {of} changed with it: that need not be slower code.")
     return sentences
+
+
+def _defaults_that_differ(
+    stored: Sequence[StoredExperiment], before: Collection[str], after: Collection[str]
+) -> dict[str, tuple[str, str]]:
+    """By name the defaults of the builds before and after, by the first experiment that has one of each."""
+    for each in stored:
+        arms = each.experiment.arms
+        first, second = (
+            next((arm.spec.build for arm in arms if arm.levels.get(FACTOR) in builds), None)
+            for builds in (before, after)
+        )
+        if first is not None and second is not None:
+            mine, others = (_beside_the_control(each, build) for build in (first, second))
+            # A build of which nothing is recorded has the control's default.
+            found = {
+                name: (mine.get(name, (control, control))[1], others.get(name, (control, control))[1])
+                for name, (control, _) in (others | mine).items()
+            }
+            return {
+                name: values
+                for name, values in found.items()
+                if values[0] != values[1] and NO_SUCH_SETTING not in values
+            }
+    return {}
+
+
+def _beside_the_control(stored: StoredExperiment, build: Build) -> dict[str, tuple[str, ...]]:
+    """By name the defaults in which a build differs from the control: the control's, and its own."""
+    experiment = stored.experiment
+    builds = {arm.id: arm.spec.build for arm in experiment.arms}
+    pairs = [(builds[each.control_id], builds[each.arm_id]) for each in experiment.contrasts]
+    names = pair_names(pairs).get((pairs[0][0].bin_directory, build.bin_directory), ())
+    return experiment.environment.differing_defaults.get(" and ".join(names), {})
 
 
 def _trials_of(stored: Sequence[StoredExperiment], builds: Collection[str]) -> list[StoredTrial]:

@@ -1,5 +1,6 @@
 """One round of a search: an experiment of a few builds, and its blocks as the search takes them."""
 
+import random
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -84,9 +85,19 @@ def run_builds(
             return stored
         return resume_held(out, replace(limits, time_max_s=stored.seconds_used + run.time_s), run.progress)
     levels = ",".join(map(level_text, builds))
-    whole = replace(request, factors=(f"{FACTOR}={levels}",), out=out, max_time_s=run.time_s)
+    factors, seed = (f"{FACTOR}={levels}",), _own_seed(request.seed, folder)
+    whole = replace(request, factors=factors, out=out, max_time_s=run.time_s, seed=seed)
     check_folder(out)
     return run_parsed(parse_request(whole), run.progress, limits=limits)
+
+
+def _own_seed(seed: int | None, folder: str) -> int | None:
+    """A seed of each round's own.
+
+    With one for all, rounds of one block would have the same order and the same layouts again and again, and
+    a trial's place in the block would count as its commit's speed.
+    """
+    return None if seed is None else random.Random(f"pgassay bisect {seed} {folder}").randrange(2**31)
 
 
 def run_profiled(

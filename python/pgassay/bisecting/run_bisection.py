@@ -93,13 +93,23 @@ class _Run:
         self._by_make: bool | None = None
         self.state = self._recalled()
         self._used_before_s = self.state.seconds_used
-        self._search = Search(len(self.state.places) - 1, untestable=set(self.state.untestable))
+        self._search = Search(len(self.state.places) - 1)
         self._stored: dict[str, StoredExperiment] = {}
         self._counted: dict[str, int] = {}
-        for low, high in self.state.alike:
-            self._search.alike(low, high)
+        self._told_alike = 0
+        # In the order in which all became known: otherwise the line may be parted elsewhere than it was, and
+        # rounds of its parts would be of none.
         for found in self.state.rounds:
+            self._tell(found.alike, found.untestable)
             self._read(found)
+        self._tell(None, None)
+
+    def _tell(self, alike: int | None, untestable: int | None) -> None:
+        """Tell the search so many of the pairs and places that the state remembers; None: all."""
+        for low, high in self.state.alike[self._told_alike : alike]:
+            self._search.alike(low, high)
+        self._told_alike = len(self.state.alike[:alike])
+        self._search.untestable |= {*self.state.untestable[:untestable]}
 
     def run_all(self) -> None:
         """Ends, then round after round while time is left."""
@@ -245,7 +255,7 @@ class _Run:
             why = str(error).partition("does not build: ")[2].partition(": name another")[0]
             self._progress.message(f"{self.state.places[place].name} is left out, it does not build: {why}")
             self._search.untestable.add(place)
-            self._write(untestable=tuple(sorted(self._search.untestable)))
+            self._write(untestable=(*self.state.untestable, place))
             return None
         self._built[place] = server_of(build)
         return self._built[place]
@@ -279,7 +289,9 @@ class _Run:
         ends = (
             rounds[0]
             if rounds
-            else BisectionRound(folder="ends", low=0, high=last, places=(), blocks=ENDS_BLOCKS_MAX)
+            else BisectionRound(
+                folder="ends", low=0, high=last, places=(), blocks=ENDS_BLOCKS_MAX, alike=0, untestable=0
+            )
         )
         if len(rounds) < 2:
             stored = self._one(ends)
@@ -311,7 +323,13 @@ class _Run:
             return None
         number = len(self.state.rounds)
         return BisectionRound(
-            folder=f"round-{number:03d}", low=low, high=high, places=tuple(kept), blocks=step.blocks
+            folder=f"round-{number:03d}",
+            low=low,
+            high=high,
+            places=tuple(kept),
+            blocks=step.blocks,
+            alike=len(self.state.alike),
+            untestable=len(self.state.untestable),
         )
 
     def _one(self, found: BisectionRound) -> StoredExperiment:

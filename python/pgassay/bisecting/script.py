@@ -7,22 +7,26 @@ from pathlib import Path
 from pgassay.bisecting.commit_line import CommitLine
 from pgassay.environment.source_builds.tree_syntax import GIT, parse_source
 from pgassay.errors import UsageError
+from pgassay.factors.base import level_text
 
 # Of the search or of what it prints: each step is a comparison of its own.
 _DROPPED = ("--script", "--path", "--out", "--max-time", "--margin", "--profile-rounds", "--html")
 _FLAGS = ("--quiet", "--no-wait", "--json", "--markdown", "--text", "--profile")
+_COMMIT = "COMMIT"
 _TEXT = """#!/bin/sh
 # For 'git bisect run': 0 is good, 1 is bad, 125 is undecided. Each commit is measured in the same blocks as
 # the good end; one that can't be distinguished from it in {time} is skipped.
+# Bad is what is slower than the good end; write speed-up to look for what is faster.
+sought=slow-down
 commit=$(git rev-parse HEAD) || exit 125
 [ "$commit" = {first} ] && exit 0
 # Files among the options were named from here.
 cd {here} || exit 125
-answer=$(pgassay bisect build={good},{clone}@"$commit" {options} \\
+answer=$(pgassay bisect build={builds} {options} \\
   --margin {margin} --max-time {time} --quiet --json) || exit 125
 case $answer in
-  *'"verdict": "found"'*) exit 1 ;;
-  *'"verdict": "no difference"'*) exit 0 ;;
+  *'"headline": "The '"$sought of "*) exit 1 ;;
+  *'"verdict": "found"'* | *'"verdict": "no difference"'*) exit 0 ;;
   *) exit 125 ;;
 esac
 """
@@ -39,11 +43,13 @@ def write_script(target: Path, line: CommitLine, words: Sequence[str], margin: f
         raise UsageError("--script is for two revisions of a clone: 'git bisect' knows no releases")
     good, bad = (line.places[end].build for end in (0, -1))
     clone = parse_source(good).place
+    # A level with a comma stands in quotes of its own.
+    before, _, behind = level_text(f"{GIT}{clone}@{_COMMIT}").rpartition(_COMMIT)
+    quoted = shlex.quote(f"{level_text(good)},{before}"), shlex.quote(behind)
     text = _TEXT.format(
         first=good.rpartition("@")[2],
         here=shlex.quote(str(Path.cwd())),
-        good=shlex.quote(good),
-        clone=shlex.quote(f"{GIT}{clone}"),
+        builds=f'{quoted[0]}"$commit"{quoted[1] if behind else ""}',
         options=shlex.join(_kept(words)),
         margin=margin,
         time=f"{time_s:.0f}s",

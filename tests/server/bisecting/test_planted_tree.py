@@ -30,7 +30,13 @@ from samples.builds.planted_tree import (
 )
 from samples.builds.source_tree import git
 
-pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(3 * 3600)]
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.slow,
+    pytest.mark.timeout(3 * 3600),
+    # A second try would take hours more.
+    pytest.mark.flaky(reruns=0),
+]
 WORKLOAD = ("--workload", "select-only:clients=1,duration=3s", "--scale", "1")
 # A search has an hour; the trial or the build that goes on then comes to its end.
 SEARCH_S = 2 * 3600
@@ -151,7 +157,8 @@ def test_a_slower_function_is_found_within_an_hour(planted: Planted, tmp_path: P
     ((found),) = culprits(document)
     assert planted.plants[name][-1][:10] in found
     assert len(found) <= 3
-    if len(found) == 1:
+    # None where the hour was over before it was reverted.
+    if len(found) == 1 and document["reverted"] is not None:
         assert document["reverted"]["is_confirmed"] is not False
     assert document["seconds_used"] <= 3700
 
@@ -202,8 +209,12 @@ def test_another_default_is_told_as_one(planted: Planted, tmp_path: Path) -> Non
 
 
 def test_a_commit_that_does_not_build_stays_with_the_next_one(planted: Planted, tmp_path: Path) -> None:
+    """Nor do the harmless commits between the two."""
     document = planted.search("unbuilt", tmp_path / "out")
-    assert culprits(document)[0] == {each[:10] for each in planted.plants["unbuilt"]}
+    broken, slow = planted.plants["unbuilt"]
+    between = git(planted.clone, "rev-list", f"{broken}^..{slow}", "--", "src").split()
+    assert {broken, slow} < {*between}
+    assert culprits(document)[0] == {each[:10] for each in between}
     assert (
         "A commit that does not build can't be distinguished from the next one that does."
         in document["notes"]

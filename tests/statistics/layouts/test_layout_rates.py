@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from analysis_samples import experiment, record, stored
+from pgassay.analysis.profile.judge_functions import Profiled, judged
 from pgassay.analysis.verdicts.layouts import LayoutNoise, layout_noise, widened
 from pgassay.analysis.verdicts.primary_family import findings_of
 from pgassay.analysis.verdicts.study import Study, gather_study
@@ -149,3 +150,40 @@ def test_the_layouts_are_not_judged_before_each_was_met():
     plan = of_two_trees(4, 1)
     study, plans = with_blocks(plan, 3)
     assert layout_noise(study, simulated(plan, plans, 0.02, 0.01, 0.0, 1)[0], "") is None
+
+
+PROFILE_ROUNDS, FUNCTIONS = 10, 24
+# Of a function's time, in logs: what another layout does to it, and another trial.
+FUNCTION_LAYOUT, FUNCTION_TRIAL = 0.05, 0.03
+PROFILES = [pytest.param(12, id="12"), pytest.param(200, id="200", marks=pytest.mark.slow)]
+
+
+def differing(seed: int, effect: float) -> set[str]:
+    """The functions that are said to differ; `effect`: of the first of them."""
+    plan = of_two_trees(
+        4,
+        seed,
+        sharpness=SHARPNESS,
+        sharpness_weights=SHARPNESS_WEIGHTS,
+        clipped_share=CLIPPED_SHARE,
+        noise="equal",
+    )
+    study, plans = with_blocks(plan, PROFILE_ROUNDS)
+    logs = simulated(plan, plans, FUNCTION_LAYOUT, FUNCTION_TRIAL, 0.0, seed)[:FUNCTIONS]
+    logs[0] += effect * np.array([arm.role == "arm" for arm in plan.arms])
+    samples = {f"function_{place}": 1000 * np.exp(each) for place, each in enumerate(logs)}
+    totals = sum(samples.values())
+    profiled = Profiled(997.0, np.full(totals.shape, 1000.0), totals, samples, samples)
+    found = judged(study, profiled, own=True)
+    assert len(found) == FUNCTIONS
+    return {each.name for each in found if any(arm.verdict in ("less", "more") for arm in each.arms)}
+
+
+@pytest.mark.parametrize("runs", PROFILES)
+def test_what_layouts_do_to_a_function_is_no_difference_of_trees(runs: int) -> None:
+    wrong = sum(bool(differing(seed, 0.0)) for seed in range(runs))
+    assert wrong <= 0.05 * runs + 3.1 * np.sqrt(0.05 * 0.95 * runs)
+
+
+def test_a_function_that_takes_half_as_much_more_is_still_found() -> None:
+    assert sum("function_0" in differing(seed, np.log(1.5)) for seed in range(4)) >= 3

@@ -28,13 +28,16 @@ def _answered(
     untestable: tuple[int, ...] = (),
     profiled: StoredExperiment | None = None,
     stored: tuple[StoredExperiment, ...] = (),
+    alike: tuple[tuple[int, int], ...] = (),
 ) -> BisectionResult:
     places = tuple(
         Place(name=f"c{number:03d}", build=f"git:x@c{number:03d}", subject=f"change {number}", author="A")
         for number in range(LAST + 1)
     )
     arm = ArmResult.model_construct(verdict=verdict, withheld=False)
-    state = BisectionState(kind="commits", places=places, asked={}, untestable=untestable, seconds_used=60.0)
+    state = BisectionState(
+        kind="commits", places=places, asked={}, untestable=untestable, alike=alike, seconds_used=60.0
+    )
     return answer(
         Answered(
             state=state,
@@ -134,6 +137,14 @@ def test_without_a_difference_nothing_is_named(word: str) -> None:
     assert found.headline == "The ends do not differ beyond 2 %: nothing to find."
     assert found.steps == ()
     assert "would not be seen" in found.notes[0]
+
+
+def test_ends_that_build_the_same_may_have_a_revert_between_them() -> None:
+    search = Search(LAST)
+    search.alike(0, LAST)
+    found = _answered(search, alike=((0, LAST),))
+    assert found.headline == "Both ends build the same server: nothing to find."
+    assert "name an earlier bad end" in found.notes[0]
 
 
 def test_every_output_begins_with_the_sentence() -> None:

@@ -30,6 +30,21 @@ def round_of(settings: dict[str, dict[str, str]], plans: dict[str, Any]) -> Stor
     return replace(stored, experiment=experiment, trials=tuple(map(changed, stored.trials)))
 
 
+def with_defaults(
+    stored: StoredExperiment, versions: dict[str, str], differing: dict[str, dict[str, tuple[str, str]]]
+) -> StoredExperiment:
+    """The same with builds of these versions, in folders named after them, and their recorded defaults."""
+    arms = []
+    for arm in stored.experiment.arms:
+        name = arm.levels[FACTOR]
+        known = {"bin_directory": f"/{name}/bin", "version": versions[name], "origin": "source"}
+        build = arm.spec.build.model_copy(update=known)
+        arms.append(arm.model_copy(update={"spec": arm.spec.model_copy(update={"build": build})}))
+    environment = stored.experiment.environment.model_copy(update={"differing_defaults": differing})
+    changes = {"arms": tuple(arms), "environment": environment}
+    return replace(stored, experiment=stored.experiment.model_copy(update=changes))
+
+
 def said(settings: dict[str, dict[str, str]], plans: dict[str, Any]) -> str:
     return " ".join(what_changed([round_of(settings, plans)], {OLD}, {NEW}))
 
@@ -38,6 +53,21 @@ def test_a_default_that_changed_is_named_with_what_to_try() -> None:
     text = said({OLD: {"jit": "on"}, NEW: {"jit": "off"}}, {})
     assert "jit from on to off" in text and "--set jit=on" in text
     assert said({OLD: {"jit": "on"}, NEW: {"jit": "on"}}, {}) == ""
+
+
+def test_a_default_that_a_server_runs_with_is_told_by_the_plan_of_its_experiment() -> None:
+    """What runs with its own default is not among the settings that a trial records."""
+    differing = {"/old/bin and /new/bin": {"enable_sort": ("on", "off"), "novel": ("no such setting", "1")}}
+    trees = with_defaults(round_of({}, {}), {OLD: "18.6", NEW: "18.6"}, differing)
+    text = " ".join(what_changed([trees], {OLD}, {NEW}))
+    assert "default settings changed with it: enable_sort from on to off." in text
+    assert "--set enable_sort=on" in text and "novel" not in text
+    # What all builds behind the good end have came before.
+    assert what_changed([trees], {NEW}, {NEW}) == []
+    releases = with_defaults(
+        round_of({}, {}), {OLD: "17.4", NEW: "17.5"}, {"17.4 and 17.5": {"jit": ("on", "off")}}
+    )
+    assert "jit from on to off" in " ".join(what_changed([releases], {OLD}, {NEW}))
 
 
 def test_another_plan_is_said_and_the_same_one_is_not() -> None:

@@ -14,7 +14,12 @@ from pgassay.analysis.verdicts.compare import analyse
 from pgassay.design.arms import arms_of_all_loads
 from pgassay.design.schedule import next_step
 from pgassay.environment.builds.base import Origin, parse_version
-from pgassay.environment.builds.default_differences import CHANGED_MAX, NO_SUCH_SETTING, default_differences
+from pgassay.environment.builds.default_differences import (
+    CHANGED_MAX,
+    NO_SUCH_SETTING,
+    default_differences,
+    pair_names,
+)
 from pgassay.environment.server.setting_values import SettingFact
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.arm_builds import choose_builds
@@ -283,6 +288,17 @@ def as_shipped(baseline: str, **planned: object) -> StoredExperiment:
     ]
     update = {"arms": tuple(made), "baseline": baseline, **planned}
     return replace(plan, experiment=plan.experiment.model_copy(update=update), trials=tuple(trials))
+
+
+def test_pairs_that_would_be_called_alike_are_called_by_their_folders() -> None:
+    """Two commits behind a release's stamp beside one before it."""
+    first, second, third = (
+        build_of("source", version).model_copy(update={"bin_directory": f"/{place}/bin"})
+        for place, version in enumerate(("18.6", "18.7", "18.7"))
+    )
+    assert pair_names([(first, second)]) == {("/0/bin", "/1/bin"): ("18.6", "18.7")}
+    folders = [("/0/bin", "/1/bin"), ("/0/bin", "/2/bin")]
+    assert pair_names([(first, second), (first, third)]) == dict(zip(folders, folders, strict=True))
 
 
 def test_defaults_as_shipped_are_part_of_what_is_compared_and_no_confound() -> None:

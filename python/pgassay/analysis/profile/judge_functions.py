@@ -14,6 +14,7 @@ import numpy as np
 from pgassay.analysis.profile import stacks
 from pgassay.analysis.statistics import ebh
 from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.verdicts.layouts import ends_with_layouts
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import interval_of, ratio_of
 from pgassay.model.arm import Arm
@@ -115,7 +116,8 @@ def chosen(profiled: Profiled, *, own: bool) -> list[str]:
 def judged(study: Study, profiled: Profiled, *, own: bool) -> tuple[FunctionTimes, ...]:
     """The functions with their times and intervals; those that differ are a family's discoveries (e-BH).
 
-    A discovery's interval is at level α·k*/M, another's at α/M.
+    A discovery's interval is at level α·k*/M, another's at α/M. Of trees in several layouts none is narrower
+    than those allow.
     """
     names = chosen(profiled, own=own)
     if not names or not study.blocks:
@@ -124,16 +126,19 @@ def judged(study: Study, profiled: Profiled, *, own: bool) -> tuple[FunctionTime
     counts = np.stack([table[name] for name in names])
     present = study.table.present[np.newaxis]
     seconds = np.where(present, (counts + HALF) / profiled.rate_hz / profiled.units, np.nan)
-    contrasts = study.contrast_set(np.log(seconds))
+    logs = np.log(seconds)
+    contrasts = study.contrast_set(logs)
     alpha, size = study.experiment.contract.alpha, len(names) * len(study.experiment.contrasts)
     selection = ebh.select(contrasts.log_evidence().ravel(), alpha)
     selected = selection.selected.reshape(len(names), -1)
     wide = contrasts.intervals(alpha / size, running=False)
-    narrow = (
-        contrasts.intervals(ebh.selected_level(alpha, selection), running=False) if selection.count else wide
-    )
-    lower, upper = np.where(selected, narrow.lower, wide.lower), np.where(selected, narrow.upper, wide.upper)
+    level = ebh.selected_level(alpha, selection) if selection.count else alpha / size
+    narrow = contrasts.intervals(level, running=False)
     effects = contrasts.effects()
+    ends = np.where(selected, narrow.lower, wide.lower), np.where(selected, narrow.upper, wide.upper)
+    # Where a function lies in memory moves its time too, and is no tree's doing.
+    levels = np.where(selected, level, alpha / size)
+    lower, upper = ends_with_layouts(study, logs, effects, ends, levels)
     whole = float(np.nansum(profiled.totals))
     us = _mean_us(counts, profiled)
     return tuple(

@@ -7,6 +7,7 @@ import numpy as np
 
 from pgassay.analysis.profile.judge_functions import judged_arms, known, units_of
 from pgassay.analysis.statistics.eprocess import FloatArray
+from pgassay.analysis.verdicts.layouts import ends_with_layouts
 from pgassay.analysis.verdicts.study import Study
 from pgassay.model.profile.result import CountedArm, CountedEvent, ProfileFacts
 
@@ -23,10 +24,12 @@ def counted_events(study: Study) -> tuple[CountedEvent, ...]:
     if not told or not study.blocks:
         return ()
     values = np.stack([counts[event] for event in told])
-    contrasts = study.contrast_set(np.log(values))
-    size = len(told) * len(study.experiment.contrasts)
-    ends = contrasts.intervals(study.experiment.contract.alpha / size, running=False)
-    effects = contrasts.effects()
+    logs = np.log(values)
+    contrasts = study.contrast_set(logs)
+    level = study.experiment.contract.alpha / (len(told) * len(study.experiment.contrasts))
+    ends, effects = contrasts.intervals(level, running=False), contrasts.effects()
+    levels = np.full(effects.shape, level)
+    lower, upper = ends_with_layouts(study, logs, effects, (ends.lower, ends.upper), levels)
     return tuple(
         CountedEvent(
             event=event,
@@ -39,7 +42,7 @@ def counted_events(study: Study) -> tuple[CountedEvent, ...]:
                     interval=each.interval,
                     verdict=each.verdict,
                 )
-                for each in judged_arms(study, effects[place], ends.lower[place], ends.upper[place])
+                for each in judged_arms(study, effects[place], lower[place], upper[place])
             ),
         )
         for place, event in enumerate(told)

@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 from pgassay.analysis.statistics.eprocess import FloatArray
 from pgassay.analysis.verdicts.study import Study
 from pgassay.analysis.verdicts.verdict import Finding
-from pgassay.model.experiment import Experiment
+from pgassay.model.experiment import Contrast, Experiment
 from pgassay.model.result import LayoutResult
 
 # Fewer degrees of freedom of the trials' own noise don't tell it from what layouts do.
@@ -76,7 +76,7 @@ def widened(
     """
     if not study.experiment.design.layouts:
         return tuple(findings)
-    strata = {each.stratum for each in study.experiment.contrasts}
+    strata = _strata(study.experiment.contrasts)
     found = []
     for row, of_measure in zip(findings, logs, strict=True):
         noises = {stratum: layout_noise(study, of_measure, stratum) for stratum in strata}
@@ -87,6 +87,31 @@ def widened(
             )
         )
     return tuple(found)
+
+
+def ends_with_layouts(
+    study: Study,
+    logs: FloatArray,
+    effects: FloatArray,
+    ends: tuple[FloatArray, FloatArray],
+    levels: FloatArray,
+) -> tuple[FloatArray, FloatArray]:
+    """Intervals of many measures, no narrower than what layouts allow.
+
+    logs: (measures, blocks, arms). effects, both ends, and the error rate of each interval: (measures,
+    contrasts). Empty intervals stay so.
+    """
+    lower, upper = (each.copy() for each in ends)
+    contrasts = study.experiment.contrasts if study.experiment.design.layouts else ()
+    for measure, of_measure in enumerate(logs if contrasts else ()):
+        noises = {stratum: layout_noise(study, of_measure, stratum) for stratum in _strata(contrasts)}
+        for place, contrast in enumerate(contrasts):
+            at, noise = (measure, place), noises[contrast.stratum]
+            if noise is not None and _is_of_builds(study, contrast) and lower[at] <= upper[at]:
+                half = noise.half_width(float(levels[at]))
+                lower[at] = min(lower[at], effects[at] - half)
+                upper[at] = max(upper[at], effects[at] + half)
+    return lower, upper
 
 
 def layout_results(study: Study) -> tuple[LayoutResult, ...]:
@@ -114,9 +139,7 @@ def layout_warnings(experiment: Experiment) -> tuple[str, ...]:
 
 
 def _wider(study: Study, index: int, finding: Finding, noise: LayoutNoise | None, level: float) -> Finding:
-    contrast = study.experiment.contrasts[index]
-    arm, control = study.arms[contrast.arm_id], study.arms[contrast.control_id]
-    is_of_builds = arm.spec.build.bin_directory != control.spec.build.bin_directory
+    is_of_builds = _is_of_builds(study, study.experiment.contrasts[index])
     if noise is None or not is_of_builds or finding.is_empty:
         return finding
     half = noise.half_width(level)
@@ -127,6 +150,15 @@ def _wider(study: Study, index: int, finding: Finding, noise: LayoutNoise | None
     lower, upper = around((finding.lower, finding.upper), half)
     equivalence = finding.equivalence and around(finding.equivalence, noise.half_width(2 * level))
     return replace(finding, lower=lower, upper=upper, equivalence=equivalence)
+
+
+def _strata(contrasts: Sequence[Contrast]) -> dict[str, None]:
+    return dict.fromkeys(each.stratum for each in contrasts)
+
+
+def _is_of_builds(study: Study, contrast: Contrast) -> bool:
+    arm, control = study.arms[contrast.arm_id], study.arms[contrast.control_id]
+    return arm.spec.build.bin_directory != control.spec.build.bin_directory
 
 
 def _fitted(cells: Sequence[tuple[int, str, str, float]], count: int) -> LayoutNoise:

@@ -6,7 +6,8 @@ of those that the workload can meet in a sentence, of all from the record.
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -109,6 +110,19 @@ def default_differences(
     values |= made
     ordered = {name: values[name] for name in _sorted(values)}
     return DefaultDifferences(_label(build, other_build), _label(other_build, build), ordered)
+
+
+def pair_names(pairs: Iterable[tuple[Build, Build]]) -> dict[tuple[str, str], tuple[str, str]]:
+    """By the bin folders of two builds what they are called beside each other in an experiment's record.
+
+    Their folders where several pairs would be called alike, as commits of one version.
+    """
+    labels = {
+        (build.bin_directory, other.bin_directory): (_label(build, other), _label(other, build))
+        for build, other in pairs
+    }
+    shared = Counter(labels.values())
+    return {folders: folders if shared[names] > 1 else names for folders, names in labels.items()}
 
 
 def _relevant(facts: Mapping[str, SettingFact], given: Collection[str]) -> set[str]:

@@ -6,7 +6,7 @@ from itertools import combinations
 
 from pgassay.design.arms import Candidate, level_name
 from pgassay.environment.builds.base import version_key
-from pgassay.environment.builds.default_differences import DefaultDifferences, default_differences
+from pgassay.environment.builds.default_differences import DefaultDifferences, default_differences, pair_names
 from pgassay.environment.builds.registry import check_major, resolve
 from pgassay.environment.server.setting_values import SettingFact, equal_value
 from pgassay.environment.server.settings import classify
@@ -143,9 +143,10 @@ def differing_defaults(arms: Sequence[Arm], contrasts: Sequence[Contrast]) -> tu
     Checksums are among them where each version's own initdb made the data.
     """
     by_id = {arm.id: arm for arm in arms}
+    pairs = [(by_id[contrast.control_id], by_id[contrast.arm_id]) for contrast in contrasts]
+    names = pair_names((control.spec.build, arm.spec.build) for control, arm in pairs)
     found: dict[tuple[str, str], DefaultDifferences] = {}
-    for contrast in contrasts:
-        control, arm = by_id[contrast.control_id], by_id[contrast.arm_id]
+    for control, arm in pairs:
         build, other = control.spec.build, arm.spec.build
         if build.bin_directory == other.bin_directory:
             continue
@@ -154,7 +155,9 @@ def differing_defaults(arms: Sequence[Arm], contrasts: Sequence[Contrast]) -> tu
         described = (build, build_settings(build)), (other, build_settings(other))
         pair = default_differences(*described, given, differing_checksums(control, arm))
         if pair.values:
-            found[build.bin_directory, other.bin_directory] = pair
+            folders = build.bin_directory, other.bin_directory
+            first, second = names[folders]
+            found[folders] = replace(pair, first=first, second=second)
     return tuple(found.values())
 
 

@@ -27,13 +27,18 @@ class Place(Frozen):
 
 
 class BisectionRound(Frozen):
-    """One experiment of the search: both ends of a part of the line, and the places between them."""
+    """One experiment of the search: both ends of a part of the line, and the places between them.
+
+    alike, untestable: how many of the state's were known when it began; None in older records.
+    """
 
     folder: str
     low: int
     high: int
     places: tuple[int, ...]
     blocks: int
+    alike: int | None = None
+    untestable: int | None = None
 
 
 class Reverted(Frozen):
@@ -52,8 +57,9 @@ class Reverted(Frozen):
 class BisectionState(Frozen):
     """bisect.json: the line and what was asked; the rounds so far, in order, whose folders hold the records.
 
-    asked: what makes another search of it, by option. untestable: places that do not build. alike: pairs of
-    places that build the same programs. reverted: of the commit that was found, None before that.
+    asked: what makes another search of it, by option. untestable: places that do not build; alike: pairs of
+    places that build the same programs; both in the order in which they were found. reverted: of the commit
+    that was found, None before that.
     """
 
     format: int = BISECTION_FORMAT
