@@ -85,6 +85,17 @@ def test_what_can_give_no_verdict_in_the_time_left_is_not_begun() -> None:
     assert next_of([waiting("decided")], 600.0) is None
 
 
+def test_what_was_never_run_is_tried_before_others_have_their_hundredth_block() -> None:
+    """Its claims are expected beyond the time left, by a spread that nobody measured yet."""
+    full_disk = waiting("full disk", *[4000.0] * 5, least_s=300.0)
+    endless = waiting("endless", 2000.0, is_tried=True)
+    turn = next_of([endless, full_disk], 3600.0)
+    assert turn is not None and (turn.chosen.name, turn.share_s) == ("full disk", 450.0)
+    # And it is a rival of what is nearly decided, which is first.
+    turn = next_of([waiting("near", 100.0, is_tried=True), full_disk], 3600.0)
+    assert turn is not None and turn.chosen.name == "near" and turn.rival_rate == 0.25 * 5 / 300
+
+
 def test_a_share_is_what_its_verdicts_are_expected_to_take_and_a_half_more() -> None:
     turn = next_of([waiting("a", 100.0), waiting("b", 200.0)], 600.0)
     assert turn is not None and turn.chosen.name == "a"

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 LEFT_MIN_S = 10.0
 # Trials spread, and an experiment that has just too little time decides nothing.
 _RESERVE = 1.5
+# How many claims of an experiment that was never run are decided by its least blocks, where none is expected
+# in the time left: what is expected rests on a spread that nobody measured, and a full disk hardly spreads.
+_SHARE_BY_LUCK = 0.25
 # That a decided claim's size lies in its band is worth less than another verdict.
 WEIGHT_OF_A_SIZE = 0.1
 
@@ -71,8 +74,14 @@ class Waiting:
         return self.is_tried or self.least_s is None or self.least_s <= left_s
 
     def best(self, left_s: float) -> Promise | None:
-        """The best that it can do in the time left, for what it promised before."""
+        """The best that it can do in the time left, for what it promised before.
+
+        One that was never run is worth a try before another's claims have their hundredth block.
+        """
         found = best_of(self.outlooks, left_s, self.setup_s)
+        if found is None and not self.is_tried and self.outlooks and self.fits(left_s) and self.least_s:
+            worth = sum(each.weight for each in self.outlooks)
+            return Promise(_SHARE_BY_LUCK * worth / max(self.least_s, 1.0), self.least_s)
         return found and Promise(found.rate * 0.5**self.fruitless, found.seconds)
 
     @property
