@@ -73,7 +73,7 @@ _PLAIN_DUMP = (
     "no statement was compared, since the dump is plain SQL and holds what the new version refuses: give one "
     "made by pg_dump --format=custom, from which that can be left out"
 )
-# The rest is for fixes of what is slower, where something is.
+# Of what is left after the copies; of the rest half goes to the two states of the new version, before fixes.
 _COMPARED_SHARE = 0.6
 _STATES_SHARE = 0.5
 

@@ -19,7 +19,7 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser = subparsers.add_parser(
         "diagnose",
         help="watch a running server for half a minute: which statements take its time, why, what to do next",
-        description="Observes a running server, version 14 or newer, local or remote: read-only, at about "
+        description="Observes a running server, version 14 or newer, local or remote: read-only, with under "
         "1 % of one processor. Says which statements take the time and what their plans waste "
         "(EXPLAIN, never executed), what limits the server, what is wrong, and which command to run "
         "next. Ctrl-C ends it early, with what was seen so far. With two files of --json it reports "

@@ -40,8 +40,9 @@ def register(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     add(
         "--baseline",
         required=True,
-        metavar="REF|FOLDER|DSN",
-        help="a git revision, another checkout, a build's bin folder, or a server by a connection string",
+        metavar="REF|FOLDER|git:PATH@REV|DSN",
+        help="a git revision, another checkout, a PostgreSQL source tree, a build's bin folder, or a server "
+        "by a connection string",
     )
     add(
         "--history",
