@@ -33,15 +33,20 @@ class BuildsOfBoth:
 
 @dataclass(frozen=True)
 class NeededOfBuild:
-    """What the source uses and a build may come without."""
+    """What the source uses and a build may come without; `version`: its own, with the minor release."""
 
     extensions: Sequence[str]
     icu: bool
+    version: str = ""
 
-    def missing(self, builds: Mapping[str, Build]) -> tuple[bool, int]:
-        """Whether one is without ICU, and how many extensions are missing: the less the better."""
+    def missing(self, builds: Mapping[str, Build]) -> tuple[bool, int, bool]:
+        """Whether one is without ICU, how many extensions are missing, whether none is the source's release.
+
+        The less the better: another minor release answers some statements otherwise than was captured.
+        """
         without = sum(each not in build.extensions for each in self.extensions for build in builds.values())
-        return self.icu and not all(can_have_locale(each, _ANY_OF_ICU) for each in builds.values()), without
+        lacks_icu = self.icu and not all(can_have_locale(each, _ANY_OF_ICU) for each in builds.values())
+        return lacks_icu, without, all(each.version != self.version for each in builds.values())
 
 
 def builds_of_both(to: str, source: SourceServer) -> BuildsOfBoth:
@@ -57,7 +62,10 @@ def builds_of_both(to: str, source: SourceServer) -> BuildsOfBoth:
     old = str(max(source.major, OLDEST))
     with source.reading() as session:
         row = session.execute(_ICU).fetchone()
-    needed = NeededOfBuild(source.facts.extensions, source.provider == "i" or bool(row and row[0]))
+    uses_icu = source.provider == "i" or bool(row and row[0])
+    # Packagers write their own release behind it: 18.6 (Debian 18.6-1).
+    release = source.resolved.server.version.split()[0]
+    needed = NeededOfBuild(source.facts.extensions, uses_icu, release)
     chosen = chosen_builds((old, to), needed)
     if needed.missing({to: chosen.new})[0]:
         without = f"PostgreSQL {chosen.new.version} of {chosen.new.origin}"

@@ -175,10 +175,10 @@ def test_an_archive_is_restored_without_what_the_new_version_refuses(entry: str,
 class Having(Origin):
     """An origin with a build of each version, with these extensions."""
 
-    def __init__(self, name: str, extensions: tuple[str, ...], configure: str = "") -> None:
+    def __init__(self, name: str, extensions: tuple[str, ...], configure: str = "", minor: int = 1) -> None:
         self._builds = [
             Build(
-                origin=name, version=f"{major}.1", major=major, bin_directory=f"/{name}/{major}",
+                origin=name, version=f"{major}.{minor}", major=major, bin_directory=f"/{name}/{major}",
                 extensions=extensions, configure=configure,
             )
             for major in (16, 18)
@@ -203,6 +203,14 @@ def test_builds_that_have_what_the_source_uses_go_first(
 ) -> None:
     origins = (Having("bare", (), "--without-icu"), Having("whole", ("pg_trgm",)))
     assert chosen_builds(("16", "18"), NeededOfBuild(extensions, icu), origins).levels == levels
+
+
+@pytest.mark.parametrize(
+    ("release", "origin"), [("16.3", "older"), ("16.4", "newer"), ("16.1", "newer"), ("15.3", "newer")]
+)
+def test_of_builds_that_have_it_all_the_source_s_own_release_goes_first(release: str, origin: str) -> None:
+    origins = (Having("newer", (), minor=4), Having("older", (), minor=3))
+    assert chosen_builds(("16", "18"), NeededOfBuild((), False, release), origins).old.origin == origin
 
 
 @pytest.mark.parametrize(
