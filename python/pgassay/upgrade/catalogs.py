@@ -1,7 +1,7 @@
 """What the source's catalogs tell of the upgrade: settings, extensions, collations, statistics."""
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import psycopg
@@ -10,7 +10,7 @@ from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.setting_values import parse_number
 from pgassay.model.upgrades.upgrade_answer import UpgradeFinding
 from pgassay.upgrade.empty_server import KnownSetting, NewVersion
-from pgassay.upgrade.pg_upgrade_checks import in_the_way_of_pg_upgrade
+from pgassay.upgrade.pg_upgrade_checks import in_the_way_of_pg_upgrade, names_found
 
 # Given by nobody, or by the build and its host.
 _OWN_SOURCES = frozenset({"default", "override", "client", "session", "environment variable"})
@@ -270,7 +270,7 @@ def _collations(session: ControlSession) -> Iterator[UpgradeFinding]:
 
 
 def _statistics(session: ControlSession, new: NewVersion) -> Iterator[UpgradeFinding]:
-    extended = _names(session, _EXTENDED)
+    extended = names_found(session, _EXTENDED)
     if new.build.major < _STATISTICS_KEPT_SINCE:
         yield UpgradeFinding(
             id="statistics",
@@ -309,7 +309,7 @@ def _passwords(session: ControlSession, new: NewVersion) -> Iterator[UpgradeFind
 
 def others_unread(session: ControlSession) -> str:
     """A warning of the server's other databases, which pg_upgrade takes along; '' where there are none."""
-    others = _names(session, _OTHER_DATABASES)
+    others = names_found(session, _OTHER_DATABASES)
     if not others:
         return ""
     named = ", ".join(others[:_NAMED_MAX]) + (" …" if len(others) > _NAMED_MAX else "")
@@ -317,7 +317,3 @@ def others_unread(session: ControlSession) -> str:
         f"one database was looked at, and pg_upgrade takes all of them: run this for {named} too before you "
         "decide"
     )
-
-
-def _names(session: ControlSession, query: str) -> Sequence[str]:
-    return [str(row[0]) for row in session.execute(query.encode()).fetchall()]

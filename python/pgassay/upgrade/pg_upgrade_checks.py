@@ -52,7 +52,7 @@ def in_the_way_of_pg_upgrade(
             remedy="COMMIT PREPARED or ROLLBACK PREPARED",
         )
     yield from _columns_refused(session, old, new)
-    for index in _names(session, _INVALID):
+    for index in names_found(session, _INVALID):
         yield UpgradeFinding(
             id=f"invalid-index:{index}",
             severity="work",
@@ -60,7 +60,7 @@ def in_the_way_of_pg_upgrade(
             where=index,
             remedy=f"DROP INDEX {index}, or REINDEX INDEX CONCURRENTLY {index}",
         )
-    slots = _names(session, _SLOTS)
+    slots = names_found(session, _SLOTS)
     if slots and old < _LOGICAL_SLOTS_KEPT_SINCE:
         yield UpgradeFinding(
             id="logical-slots",
@@ -97,5 +97,6 @@ def _columns_refused(session: ControlSession, old: int, new: int) -> Iterator[Up
             )
 
 
-def _names(session: ControlSession, query: str) -> Sequence[str]:
+def names_found(session: ControlSession, query: str) -> Sequence[str]:
+    """The first column of what a query of the source's catalogs returns."""
     return [str(row[0]) for row in session.execute(query.encode()).fetchall()]
