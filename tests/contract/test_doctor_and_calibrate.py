@@ -13,7 +13,7 @@ from pgassay.analysis.calibration.calibrate import calibrate
 from pgassay.cli import main
 from pgassay.environment.doctor import registry
 from pgassay.model.calibration import LedgerResult
-from pgassay.model.doctor import DoctorReport, Finding
+from pgassay.model.machines.doctor import DoctorReport, Finding
 from pgassay.options.table import options_for
 from pgassay.report import calibration, schema
 

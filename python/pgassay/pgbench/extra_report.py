@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from pgassay.model.percentiles import solid, transactions_min
 from pgassay.native.pgbench_command import CommandRecord, PgbenchProgress, Stats
 from pgassay.native.process import ErrorsOfState
 from pgassay.pgbench.connection import ChangedSetting
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 
 # A thread that is busy for so much of the time sends later than it could.
 BUSY_SHARE = 0.9
-_SHOWN = (50.0, 95.0, 99.0, 99.9)
-# With fewer transactions beyond it a percentile is chance.
-_BEYOND_MIN = 20
+_SHOWN = ("p50", "p95", "p99", "p99.9")
 _WIDTH = 110
 
 
@@ -62,23 +61,23 @@ def _client_line(share: ClientShare) -> str:
     return f"{text}the client was the limit: run it where processors are free"
 
 
-def needed_for(percent: float) -> int:
-    """How many transactions there must be for a percentile, so that enough are beyond it."""
-    return round(_BEYOND_MIN / (100 - percent) * 100)
+def _percentiles_ms(run: Run) -> dict[str, float]:
+    """By name, those that the run has transactions enough for."""
+    named = {f"p{percent:g}": value for percent, value in run.record["percentiles_ms"]}
+    return solid(named, run.record["stats"]["done"])
 
 
 def lines(run: Run) -> Iterator[str]:
     """Below pgbench's own."""
     done = run.record["stats"]["done"]
     if done:
-        known = [pair for pair in run.record["percentiles_ms"] if pair[0] in _SHOWN]
-        solid = [pair for pair in known if done >= needed_for(pair[0])]
-        if solid:
-            named = ", ".join(f"p{percent:g} {value:.3f} ms" for percent, value in solid)
-            yield f"latency percentiles: {named}"
-        if len(solid) < len(known):
-            first = known[len(solid)][0]
-            yield f"p{first:g} and above: too few transactions ({done}); {needed_for(first)} are needed"
+        found = _percentiles_ms(run)
+        shown = [name for name in _SHOWN if name in found]
+        if shown:
+            yield f"latency percentiles: {', '.join(f'{name} {found[name]:.3f} ms' for name in shown)}"
+        if len(shown) < len(_SHOWN):
+            first = _SHOWN[len(shown)]
+            yield f"{first} and above: too few transactions ({done}); {transactions_min(first)} are needed"
         yield _client_line(client_share(run))
     yield from error_lines("errors with", run.record["errors"])
     yield f"server: PostgreSQL {run.version}"
@@ -156,7 +155,7 @@ def document(run: Run) -> "PgbenchResult":
             "connection_s": record["connections_s"] if chosen.connects_each else record["connection_s"],
             "counts": _counts(record["stats"], elapsed_s),
             "late": record["late"],
-            "percentiles_ms": {f"p{percent:g}": value for percent, value in record["percentiles_ms"]},
+            "percentiles_ms": _percentiles_ms(run),
             "histogram": record["histogram"],
             "aborted_clients": record["aborted"],
             "errors": {state: found["count"] for state, found in record["errors"].items()},

@@ -7,7 +7,7 @@ from functools import partial
 from itertools import groupby
 
 from pgassay.model.build import BuildListing, major_of
-from pgassay.model.doctor import DoctorReport, Finding
+from pgassay.model.machines.doctor import DoctorReport, Finding
 from pgassay.model.machines.fleet import FleetMachine, FleetStatus
 from pgassay.model.workload import ClientCeiling
 from pgassay.report.page import Page

@@ -2,25 +2,16 @@
 
 from collections.abc import Iterator
 
+from pgassay.model.percentiles import PERCENTILES, solid, transactions_min
 from pgassay.model.running_server.load_progress import SysbenchProgressSample
 from pgassay.model.running_server.sysbench_run import SYSBENCH_SCHEMA, SysbenchResult
 from pgassay.native.sysbench_commands import SysbenchProgress
-from pgassay.pgbench.extra_report import error_lines, needed_for, settings_lines
+from pgassay.pgbench.extra_report import error_lines, settings_lines
 from pgassay.sysbench.options import PROFILES, Options
 from pgassay.sysbench.run_load import Run, ended_by
 
 # A thread that is busy for so much of the time sends later than it could.
 BUSY_SHARE = 0.9
-_SHOWN = ("p50", "p75", "p90", "p95", "p99", "p99.9", "p99.99")
-
-
-def solid_percentiles(latency_ms: dict[str, float], events: int) -> dict[str, float]:
-    """Those with enough events beyond them."""
-    return {name: latency_ms[name] for name in _SHOWN if events >= _needed_for(name)}
-
-
-def _needed_for(name: str) -> int:
-    return needed_for(float(name.removeprefix("p")))
 
 
 def client(run: Run) -> dict[str, float | bool]:
@@ -61,12 +52,18 @@ def lines(run: Run) -> Iterator[str]:
 
 
 def _percentiles(what: str, latency_ms: dict[str, float], events: int) -> Iterator[str]:
-    solid = solid_percentiles(latency_ms, events)
-    if solid:
-        yield f"{what}: {', '.join(f'{name} {value:.3f} ms' for name, value in solid.items())}"
-    if len(solid) < len(_SHOWN):
-        first = _SHOWN[len(solid)]
-        yield f"{first} and above: too few events ({events}); {_needed_for(first)} are needed"
+    found = solid(latency_ms, events)
+    if found:
+        yield f"{what}: {', '.join(f'{name} {value:.3f} ms' for name, value in found.items())}"
+    if len(found) < len(PERCENTILES):
+        first = list(PERCENTILES)[len(found)]
+        yield f"{first} and above: too few events ({events}); {transactions_min(first)} are needed"
+
+
+def _figures(latency_ms: dict[str, float], events: int) -> dict[str, float]:
+    """All but the percentiles that so few events don't carry."""
+    others = {name: value for name, value in latency_ms.items() if name not in PERCENTILES}
+    return others | solid(latency_ms, events)
 
 
 def _client_line(run: Run) -> str:
@@ -126,8 +123,8 @@ def document(run: Run) -> SysbenchResult:
             "error_examples": {state: found["example"] for state, found in record["errors"].items()},
             "ended_by": "" if record["failure"] is None else ended_by(record["failure"]),
             "reconnects": record["reconnects"],
-            "latency_ms": record["latency_ms"],
-            "from_due_ms": record["from_due_ms"],
+            "latency_ms": _figures(record["latency_ms"], record["events"]),
+            "from_due_ms": record["from_due_ms"] and _figures(record["from_due_ms"], record["events"]),
             "queued": record["queued"],
             "histogram": record["histogram"],
             "client": client(run),

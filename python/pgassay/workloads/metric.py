@@ -6,26 +6,15 @@ from collections.abc import Iterable
 from itertools import pairwise
 
 from pgassay.errors import UsageError
+from pgassay.model.percentiles import BEYOND_MIN, PERCENTILES, transactions_min
 from pgassay.model.workload import LoadSpec, Metric, WorkloadSpec
 from pgassay.value_syntax import quantities
 from pgassay.workloads.pace import MEAN_LATENCY, option_of
 from pgassay.workloads.pgbench_builtin import THROUGHPUT
 
-# The percentiles by name, with the share of transactions that take no longer.
-PERCENTILES = {
-    "p50": 0.5,
-    "p75": 0.75,
-    "p90": 0.9,
-    "p95": 0.95,
-    "p99": 0.99,
-    "p99.9": 0.999,
-    "p99.99": 0.9999,
-}
 THROUGHPUT_AT = "throughput-at"
 _BOUND = re.compile(r":(?P<figure>[a-z0-9.]+)<=?(?P<bound>.+)")
 NAMES = ("throughput", "tps", "mean", *PERCENTILES)
-# Transactions beyond a percentile below which it is more the luck of single ones than a figure of the trial.
-BEYOND_MIN = 20
 
 
 def metric_of(text: str | None, workload: WorkloadSpec, loads: Iterable[LoadSpec | None]) -> Metric:
@@ -93,12 +82,6 @@ def _throughput_at(figure: str, bound_ms: float, workload: WorkloadSpec, loads: 
             )
     name = f"{figure} latency at the same rates"
     return Metric(name=name, unit="ms", better="lower", latency=figure, bound_ms=bound_ms)
-
-
-def transactions_min(latency: str) -> int:
-    """How many transactions a trial must have for this figure of latencies (`Metric.latency`)."""
-    share = PERCENTILES.get(latency)
-    return 1 if share is None else math.ceil(BEYOND_MIN / (1 - share) - 1e-6)
 
 
 def too_few(latency: str, transactions: float, duration_s: float) -> str:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pgassay.environment.doctor.base import missing, ok
-from pgassay.model.doctor import Finding
+from pgassay.model.machines.doctor import Finding
 
 GROUP = "toys"
 

@@ -11,7 +11,7 @@ from pgassay.environment.doctor import groups, kernel, noise, processor, storage
 from pgassay.environment.doctor.base import missing, ok, warning
 from pgassay.environment.linux import free_memory
 from pgassay.errors import UsageError
-from pgassay.model.doctor import DoctorReport, Finding
+from pgassay.model.machines.doctor import DoctorReport, Finding
 from pgassay.report.listings import doctor_page
 
 

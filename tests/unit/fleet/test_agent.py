@@ -16,7 +16,7 @@ from pgassay.cli.outcome import REPORT_FILE, finish
 from pgassay.environment.linux.machine import host_identity
 from pgassay.fleet.agent import CHUNK_BYTES, Agent
 from pgassay.fleet.agent_requests import Document
-from pgassay.model.doctor import DoctorReport
+from pgassay.model.machines.doctor import DoctorReport
 
 
 @pytest.fixture

@@ -5,20 +5,23 @@ from typing import Any
 
 import pytest
 
-from pgassay.pgbench.extra_report import needed_for
+from pgassay.model.percentiles import PERCENTILES, solid, transactions_min
 from pgassay.sysbench import extra_report, options
 
 
 @pytest.mark.parametrize(
-    ("percent", "needed"),
-    [(50, 40), (75, 80), (90, 200), (95, 400), (99, 2000), (99.9, 20_000), (99.99, 200_000)],
+    ("name", "needed"),
+    [
+        *(("p50", 40), ("p75", 80), ("p90", 200), ("p95", 400), ("p99", 2000)),
+        *(("p99.9", 20_000), ("p99.99", 200_000)),
+    ],
 )
-def test_a_percentile_is_told_from_twenty_beyond_it_on(percent: float, needed: int) -> None:
-    assert needed_for(percent) == needed
-    latency_ms = {f"p{each:g}": each for each in (50, 75, 90, 95, 99, 99.9, 99.99)}
-    name = f"p{percent:g}"
-    assert name in extra_report.solid_percentiles(latency_ms, needed)
-    assert name not in extra_report.solid_percentiles(latency_ms, needed - 1)
+def test_a_percentile_is_told_from_twenty_beyond_it_on(name: str, needed: int) -> None:
+    assert transactions_min(name) == needed
+    latency_ms = {"mean": 1.0, "max": 9.0} | dict.fromkeys(PERCENTILES, 2.0)
+    assert name in solid(latency_ms, needed)
+    assert name not in solid(latency_ms, needed - 1)
+    assert not {"mean", "max"} & solid(latency_ms, 10**9).keys()
 
 
 def _run(*words: str, **record: float) -> Any:

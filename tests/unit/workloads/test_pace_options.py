@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from pgassay.errors import UsageError
 from pgassay.factors.registry import parse_factors
+from pgassay.model.percentiles import transactions_min
 from pgassay.model.workload import LoadSpec, WorkloadSpec
-from pgassay.workloads.metric import metric_of, too_few, transactions_min
+from pgassay.workloads.metric import metric_of, too_few
 from pgassay.workloads.pace import MEAN_LATENCY, rates_of
 from pgassay.workloads.pgbench_builtin import THROUGHPUT
 from pgassay.workloads.registry import parse_workload
@@ -58,6 +59,8 @@ def test_clients_pause_where_no_rate_says_when_they_begin() -> None:
     assert load("sysbench:oltp_read_write,think=1s").think_s == 1.0
     with pytest.raises(UsageError, match="already says when transactions start"):
         load("tpcb:clients=4,rate=100,think=50ms")
+    with pytest.raises(UsageError, match="'4000h' is more than 100d: write for example 90s"):
+        spec("tpcb:duration=4000h")
     with pytest.raises(UsageError, match="'5 parsecs' is not a duration: write for example 50ms"):
         load("tpcb:clients=4,think=5 parsecs")
     plan = planned("think=0s,50ms", seed=1)

@@ -8,12 +8,12 @@ from pgassay.analysis.capacity.threshold import Capacity, Probe, RateInterval, c
 from pgassay.analysis.verdicts.checks.load_checks import holds_rate
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import BlockPlan, Experiment
+from pgassay.model.percentiles import transactions_min
 from pgassay.model.result import ArmCapacity, CompareResult
 from pgassay.model.trial import LoadObservation
 from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment
 from pgassay.words import figure
-from pgassay.workloads.metric import transactions_min
 
 # From this half width on an arm's rate is known well enough to end the experiment.
 HALF_WIDTH_ENOUGH = 0.15

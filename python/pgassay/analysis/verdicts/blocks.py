@@ -14,10 +14,10 @@ import numpy as np
 from pgassay.analysis.statistics.eprocess import BoolArray, FloatArray
 from pgassay.errors import UsageError
 from pgassay.model.experiment import ATTEMPTS_MAX, Covariate, Experiment, StatisticalContract
+from pgassay.model.percentiles import transactions_min
 from pgassay.model.trial import TrialRecord
 from pgassay.model.workload import Metric
 from pgassay.record.experiment import StoredExperiment
-from pgassay.workloads.metric import transactions_min
 
 # Beside the one that is compared: what a distribution looks like at its middle, its shoulder and its tail.
 OTHER_LATENCIES = ("p50", "p95", "p99")

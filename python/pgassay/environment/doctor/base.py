@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from pgassay.model.doctor import Finding
+from pgassay.model.machines.doctor import Finding
 
 # A check answers with one or more findings; it leaves the machine as it was.
 Check = Callable[[], list[Finding]]

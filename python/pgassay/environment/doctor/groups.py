@@ -3,7 +3,7 @@
 from pgassay.environment.cgroup.group import Ability, Capability, Cgroup, capabilities
 from pgassay.environment.doctor.base import missing, ok
 from pgassay.errors import PgassayError
-from pgassay.model.doctor import Finding
+from pgassay.model.machines.doctor import Finding
 
 GROUP = "control groups"
 _MEANING: dict[str, tuple[Ability, str]] = {

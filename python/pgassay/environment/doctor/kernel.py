@@ -5,7 +5,7 @@ import os
 from pgassay.environment.doctor.base import ok, read, warning
 from pgassay.environment.linux import machine
 from pgassay.environment.linux.free_memory import reporting_balloons
-from pgassay.model.doctor import Finding
+from pgassay.model.machines.doctor import Finding
 from pgassay.storage.storage_options import readable_bytes
 
 GROUP = "kernel"

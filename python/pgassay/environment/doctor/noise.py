@@ -11,7 +11,7 @@ from array import array
 
 from pgassay.environment.doctor.base import ok, warning
 from pgassay.environment.linux import machine
-from pgassay.model.doctor import Finding
+from pgassay.model.machines.doctor import Finding
 
 GROUP = "noise"
 NAMES = ("interruptions", "speed", "steal")

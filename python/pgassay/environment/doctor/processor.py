@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pgassay.environment.doctor.base import ok, read, warning
 from pgassay.environment.linux import machine
-from pgassay.model.doctor import Finding
+from pgassay.model.machines.doctor import Finding
 
 GROUP = "processor"
 _CPUS = Path("/sys/devices/system/cpu")

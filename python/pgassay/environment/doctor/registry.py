@@ -7,7 +7,7 @@ from pgassay import __version__
 from pgassay.environment.doctor import groups, kernel, noise, processor, software, storage
 from pgassay.environment.doctor.base import Check
 from pgassay.errors import UsageError
-from pgassay.model.doctor import DoctorReport, Finding
+from pgassay.model.machines.doctor import DoctorReport, Finding
 
 CHECKS: tuple[Check, ...] = (
     software.builds_found,

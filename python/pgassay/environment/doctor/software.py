@@ -12,7 +12,7 @@ from pgassay.environment.home import account
 from pgassay.environment.server.programs import user_name
 from pgassay.errors import UsageError
 from pgassay.model.build import Build
-from pgassay.model.doctor import Finding
+from pgassay.model.machines.doctor import Finding
 from pgassay.native.binary import binary, remedy
 
 GROUP = "software"

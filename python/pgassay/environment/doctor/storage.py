@@ -10,7 +10,7 @@ from pgassay.environment.home import home
 from pgassay.environment.linux import device, pagecache
 from pgassay.environment.linux.mounts import mount_of
 from pgassay.errors import MeasurementError, PgassayError
-from pgassay.model.doctor import Finding
+from pgassay.model.machines.doctor import Finding
 from pgassay.storage.file_copies import copy_reflink, free_bytes
 from pgassay.storage.registry import KINDS
 from pgassay.storage.storage_options import readable_bytes

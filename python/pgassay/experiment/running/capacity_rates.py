@@ -11,10 +11,10 @@ from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import MeasurementError
 from pgassay.experiment.running.stopping_rules import dropped
 from pgassay.model.experiment import Experiment
+from pgassay.model.percentiles import transactions_min
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.progress import Progress
 from pgassay.record.experiment import StoredExperiment
-from pgassay.workloads.metric import transactions_min
 
 # Of what an arm does in a closed loop: far above it no rate can be held, and few bounds ask for less.
 LOWEST, HIGHEST = 1 / 50, 1.5

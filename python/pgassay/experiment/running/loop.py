@@ -28,6 +28,7 @@ from pgassay.experiment.running.stopping_rules import (
 )
 from pgassay.model.arm import Arm
 from pgassay.model.experiment import Experiment
+from pgassay.model.percentiles import transactions_min
 from pgassay.model.result import CompareResult
 from pgassay.model.trial import TrialRecord, TrialSpec
 from pgassay.plans.plan_shape import shape
@@ -44,7 +45,7 @@ from pgassay.trial.measure.work_plans import PlanWork
 from pgassay.trial.run_trial import run_trial
 from pgassay.trial.target import Target
 from pgassay.trial.trial_state import NeutralTrial
-from pgassay.workloads.metric import too_few, transactions_min
+from pgassay.workloads.metric import too_few
 
 # Of an experiment's time what executing plans may take.
 PLANS_SHARE_MAX = 0.1

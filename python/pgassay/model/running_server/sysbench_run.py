@@ -21,11 +21,11 @@ class SysbenchResult(Frozen):
     """A whole run.
 
     `tps`: events a second; `errors`: events that were begun again, by SQLSTATE. `latency_ms`: mean, min, max
-    and percentiles by name ("p99"), from when events began; `from_due_ms`: from when they were due, null
-    without a rate. `queued`: due and not begun when time was over. `histogram`: base64 of a compressed V2
-    HdrHistogram of microseconds. `profile`: whose defaults, `1.0.20` or `head`. `error_examples`: the first
-    message of each SQLSTATE; `ended_by`: what ended the run before its time. `reconnects`: connections that
-    were opened anew, with --reconnect.
+    and percentiles by name ("p99"), as far as 20 events are beyond, from when events began; `from_due_ms`:
+    from when they were due, null without a rate. `queued`: due and not begun when time was over. `histogram`:
+    base64 of a compressed V2 HdrHistogram of microseconds. `profile`: whose defaults, `1.0.20` or `head`.
+    `error_examples`: the first message of each SQLSTATE; `ended_by`: what ended the run before its time.
+    `reconnects`: connections that were opened anew, with --reconnect.
     """
 
     schema_: int = Field(default=SYSBENCH_SCHEMA, alias="schema")
