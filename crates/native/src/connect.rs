@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use pgassay_protocol::{Channel, Failure, InputBuffer, Parameters, Session, SslMode, Startup, requests};
+use rustix::net::sockopt;
 use rustls::{ClientConnection, StreamOwned};
 
 use crate::tls;
@@ -133,12 +134,34 @@ fn open_tcp(parameters: &Parameters, timeout: Duration) -> io::Result<TcpStream>
             Ok(stream) => {
                 // As libpq does: a request must not wait for the answer to the one before.
                 stream.set_nodelay(true)?;
+                keep_alive(&stream, parameters)?;
                 return Ok(stream);
             }
             Err(error) => last_error = error,
         }
     }
     Err(last_error)
+}
+
+/// A peer that vanished is found out as libpq finds it out (fe-connect.c, useKeepalives).
+fn keep_alive(stream: &TcpStream, parameters: &Parameters) -> io::Result<()> {
+    if parameters.keepalives != 0 {
+        sockopt::set_socket_keepalive(stream, true)?;
+        let seconds = |value: u32| Duration::from_secs(value.into());
+        if parameters.keepalives_idle > 0 {
+            sockopt::set_tcp_keepidle(stream, seconds(parameters.keepalives_idle))?;
+        }
+        if parameters.keepalives_interval > 0 {
+            sockopt::set_tcp_keepintvl(stream, seconds(parameters.keepalives_interval))?;
+        }
+        if parameters.keepalives_count > 0 {
+            sockopt::set_tcp_keepcnt(stream, parameters.keepalives_count)?;
+        }
+    }
+    if parameters.tcp_user_timeout > 0 {
+        sockopt::set_tcp_user_timeout(stream, parameters.tcp_user_timeout)?;
+    }
+    Ok(())
 }
 
 fn unreachable(parameters: &Parameters, error: &io::Error) -> Failure {
@@ -153,10 +176,14 @@ fn unreachable(parameters: &Parameters, error: &io::Error) -> Failure {
 /// # Errors
 /// When the server can't be reached, refuses, or does not answer in time.
 pub fn open(parameters: &Parameters) -> Result<Connection, Failure> {
-    let deadline = Instant::now() + STARTUP_TIMEOUT;
-    let mut socket = open_socket(parameters, STARTUP_TIMEOUT)?;
+    let timeout = match parameters.connect_timeout {
+        0 => STARTUP_TIMEOUT,
+        seconds => Duration::from_secs(seconds.into()),
+    };
+    let deadline = Instant::now() + timeout;
+    let mut socket = open_socket(parameters, timeout)?;
     let mut input = InputBuffer::with_capacity(INPUT_CAPACITY_BYTES);
-    let session = start_up(parameters, &mut socket, &mut input, deadline)
+    let session = start_up(parameters, &mut socket, &mut input, timeout, deadline)
         .map_err(|failure| failure.within(&format!("connecting to {} failed", parameters.server_name())))?;
     socket
         .set_read_timeout(None)
@@ -172,6 +199,7 @@ fn start_up(
     parameters: &Parameters,
     socket: &mut Socket,
     input: &mut InputBuffer,
+    timeout: Duration,
     deadline: Instant,
 ) -> Result<Session, Failure> {
     let mut output = BytesMut::new();
@@ -201,7 +229,7 @@ fn start_up(
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 return Err(Failure::client(format!(
                     "the server did not answer within {} s",
-                    STARTUP_TIMEOUT.as_secs()
+                    timeout.as_secs()
                 )));
             }
             Err(error) => return Err(Failure::client(error.to_string())),

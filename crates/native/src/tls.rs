@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use pgassay_protocol::{Failure, Parameters, SslMode, requests};
+use pgassay_protocol::{Failure, Parameters, SslMode, SslNegotiation, requests};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
@@ -23,6 +23,9 @@ use rustls::{
 pub mod certificate;
 pub mod link;
 
+/// The name of PostgreSQL's protocol in a handshake (src/include/libpq/pqcomm.h, PG_ALPN_PROTOCOL).
+const PROTOCOL: &[u8] = b"postgresql";
+
 /// Asks the server for TLS and completes the handshake, all of it before `deadline`.
 ///
 /// # Errors
@@ -34,7 +37,9 @@ pub fn negotiate(
 ) -> Result<ClientConnection, Failure> {
     let address = stream.peer_addr().map_err(|error| failed(&error))?;
     let (config, name) = client_config(parameters, address.ip())?;
-    request(stream, deadline)?;
+    if parameters.sslnegotiation == SslNegotiation::Postgres {
+        request(stream, deadline)?;
+    }
     let mut connection = ClientConnection::new(config, name)
         .map_err(|error| Failure::client(format!("TLS can't begin: {error}")))?;
     while connection.is_handshaking() || connection.wants_write() {
@@ -157,12 +162,14 @@ fn configuration(parameters: &Parameters) -> Result<ClientConfig, Failure> {
         trusted: certificates,
         provider: Arc::clone(&provider),
     };
-    let config = ClientConfig::builder_with_provider(provider)
+    let mut config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| Failure::client(format!("TLS can't be set up: {error}")))?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(verifier))
         .with_no_client_auth();
+    // Which protocol the handshake is for: a server takes none without it that begins by one.
+    config.alpn_protocols = vec![PROTOCOL.to_vec()];
     Ok(config)
 }
 

@@ -19,5 +19,5 @@ pub use captured::{Captured, CapturedQuery};
 pub use failure::Failure;
 pub use input::{Frame, InputBuffer};
 pub use notice::{Notice, NoticeStore};
-pub use parameters::{BindingMode, Parameters, SslMode};
+pub use parameters::{BindingMode, Parameters, SslMode, SslNegotiation};
 pub use startup::{Channel, Session, Startup};

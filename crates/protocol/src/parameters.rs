@@ -34,7 +34,18 @@ pub enum BindingMode {
     Require,
 }
 
-/// Connection parameters.
+/// How TLS begins; libpq's `sslnegotiation`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum SslNegotiation {
+    /// The server is asked for it first.
+    #[default]
+    Postgres,
+    /// By its handshake.
+    Direct,
+}
+
+/// Connection parameters, by libpq's names and in its units.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Parameters {
@@ -70,6 +81,31 @@ pub struct Parameters {
     /// Whether SCRAM is bound to the TLS connection.
     #[serde(default)]
     pub channel_binding: BindingMode,
+    /// Whether TLS begins at once, as servers from 17 on take it, instead of being asked for.
+    #[serde(default)]
+    pub sslnegotiation: SslNegotiation,
+    /// Seconds until a connection must stand; 0: the time that the server itself gives.
+    #[serde(default)]
+    pub connect_timeout: u32,
+    /// Whether the system asks a silent peer of a TCP connection whether it is still there; 0: it does not.
+    #[serde(default = "default_keepalives")]
+    pub keepalives: u32,
+    /// Seconds of silence until it asks; 0: as the system is set, here and below.
+    #[serde(default)]
+    pub keepalives_idle: u32,
+    /// Seconds until it asks again.
+    #[serde(default)]
+    pub keepalives_interval: u32,
+    /// How many questions without an answer end the connection.
+    #[serde(default)]
+    pub keepalives_count: u32,
+    /// Milliseconds that what was sent may stay unacknowledged.
+    #[serde(default)]
+    pub tcp_user_timeout: u32,
+}
+
+fn default_keepalives() -> u32 {
+    1
 }
 
 fn default_application_name() -> String {

@@ -2,8 +2,8 @@
 
 use bytes::BytesMut;
 use pgassay_protocol::{
-    Answer, AnswerState, BindingMode, Channel, Failure, InputBuffer, Parameters, SslMode, Startup,
-    TransactionStatus,
+    Answer, AnswerState, BindingMode, Channel, Failure, InputBuffer, Parameters, SslMode, SslNegotiation,
+    Startup, TransactionStatus,
 };
 use rand_xoshiro::Xoroshiro128StarStar;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -29,6 +29,13 @@ fn parameters(password: Option<&str>) -> Parameters {
         sslmode: SslMode::Disable,
         sslrootcert: None,
         channel_binding: BindingMode::Prefer,
+        sslnegotiation: SslNegotiation::Postgres,
+        connect_timeout: 0,
+        keepalives: 1,
+        keepalives_idle: 0,
+        keepalives_interval: 0,
+        keepalives_count: 0,
+        tcp_user_timeout: 0,
     }
 }
 

@@ -69,6 +69,10 @@ def test_a_session_is_encrypted(server: RemoteTestServer, sslmode: str) -> None:
     assert has_tls(server, sslmode=sslmode)
 
 
+def test_tls_that_begins_at_once(server: RemoteTestServer) -> None:
+    assert has_tls(server, sslnegotiation="direct")
+
+
 def test_without_tls_the_server_hears_no_tls(server: RemoteTestServer) -> None:
     assert "no encryption" in refusal(server, sslmode="disable")
 

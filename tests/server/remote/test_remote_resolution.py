@@ -104,6 +104,26 @@ def test_a_password_is_bound_to_its_tls_connection(server: RemoteTestServer, mod
     assert_resolved(resolved, server)
 
 
+def test_what_limits_a_connection_is_passed_on(server: RemoteTestServer) -> None:
+    limits = {"connect_timeout": 9, "keepalives_idle": 40, "keepalives_interval": 4, "keepalives_count": 3}
+    limits |= {"tcp_user_timeout": 30_000}
+    typed = {name: str(value) for name, value in limits.items()}
+    resolved = resolve(server.uri(sslmode="require", sslnegotiation="direct", **typed), "--server")
+    assert_resolved(resolved, server)
+    assert resolved.parameters.items() >= {**limits, "sslnegotiation": "direct"}.items()
+    off = resolve(server.uri(keepalives="0", keepalives_idle="no number, never read"), "--server")
+    assert off.parameters["keepalives"] == 0 and "keepalives_idle" not in off.parameters
+    assert "connect_timeout" not in off.parameters, "the look's own limit is not the load's"
+
+
+def test_a_limit_of_a_service_is_kept(
+    server: RemoteTestServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = service_file(tmp_path, server, password=PASSWORD, connect_timeout="31")
+    monkeypatch.setenv("PGSERVICEFILE", str(file))
+    assert resolve("service=here", "--server").parameters["connect_timeout"] == 31
+
+
 def test_without_tls_nothing_is_bound(server: RemoteTestServer) -> None:
     parameters = resolve(server.uri(channel_binding="require"), "--server").parameters
     said = "channel_binding=require can't be kept"

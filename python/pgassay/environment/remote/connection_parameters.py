@@ -9,7 +9,7 @@ import os
 import re
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psycopg
@@ -17,12 +17,11 @@ from psycopg import conninfo, pq
 
 from pgassay.environment.home import typed_path
 from pgassay.environment.remote.secrets import SECRET_KEYWORDS, redacted, scrub
-from pgassay.environment.server.sessions import ConnectionParameters, ControlSession
+from pgassay.environment.server.sessions import CONNECT_TIMEOUT_S, ConnectionParameters, ControlSession
 from pgassay.errors import UsageError
 from pgassay.model.arm import RemoteServer
 
 MAJOR_MIN = 16
-CONNECT_TIMEOUT_S = 15
 CONTROL_NAME = "pgassay control"
 # What libpq's own connection would honour and the measuring process does not: never silently left out.
 _UNSUPPORTED = (
@@ -70,11 +69,11 @@ def resolve(
     """
     given = _parse(connection_string, what)
     secrets = [value for name, value in given.items() if name in SECRET_KEYWORDS]
-    is_named = not needs_database or _names_database(given)
+    is_named = not needs_database or _told("dbname", given) is not None
     if not is_named and "service" not in given:
         raise _no_database(what)
     usual = {"application_name": CONTROL_NAME, "client_encoding": "UTF8"}
-    if "connect_timeout" not in given and "PGCONNECT_TIMEOUT" not in os.environ:
+    if _told("connect_timeout", given) is None:
         usual["connect_timeout"] = str(CONNECT_TIMEOUT_S)
     if "gssencmode" not in given and "PGGSSENCMODE" not in os.environ:
         # The measuring process knows no Kerberos: what it would be refused is better found out here.
@@ -86,7 +85,14 @@ def resolve(
             if not is_named:
                 raise _no_database(what)
             shown = redacted(connection_string, given)
-            return _read_off(connection, given, what, shown, major_min)
+            resolved = _read_off(connection, given, what, shown, major_min)
+            if "connect_timeout" in usual:
+                # That is the time for this look; the native binary has a limit of its own.
+                kept = {
+                    name: value for name, value in resolved.parameters.items() if name != "connect_timeout"
+                }
+                resolved = replace(resolved, parameters=kept)
+            return resolved
     except psycopg.Error as error:
         raise UsageError(f"{what}: {_complaint(error, given, secrets)}") from None
 
@@ -139,23 +145,23 @@ def _no_database(what: str) -> UsageError:
     )
 
 
-def _names_database(given: dict[str, str]) -> bool:
-    """Whether the string, the service file or the environment names one; libpq would take the user's name."""
-    if given.get("dbname") or os.environ.get("PGDATABASE"):
-        return True
+def _told(keyword: str, given: Mapping[str, str]) -> str | None:
+    """What the string, the service file or the environment say of a keyword; None where nobody does."""
+    if given.get(keyword):
+        return given[keyword]
     before = os.environ.get("PGSERVICE")
     service = given.get("service") or before
-    if not service:
-        return False
-    os.environ["PGSERVICE"] = service
+    if service:
+        os.environ["PGSERVICE"] = service
     try:
         defaults = pq.Conninfo.get_defaults()
     finally:
-        if before is None:
-            del os.environ["PGSERVICE"]
-        else:
+        if before is not None:
             os.environ["PGSERVICE"] = before
-    return any(option.keyword == b"dbname" and option.val for option in defaults)
+        elif service:
+            del os.environ["PGSERVICE"]
+    found = {option.keyword.decode(): option.val for option in defaults if option.val}
+    return found[keyword].decode() if keyword in found else None
 
 
 def _read_off(
@@ -202,9 +208,26 @@ def _read_off(
     }
     if settled.get("channel_binding", "prefer") != "prefer":
         parameters["channel_binding"] = settled["channel_binding"]
+    if settled.get("sslnegotiation") == "direct" and encryption != "disable":
+        parameters["sslnegotiation"] = "direct"
     if "hostaddr" in settled:
         parameters["hostaddr"] = info.hostaddr
+    parameters |= _limits(settled, is_tcp=not host.startswith("/"))
     return Resolved(server, parameters, has_typed_secret=any(name in SECRET_KEYWORDS for name in given))
+
+
+def _limits(settled: Mapping[str, str], *, is_tcp: bool) -> dict[str, int]:
+    """When a server is given up, in libpq's units; nothing where the system and we decide.
+
+    What can't apply libpq has not even read, so that it may be no number.
+    """
+    names = ["connect_timeout"]
+    if is_tcp:
+        names += ["keepalives", "tcp_user_timeout"]
+        if settled.get("keepalives", "1").strip() != "0":
+            names += ["keepalives_idle", "keepalives_interval", "keepalives_count"]
+    # libpq takes a negative one as 0 (fe-connect.c, setKeepalivesIdle).
+    return {name: max(0, int(settled[name])) for name in names if name in settled}
 
 
 def _with_environment(options: str) -> str:

@@ -37,9 +37,10 @@ def control(server: Connectable, dbname: str = "postgres") -> ControlSession:
 def connect(parameters: ConnectionParameters) -> ControlSession:
     """Connect by exactly these parameters: nothing is taken from the user's PG* variables."""
     given = {name: value for name, value in parameters.items() if value not in (None, "")}
+    given.setdefault("connect_timeout", CONNECT_TIMEOUT_S)
     with _no_libpq_variables():
         # In a SQL_ASCII database text would otherwise arrive as bytes.
-        return _connect(autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, client_encoding="UTF8", **given)
+        return _connect(autocommit=True, client_encoding="UTF8", **given)
 
 
 def startup_options(settings: Mapping[str, str]) -> str:
