@@ -10,6 +10,7 @@ import numpy as np
 
 from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
 from pgassay.analysis.verdicts.blocks import complete_blocks, contract_measure
+from pgassay.environment.source_builds.tree_syntax import is_source
 from pgassay.experiment.planning.experiment_plan import parse_request
 from pgassay.experiment.planning.request import CompareRequest
 from pgassay.experiment.running.loop import RunLimits
@@ -86,7 +87,9 @@ def run_builds(
         return resume_held(out, replace(limits, time_max_s=stored.seconds_used + run.time_s), run.progress)
     levels = ",".join(map(level_text, builds))
     factors, seed = (f"{FACTOR}={levels}",), _own_seed(request.seed, folder)
-    whole = replace(request, factors=factors, out=out, max_time_s=run.time_s, seed=seed)
+    # Other builds are as they were linked, and a list may have builds of both kinds.
+    layouts = request.layouts if any(map(is_source, builds)) else None
+    whole = replace(request, factors=factors, out=out, max_time_s=run.time_s, seed=seed, layouts=layouts)
     check_folder(out)
     return run_parsed(parse_request(whole), run.progress, limits=limits)
 

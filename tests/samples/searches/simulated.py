@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.stats import norm
 
 from pgassay.analysis.bisection.block_likelihood import MeasuredBlock
 from pgassay.analysis.bisection.search import Search
+from pgassay.bisecting.run_bisection import LAYOUTS_OF_SEARCH
 
 # As `compare` measures the ends: at least so many blocks for a verdict, and none after so many.
 ENDS_BLOCKS_MIN, ENDS_BLOCKS_MAX = 4, 60
@@ -21,7 +22,8 @@ class World:
     """Commits 1 to `last`; level: the log speed of each place, 0 for the good end; spread of one trial (log).
 
     tails: noise of Student's t with 3 degrees of freedom in place of normal noise. busy: the share of trials
-    that others on the machine disturb, which makes them up to five times as slow.
+    that others on the machine disturb, which makes them up to five times as slow. layout: by how much the
+    layouts of a place's program spread (log), of which it has `layouts`, met in an order of its own.
     """
 
     last: int
@@ -29,6 +31,18 @@ class World:
     spread: float
     tails: bool = False
     busy: float = 0.0
+    layout: float = 0.0
+    layouts: int = LAYOUTS_OF_SEARCH
+    _effects: dict[int, np.ndarray] = field(default_factory=dict)
+    _ahead: dict[int, list[float]] = field(default_factory=dict)
+
+    def _of_layout(self, place: int, random: np.random.Generator) -> float:
+        """What the next layout of a place does; after all of them they come again."""
+        if place not in self._effects:
+            self._effects[place] = random.normal(0, self.layout, self.layouts)
+        if not self._ahead.get(place):
+            self._ahead[place] = random.permutation(self._effects[place]).tolist()
+        return self._ahead[place].pop()
 
     def block(self, places: tuple[int, ...], random: np.random.Generator) -> MeasuredBlock:
         """A block of these places; the machine's own speed drifts from block to block."""
@@ -41,6 +55,8 @@ class World:
             random.random(len(places)) < self.busy
         )
         base = random.normal(0, 0.05)
+        if self.layout:
+            noise = noise + [self._of_layout(place, random) for place in places]
         logs = [base + self.level(place) + each for place, each in zip(places, noise, strict=True)]
         return MeasuredBlock(places, tuple(logs))
 

@@ -1,8 +1,11 @@
 """How often a search for a commit is right, how soon it ends, and what it calls what is no single step."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from pgassay.bisecting.run_bisection import LAYOUTS_OF_SEARCH
 from samples.searches.simulated import World, searched, step, trials_of_one_who_knows
 
 # Of 60 searches that are right with 95 %, 52 or fewer are with a probability of 0.7 %.
@@ -43,6 +46,35 @@ def test_one_step_is_found_as_often_as_promised_and_as_soon_as_by_one_who_knows_
     assert right >= right_min
     assert wrong <= count - right_min
     assert np.mean(trials) <= KNOWING_TIMES_MAX * trials_of_one_who_knows(last, size, spread)
+
+
+def named_wrong(layouts: int, size: float, count: int) -> tuple[int, int]:
+    """Of `count` searches where layouts spread by 2 %: how many name the commit, and how many another one."""
+    random = np.random.default_rng([44, layouts, round(-1000 * size)])
+    right = wrong = 0
+    for _ in range(count):
+        commit = int(random.integers(1, 201))
+        world = replace(step(200, commit, size, 0.01), layout=0.02, layouts=layouts)
+        search = searched(world, random).search
+        claimed = [part.left() for part in search.parts if search.is_found(part)]
+        wrong += search.is_gradual or any(commit not in left for left in claimed)
+        right += [commit in left for left in claimed] == [True]
+    return right, wrong
+
+
+@pytest.mark.parametrize(
+    "size", [-0.05, *(pytest.param(each, marks=pytest.mark.slow) for each in (-0.03, -0.02))]
+)
+def test_a_layout_is_not_taken_for_the_speed_of_a_commit(size: float) -> None:
+    right, wrong = named_wrong(LAYOUTS_OF_SEARCH, size, FEW)
+    assert wrong <= FEW - FEW_RIGHT_MIN
+    assert right >= FEW_RIGHT_MIN or size == -0.02, "a step as large as the spread may stay undecided"
+
+
+@pytest.mark.slow
+def test_four_layouts_are_too_few_for_a_search() -> None:
+    """Met again and again, each commit's four stay apart from its neighbour's by 1 %."""
+    assert named_wrong(4, -0.03, FEW)[1] > FEW // 5
 
 
 @pytest.mark.parametrize(

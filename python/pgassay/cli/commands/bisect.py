@@ -25,6 +25,8 @@ _HELPS = {
     "--profile": "once the step is found, run further trials of both sides in which perf samples the "
     "servers, and report which functions take more or less time per transaction",
     "--out": f"the results folder, new or from an earlier run of the same search (default: below {PARENT})",
+    "--layouts": "link each measured commit K times, its functions in a different order each time, and "
+    "draw one for each block; 1: as it was built (default: 16)",
 }
 EPILOG = """examples:
   pgassay bisect git:~/postgres@v1 git:~/postgres@HEAD --workload select-only --max-time 1h
