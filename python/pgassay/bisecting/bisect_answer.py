@@ -1,6 +1,7 @@
 """What a search found, in sentences and figures, at any moment of it. Pure: no clock, no machine."""
 
 import math
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -250,7 +251,24 @@ def _notes(found: Answered, verdict: BisectionVerdict, steps: Sequence[FoundStep
         notes.append("Two steps fit the data: no single commit explains all of it; each of these has a part.")
     if any(not culprit.builds for step in steps for culprit in step.culprits) and verdict != "gradual":
         notes.append("A commit that does not build can't be distinguished from the next one that does.")
+    if verdict in ("found", "two steps"):
+        notes += [note for part in found.search.parts if (note := _passed_over(found, part))]
     return tuple(notes)
+
+
+def _passed_over(found: Answered, part: LinePart) -> str:
+    """That the step may have come with a commit that `--path` left out."""
+    places, left, reverted = found.state.places, part.left(), found.state.reverted
+    count = sum(places[place].passed_over for place in left)
+    if not count or (reverted is not None and reverted.is_confirmed):
+        return ""
+    before, last = places[left[0] - 1], places[left[-1]]
+    ends = shlex.join([before.build, last.build])
+    others = f"{plural(count, 'commit')} between {before.name} and {last.name}"
+    return (
+        f"--path left out {others}, and the step may be {'its' if count == 1 else 'theirs'}: to tell, run "
+        f"pgassay bisect {ends} with the same options and without --path."
+    )
 
 
 def _reverted(found: Answered, reverted: Reverted) -> str:

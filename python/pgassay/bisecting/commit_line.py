@@ -72,7 +72,7 @@ def _commits(good: str, bad: str, path: str | None) -> CommitLine:
         raise UsageError(
             f"{good}..{bad} has no commit that changes what is built: name two revisions that differ"
         )
-    places = [_place(clone, each) for each in wanted]
+    places = [_place(clone, each, passed) for each, passed in zip(wanted, _passed_over(known), strict=True)]
     # The bad end is built as it was typed, whatever of no interest comes after the last candidate.
     places[-1] = places[-1].model_copy(update={"build": f"{GIT}{clone}@{last}"})
     start = Place(name=good.rpartition("@")[2] or first[:_SHORT], build=f"{GIT}{clone}@{first}")
@@ -108,15 +108,33 @@ class _Commit:
     date: str
     subject: str
     is_candidate: bool
+    is_built: bool
 
 
-def _place(clone: Path, commit: _Commit) -> Place:
+def _passed_over(known: Sequence[_Commit]) -> list[int]:
+    """Before each candidate, how many commits change what is built without being one.
+
+    What comes after the last is in the bad end, and counts as that's.
+    """
+    found, waiting = [], 0
+    for commit in known:
+        if commit.is_candidate:
+            found.append(waiting)
+            waiting = 0
+        elif commit.is_built:
+            waiting += 1
+    found[-1] += waiting
+    return found
+
+
+def _place(clone: Path, commit: _Commit, passed_over: int) -> Place:
     return Place(
         name=commit.hash[:_SHORT],
         build=f"{GIT}{clone}@{commit.hash}",
         subject=commit.subject,
         author=commit.author,
         date=commit.date,
+        passed_over=passed_over,
     )
 
 
@@ -130,7 +148,8 @@ def _log(clone: Path, revisions: str, path: str | None) -> list[_Commit]:
     for record in result.stdout.split(_RECORD)[1:]:
         commit, author, date, subject, files = record.split(_FIELD)
         names = [name for name in files.split("\n") if name]
-        found.append(_Commit(commit, author, date, subject, any(_counts(name, path) for name in names)))
+        counts = [any(_counts(name, each) for name in names) for each in (path, None)]
+        found.append(_Commit(commit, author, date, subject, *counts))
     return found
 
 

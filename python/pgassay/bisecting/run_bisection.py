@@ -39,8 +39,8 @@ from pgassay.words import join, plural
 STATE_FILE = "bisect.json"
 _REMEDY = "name a new folder with --out"
 ENDS_BLOCKS_MAX = 200
-# The same few layouts of a commit, met again and again, count as its speed: of searches for a step of 3 % where
-# layouts spread by 2 %, 4 layouts named a wrong commit in 16 of 40, 8 in 5, 16 in none
+# The same few layouts of a commit, met again and again, count as its speed: of searches for a step of 3 %
+# where layouts spread by 2 %, 4 layouts named a wrong commit in 16 of 40, 8 in 5, 16 in none
 # (`tests/statistics/bisection`).
 LAYOUTS_OF_SEARCH = 16
 
@@ -231,7 +231,8 @@ class _Run:
                 raise UsageError(f"--out {self._out} has other content: name a new folder")
             return made
         state = read_model(path, BisectionState, 1, _REMEDY)
-        if (state.kind, state.places) != (made.kind, made.places):
+        builds, wanted = ([place.build for place in each.places] for each in (state, made))
+        if (state.kind, builds) != (made.kind, wanted):
             raise UsageError(f"{self._out} is a search over another range: {_REMEDY}")
         keys = sorted({*state.asked, *made.asked})
         changed = [key for key in keys if state.asked.get(key) != made.asked.get(key)]
@@ -239,7 +240,7 @@ class _Run:
             raise UsageError(
                 f"{self._out} was searched with a different {join(changed)}: use the same, or {_REMEDY}"
             )
-        return state
+        return state.model_copy(update={"places": made.places})
 
     def _write(self, **changed: object) -> None:
         try:

@@ -13,7 +13,7 @@ from pgassay.analysis.bisection.line_search import Line
 from pgassay.analysis.bisection.search import STEPLESS_BLOCKS, LinePart, Search
 from pgassay.bisecting.bisect_answer import Answered, answer
 from pgassay.model.build import SourceTree
-from pgassay.model.further_results.bisection import BisectionResult, BisectionState, Place
+from pgassay.model.further_results.bisection import BisectionResult, BisectionState, Place, Reverted
 from pgassay.model.result import ArmResult, CompareResult
 from pgassay.record.experiment import StoredExperiment
 from pgassay.report.bisection import page_of
@@ -29,14 +29,28 @@ def _answered(
     profiled: StoredExperiment | None = None,
     stored: tuple[StoredExperiment, ...] = (),
     alike: tuple[tuple[int, int], ...] = (),
+    reverted: Reverted | None = None,
+    passed_over: int = 0,
 ) -> BisectionResult:
     places = tuple(
-        Place(name=f"c{number:03d}", build=f"git:x@c{number:03d}", subject=f"change {number}", author="A")
+        Place(
+            name=f"c{number:03d}",
+            build=f"git:x@c{number:03d}",
+            subject=f"change {number}",
+            author="A",
+            passed_over=passed_over,
+        )
         for number in range(LAST + 1)
     )
     arm = ArmResult.model_construct(verdict=verdict, withheld=False)
     state = BisectionState(
-        kind="commits", places=places, asked={}, untestable=untestable, alike=alike, seconds_used=60.0
+        kind="commits",
+        places=places,
+        asked={},
+        untestable=untestable,
+        alike=alike,
+        seconds_used=60.0,
+        reverted=reverted,
     )
     return answer(
         Answered(
@@ -65,6 +79,15 @@ def test_a_step_is_told_with_its_size_and_its_commit() -> None:
     assert "came with this commit (95 %): c041 'change 41' (A)." in found.headline
     assert found.interval is not None and found.interval[0] < np.exp(0.27) < found.interval[1]
     assert found.notes == ()
+
+
+def test_a_step_may_be_of_a_commit_that_the_path_left_out() -> None:
+    search = _searched(lambda place: -0.27 if place >= 41 else 0.0)
+    (note,) = _answered(search, passed_over=2).notes
+    assert note.startswith("--path left out 2 commits between c040 and c041, and the step may be theirs: ")
+    assert "run pgassay bisect git:x@c040 git:x@c041 with the same options and without --path" in note
+    confirmed = Reverted(name="c041", ratio=1.3, interval=(1.2, 1.4), is_confirmed=True)
+    assert not any("--path" in each for each in _answered(search, passed_over=2, reverted=confirmed).notes)
 
 
 def test_a_speed_up_is_called_one() -> None:

@@ -53,6 +53,9 @@ def test_a_path_leaves_out_what_lies_elsewhere(clone: Path) -> None:
         line = line_of(ends, path)
         assert len(line.places) == 3
         assert line.aside == 5
+        assert [place.passed_over for place in line.places] == [0, 0, 1], "src/bin/initdb.c before other.c"
+    assert sum(place.passed_over for place in line_of(ends, None).places) == 0
+    assert [place.passed_over for place in line_of(ends, "src/bin").places] == [0, 2], "one before, one after"
     assert line_of(ends, str(clone)) == line_of(ends, ".") == line_of(ends, None)
 
 

@@ -16,7 +16,8 @@ BisectionVerdict = Literal["found", "two steps", "gradual", "no difference", "un
 class Place(Frozen):
     """A point of the line: a commit, or a build of a list. Place 0 is the good end, the last the bad one.
 
-    build: as `--pg` names it. subject, author, date: of a commit, else ''.
+    build: as `--pg` names it. subject, author, date: of a commit, else ''. passed_over: how many commits
+    between the place before it and it change what is built, and nothing below `--path`.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Place(Frozen):
     subject: str = ""
     author: str = ""
     date: str = ""
+    passed_over: int = 0
 
 
 class BisectionRound(Frozen):
