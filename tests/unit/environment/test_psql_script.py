@@ -162,3 +162,12 @@ def test_rows_that_no_file_holds_are_refused(text: str, words: str, tmp_path: Pa
 )
 def test_what_the_server_copies_is_told_from_its_words(text: str, expected: ServerCopy | None) -> None:
     assert server_copy(text) == expected
+
+
+def test_rows_below_a_copy_may_hold_quotes(tmp_path: Path) -> None:
+    script = tmp_path / "build.sql"
+    script.write_text("CREATE TABLE t (a text);\nCOPY t FROM stdin;\nO'Brien\n\\.\nSELECT 1;\n")
+    assert len(sha256(script)) == 64
+    script.write_text("-- nothing\n")
+    with pytest.raises(UsageError, match="has no SQL statement"):
+        sha256(script)
