@@ -7,11 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.environment.datasets.psql_script import files_read, files_sha256, meta_commands
+from pgassay.environment.datasets.run_sql_text import _BLANKS, _takes_data
 from pgassay.environment.datasets.script import read_text, specify
 from pgassay.environment.datasets.server_copy import ServerCopy, server_copy
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
+from pgassay.sql_text import next_statement
 
 BUILD = Build(origin="apt", version="18.0", major=18, bin_directory="/nowhere")
 
@@ -171,3 +173,13 @@ def test_rows_below_a_copy_may_hold_quotes(tmp_path: Path) -> None:
     script.write_text("-- nothing\n")
     with pytest.raises(UsageError, match="has no SQL statement"):
         sha256(script)
+
+
+@pytest.mark.parametrize("before", ["", "-- rows\n", "/* rows */ "])
+def test_a_comment_may_stand_before_a_copy_of_rows(before: str) -> None:
+    text = f"{before}COPY t FROM stdin;\n1\n\\.\n"
+    blanks = _BLANKS.match(text)
+    assert blanks is not None
+    statement, _ = next_statement(text, blanks.end(), "s.sql")
+    assert statement is not None and _takes_data(statement)
+    assert not _takes_data("/* copy t from stdin */ SELECT 1")
