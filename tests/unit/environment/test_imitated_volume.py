@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 import analysis_samples as samples
+from pgassay.cli.commands.volumes_mount import _empty_folder
 from pgassay.cli.main import main
 from pgassay.cloud_volumes.parse import parse_volume
 from pgassay.cloud_volumes.sustained_volumes import sustained_volumes
 from pgassay.environment.cgroup import caps
-from pgassay.environment.linux import machine
+from pgassay.environment.linux import machine, mounts
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.provisioned_servers import within_reach
 from pgassay.factors.storage import split
@@ -328,3 +329,17 @@ def test_what_imitating_took_is_a_share_of_the_processors_that_may_be_used(
         monkeypatch.setattr(caps, "caps_of", lambda _pid, quota=quota: caps.Caps(cpus=quota))
         cpu_s = second(1)["cpu_s"]
         assert summary([second(1)])["cpu_share"] == pytest.approx(cpu_s / processors)
+
+
+def test_a_file_system_of_the_user_s_is_no_place_for_a_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    assert _empty_folder(folder) == folder.resolve()
+    table = tmp_path / "mountinfo"
+    table.write_text(f"40 30 8:17 / {folder} rw,relatime shared:1 - xfs /dev/sdb1 rw\n")
+    monkeypatch.setattr(mounts, "_MOUNTINFO", table)
+    # At the end both would have to be unmounted, and pgassay leaves what is not its own alone.
+    with pytest.raises(UsageError, match=f"/dev/sdb1 is mounted at {folder}: create a folder in it"):
+        _empty_folder(folder)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets.base import DATABASE, content_sha256
-from pgassay.environment.datasets.server_copy import server_copy
+from pgassay.environment.datasets.run_sql_text import server_copy
 from pgassay.environment.home import typed_path
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import clean_environment
