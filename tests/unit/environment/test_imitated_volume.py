@@ -2,6 +2,8 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -12,6 +14,7 @@ from pgassay.cloud_volumes.parse import parse_volume
 from pgassay.cloud_volumes.sustained_volumes import sustained_volumes
 from pgassay.environment.cgroup import caps
 from pgassay.environment.linux import machine, mounts
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.provisioned_servers import within_reach
 from pgassay.factors.storage import split
@@ -19,11 +22,12 @@ from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.volume import CreditLevel, Overhead, Second
 from pgassay.storage import image, imitated_device
-from pgassay.storage.imitated_device import Ceiling, Taken, ceiling_refusal
+from pgassay.storage.imitated_device import Ceiling, ServedImage, Taken, ceiling_refusal
 from pgassay.storage.parse import parse_storage
 from pgassay.storage.registry import KINDS, provide
 from pgassay.storage.request_trace import unlimited_model
 from pgassay.storage.volume import (
+    ImitatedVolume,
     catalogue,
     columns_of,
     failure_of,
@@ -343,3 +347,34 @@ def test_a_file_system_of_the_user_s_is_no_place_for_a_volume(
     # At the end both would have to be unmounted, and pgassay leaves what is not its own alone.
     with pytest.raises(UsageError, match=f"/dev/sdb1 is mounted at {folder}: create a folder in it"):
         _empty_folder(folder)
+
+
+class Served:
+    """A device without one: it notes what is asked of it."""
+
+    overhead = None
+
+    def __init__(self, root: Path) -> None:
+        self.attached = SimpleNamespace(root=root, device=BlockDevice(None, 0, 0))
+        self.asked: list[str] = []
+
+    def impose(self, *_: object) -> None:
+        self.asked.append("impose")
+
+    def taken(self) -> Taken:
+        return Taken(0, 0)
+
+    def release(self) -> list[Second]:
+        self.asked.append("release")
+        return []
+
+
+def test_a_volume_that_is_interrupted_answers_at_once_again(tmp_path: Path) -> None:
+    """The server has yet to stop, and what its last checkpoint writes needn't take the volume's time."""
+    served, spec = Served(tmp_path), parse_storage("volume:gp2,size=40GiB")
+    volume = ImitatedVolume(
+        spec, cast("ServedImage", served), model_for(spec, catalogue()), catalogue(), None
+    )
+    with pytest.raises(KeyboardInterrupt), volume.measured():
+        raise KeyboardInterrupt
+    assert served.asked == ["impose", "release"]
