@@ -89,17 +89,20 @@ def typed_path(text: str) -> Path:
 
 
 def home_path() -> Path:
-    """Return where home is, without making or checking anything."""
+    """Return where home is, links followed, without making or checking anything.
+
+    The kernel names mounts and the files of loop devices by their real paths: what is mounted below a link
+    would not be found again.
+    """
     named = os.environ.get("PGASSAY_HOME")
     if named:
-        return typed_path(named).absolute()
+        return typed_path(named).resolve()
     if os.geteuid() == 0:
-        return SYSTEM_HOME
+        return SYSTEM_HOME.resolve()
     cache = os.environ.get("XDG_CACHE_HOME")
     # The XDG specification tells programs to ignore a relative path here.
-    if cache and Path(cache).is_absolute():
-        return Path(cache) / "pgassay"
-    return Path.home() / ".cache" / "pgassay"
+    folder = Path(cache) if cache and Path(cache).is_absolute() else Path.home() / ".cache"
+    return (folder / "pgassay").resolve()
 
 
 @lru_cache(maxsize=8)

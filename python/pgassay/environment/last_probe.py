@@ -13,7 +13,12 @@ from pgassay.environment.linux import device as devices
 from pgassay.environment.linux.device import BlockDevice
 from pgassay.model.probe import ProbeResult
 
-_IDENTITIES = ("wwid", "device/wwid", "serial", "device/serial", "loop/backing_file")
+# Of LVM and of software RAID too, which the kernel numbers as it finds them.
+_IDENTITIES = (
+    *("wwid", "device/wwid", "serial", "device/serial", "loop/backing_file"),
+    *("dm/uuid", "md/uuid"),
+)
+_SYS_BLOCK = Path("/sys/block")
 _SIGNS = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -26,7 +31,7 @@ def device_key(device: BlockDevice) -> str | None:
         return None
     disk = devices.disk_of(device)
     assert disk.name is not None
-    folder = Path("/sys/block") / disk.name
+    folder = _SYS_BLOCK / disk.name
     known = [_read(folder / name) for name in _IDENTITIES]
     identity = next((each for each in known if each), disk.name)
     digest = hashlib.sha256(f"{identity} {devices.size_bytes(disk)}".encode()).hexdigest()[:12]

@@ -7,7 +7,7 @@ once, and each trial begins with the credits that `credits=` says, since time ca
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import ClassVar
@@ -220,6 +220,11 @@ class ImitatedVolume(LoopVolume):
                 # A server that lost its volume says many things; that it did is why.
                 if (failed := failure_of(self._served.release(), self.model.name)) is not None:
                     raise MeasurementError(f"{failed}; then: {error}") from error
+                raise
+            except BaseException:
+                # Ctrl-C: the server's last checkpoint needn't be as slow as the volume.
+                with suppress(MeasurementError):
+                    self._served.release()
                 raise
             seconds = self._served.release()
             trace.hand_over(self._served.server.traced, delivered)

@@ -119,6 +119,20 @@ def test_the_last_probe_of_a_device_is_kept_and_found() -> None:
         assert last_probe.keep(BlockDevice(None, 0, 40), document) is None
 
 
+def test_logical_volumes_of_one_size_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dm-0 may be another volume after the next start, and has another one's speed then."""
+    monkeypatch.setattr(last_probe, "_SYS_BLOCK", tmp_path)
+    monkeypatch.setattr(last_probe.devices, "disk_of", lambda device: device)
+    monkeypatch.setattr(last_probe.devices, "size_bytes", lambda _: 100 << 30)
+    uuid = tmp_path / "dm-0" / "dm" / "uuid"
+    uuid.parent.mkdir(parents=True)
+    keys = []
+    for text in ("LVM-aaaa\n", "LVM-bbbb\n", "LVM-aaaa\n"):
+        uuid.write_text(text)
+        keys.append(last_probe.device_key(BlockDevice("dm-0", 253, 0)))
+    assert keys[0] == keys[2] != keys[1]
+
+
 @pytest.mark.parametrize("origin", ["limit", "probe"])
 def test_a_limit_is_told_in_the_unit_of_the_rates_and_as_it_was_typed(origin: str) -> None:
     """read_mb_s=60 is 60 MiB/s: 62.9 MB/s, of which the device delivered all."""

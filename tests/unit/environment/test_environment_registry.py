@@ -95,6 +95,28 @@ def test_folders_elsewhere_are_left_alone(home: Path, tmp_path: Path) -> None:
     assert link.is_symlink()
 
 
+SCRATCH = """
+import os, signal
+from pgassay.environment.cleanup.scratch import scratch_folder
+with scratch_folder() as folder:
+    (folder / "file").write_text("x")
+    print(folder, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.usefixtures("home")
+def test_a_scratch_folder_below_another_temporary_folder_goes_too(tmp_path: Path) -> None:
+    environment = os.environ | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", SCRATCH], env=environment, capture_output=True, text=True)
+    left = Path(done.stdout.strip())
+    assert left.parent == tmp_path and left.is_dir()
+    # The next start may have another $TMPDIR.
+    (sentence,) = registry.sweep()
+    assert sentence.startswith(f"Removed the folder {left}")
+    assert not left.exists()
+
+
 def test_a_folder_with_a_link_inside_does_not_lead_out(home: Path, tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("x")
     folder = home / "data" / "scratch"

@@ -1,5 +1,6 @@
 """Where home is, who owns what in it, and which account runs the servers."""
 
+import json
 import os
 import shutil
 import tempfile
@@ -8,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from pgassay.environment.debian.unpack import MANIFEST, read_manifest
 from pgassay.environment.home import SYSTEM_HOME, account, closed_folder, home, home_path
 from pgassay.errors import UsageError
+from pgassay.model.storage import StorageSpec
+from pgassay.storage.loop import _image_path
 
 
 @pytest.fixture
@@ -34,6 +38,23 @@ def test_home_is_made_with_its_modes(open_folder: Path, monkeypatch: pytest.Monk
     owner = account()
     assert data.stat().st_uid == (owner.uid if owner else os.geteuid())
     assert path.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_home_behind_a_link_is_called_as_the_kernel_calls_it(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, link = open_folder / "large-disk", open_folder / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    monkeypatch.setenv("PGASSAY_HOME", str(link / "home"))
+    assert home_path() == home() == real / "home"
+    # The list of mounts and /sys/block/loop*/loop/backing_file have no links in their paths.
+    assert _image_path(StorageSpec(kind="loop"), "loop").parent == real / "home" / "images"
+    # What was unpacked there by its other name is still there.
+    (real / "home" / MANIFEST).write_text(
+        json.dumps({"destination": str(link / "home"), "suite": "host", "packages": {}, "download_bytes": 0})
+    )
+    assert read_manifest(real / "home") is not None
 
 
 def test_root_gives_servers_to_another_account(require: Callable[..., None]) -> None:

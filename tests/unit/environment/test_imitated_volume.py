@@ -2,15 +2,19 @@
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 import analysis_samples as samples
+from pgassay.cli.commands.volumes_mount import _empty_folder
 from pgassay.cli.main import main
 from pgassay.cloud_volumes.parse import parse_volume
 from pgassay.cloud_volumes.sustained_volumes import sustained_volumes
 from pgassay.environment.cgroup import caps
-from pgassay.environment.linux import machine
+from pgassay.environment.linux import machine, mounts
+from pgassay.environment.linux.device import BlockDevice
 from pgassay.errors import UsageError
 from pgassay.experiment.planning.provisioned_servers import within_reach
 from pgassay.factors.storage import split
@@ -18,11 +22,12 @@ from pgassay.model.storage import StorageSpec
 from pgassay.model.volumes.offer import VolumeModel
 from pgassay.native.volume import CreditLevel, Overhead, Second
 from pgassay.storage import image, imitated_device
-from pgassay.storage.imitated_device import Ceiling, Taken, ceiling_refusal
+from pgassay.storage.imitated_device import Ceiling, ServedImage, Taken, ceiling_refusal
 from pgassay.storage.parse import parse_storage
 from pgassay.storage.registry import KINDS, provide
 from pgassay.storage.request_trace import unlimited_model
 from pgassay.storage.volume import (
+    ImitatedVolume,
     catalogue,
     columns_of,
     failure_of,
@@ -328,3 +333,48 @@ def test_what_imitating_took_is_a_share_of_the_processors_that_may_be_used(
         monkeypatch.setattr(caps, "caps_of", lambda _pid, quota=quota: caps.Caps(cpus=quota))
         cpu_s = second(1)["cpu_s"]
         assert summary([second(1)])["cpu_share"] == pytest.approx(cpu_s / processors)
+
+
+def test_a_file_system_of_the_user_s_is_no_place_for_a_volume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    assert _empty_folder(folder) == folder.resolve()
+    table = tmp_path / "mountinfo"
+    table.write_text(f"40 30 8:17 / {folder} rw,relatime shared:1 - xfs /dev/sdb1 rw\n")
+    monkeypatch.setattr(mounts, "_MOUNTINFO", table)
+    # At the end both would have to be unmounted, and pgassay leaves what is not its own alone.
+    with pytest.raises(UsageError, match=f"/dev/sdb1 is mounted at {folder}: create a folder in it"):
+        _empty_folder(folder)
+
+
+class Served:
+    """A device without one: it notes what is asked of it."""
+
+    overhead = None
+
+    def __init__(self, root: Path) -> None:
+        self.attached = SimpleNamespace(root=root, device=BlockDevice(None, 0, 0))
+        self.asked: list[str] = []
+
+    def impose(self, *_: object) -> None:
+        self.asked.append("impose")
+
+    def taken(self) -> Taken:
+        return Taken(0, 0)
+
+    def release(self) -> list[Second]:
+        self.asked.append("release")
+        return []
+
+
+def test_a_volume_that_is_interrupted_answers_at_once_again(tmp_path: Path) -> None:
+    """The server has yet to stop, and what its last checkpoint writes needn't take the volume's time."""
+    served, spec = Served(tmp_path), parse_storage("volume:gp2,size=40GiB")
+    volume = ImitatedVolume(
+        spec, cast("ServedImage", served), model_for(spec, catalogue()), catalogue(), None
+    )
+    with pytest.raises(KeyboardInterrupt), volume.measured():
+        raise KeyboardInterrupt
+    assert served.asked == ["impose", "release"]

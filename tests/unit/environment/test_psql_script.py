@@ -7,8 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pgassay.environment.datasets.psql_script import files_read, files_sha256, meta_commands
-from pgassay.environment.datasets.script import read_text
+from pgassay.environment.datasets.run_sql_text import _BLANKS, ServerCopy, _takes_data, server_copy
+from pgassay.environment.datasets.script import read_text, specify
 from pgassay.errors import UsageError
+from pgassay.model.arm import DatasetSpec
+from pgassay.model.build import Build
+from pgassay.sql_text import next_statement
+
+BUILD = Build(origin="apt", version="18.0", major=18, bin_directory="/nowhere")
 
 
 def names(text: str) -> list[str]:
@@ -98,3 +104,81 @@ def test_what_no_file_decides_is_refused(
     script.write_text(text + "\n")
     with pytest.raises(UsageError, match=words):
         files_read(script, read_text)
+
+
+def sha256(script: Path) -> str:
+    return specify(str(script), BUILD, DatasetSpec(kind="script")).source_sha256
+
+
+def test_other_rows_in_a_file_that_the_server_copies_are_other_data(tmp_path: Path) -> None:
+    rows, script = tmp_path / "it's rows.csv", tmp_path / "build.sql"
+    rows.write_text("1\n")
+    quoted = str(rows).replace("'", "''")
+    script.write_text(f"CREATE TABLE t (a int);\n/* rows */ COPY t (a)\nFROM '{quoted}' WITH (FORMAT csv);\n")
+    before = sha256(script)
+    assert sha256(script) == before
+    rows.write_text("2\n")
+    assert sha256(script) != before
+    # The same in a script of psql.
+    script.write_text(f"\\set n 1\ncopy t from E'{quoted}'\n")
+    before = sha256(script)
+    rows.write_text("3\n")
+    assert sha256(script) != before
+
+
+def test_a_file_that_a_script_writes_itself_is_no_source_of_it(tmp_path: Path) -> None:
+    rows, script = tmp_path / "rows", tmp_path / "build.sql"
+    text = f"COPY (SELECT 1 FROM pg_class) TO '{rows}';\nCOPY t FROM '{rows}';\nCOPY t FROM '/gone/rows';\n"
+    script.write_text(text)
+    before = sha256(script)
+    rows.write_text("1\n")
+    assert sha256(script) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SELECT 1;\nCOPY t FROM PROGRAM 'date';", "line 2: COPY runs a program"),
+        ("\\set f /x\nCOPY t FROM :'f';", "line 2: COPY takes its file's name from a variable"),
+    ],
+)
+def test_rows_that_no_file_holds_are_refused(text: str, words: str, tmp_path: Path) -> None:
+    script = tmp_path / "build.sql"
+    script.write_text(text + "\n")
+    with pytest.raises(UsageError, match=words):
+        sha256(script)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("COPY t FROM '/a'", ServerCopy("/a", is_read=True)),
+        ("copy s.t(a, b) from E'/it\\'s' where a > 1", ServerCopy("/it's", is_read=True)),
+        ("COPY (SELECT 'x' FROM t) TO '/b'", ServerCopy("/b", is_read=False)),
+        ("COPY t FROM stdin", None),
+        ("COPY t TO stdout", None),
+        ("COPY t TO PROGRAM 'cat'", None),
+        ("INSERT INTO t SELECT 'a' FROM 'b'", None),
+    ],
+)
+def test_what_the_server_copies_is_told_from_its_words(text: str, expected: ServerCopy | None) -> None:
+    assert server_copy(text) == expected
+
+
+def test_rows_below_a_copy_may_hold_quotes(tmp_path: Path) -> None:
+    script = tmp_path / "build.sql"
+    script.write_text("CREATE TABLE t (a text);\nCOPY t FROM stdin;\nO'Brien\n\\.\nSELECT 1;\n")
+    assert len(sha256(script)) == 64
+    script.write_text("-- nothing\n")
+    with pytest.raises(UsageError, match="has no SQL statement"):
+        sha256(script)
+
+
+@pytest.mark.parametrize("before", ["", "-- rows\n", "/* rows */ "])
+def test_a_comment_may_stand_before_a_copy_of_rows(before: str) -> None:
+    text = f"{before}COPY t FROM stdin;\n1\n\\.\n"
+    blanks = _BLANKS.match(text)
+    assert blanks is not None
+    statement, _ = next_statement(text, blanks.end(), "s.sql")
+    assert statement is not None and _takes_data(statement)
+    assert not _takes_data("/* copy t from stdin */ SELECT 1")

@@ -1,11 +1,17 @@
-"""Values as typed against values as shown, by PostgreSQL's own rules."""
+"""Values as typed against values as shown, by PostgreSQL's own rules, and what a record has of them."""
+
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgassay.environment.remote.settings_swap import differences_sentence, read_facts
 from pgassay.environment.server.server_folder import check_settings, format_settings
+from pgassay.environment.server.sessions import ControlSession
 from pgassay.environment.server.setting_values import SettingFact, equal_value, parse_bool, parse_number
+from pgassay.environment.server.settings import NOT_SHOWN, storable_value
 from pgassay.environment.server.start_failure import explain
 from pgassay.errors import UsageError
 
@@ -96,3 +102,63 @@ def test_the_log_of_a_failed_start_is_explained():
     refused = "[7] FATAL:  could not setup io_uring queue: Operation not permitted"
     assert "kernel.io_uring_disabled" in explain(refused, {}).sentence()
     assert "nothing to its log" in explain("", {}).sentence()
+
+
+SECRET = "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        # As pg_basebackup -R writes it.
+        ("primary_conninfo", f"user=replicator password={SECRET} host=10.0.0.5 port=5432"),
+        ("archive_command", f"AWS_SECRET_ACCESS_KEY={SECRET} wal-g wal-push %p"),
+        ("ssl_passphrase_command", f"echo {SECRET}"),
+        ("cron.host_password", SECRET),
+        ("somebody.connection", f"postgresql://app:{SECRET}@db/shop"),
+        ("somebody.dsn", f"host=db password = '{SECRET}'"),
+    ],
+)
+def test_what_may_hold_a_secret_is_not_shown(name: str, value: str) -> None:
+    assert storable_value(name, value) == NOT_SHOWN
+    assert storable_value(name, "") == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("password_encryption", "scram-sha-256"),
+        ("shared_preload_libraries", "passwordcheck,pg_stat_statements"),
+        ("auto_explain.log_min_duration", "1s"),
+        ("pg_stat_statements.track", "all"),
+        ("compute_query_id", "auto"),
+        ("work_mem", "4MB"),
+    ],
+)
+def test_all_else_is_stored_as_it_is(name: str, value: str) -> None:
+    assert storable_value(name, value) == value
+
+
+class Session:
+    """A superuser's session of a server that was made by pg_basebackup -R."""
+
+    def __init__(self, conninfo: str) -> None:
+        self.info = SimpleNamespace(parameter_status=lambda _: "18.1 (Debian)")
+        self._rows: list[tuple[object, ...]] = [
+            ("primary_conninfo", "sighup", "string", None, conninfo, None, None, [], ""),
+            ("work_mem", "user", "integer", "kB", "4096", "64", "2147483647", [], "4096"),
+        ]
+
+    def execute(self, query: str) -> Any:
+        rows = self._rows if "boot_val" in query else []
+        return SimpleNamespace(fetchall=lambda: rows, fetchone=lambda: None)
+
+
+def test_two_servers_differ_in_a_connection_string_that_is_not_shown() -> None:
+    first, second = (
+        read_facts(cast("ControlSession", Session(text)))
+        for text in (f"user=replicator password={SECRET} host=a", "")
+    )
+    sentence = differences_sentence(("a", "b"), (first, second), ())
+    assert sentence == "a differs from b in settings primary_conninfo (not shown against -)"
+    assert SECRET not in repr(first)

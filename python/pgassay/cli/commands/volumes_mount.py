@@ -90,11 +90,17 @@ def _facts(served: "ServedImage", folder: "Path", overhead: "Overhead") -> dict[
 
 
 def _empty_folder(folder: "Path") -> "Path":
+    from pgassay.environment.linux.mounts import mounted_at
     from pgassay.errors import UsageError
 
     if not folder.is_dir() or any(folder.iterdir()):
         raise UsageError(
             f"{folder} is not an empty folder: create one for the volume, as mkdir {folder}.volume"
+        )
+    # What is unmounted at the end is all that is mounted there.
+    if mounted := mounted_at(folder.resolve()):
+        raise UsageError(
+            f"{mounted[-1].source} is mounted at {folder}: create a folder in it, as mkdir {folder}/volume"
         )
     return folder.resolve()
 

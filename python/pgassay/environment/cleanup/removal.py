@@ -20,6 +20,9 @@ from pgassay.environment.server import server_processes
 from pgassay.errors import MeasurementError, UsageError
 
 CGROUP_PREFIX = "pgassay-"
+# A scratch folder stands where $TMPDIR said, which may be anywhere: by its name it is one.
+SCRATCH_PREFIX = "pgassay-"
+_SCRATCH_NAME = re.compile(re.escape(SCRATCH_PREFIX) + r"[0-9a-f]{8}")
 # A probe's folder stands wherever its user points, so its name and what is in it must tell that it is one.
 PROBE_PREFIX = "pgassay-probe-"
 _QUIT_TIMEOUT_S = 5.0
@@ -201,13 +204,14 @@ def remove_folder(folder: Path) -> bool:
     """Remove a folder and all below it; False when it is gone already.
 
     Refuses what is not pgassay's, home() and the folders directly below it, another account's folder, and a
-    folder with a mount in it.
+    folder with a mount in it. A scratch folder is pgassay's wherever it stands.
     """
     if not os.path.lexists(folder):
         return False
     home = home_path().resolve()
     holds_home = home.is_relative_to(folder.resolve()) or folder.parent.resolve() == home
-    if not is_ours(folder) or folder.is_symlink() or holds_home:
+    is_one = is_ours(folder) or _SCRATCH_NAME.fullmatch(folder.name) is not None
+    if not is_one or folder.is_symlink() or holds_home:
         raise UsageError(f"{folder} is not a temporary folder of pgassay's, so it is left alone.")
     resolved = folder.resolve()
     inside = [mount.point for mount in mounts() if mount.point.is_relative_to(resolved)]

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pgassay.environment.cleanup import registry
-
-PREFIX = "pgassay-"
+from pgassay.environment.cleanup.removal import SCRATCH_PREFIX
 
 
 @contextmanager
@@ -18,7 +17,7 @@ def scratch_folder() -> Iterator[Path]:
 
     It belongs to the caller: what the servers' account must write into it needs its own place.
     """
-    path = Path(tempfile.gettempdir()) / f"{PREFIX}{secrets.token_hex(4)}"
+    path = Path(tempfile.gettempdir()) / f"{SCRATCH_PREFIX}{secrets.token_hex(4)}"
     token = registry.register("folder", path=str(path))
     try:
         path.mkdir(mode=0o700)

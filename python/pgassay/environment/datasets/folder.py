@@ -50,6 +50,8 @@ from pgassay.sql_text import split_statements
 
 _OPTION = re.compile(r",(database|upgrade)=([^,]*)$")
 MEGABYTE = 1024**2
+# Of the folders that a server does not start without, those that are looked into before one is started.
+_NEEDED = ("base", "pg_multixact", "pg_tblspc", "pg_twophase", "pg_wal", "pg_xact")
 # The superuser with which a cluster begins is the one that pg_upgrade wants, whatever it is called.
 _FIRST_ROLE = "SELECT rolname FROM pg_authid WHERE oid = 10"
 _STATISTICS = """
@@ -144,6 +146,12 @@ def _refuse_at_work(build: Build, path: Path) -> None:
         raise UsageError(
             f"{path} has blocks of {control.block_bytes} bytes, which the build {build.version} can't read: "
             "name a build that was made with this block size, or move the data by a dump"
+        )
+    lacking = [name for name in _NEEDED if not (path / name).is_dir()]
+    if lacking:
+        raise UsageError(
+            f"{path} lacks the folder {' and '.join(lacking)}, so it is not a whole copy of a data folder: "
+            "copy it again, with its empty folders, or name a base backup (pg_basebackup)"
         )
     if any((path / "pg_twophase").iterdir()):
         raise UsageError(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pgassay.environment.builds.registry import ORIGINS
 from pgassay.environment.datasets.base import DATABASE, content_sha256
+from pgassay.environment.datasets.run_sql_text import server_copy
 from pgassay.environment.home import typed_path
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.programs import clean_environment
@@ -50,6 +51,7 @@ _COMMAND = re.compile(
     re.VERBOSE,
 )
 _COPY_END = re.compile(r"^\\\.[ \t]*\r?$", re.MULTILINE)
+_COPY = re.compile(r"\s*copy\b", re.IGNORECASE)
 _COPY_IN = re.compile(r"\s*copy\b.*\bfrom\s+stdin\b", re.IGNORECASE | re.DOTALL)
 _COPY_SOURCE = re.compile(
     r"\bfrom\s+(?:(?P<program>program)\b|(?P<here>stdin)\b|(?P<other>pstdin)\b|'(?P<quoted>(?:[^']|'')*)'"
@@ -72,38 +74,67 @@ class MetaCommand:
     line: int
 
 
+@dataclass(frozen=True)
+class SqlPart:
+    """SQL of a script up to a semicolon, a command of psql or the end, and where in the script it ends.
+
+    `words`: the same with comments blanked and strings emptied.
+    """
+
+    text: str
+    words: str
+    end: int
+
+
 def meta_commands(text: str, source: str) -> Iterator[MetaCommand]:
     r"""The commands of psql in a script, in order; not those two that pg_dump writes.
 
-    Data below COPY … FROM stdin are passed over. Raises UsageError for a quote that never closes.
+    Raises UsageError for a quote that never closes.
+    """
+    return (part for part in script_parts(text, source) if isinstance(part, MetaCommand))
+
+
+def script_parts(text: str, source: str) -> Iterator[MetaCommand | SqlPart]:
+    """What a script consists of, in order; raises as `meta_commands`.
+
+    Data below COPY … FROM stdin are passed over. A function's body BEGIN ATOMIC … END is several parts.
     """
     position = begin = 0
     while position < len(text):
         token = token_at(text, position, source)
         backslash = token.text.find("\\") if token.kind == "other" else -1
-        if backslash < 0:
-            if token.kind == "semicolon":
-                if _COPY_IN.match(strip_comments(text[begin:position])):
-                    token_end = _after_data(text, token.end)
-                    position = begin = token_end
-                    continue
-                begin = token.end
+        if backslash < 0 and token.kind != "semicolon":
             position = token.end
             continue
-        command = _COMMAND.match(text, position + backslash)
-        if command is None:
+        command = _COMMAND.match(text, position + backslash) if backslash >= 0 else None
+        if backslash >= 0 and command is None:
             position += backslash + 1
             continue
-        name = command.group("line") or command.group("name")
-        rest = (command.group("all") or command.group("rest") or "").strip()
-        position = command.end()
-        if name not in HARMLESS:
-            yield MetaCommand(name, rest, text.count("\n", 0, command.start()) + 1)
-        source_of_copy = _copy_source(rest) if name == "copy" else None
-        if source_of_copy is not None and source_of_copy.group("here"):
-            position = _after_data(text, position)
+        end = command.start() if command is not None else position
+        part = SqlPart(text[begin:end], strip_comments(text[begin:end]), end)
+        if part.words.strip():
+            yield part
+        if command is None:
+            takes_data = _COPY_IN.match(part.words) is not None
+            position = token.end
+        else:
+            found = _command(command, text)
+            if found.name not in HARMLESS:
+                yield found
+            source_of_copy = _copy_source(found.rest) if found.name == "copy" else None
+            takes_data = source_of_copy is not None and bool(source_of_copy.group("here"))
+            position = command.end()
         # `\g` and its like send what stands before them; the next statement begins behind them.
-        begin = position
+        position = begin = _after_data(text, position) if takes_data else position
+    part = SqlPart(text[begin:], strip_comments(text[begin:]), len(text))
+    if part.words.strip():
+        yield part
+
+
+def _command(match: re.Match[str], text: str) -> MetaCommand:
+    name = match.group("line") or match.group("name")
+    rest = (match.group("all") or match.group("rest") or "").strip()
+    return MetaCommand(name, rest, text.count("\n", 0, match.start()) + 1)
 
 
 def _after_data(text: str, position: int) -> int:
@@ -127,7 +158,22 @@ def files_read(path: Path, read: Callable[[Path], str]) -> tuple[Path, ...]:
     script's own. Raises UsageError for a command whose outcome no file decides, a name that is made up only
     when it runs, and a file that is not there.
     """
+    files, has_commands = _read_by(path, read)
+    return files if has_commands else ()
+
+
+def script_sha256(path: Path, read: Callable[[Path], str]) -> str:
+    """One hash of all that decides what a script makes: of the files that it reads, and of those that the
+    server reads for it; raises as `files_read`."""
+    files, has_commands = _read_by(path, read)
+    return files_sha256(files) if has_commands or len(files) > 1 else content_sha256(path)
+
+
+def _read_by(path: Path, read: Callable[[Path], str]) -> tuple[tuple[Path, ...], bool]:
+    """The files, the script first, and whether it has commands of psql."""
     found: list[Path] = []
+    # What a script writes and reads again is no source of it.
+    written: set[Path] = set()
     has_commands = False
     waiting: list[tuple[Path, tuple[Path, ...]]] = [(path, ())]
     while waiting:
@@ -137,22 +183,45 @@ def files_read(path: Path, read: Callable[[Path], str]) -> tuple[Path, ...]:
         if script in found:
             continue
         found.append(script)
-        for command in meta_commands(read(script), str(script)):
+        text = read(script)
+        for part in script_parts(text, str(script)):
+            if isinstance(part, SqlPart):
+                _add_copied(part, script, text, found, written)
+                continue
             has_commands = True
-            named = _named(command, script)
+            named = _named(part, script)
             if named is None:
                 continue
             file, is_script = named
             if not file.is_file():
                 raise UsageError(
-                    f"{script}, line {command.line}: there is no {file}: names begin at the folder that "
+                    f"{script}, line {part.line}: there is no {file}: names begin at the folder that "
                     "pgassay is started in, those of \\ir at the script's"
                 )
             if is_script:
                 waiting.append((file, (*chain, script)))
             elif file not in found:
                 found.append(file)
-    return tuple(found) if has_commands else ()
+    return tuple(found), has_commands
+
+
+def _add_copied(part: SqlPart, script: Path, text: str, found: list[Path], written: set[Path]) -> None:
+    """Add the file that a COPY has the server read; of one that is not there the server tells."""
+    copy = server_copy(part.text) if _COPY.match(part.words) else None
+    if copy is None:
+        return
+    if copy.is_program or copy.is_variable:
+        why = "runs a program" if copy.is_program else "takes its file's name from a variable"
+        line = text.count("\n", 0, part.end) + 1
+        raise UsageError(
+            f"{script}, line {line}: COPY {why}, but the content of the data must be known beforehand: "
+            "write the rows into a file, and name that"
+        )
+    file = Path(copy.file)
+    if not copy.is_read:
+        written.add(file)
+    elif file.is_absolute() and file not in (*found, *written) and file.is_file():
+        found.append(file)
 
 
 def _named(command: MetaCommand, script: Path) -> tuple[Path, bool] | None:

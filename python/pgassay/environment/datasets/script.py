@@ -11,7 +11,6 @@ from pgassay.environment.datasets.base import (
     DatasetKind,
     Made,
     OnStage,
-    content_sha256,
     existing_source,
     overhead_bytes,
     refuse_changed,
@@ -19,14 +18,20 @@ from pgassay.environment.datasets.base import (
 )
 from pgassay.environment.datasets.final_steps import LEFT_AS_MADE, settle
 from pgassay.environment.datasets.loading import make_by_loading
-from pgassay.environment.datasets.psql_script import files_read, files_sha256, psql_for, run_by_psql
+from pgassay.environment.datasets.psql_script import (
+    SqlPart,
+    files_read,
+    psql_for,
+    run_by_psql,
+    script_parts,
+    script_sha256,
+)
 from pgassay.environment.datasets.run_sql_text import run_text
 from pgassay.environment.server.private_server import Server
 from pgassay.environment.server.sessions import control
 from pgassay.errors import UsageError
 from pgassay.model.arm import DatasetSpec
 from pgassay.model.build import Build
-from pgassay.sql_text import split_statements
 
 BYTES_MAX = 256 * MEGABYTE
 NOTES = (
@@ -40,15 +45,16 @@ def specify(text: str, _build: Build, spec: DatasetSpec) -> DatasetSpec:
     """`script:FILE`; raises UsageError for a file that can't be read as SQL."""
     path = existing_source(text, "script", "a file of SQL statements")
     files = files_read(path, read_text)
-    if not files and not split_statements(read_text(path), str(path)):
+    parts = script_parts(read_text(path), str(path))
+    if not files and not any(isinstance(part, SqlPart) for part in parts):
         raise UsageError(f"{path} has no SQL statement: write those that build the data")
-    update = {"kind": "script", "source": str(path), "source_sha256": _sha256(path, files)}
+    update = {"kind": "script", "source": str(path), "source_sha256": _sha256(path)}
     return spec.model_copy(update=update)
 
 
-def _sha256(path: Path, files: tuple[Path, ...]) -> str:
-    """The hash of all that the script reads: of the files that it names as well."""
-    return files_sha256(files) if files else content_sha256(path)
+def _sha256(path: Path) -> str:
+    """The hash of all that decides the data: of the files that the script names as well."""
+    return script_sha256(path, read_text)
 
 
 def read_text(path: Path) -> str:
@@ -83,7 +89,7 @@ def needed_bytes(spec: DatasetSpec) -> int:
 
 def make(build: Build, folder: Path, spec: DatasetSpec, on_progress: OnStage) -> Made:
     """Make the cluster and run the script; see DatasetKind."""
-    path = refuse_changed(spec, lambda path: _sha256(path, files_read(path, read_text)))
+    path = refuse_changed(spec, _sha256)
     return make_by_loading(
         build,
         folder,

@@ -143,7 +143,8 @@ def read_manifest(destination: Path) -> Unpacked | None:
     except (FileNotFoundError, NotADirectoryError, json.JSONDecodeError):
         return None
     unpacked = Unpacked(**fields)
-    return unpacked if unpacked.destination == str(destination) else None
+    # The same place by a link is the same place.
+    return unpacked if Path(unpacked.destination).resolve() == destination.resolve() else None
 
 
 @contextlib.contextmanager

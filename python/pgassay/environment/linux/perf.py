@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from pgassay.environment.cleanup.scratch import scratch_folder
 from pgassay.errors import MeasurementError, UsageError, first_line
 
 # How the callers of a sampled function are found: by frame pointers, by the stack's copy and the unwinding
@@ -149,9 +150,10 @@ class PerfRecording:
         self._process_ids = process_ids
         self._rate_hz = rate_hz
         self._stacks = stacks
-        self._folder = tempfile.TemporaryDirectory(prefix="pgassay-perf-")
-        self._data = Path(self._folder.name) / "data"
-        self._errors = Path(self._folder.name) / "errors"
+        # A recording may be large: the next start removes that of a killed process.
+        self._kept = ExitStack()
+        folder = self._kept.enter_context(scratch_folder())
+        self._data, self._errors = folder / "data", folder / "errors"
         self._process: subprocess.Popen[bytes] | None = None
         # perf's commands and its answers; it fails where they are closed before it ends.
         self._control = ExitStack()
@@ -236,4 +238,4 @@ class PerfRecording:
         """Stop perf if it runs, and remove the recording."""
         self.stop()
         self._control.close()
-        self._folder.cleanup()
+        self._kept.close()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from pgassay.environment.builds.default_differences import is_irrelevant, rank
 from pgassay.environment.server.sessions import ControlSession
-from pgassay.environment.server.settings import describe_settings
+from pgassay.environment.server.settings import describe_settings, storable_value
 
 # What belongs to a session or to a moment.
 _IDENTITY = """
@@ -30,6 +30,7 @@ DIFFERENCES_SHOWN_MAX = 40
 class ServerFacts:
     """What a server says of itself: settings as shown with their units, extensions with their versions.
 
+    Values that may hold secrets are not among them, since all of it is stored and shown.
     `identity` tells one running server from another, whatever the way to it; '' where it isn't told.
     """
 
@@ -52,7 +53,9 @@ def read_facts(connection: ControlSession) -> ServerFacts:
     return ServerFacts(
         identity=str(identity[0]) if identity else "",
         version=(connection.info.parameter_status("server_version") or "").split(" ")[0],
-        settings={name: fact.shown() for name, fact in described.items() if _counts(name)},
+        settings={
+            name: storable_value(name, fact.shown()) for name, fact in described.items() if _counts(name)
+        },
         contexts={name: fact.context for name, fact in described.items()},
         extensions={str(name): str(version) for name, version in extensions},
         waiting_for_restart=tuple(str(name) for (name,) in pending),

@@ -1,5 +1,6 @@
 """Server settings: the baseline that holds in every arm, and what a server knows of them."""
 
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -14,6 +15,7 @@ __all__ = [
     "classify",
     "describe_settings",
     "equal_value",
+    "storable_value",
 ]  # fmt: skip
 
 Level = Literal["session", "reload", "restart", "initdb", "unknown"]
@@ -34,6 +36,14 @@ _LEVEL_OF_CONTEXT: dict[str, Level] = {
     "postmaster": "restart",
     "internal": "initdb",
 }
+
+# Whose values hold or may hold a password or a key: primary_conninfo as pg_basebackup -R writes it, commands
+# of archives, what an extension calls so. A superuser's session reads them.
+_SECRET = re.compile(
+    r"conninfo$|_command$|\..*(?:password|passwd|secret|token|credential|key)", re.IGNORECASE
+)
+_SECRET_VALUE = re.compile(r"\bpassword\s*=|://[^/@\s]*:[^/@\s]*@", re.IGNORECASE)
+NOT_SHOWN = "not shown"
 
 _DESCRIBE = """
 SELECT name, context, vartype, unit, setting, min_val, max_val, coalesce(enumvals, '{}'), boot_val
@@ -108,3 +118,9 @@ def classify(facts: dict[str, SettingFact], name: str) -> Level:
     """Return when a change of the setting takes effect; 'initdb' for what is fixed in the data directory."""
     fact = fact_of(facts, name)
     return _LEVEL_OF_CONTEXT.get(fact.context, "unknown") if fact else "unknown"
+
+
+def storable_value(name: str, value: str) -> str:
+    """A setting's value as a record and a report may have it: NOT_SHOWN where it may hold a secret."""
+    is_secret = _SECRET.search(name) is not None or _SECRET_VALUE.search(value) is not None
+    return NOT_SHOWN if value and is_secret else value

@@ -22,7 +22,7 @@ from pgassay.environment.server.programs import ensure_private_folder, file_limi
 from pgassay.environment.server.server_folder import PINNED_SETTINGS, check_settings
 from pgassay.environment.server.sessions import ControlSession, control
 from pgassay.environment.server.setting_values import SettingFact, equal_value, parse_number
-from pgassay.environment.server.settings import Level, classify, describe_settings, fact_of
+from pgassay.environment.server.settings import Level, classify, describe_settings, fact_of, storable_value
 from pgassay.environment.server.start_failure import StartFailure
 from pgassay.errors import MeasurementError, UsageError
 from pgassay.model.arm import ArmSpec, DatasetSpec
@@ -216,10 +216,14 @@ def effective(connection: ControlSession) -> dict[str, str]:
     """Return the settings in force that are not a default or were given, as SHOW prints them.
 
     With them the server's own `version`, block_size, data_checksums, wal_segment_size and
-    huge_pages_status (17+). Names of private folders are left out.
+    huge_pages_status (17+). Names of private folders are left out, and values that may hold secrets.
     """
     rows = connection.execute(_EFFECTIVE, (list(_ALWAYS_REPORTED),)).fetchall()
-    found = {str(name): str(value) for name, value in rows if name.lower() not in _NOT_REPORTED}
+    found = {
+        str(name): storable_value(str(name), str(value))
+        for name, value in rows
+        if name.lower() not in _NOT_REPORTED
+    }
     version = connection.execute("SELECT version()").fetchone()
     return found | {"version": str(version[0]) if version else ""}
 
