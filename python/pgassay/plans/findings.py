@@ -16,6 +16,8 @@ _LOOPS_MIN = 10_000.0
 _UNEVEN_MIN = 3.0
 _UNATTRIBUTED_MIN = 0.1
 _MANY = 12
+# They count no rows, and EXPLAIN prints 0 for them (src/backend/executor/nodeBitmapAnd.c, nodeBitmapOr.c).
+_UNCOUNTED = ("BitmapAnd", "BitmapOr")
 
 
 def misestimates(plan: ExplainedPlan) -> dict[int, float]:
@@ -40,9 +42,9 @@ def _misestimate(node: PlanNode) -> float | None:
 
     Both are for one loop (of a process, where there are several), of which the mean is rounded to a whole
     number until version 18: what that may explain is none. An estimate is never below one row, and a node
-    that was not run tells nothing of its estimate.
+    that was not run, or counts no rows, tells nothing of its estimate.
     """
-    if node.rows is None or node.rows_estimated is None or not node.loops:
+    if node.rows is None or node.rows_estimated is None or not node.loops or node.type in _UNCOUNTED:
         return None
     rounded = 0.5 if node.loops > 1 and node.rows.is_integer() else 0.0
     estimated = max(node.rows_estimated, 1.0)

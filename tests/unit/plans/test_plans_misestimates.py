@@ -45,6 +45,15 @@ def test_an_estimate_of_what_was_stopped_early_is_not_called_wrong(early: Explai
     assert not [each for each in beside(early, right).sentences if "times off" in each]
 
 
+def test_bitmaps_put_together_count_no_rows() -> None:
+    sides = [node("Bitmap Index Scan", 50_000, 50_000, **{"Index Name": name}) for name in ("a", "b")]
+    heap = {"Relation Name": "orders", "Alias": "orders"}
+    for kind in ("BitmapAnd", "BitmapOr"):
+        read = plan(node("Bitmap Heap Scan", 5_000, 5_000, node(kind, 5_000, 0, *sides), **heap))
+        assert misestimates(read) == {}, kind
+        assert not [each for each in read.findings if each.kind == "misestimate"]
+
+
 def test_more_rows_than_estimated_are_wrong_wherever_they_stop() -> None:
     wrong = plan(node("Limit", 5_000, 5_000, scan(10, 5_000)))
     assert misestimates(wrong) == {1: 500.0}
