@@ -24,17 +24,26 @@ def misestimates(plan: ExplainedPlan) -> dict[int, float]:
     """How many times too many or too few rows were estimated of each node of which it was tenfold or more.
 
     A node that something above stopped early (a LIMIT, a merge join whose other side ended) tells nothing of
-    its estimate when fewer rows came.
+    its estimate when fewer rows came. And the inner side of a merge join goes back for each outer row of the
+    same key, which EXPLAIN counts as further rows (src/backend/executor/nodeMergejoin.c).
     """
-    stopped = stopped_early(plan.nodes)
+    stopped, again = stopped_early(plan.nodes), gone_back(plan.nodes)
     found: dict[int, float] = {}
     for node in plan.nodes:
         ratio = _misestimate(node)
-        if ratio is not None and not (
-            node.id in stopped and (node.rows or 0.0) < (node.rows_estimated or 0.0)
-        ):
+        is_fewer = (node.rows or 0.0) < (node.rows_estimated or 0.0)
+        if ratio is not None and node.id not in (stopped if is_fewer else again):
             found[node.id] = ratio
     return found
+
+
+def gone_back(nodes: Sequence[PlanNode]) -> set[int]:
+    """The inner sides of merge joins."""
+    below: dict[int, list[int]] = {}
+    for node in nodes:
+        if node.parent is not None and node.subplan is None and nodes[node.parent].type == "Merge Join":
+            below.setdefault(node.parent, []).append(node.id)
+    return {sides[1] for sides in below.values() if len(sides) > 1}
 
 
 def _misestimate(node: PlanNode) -> float | None:

@@ -54,6 +54,16 @@ def test_bitmaps_put_together_count_no_rows() -> None:
         assert not [each for each in read.findings if each.kind == "misestimate"]
 
 
+def test_rows_that_a_merge_join_went_back_for_are_no_wrong_estimate() -> None:
+    def joined(inner: dict[str, Any]) -> ExplainedPlan:
+        return plan(node("Merge Join", 9_000, 100_000, scan(1_000, 1_000), inner, **{"Join Type": "Inner"}))
+
+    # Below the sort, which is read again and again, each row came once.
+    assert list(misestimates(joined(node("Sort", 1_000, 100_000, scan(1_000, 1_000))))) == [0]
+    assert 2 not in misestimates(joined(scan(1_000, 100_000)))
+    assert misestimates(joined(node("Sort", 1_000, 100_000, scan(1_000, 100_000))))[3] == 100.0
+
+
 def test_more_rows_than_estimated_are_wrong_wherever_they_stop() -> None:
     wrong = plan(node("Limit", 5_000, 5_000, scan(10, 5_000)))
     assert misestimates(wrong) == {1: 500.0}
