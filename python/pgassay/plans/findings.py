@@ -159,16 +159,40 @@ def _misestimates(plan: ExplainedPlan) -> Iterator[PlanFinding]:
 
 
 def stopped_early(nodes: Sequence[PlanNode]) -> set[int]:
-    """The nodes that something above may have stopped early: a LIMIT, a join that needs one match."""
+    """The nodes that something above may have stopped early: a LIMIT, a join that needs one match, EXISTS.
+
+    An InitPlan may be that of an EXISTS, which takes one row (ExecSetParamPlan in nodeSubplan.c).
+    """
     found: set[int] = set()
+    unread = _unread(nodes)
     for node in nodes:
         if node.parent is None:
             continue
         parent = nodes[node.parent]
         stops = parent.type in ("Limit", "Merge Join") or parent.join_type in ("Semi", "Anti")
-        passes = node.parent in found and parent.type not in ("Sort", "Hash", "Aggregate")
-        if stops or passes or (node.subplan is not None and node.subplan.startswith("SubPlan")):
+        passes = node.parent in found and not _takes_all(parent)
+        asks = node.subplan is not None and node.subplan.startswith(("SubPlan", "InitPlan"))
+        if stops or passes or asks or node.id in unread:
             found.add(node.id)
+    return found
+
+
+def _takes_all(node: PlanNode) -> bool:
+    """Whether a node reads all below it before its first row; groups of sorted rows come one by one."""
+    return node.type in ("Sort", "Hash") or (node.type == "Aggregate" and "GroupAggregate" not in node.name)
+
+
+def _unread(nodes: Sequence[PlanNode]) -> set[int]:
+    """The outer sides of hash joins whose hash table was empty: their first row may be all that was read."""
+    outer: dict[int, int] = {}
+    found: set[int] = set()
+    for node in nodes:
+        if node.parent is None or node.subplan is not None or nodes[node.parent].type != "Hash Join":
+            continue
+        first = outer.setdefault(node.parent, node.id)
+        keeps_outer = nodes[node.parent].join_type in ("Left", "Full", "Anti")
+        if node.type == "Hash" and not node.rows and not keeps_outer:
+            found.add(first)
     return found
 
 
