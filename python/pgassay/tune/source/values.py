@@ -102,8 +102,8 @@ def _bounded_both(uses: Mapping[int, Use]) -> set[tuple[str, str]]:
     """The columns that have a bound on either side."""
     sides: dict[tuple[str, str], set[str]] = {}
     for use in uses.values():
-        if use.kind in ("below", "above") and use.table is not None and use.column is not None:
-            sides.setdefault((use.table.name, use.column.name), set()).add(use.kind)
+        if use.side is not None and use.table is not None and use.column is not None:
+            sides.setdefault((use.table.name, use.column.name), set()).add(use.side)
     return {column for column, kinds in sides.items() if len(kinds) > 1}
 
 
@@ -142,9 +142,9 @@ def _value(
             f"neither the statistics nor a few rows hold a value of {place} (the role "
             "must be allowed to read the column, and no row-level security hides its rows from it)"
         )
-    if use.kind in ("below", "above", "age"):
+    if use.side is not None:
         is_both = (table.name, column.name) in bounds
-        bound = _bound(column, use.kind, wanted, is_both=is_both)
+        bound = _bound(column, use.side, wanted, is_both=is_both)
         return bound if use.kind != "age" else _age(bound, ages, column)
     if use.kind == "array":
         return _array(known[: 1 if len(known) < _ARRAY_ELEMENTS else _ARRAY_ELEMENTS])
@@ -176,17 +176,17 @@ def values_of(column: ColumnFacts, wanted: Set) -> tuple[str, ...]:
     return (*turned, *reversed(column.common))
 
 
-def _bound(column: ColumnFacts, kind: str, wanted: Set, *, is_both: bool) -> str:
+def _bound(column: ColumnFacts, side: str, wanted: Set, *, is_both: bool) -> str:
     """A bound beyond which a tenth or a hundredth of the rows lie; of two bounds, so much lies between."""
     ordered = column.histogram or tuple(sorted(column.common, key=_order))
     tail = _TAIL[wanted]
     if is_both:
-        place = 0.5 - tail / 2 if kind == "above" else 0.5 + tail / 2
+        place = 0.5 - tail / 2 if side == "above" else 0.5 + tail / 2
     else:
-        place = 1 - tail if kind in ("above", "age") else tail
+        place = 1 - tail if side == "above" else tail
     index = round((len(ordered) - 1) * place, 6)
     # Outwards to the next bound: no range is empty.
-    index = math.floor(index) if kind in ("above", "age") else math.ceil(index)
+    index = math.floor(index) if side == "above" else math.ceil(index)
     return ordered[min(max(index, 0), len(ordered) - 1)]
 
 
@@ -203,11 +203,17 @@ def _age(bound: str, ages: Mapping[str, str], column: ColumnFacts) -> str:
     return ages[bound]
 
 
-def age_bounds(use: Use) -> tuple[str, ...]:
+def age_bounds(uses: Mapping[int, Use]) -> tuple[str, ...]:
     """The values whose age `draw` will ask for."""
-    if use.kind != "age" or use.column is None or not (use.column.histogram or use.column.common):
-        return ()
-    return tuple(_bound(use.column, "age", wanted, is_both=False) for wanted in SETS)
+    found, both = dict[str, None](), _bounded_both(uses)
+    for use in uses.values():
+        table, column = use.table, use.column
+        if use.kind != "age" or table is None or column is None or use.side is None:
+            continue
+        if column.histogram or column.common:
+            is_both = (table.name, column.name) in both
+            found |= dict.fromkeys(_bound(column, use.side, wanted, is_both=is_both) for wanted in SETS)
+    return tuple(found)
 
 
 def _of_type(name: str) -> str:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pgassay.tune.facts.schema import ColumnFacts, IndexFacts, IndexKey, SchemaFacts, TableFacts
 from pgassay.tune.rewrites.tree import read, write
 from pgassay.tune.source.uses import merged, numbers_of, uses_of
-from pgassay.tune.source.values import Drawn, NoValueError, draw
+from pgassay.tune.source.values import Drawn, NoValueError, age_bounds, draw
 
 TENS = tuple(str(number) for number in range(0, 1001, 10))
 MONTHS = tuple(f"2024-{month:02d}-01 00:00:00+00" for month in range(1, 13))
@@ -117,6 +117,30 @@ def test_an_interval_before_now_is_as_long_as_the_column_goes_back() -> None:
     assert drawn(sql, ages=ages).sets == (("300 days",), ("270 days",))
     with pytest.raises(NoValueError, match=r"\$1: the age of values of placed"):
         drawn(sql)
+
+
+@pytest.mark.parametrize(
+    ("condition", "sets"),
+    [
+        # Of what is older than an interval a tenth of the rows, and a hundredth, not nine tenths.
+        ("placed < now() - $1::interval", ((MONTHS[2],), (MONTHS[1],))),
+        ("now() - $1::interval > placed", ((MONTHS[2],), (MONTHS[1],))),
+        # Between two of them is something.
+        (
+            "placed BETWEEN now() - $1::interval AND now() - $2::interval",
+            ((MONTHS[4], MONTHS[7]), (MONTHS[5], MONTHS[6])),
+        ),
+        ("placed > now() - $1::interval AND placed < $2", ((MONTHS[4], MONTHS[7]), (MONTHS[5], MONTHS[6]))),
+    ],
+)
+def test_an_interval_bounds_the_side_that_is_asked_for(
+    condition: str, sets: tuple[tuple[str | None, ...], ...]
+) -> None:
+    ages = {month: month for month in MONTHS}
+    sql = f"DELETE FROM orders WHERE {condition}"
+    assert drawn(sql, ages=ages).sets == sets
+    asked = age_bounds(uses_of(merged(read(sql)), FACTS))
+    assert {values[0] for values in sets} <= {*asked}
 
 
 @pytest.mark.parametrize(
