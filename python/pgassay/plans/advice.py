@@ -11,6 +11,7 @@ from pgassay.plans import scan_conditions
 from pgassay.plans.node_wording import Order, label, rows_words, size_kb
 from pgassay.plans.plan_cost import (
     evaluations,
+    is_not_in,
     limit_above,
     offset_rows,
     order_wanted,
@@ -239,7 +240,7 @@ def _of_subplan(plan: ExplainedPlan, node: PlanNode) -> Iterator[PlanAdvice]:
     outer = plan.nodes[node.parent]
     condition = " ".join(outer.conditions.values())
     about = f"{label(outer)} runs {node.subplan} again for each row, about {times:,.0f} times"
-    if scan_conditions.is_not_in(condition, node.subplan):
+    if is_not_in(outer, node):
         yield PlanAdvice(
             kind="rewrite",
             node=outer.id,

@@ -3,7 +3,7 @@
 from pgassay.model.plans.explained_plan import ExplainedPlan, PlanNode
 from pgassay.plans import scan_conditions
 from pgassay.plans.node_wording import rows_words
-from pgassay.plans.plan_cost import table_within
+from pgassay.plans.plan_cost import is_not_in, table_within
 
 # So often in a statement is again and again.
 _LOOPS_MIN = 100.0
@@ -40,7 +40,7 @@ def _told(inner: str, node: PlanNode, loops: float, outer: str, why: str) -> str
 
 
 def _of_subplan(outer: PlanNode, top: PlanNode) -> str:
-    if scan_conditions.is_not_in(" ".join(outer.conditions.values()), top.subplan):
+    if is_not_in(outer, top):
         return "NOT IN over more rows than work_mem holds"
     return "a subquery that runs for each row"
 

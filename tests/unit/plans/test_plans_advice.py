@@ -55,6 +55,26 @@ def test_a_plan_that_was_not_executed_is_judged() -> None:
         assert plan.advice[-1].sql == "pgassay tune --dataset dump:FILE --workload sql:FILE"
 
 
+@pytest.mark.parametrize(
+    "filter_", ["(c.is_open OR (NOT (SubPlan 1)))", "(NOT (ANY (c.id = (SubPlan 1).col1)))"]
+)
+def test_a_subquery_that_asks_for_other_rows_each_time_is_no_not_in_that_is_too_large(filter_: str) -> None:
+    """A NOT EXISTS of 16 and older, and a NOT IN that names a column from outside."""
+    asked = plan_of(
+        "Seq Scan on customers c  (cost=0.00..767000.00 rows=25000 width=8) "
+        "(actual time=0.010..900.000 rows=25000 loops=1)",
+        f"  Filter: {filter_}",
+        "  SubPlan 1",
+        "    ->  Index Scan using orders_customer on orders o  (cost=0.42..8.44 rows=1 width=4) "
+        "(actual time=0.030..0.030 rows=0 loops=25000)",
+        "          Index Cond: (customer_id = c.id)",
+        "Execution Time: 900.0 ms",
+    )
+    rewrites = [each.sentence for each in asked.advice if each.kind == "rewrite"]
+    assert rewrites and not any("NOT IN" in each for each in rewrites)
+    assert "NOT IN" not in repeated_read(asked, asked.nodes[1])
+
+
 def test_a_subplan_that_is_hashed_and_a_page_that_comes_first_are_left_alone() -> None:
     hashed = plan_of(
         "Seq Scan on c  (cost=2000.00..22000.00 rows=900000 width=8)",
