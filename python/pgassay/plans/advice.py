@@ -333,7 +333,7 @@ def _memory(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
     wanted = 0.0
     for node in plan.nodes:
         if node.disk and _matters(plan, node):
-            file_kb = max(node.sort_kb or 0, node.disk_kb or 0)
+            file_kb = _largest_file_kb(node)
             batched = (node.memory_kb or 0) * (node.batches or 1) if node.batches else 0
             wanted = max(wanted, file_kb * _MEMORY_OF_FILE, batched)
         if node.heap_blocks_lossy and _matters(plan, node):
@@ -348,6 +348,14 @@ def _memory(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
         "sort and hash of every session may take as much, so set it for this statement only.",
         sql=f"SET work_mem = '{shown}';",
     )
+
+
+def _largest_file_kb(node: PlanNode) -> int:
+    """The temporary files of one process: each of a parallel sort has work_mem of its own."""
+    sizes = [[getattr(worker, name) or 0 for worker in node.workers] for name in ("sort_kb", "disk_kb")]
+    wholes = [node.sort_kb or 0, node.disk_kb or 0]
+    # A node's figure is that of all its processes: what the workers do not have is the leader's.
+    return max(max(0, whole - sum(of), *of) for whole, of in zip(wholes, sizes, strict=True))
 
 
 def _settings(plan: ExplainedPlan) -> Iterator[PlanAdvice]:

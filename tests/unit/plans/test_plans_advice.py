@@ -335,6 +335,26 @@ def test_an_index_has_what_is_equal_first_and_then_the_order_that_a_limit_wants(
     assert advised(few)["index"] == "CREATE INDEX CONCURRENTLY ON events (kind, at DESC);"
 
 
+def test_each_process_of_a_parallel_sort_has_its_own_work_mem() -> None:
+    sorted_ = plan_of(
+        "Gather Merge  (cost=0.00..9000.00 rows=10 width=4) (actual time=900.010..990.000 rows=10 loops=1)",
+        "  Workers Planned: 2",
+        "  Workers Launched: 2",
+        "  ->  Sort  (cost=0.00..9000.00 rows=10 width=4) (actual time=800.000..900.000 rows=10 loops=3)",
+        "        Sort Key: f.amount",
+        "        Sort Method: external merge  Disk: 20000kB",
+        "        Worker 0:  Sort Method: external merge  Disk: 20000kB",
+        "        Worker 1:  Sort Method: external merge  Disk: 18000kB",
+        "        ->  Parallel Seq Scan on fines f  (cost=0.00..90.00 rows=10 width=4) "
+        "(actual time=0.001..1.700 rows=10 loops=3)",
+        "Execution Time: 990.0 ms",
+    )
+    (setting,) = [each for each in sorted_.advice if each.kind == "setting"]
+    # 2.5 times 20,000 kB, and not of all 58,000.
+    assert setting.sql == "SET work_mem = '64MB';"
+    assert "about 48.8 MB of work_mem" in setting.sentence
+
+
 def test_analyze_is_not_advised_for_an_expression() -> None:
     def statistics(removed: int, rows: int) -> list[str | None]:
         plan = plan_of(
