@@ -144,6 +144,21 @@ def test_the_password_goes_to_pg_dump_by_its_environment_and_is_in_no_text_of_a_
     assert SECRET not in repr(source()) + dump.cost_sentence(source())
 
 
+@pytest.mark.parametrize(
+    ("said", "remedy"),
+    [
+        ("permission denied for table orders", '(GRANT pg_read_all_data TO "read-only")'),
+        ("query would be affected by row-level security policy", '(ALTER ROLE "read-only" BYPASSRLS)'),
+        ("canceling statement due to lock timeout", "try again when nobody changes tables"),
+        # A page that is broken stays so however quiet the server is.
+        ("invalid page in block 12 of relation base/5/16384", "fix that"),
+    ],
+)
+def test_what_pg_dump_complains_of_gets_a_remedy_that_can_be_typed(said: str, remedy: str) -> None:
+    told = dump._complaint(f"pg_dump: error: query failed: ERROR:  {said}", source(role="read-only"))
+    assert f"{remedy}, or give the data" in told
+
+
 # --- Faithful or not.
 
 
