@@ -38,6 +38,7 @@ _CLEAN_UP_S = 10.0
 _VARIABLES = {
     "host": "PGHOST", "hostaddr": "PGHOSTADDR", "port": "PGPORT", "user": "PGUSER", "dbname": "PGDATABASE",
     "password": "PGPASSWORD", "sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT",
+    "channel_binding": "PGCHANNELBINDING",
 }  # fmt: skip
 
 

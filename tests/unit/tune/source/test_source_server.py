@@ -144,6 +144,14 @@ def test_the_password_goes_to_pg_dump_by_its_environment_and_is_in_no_text_of_a_
     assert SECRET not in repr(source()) + dump.cost_sentence(source())
 
 
+def test_pg_dump_is_held_to_channel_binding_where_the_user_is() -> None:
+    """Else a server in between, whose certificate nobody checks, could pass the password on."""
+    known = source()
+    asked = replace(known.resolved, parameters={**known.resolved.parameters, "channel_binding": "require"})
+    assert dump.variables(replace(known, resolved=asked))["PGCHANNELBINDING"] == "require"
+    assert "PGCHANNELBINDING" not in dump.variables(known)
+
+
 @pytest.mark.parametrize(
     ("said", "remedy"),
     [
