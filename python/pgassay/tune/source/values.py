@@ -149,7 +149,8 @@ def _value(
     if use.kind == "array":
         return _array(known[: 1 if len(known) < _ARRAY_ELEMENTS else _ARRAY_ELEMENTS])
     if use.kind == "like":
-        return _pattern(_cased(known[0], use.function), wanted)
+        # Of an empty text, which many rows may have, the pattern would be of all rows.
+        return _pattern(_cased(next(filter(None, known), ""), use.function), wanted)
     value = known[use.element % len(known)] if use.kind == "list" else known[0]
     return _cased(value, use.function)
 

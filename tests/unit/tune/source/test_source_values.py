@@ -95,6 +95,14 @@ def test_a_value_that_is_moved_comes_from_the_column_too(
     assert drawn(f"SELECT FROM orders WHERE {condition}", types="integer").sets[: len(sets)] == sets
 
 
+def test_a_pattern_is_of_a_text_that_is_not_empty() -> None:
+    """The most common note of an application is none at all, and LIKE '%' would mean all rows."""
+    note = column("note", "text", common=("", "paid by card"), histogram=("apple", "zebra"))
+    facts = FACTS.model_copy(update={"tables": (ORDERS.model_copy(update={"columns": (note,)}),)})
+    uses = uses_of(read("SELECT FROM orders WHERE note LIKE $1"), facts)
+    assert draw(uses, {}, 1.0, {}).sets == (("paid%",), ("%pple%",))
+
+
 def test_what_was_made_up_is_said() -> None:
     assert drawn("SELECT FROM orders WHERE id = 1").assumed == ()
     said = drawn("SELECT FROM orders WHERE status LIKE $1 AND id = ANY($2) OFFSET $3").assumed
