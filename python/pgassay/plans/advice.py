@@ -173,11 +173,9 @@ def _sorted_indexes(plan: ExplainedPlan) -> Iterator[PlanAdvice]:
         read = (node.rows if plan.executed else node.rows_estimated) or 0.0
         if max(sorted_rows, read * (node.loops or 1.0)) < _ROWS_MIN:
             continue
-        condition = node.conditions.get("Filter")
-        filtered = scan_conditions.keys_of(condition, node.alias, order=keys) if condition else None
-        if filtered is not None and not filtered.method:
-            names = {key.partition(" ")[0] for key in filtered.columns}
-            keys = (*filtered.columns, *(key for key in keys if key.partition(" ")[0] not in names))
+        equal = scan_conditions.equal_keys(node.conditions.get("Filter", ""), node.alias)
+        # A column that is only bounded, in front, would leave the rows in its own order.
+        keys = (*equal, *(key for key in keys if key.partition(" ")[0] not in equal))
         yield PlanAdvice(
             kind="index",
             node=above.id,
