@@ -91,7 +91,9 @@ def keys_of(
 
 def equal_keys(condition: str, alias: str | None) -> tuple[str, ...]:
     """What an index begins with where the rows that a scan wants are to come in its other keys' order."""
-    return tuple(dict.fromkeys(_equal(_parts(condition, alias, NO_TYPES))))
+    parts = _parts(condition, alias, NO_TYPES)
+    # The rows of several values are in order for each value, and not for all together.
+    return tuple(dict.fromkeys(_equal([part for part in parts if not part.right.startswith("ANY (")])))
 
 
 def _parts(condition: str, alias: str | None, types: Types) -> list[ConditionPart]:

@@ -362,6 +362,7 @@ def test_each_process_of_a_parallel_sort_has_its_own_work_mem() -> None:
         ("(added > '2026-01-01'::date)", "added DESC, id", "added DESC, id"),
         ("((status = 'open'::text) AND (amount > '5'::numeric))", "added DESC", "status, added DESC"),
         ("((status = 'open'::text) AND (added IS NULL))", "added, id", "status, added, id"),
+        ("(status = ANY ('{open,new}'::text[]))", "added DESC", "added DESC"),
     ],
 )
 def test_nothing_but_what_is_equal_stands_before_the_order_of_an_index(
