@@ -206,46 +206,6 @@ def test_what_is_gone_through_again_is_told_in_the_statement_s_own_words() -> No
     assert not repeated_read(joined, joined.nodes[3]) and not repeated_read(joined, joined.nodes[1])
 
 
-@pytest.mark.parametrize(
-    ("condition", "why"),
-    [
-        ("(f.loan_id = l.id)", ": no index on fines.loan_id is used"),
-        ("(f.loan_id < l.id)", ""),
-        ("(f.amount > 3)", ": joined without a condition"),
-    ],
-)
-def test_the_condition_of_a_lateral_is_that_of_its_scan(condition: str, why: str) -> None:
-    joined = plan_of(
-        "Nested Loop  (cost=0.00..9000.00 rows=500 width=4) (actual time=0.010..900.000 rows=500 loops=1)",
-        "  ->  Seq Scan on loans l  (cost=0.00..10.00 rows=500 width=4) "
-        "(actual time=0.010..1.000 rows=500 loops=1)",
-        "  ->  Limit  (cost=0.00..90.00 rows=1 width=4) (actual time=0.001..1.700 rows=1 loops=500)",
-        "        ->  Seq Scan on fines f  (cost=0.00..90.00 rows=5000 width=4) "
-        "(actual time=0.001..1.700 rows=1 loops=500)",
-        f"              Filter: {condition}",
-        "              Rows Removed by Filter: 4999",
-        "Execution Time: 901.0 ms",
-    )
-    read = "fines is read again for each row of loans, 500 times 5,000 rows"
-    assert repeated_read(joined, joined.nodes[3]) == f"{read}{why}"
-
-
-def test_what_is_remembered_is_not_read_again() -> None:
-    joined = plan_of(
-        "Nested Loop  (cost=0.00..9000.00 rows=500 width=4) (actual time=0.010..95.000 rows=43600 loops=1)",
-        "  ->  Seq Scan on copies c  (cost=0.00..10.00 rows=500 width=4) "
-        "(actual time=0.010..1.000 rows=43600 loops=1)",
-        "  ->  Memoize  (cost=0.00..90.00 rows=1 width=4) (actual time=0.002..0.002 rows=1 loops=43600)",
-        "        Cache Key: c.title_id",
-        "        Hits: 43590  Misses: 10  Evictions: 0  Overflows: 0  Memory Usage: 2kB",
-        "        ->  Index Scan using titles_pkey on titles t  (cost=0.00..90.00 rows=1 width=4) "
-        "(actual time=0.001..0.001 rows=1 loops=10)",
-        "              Index Cond: (t.id = c.title_id)",
-        "Execution Time: 96.0 ms",
-    )
-    assert not any(repeated_read(joined, node) for node in joined.nodes)
-
-
 WITHOUT_ZONE = {"made": "timestamp without time zone", "day": "date"}
 WITH_ZONE = {"made": "timestamp with time zone"}
 
@@ -353,34 +313,6 @@ def test_each_process_of_a_parallel_sort_has_its_own_work_mem() -> None:
     # 2.5 times 20,000 kB, and not of all 58,000.
     assert setting.sql == "SET work_mem = '64MB';"
     assert "about 48.8 MB of work_mem" in setting.sentence
-
-
-@pytest.mark.parametrize(
-    ("filter_", "order", "columns"),
-    [
-        ("(amount > '5'::numeric)", "added DESC", "added DESC"),
-        ("(added > '2026-01-01'::date)", "added DESC, id", "added DESC, id"),
-        ("((status = 'open'::text) AND (amount > '5'::numeric))", "added DESC", "status, added DESC"),
-        ("((status = 'open'::text) AND (added IS NULL))", "added, id", "status, added, id"),
-        ("(status = ANY ('{open,new}'::text[]))", "added DESC", "added DESC"),
-    ],
-)
-def test_nothing_but_what_is_equal_stands_before_the_order_of_an_index(
-    filter_: str, order: str, columns: str
-) -> None:
-    """Behind a column that is only bounded the rows come in that one's order, and are sorted as before."""
-    sorted_ = plan_of(
-        "Limit  (cost=9000.00..9000.00 rows=10 width=8) (actual time=900.010..900.010 rows=10 loops=1)",
-        "  ->  Sort  (cost=9000.00..9000.00 rows=40000 width=8) (actual time=900.0..900.001 rows=10 loops=1)",
-        f"        Sort Key: {order}",
-        "        Sort Method: top-N heapsort  Memory: 25kB",
-        "        ->  Seq Scan on orders  (cost=0.00..8000.00 rows=40000 width=8) "
-        "(actual time=0.010..800.000 rows=40000 loops=1)",
-        f"              Filter: {filter_}",
-        "              Rows Removed by Filter: 10000",
-        "Execution Time: 901.0 ms",
-    )
-    assert advised(sorted_)["index"] == f"CREATE INDEX CONCURRENTLY ON orders ({columns});"
 
 
 def test_analyze_is_not_advised_for_an_expression() -> None:
