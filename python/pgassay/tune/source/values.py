@@ -32,8 +32,8 @@ _OF_OUTPUT = {
 _TEXTS = frozenset({"text", "character varying", "character", "citext", "name"})
 # Ids that are made for new rows lie so far beyond those that are there.
 _BEYOND = 1_000_000
-# More than a statement inserts at once: the sets of a statement make no row twice.
-_ROWS_OF_A_SET = 100_000
+# Where a type has no room for that they are its largest.
+_LARGEST = {"smallint": 2**15 - 1, "integer": 2**31 - 1}
 
 
 class NoValueError(Exception):
@@ -134,7 +134,7 @@ def _value(
     if use.kind in ("field", "key"):
         return _of_document(use, table, column, wanted)
     if use.kind == "stored":
-        return _stored(table, column, wanted, use.element)
+        return _stored(table, column, wanted, use)
     known = values_of(column, wanted)
     if not known:
         place = use.expression or f"{table.name}.{column.name}"
@@ -227,7 +227,7 @@ def _of_type(name: str) -> str:
     raise NoValueError(f"it is a constant of type {name}, and its value is not known")
 
 
-def _stored(table: TableFacts, column: ColumnFacts, wanted: Set, row: int) -> str | None:
+def _stored(table: TableFacts, column: ColumnFacts, wanted: Set, use: Use) -> str | None:
     """A value for a row that is written: one that the column has, or a new one where it must be unique."""
     is_key = any(
         index.unique and len(index.keys) == 1 and index.keys[0].column == column.name
@@ -235,9 +235,10 @@ def _stored(table: TableFacts, column: ColumnFacts, wanted: Set, row: int) -> st
     )
     known = values_of(column, wanted)
     if is_key:
-        return _fresh(column, known, 1 + row + _ROWS_OF_A_SET * SETS.index(wanted))
+        # The sets of a statement make no row twice.
+        return _fresh(column, known, 1 + use.element + use.elements * SETS.index(wanted))
     if known:
-        return known[row % len(known)]
+        return known[use.element % len(known)]
     if not column.not_null:
         return None
     raise NoValueError(f"{table.name}.{column.name} is NOT NULL, and the statistics hold no value of it")
@@ -248,7 +249,12 @@ def _fresh(column: ColumnFacts, known: Sequence[str], number: int) -> str:
     kind = base_type(column.type)
     if kind in INTEGERS | {"numeric"}:
         numbers = [int(float(value)) for value in known if re.fullmatch(r"-?\d{1,15}(\.\d+)?", value)]
-        return str(max(numbers, default=0) + _BEYOND + number)
+        most, largest = max(numbers, default=0), _LARGEST.get(kind)
+        if largest is None or most + _BEYOND + number <= largest:
+            return str(most + _BEYOND + number)
+        if largest - number > most:
+            return str(largest - number)
+        raise NoValueError(f"{column.name} is unique, and {column.type} has no larger value left")
     if kind == "uuid":
         return f"00000000-0000-4000-8000-{number:012x}"
     if kind in _TEXTS:

@@ -119,6 +119,23 @@ def test_new_rows_get_keys_that_no_row_has_and_no_other_set() -> None:
     assert {values[1] for values in sets} == {"7", "500"}
 
 
+@pytest.mark.parametrize(
+    ("kind", "largest", "expected"),
+    [
+        ("smallint", 500, {"32766", "32765", "32764", "32763"}),
+        ("integer", 2_147_000_000, {"2147483646", "2147483645", "2147483644", "2147483643"}),
+        ("bigint", 2_147_000_000, {"2148000001", "2148000002", "2148000003", "2148000004"}),
+    ],
+)
+def test_new_keys_fit_their_type(kind: str, largest: int, expected: set[str]) -> None:
+    id_ = column("id", kind, histogram=("1", str(largest)))
+    orders = ORDERS.model_copy(update={"columns": (id_, *ORDERS.columns[1:])})
+    facts = FACTS.model_copy(update={"tables": (orders,)})
+    uses = uses_of(read("INSERT INTO orders (id) VALUES ($1), ($2)"), facts)
+    sets = draw(uses, {}, 1.0, {}).sets
+    assert {value for values in sets for value in values} == expected
+
+
 def test_an_interval_before_now_is_as_long_as_the_column_goes_back() -> None:
     sql = "SELECT FROM orders WHERE placed > now() - interval $1"
     ages = {MONTHS[9]: "300 days", MONTHS[10]: "270 days"}
